@@ -43,9 +43,13 @@ include: "workflow/rules/archive.smk"
 
 
 onstart:
-    check_executor(workflow)
-    check_groups(workflow, RUNTIME["light_jobs_on"])
-    check_archive(PLACES, {job.rule.name for job in workflow.dag.needrun_jobs()})
+    with plain_errors():
+        check_executor(workflow)
+        check_groups(workflow, RUNTIME["light_jobs_on"])
+        check_gpu(workflow, RUNTIME["device"])
+        check_archive(
+            PLACES, {job.rule.name for job in workflow.dag.needrun_jobs()}
+        )
 
 
 onerror:

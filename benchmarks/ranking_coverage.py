@@ -1,6 +1,6 @@
 """How often intervals over datasets hold the truth, and how often equal backbones differ, on made-up tables of scores.
 
-    envs/run python benchmarks/ranking_coverage.py [--tables 300] [--datasets 5,12,30] [--parts intervals,tests,best] \
+    envs/run python benchmarks/ranking_coverage.py [--tables 300] [--datasets 5,12,30] [--parts intervals,tests] \
         [--drawn both,datasets,items] [--seed 0] [--json FILE]
 
 Six backbones have scores near 0.75 whose test sets give them a standard error of 0.02, half of whose variance all
@@ -217,47 +217,11 @@ def tests_of(values) -> dict[str, float]:
     }
 
 
-EDGES = np.array([0, 0.05, 0.25, 0.5, 0.75, 0.95, 1])
-
-
-def best(world: str, datasets: int, *, tables: int, seed: int) -> list[dict]:
-    """Said probabilities of being best, in bins, and how many of those backbones are.
-
-    Gains are drawn anew for each table, normal with a deviation of 0.02, for only then is there a chance to be best.
-    """
-    rng = np.random.default_rng([seed, datasets, 2])
-    said, right = [], []
-    for number in range(tables):
-        gains = rng.normal(0, 0.02, len(GAINS))
-        truth = true_values(rng, datasets, gains, 0.03)[:, :-1]
-        uncertainty = "both" if world == "datasets" else "items"
-        drawn = draws.draw(table_of(rng, truth), uncertainty, draws=DRAWS, seed=number)
-        ranks = standings.ranks_within(-standings.mean_rank(drawn))
-        said.append(draws.probability_of_rank(ranks, 1))
-        level = gains if world == "datasets" else -standings.mean_rank(truth)
-        right.append((level == level.max()) / np.sum(level == level.max()))
-    said, right = np.ravel(said), np.ravel(right)
-    place = np.clip(np.searchsorted(EDGES, said, side="right") - 1, 0, len(EDGES) - 2)
-    return [
-        {
-            "world": world,
-            "datasets": datasets,
-            "from": EDGES[one],
-            "to": EDGES[one + 1],
-            "cases": int(np.sum(place == one)),
-            "said": float(said[place == one].mean()),
-            "are_best": float(right[place == one].mean()),
-        }
-        for one in range(len(EDGES) - 1)
-        if np.any(place == one)
-    ]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tables", type=int, default=300, help="made-up tables of each cell")
     parser.add_argument("--datasets", default="5,12,30", help="numbers of datasets")
-    parser.add_argument("--parts", default="intervals,tests,best")
+    parser.add_argument("--parts", default="intervals,tests")
     parser.add_argument("--drawn", default="both,datasets,items", help="what intervals hold")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, help="write the figures there too")
@@ -275,11 +239,6 @@ def main() -> None:
         ]
     if "tests" in parts:
         results["tests"] = [differing(cell, count, **options) for cell in NULLS for count in counts]
-    if "best" in parts:
-        results["best"] = [
-            row for world in ("datasets", "items") for count in counts
-            for row in best(world, count, **options)
-        ]  # fmt: skip
     for rows in results.values():
         print_table(rows)
     if arguments.json:

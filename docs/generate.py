@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -38,6 +39,7 @@ def pages() -> dict[str, str]:
         "reference/results.md": (ROOT / "results/README.md").read_text(),
         **{f"reference/{name}.md": _schema(name) for name in ("config", "backbone", "dataset")},
         **{f"reference/{kind}.md": _catalogue(kind) for kind in CATALOGUES},
+        "reference/coverage.md": _coverage(),
         "reference/columns.md": _columns(),
         "reference/options.md": _commands(),
         "reference/python.md": _python(),
@@ -166,6 +168,121 @@ def _catalogue(kind: str) -> str:
             lines.append(f"| `{name}` | {' | '.join(shown)} |")
         lines.append("")
     return "\n".join(lines)
+
+
+def _entries(kind: str) -> dict[str, dict]:
+    """All entries of the catalogue."""
+    files = sorted((ROOT / "config" / kind).glob("*.yaml"))
+    return {n: e for file in files for n, e in (yaml.safe_load(file.read_text()) or {}).items()}
+
+
+def _coverage() -> str:
+    """How much of what others offer the catalogue has, and what is missing."""
+    parts = list(covered_parts())
+    lines = ["# What is covered", ""]
+    lines += [
+        "Counts of this page are made from the catalogue, the locked packages and `docs/coverage.yaml`.",
+        "",
+    ]
+    lines += ["| of | covered | of all | source |", "|---|---|---|---|"]
+    for one in parts:
+        lines.append(f"| {one['title']} | {one['covered']} | {one['all']} | {one['source']} |")
+    for one in parts:
+        if one["missing"]:
+            lines += ["", f"## {one['title']}: not covered", ""]
+            lines += [f"- {why}: {', '.join(names)}" for why, names in one["missing"].items()]
+    return "\n".join([*lines, ""])
+
+
+def covered_parts() -> Iterator[dict]:
+    """Of each list of others: ``title``, ``covered``, ``all``, ``source``, and ``missing``, names by their reason."""
+    told = yaml.safe_load((ROOT / "docs/coverage.yaml").read_text())
+    entries = {kind: _entries(kind) for kind in CATALOGUES}
+    installed = json.loads((ROOT / "workflow/permafrost/plan/installed.json").read_text())
+    library, backbones = installed["torchgeo"], entries["backbones"]
+    source = f"the locked torchgeo {installed['versions']['torchgeo']}"
+    named = {
+        entry["weights"] for entry in backbones.values() if isinstance(entry.get("weights"), str)
+    }
+    yield _part("torchgeo, weights", source, {
+        name: None if name in named else known.get("problem", "no entry; an entry of kind torchgeo may name it")
+        for name, known in library["weights"].items()
+    })  # fmt: skip
+    given = [entry["source"] for entry in entries["datasets"].values()]
+    used = {one["name"] for one in given if one["kind"] == "torchgeo"}
+    yield _part("torchgeo, classes of images with an entry", source, {
+        name: None if name in used else "no entry; [torchgeo](../torchgeo.md) says which of them an own entry reads"
+        for name in library["datasets"]
+    })  # fmt: skip
+    bench = [
+        name for name in library["datasets"] if re.fullmatch("CopernicusBench.+S[1235]P?", name)
+    ]
+    read, unread = _torchgeo_classes()
+    yield _part("Copernicus-Bench, datasets that kind torchgeo reads", source, {
+        name: None if name in read else unread.get(name, "not run by the test") for name in bench
+    })  # fmt: skip
+    about = told["terratorch"]
+    yield _part("TerraTorch, backbones of its registry", f"TerraTorch {about['version']}", {
+        name: _refusal(name) for name in about["names"]
+    })  # fmt: skip
+    for part in told["parts"]:
+        said = f"[{part['version']}]({part['source']}), read {part['read']}"
+        reasons, counts = {}, {}
+        for name, item in part["items"].items():
+            item = item if isinstance(item, dict) else {"by": item}
+            if item["by"] is not None and item["by"] not in entries[part["kind"]]:
+                raise ValueError(f"docs/coverage.yaml: there is no entry {item['by']!r}")
+            reasons[name] = None if item["by"] else part["why"]
+            counts[name] = item.get("count", 1)
+        yield _part(part["title"], said, reasons, counts)
+
+
+def _part(title: str, source: str, reasons: dict, counts: dict | None = None) -> dict:
+    """A part from names -> why they lack, None for what is covered; each counts once unless `counts` says more."""
+    missing: dict[str, list[str]] = {}
+    for name, why in reasons.items():
+        if why is not None:
+            missing.setdefault(" ".join(why.split()), []).append(f"`{name}`")
+    sizes = {name: 1 for name in reasons} | (counts or {})
+    found = sum(size for name, size in sizes.items() if reasons[name] is None)
+    return {
+        "title": title,
+        "source": source,
+        "covered": found,
+        "all": sum(sizes.values()),
+        "missing": missing,
+    }
+
+
+def _refusal(name: str) -> str | None:
+    """Why kind terratorch refuses a name of TerraTorch's registry; None if it builds it."""
+    from permafrost.backbones.terratorch.families import family_of
+    from permafrost.core.errors import PermafrostError
+
+    try:
+        family_of(name, "x")
+    except PermafrostError as error:
+        return error.problem.partition(f"{name} ")[2] or error.problem
+    return None
+
+
+def _torchgeo_classes() -> tuple[set[str], dict[str, str]]:
+    """Classes that docs/torchgeo.md says are read, and those that it says are not, with the reason."""
+    text = (ROOT / "docs/torchgeo.md").read_text()
+    table = text.partition("<!-- table of classes -->")[2].partition("<!-- end of the table -->")[0]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in table.splitlines()
+        if line[:1] == "|"
+    ]
+    refused = {
+        row[0]: "its mask and its image have pixels of different sizes"
+        for row in rows
+        if "**refused**" in row[-1]
+    }
+    read = {row[0] for row in rows if len(row) == 5 and row[0] not in refused}
+    others = {name: row[1] for row in rows if len(row) == 2 for name in row[0].split(", ")}
+    return read, {**others, **refused}
 
 
 def _commands() -> str:

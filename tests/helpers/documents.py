@@ -82,6 +82,16 @@ def write_data(folder: Path) -> None:
         rasters[f"images/{n:02d}.tif"] = geotiff(np.moveaxis(image, 2, 0))
         rasters[f"heights/{n:02d}.tif"] = geotiff(heights[None])
     write_folder(folder / "my_heights", rasters)
+    change, crops = {}, {}
+    for n in range(20):
+        change[f"A/{n:02d}.png"] = encode(photo(n, (32, 32)))
+        change[f"B/{n:02d}.png"] = encode(photo(n + 100, (32, 32)))
+        change[f"label/{n:02d}.png"] = encode(mask(n, (32, 32), values=(0, 255)))
+        for month in range(5, 8):
+            name = f"{('corn', 'rape')[n % 2]}/field{n}/2019{month:02d}01.png"
+            crops[name] = encode(photo(100 * n + month, (32, 32)))
+    write_folder(folder / "my_change", change)
+    write_folder(folder / "my_crops", crops)
     _write_crowns(folder / "crowns")
     _write_scene(folder / "my_scene")
 
@@ -91,7 +101,7 @@ def write_zip_of_scenes(path: Path) -> Path:
     files = {}
     for name, low in (("field", 0), ("forest", 60), ("town", 120)):
         images = class_files((name,), 15, size=(32, 32), low=low, high=low + 100)
-        files.update({f"scenes/{file}": data for file, data in images.items()})
+        files.update(images)
     path.parent.mkdir(parents=True, exist_ok=True)
     return write_zip(path, files)
 

@@ -43,7 +43,7 @@ def fill_root(root: Path) -> Path:
     (root / "data").mkdir(parents=True)
     (root / "data" / "net.safetensors").write_bytes(b"weights")
     (root / "data" / "pictures.zip").write_bytes(b"pictures")
-    (root / "own.py").write_text("def build(): ...\n")
+    (root / "own.py").write_text("def build(inputs): ...\n")
     return root
 
 

@@ -115,7 +115,7 @@ class Project:
         environment.pop("SNAKEMAKE_PROFILE", None)
         command = [sys.executable, "-m", "snakemake", "--profile", profile, *arguments]
         done = subprocess.run(
-            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=1500
+            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=900
         )
         if check and done.returncode:
             raise AssertionError(f"snakemake failed:\n{done.stdout}\n{done.stderr}")

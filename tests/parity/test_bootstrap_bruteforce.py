@@ -12,6 +12,7 @@ from permafrost.statistics.predictions.labelled import LabelledSamples
 from permafrost.statistics.replicates import rankings, totals
 from permafrost.statistics.replicates.families import make_family
 from permafrost.statistics.resampling.resamples import Resamples, draw_resamples, iter_resamples
+from permafrost.statistics.resampling.units import find_units
 from permafrost.statistics.scores.bootstrap import bootstrap_scores, gather
 
 UNEQUAL_GROUPS = {"groups": 9}
@@ -135,9 +136,8 @@ def test_the_interval_is_the_percentile_of_naive_replicates():
     )
     rows = bootstrap_scores(predictions, resamples=80, seed=5, method="percentile")
     resamples = draw_resamples(60, 80, 5)
-    naive = naive_replicates(
-        arrays, resamples.counts, np.arange(60), task="classification", classes=12
-    )
+    units = find_units(60, sample_ids=predictions.sample_ids).index
+    naive = naive_replicates(arrays, resamples.counts, units, task="classification", classes=12)
     assert any(row["n_undefined"] for row in rows)
     for row in rows:
         values = naive[row["metric"]]

@@ -60,7 +60,7 @@ def test_score_rows_equal_the_oracles(task, probe):
         task=task,
         classes=data["test"].classes,
     )
-    judged = {"bins": 15, "folds": 5, "floor": 1e-3, "seed": 0}
+    judged = {"bins": 15, "like": "torchmetrics", "folds": 5, "floor": 1e-3, "seed": 0}
     values = {
         row["metric"]: row["value"]
         for row in bootstrap_scores(found, resamples=10, seed=0, calibration=judged)

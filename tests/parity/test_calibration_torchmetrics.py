@@ -1,4 +1,4 @@
-"""Calibration errors equal torchmetrics', Brier scores scikit-learn's."""
+"""Calibration errors equal a brute force, and torchmetrics' on request; Brier scores scikit-learn's."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_classification(case, bins):
     target, scores = CASES[case]
-    found = ours.evaluate(target, scores, task="classification", n_bins=bins)
+    found = ours.evaluate(target, scores, task="classification", n_bins=bins, like="torchmetrics")
     if case.startswith("votes"):
         # torchmetrics' edges can be the next number above i / n: a vote on an edge must not be below
         scores = np.where(scores < 1, np.nextafter(scores, np.float32(2)), scores)
@@ -53,12 +53,41 @@ def test_classification(case, bins):
         assert found[name] == pytest.approx(float(expected), abs=2e-6), name
 
 
+@pytest.mark.parametrize("bins", [1, 10, 15])
+@pytest.mark.parametrize("case", CASES)
+def test_textbook_by_brute_force(case, bins):
+    """Bins of Guo et al. (2017), one after the other; a confidence of exactly 1 is in the last one."""
+    target, scores = CASES[case]
+    trust, right = scores.max(axis=1), scores.argmax(axis=1) == target
+    gaps, shares = [], []
+    for number in range(bins):
+        low, high = np.float32(number / bins), np.float32((number + 1) / bins)
+        inside = (trust >= low) & ((trust < high) | (number == bins - 1))
+        if inside.any():
+            gaps.append(abs(right[inside].mean() - trust[inside].mean(dtype=np.float64)))
+            shares.append(inside.mean())
+    gaps, shares = np.array(gaps), np.array(shares)
+    found = ours.evaluate(target, scores, task="classification", n_bins=bins)
+    assert found["expected_calibration_error"] == pytest.approx(gaps @ shares, abs=1e-12)
+    assert found["rms_calibration_error"] == pytest.approx(np.sqrt(gaps**2 @ shares), abs=1e-12)
+    assert found["maximum_calibration_error"] == pytest.approx(gaps.max(), abs=1e-12)
+
+
+def test_one_sure_item_is_no_bin_of_its_own_unless_as_in_torchmetrics():
+    scores = np.array([[0.05, 0.95]] * 19 + [[0.0, 1.0]], np.float32)
+    target = np.array([1] * 19 + [0])
+    textbook = ours.evaluate(target, scores, task="classification", n_bins=10)
+    assert textbook["maximum_calibration_error"] == pytest.approx(0.0025, abs=1e-6)
+    theirs = ours.evaluate(target, scores, task="classification", n_bins=10, like="torchmetrics")
+    assert theirs["maximum_calibration_error"] == 1.0
+
+
 @pytest.mark.parametrize("bins", [10, 15])
 def test_multilabel_is_binary_over_all_entries(bins):
     generator = np.random.default_rng(2)
     scores = np.round(generator.random((200, 6)), 1).astype(np.float32)
     target = (generator.random((200, 6)) < scores**2).astype(np.uint8)
-    found = ours.evaluate(target, scores, task="multilabel", n_bins=bins)
+    found = ours.evaluate(target, scores, task="multilabel", n_bins=bins, like="torchmetrics")
     for name, norm in NORMS.items():
         expected = functional.binary_calibration_error(
             torch.as_tensor(scores).ravel(), torch.as_tensor(target).long().ravel(), bins, norm

@@ -159,6 +159,23 @@ def test_maps_are_the_authors_patch_features(version):
         assert torch.equal(maps[2], wanted.permute(0, 3, 1, 2))
 
 
+def test_features_of_v1_3_are_the_location_tokens_of_the_authors_code():
+    bands = [*sentinel2_bands(), *radar_bands()]
+    backbone, theirs = made(bands, model="base", version="v1.3"), authors("v1.3", "base")
+    fed, stored = fed_and_stored(backbone, bands, side=16)
+    given = backbone.module.sample(fed[:, None], None)
+    optical = np.stack([stored[name] for name in S2], axis=-1)[:, :, :, None]
+    wanted = normalised(optical, Modality.SENTINEL2_L2A, "v1.3")
+    torch.testing.assert_close(given.sentinel2_l2a, wanted, rtol=1e-4, atol=1e-5)
+    backbone.make_maps(None, torch.float32)
+    assert backbone.layers == ("location", "maps.8", "maps.5", "maps.2")
+    with torch.no_grad():
+        found, maps = backbone.features_and_maps(fed)
+        grid = theirs(given, patch_size=8, fast_pass=True)["location_tokens"]
+        assert torch.equal(found, grid.mean(dim=(1, 2)))
+        assert torch.equal(maps[0], grid.permute(0, 3, 1, 2))
+
+
 @pytest.mark.parametrize("version", ["v1", "v1.2"])
 def test_dates_that_a_sample_does_not_have_change_nothing(version):
     bands = sentinel2_bands()

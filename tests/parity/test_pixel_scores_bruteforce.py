@@ -8,6 +8,7 @@ from helpers.predictions.labels import naive_t_test
 from permafrost.probes.dense.tables import image_sums
 from permafrost.statistics.predictions.pixel_numbers import RANGES, SUMS, PredictedPixels
 from permafrost.statistics.resampling.resamples import draw_resamples
+from permafrost.statistics.resampling.units import find_units
 from permafrost.statistics.scores.bootstrap import bootstrap_scores
 from permafrost.statistics.scores.compare import compare
 from sklearn import metrics
@@ -81,7 +82,8 @@ def test_intervals_are_percentiles_of_scores_of_drawn_images():
         for row in bootstrap_scores(found, resamples=100, seed=7, method="percentile")
     }
     counts = draw_resamples(12, 100, 7).counts
-    drawn = [of_pixels(truths, said, np.repeat(np.arange(12), c)) for c in counts.T]
+    units = find_units(12, sample_ids=found.sample_ids).index
+    drawn = [of_pixels(truths, said, np.repeat(np.arange(12), c[units])) for c in counts.T]
     for name, row in rows.items():
         low, high = np.quantile([one[name] for one in drawn], [0.025, 0.975])
         assert (row["lower"], row["upper"]) == pytest.approx((low, high))

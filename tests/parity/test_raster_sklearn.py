@@ -19,22 +19,31 @@ def pixels(seed: int, classes: int):
 
 
 @pytest.mark.parametrize("classes", [2, 3, 9])
-def test_values_equal_scikit_learns(classes):
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("absent", ["nowhere", "reference", "prediction", "both"])
+def test_values_equal_scikit_learns(classes, absent):
     reference, prediction = pixels(classes, classes)
+    if absent in ("reference", "both"):
+        reference[reference == 1] = 0
+    if absent in ("prediction", "both"):
+        prediction[prediction == 1] = 0
     valid = np.ones(reference.shape, bool)
-    found = evaluate_blocks([Block(reference, prediction, valid, valid)], smooth=0).values
+    block = Block(reference, prediction, valid, valid)
+    found = evaluate_blocks([block], classes=classes).values
     flat = reference.ravel(), prediction.ravel()
     expected = {
         "overall_accuracy": sklearn.metrics.accuracy_score(*flat),
         "kappa": sklearn.metrics.cohen_kappa_score(*flat),
         "mean_iou": sklearn.metrics.jaccard_score(*flat, average="macro"),
-        "recall": sklearn.metrics.recall_score(*flat, average="macro"),
-        "precision": sklearn.metrics.precision_score(*flat, average="macro"),
+        "recall": sklearn.metrics.recall_score(*flat, average="macro", zero_division=0),
+        "precision": sklearn.metrics.precision_score(*flat, average="macro", zero_division=0),
+        "macro_f1": sklearn.metrics.f1_score(*flat, average="macro"),
     }
     for name, value in expected.items():
-        assert found[name, None] == pytest.approx(value, abs=1e-12), name
+        assert found[name, None] == pytest.approx(value, abs=1e-12, nan_ok=True), name
+    occurring = np.union1d(*flat).tolist()
     each = sklearn.metrics.f1_score(*flat, average=None)
-    assert [found["f1", str(code)] for code in range(classes)] == pytest.approx(each)
+    assert [found["f1", str(code)] for code in occurring] == pytest.approx(each)
 
 
 def test_mean_iou_equals_torchmetrics():

@@ -136,6 +136,7 @@ def test_metrics_are_those_of_scikit_learn():
             "r2": metrics.r2_score(y, said),
             "rmse": metrics.root_mean_squared_error(y, said),
             "mae": metrics.mean_absolute_error(y, said),
+            "median_absolute_error": metrics.median_absolute_error(y, said),
         }
     )
     assert (

@@ -100,3 +100,19 @@ def test_every_entry_of_the_catalogue_does_what_it_promises():
         (dimension,) = [width for start, width in DIMENSIONS.items() if name.startswith(start)]
         assert one["dimension"] == dimension, name
         assert one["every_band"] != name.startswith(LARGE), name
+
+
+@pytest.mark.slow
+def test_the_page_of_what_is_covered_lists_the_registry_that_is_locked():
+    import yaml
+
+    told = yaml.safe_load((ROOT / "docs" / "coverage.yaml").read_text())["terratorch"]
+    script = (
+        "import importlib.metadata as m, json; from terratorch.registry import BACKBONE_REGISTRY as b;"
+        " print(json.dumps([m.version('terratorch'), sorted(b['terratorch'])]))"
+    )
+    done = in_environment("python", "-c", script)
+    if done.returncode:
+        pytest.skip(f"the environment terratorch cannot be installed: {done.stderr[-300:]}")
+    version, names = json.loads(done.stdout.splitlines()[-1])
+    assert (version, names) == (told["version"], sorted(told["names"]))

@@ -67,6 +67,61 @@ def test_bands_are_those_of_the_weights_in_their_order():
     ]
 
 
+DEO = {"weights": "DEO_Weights.DEO_SWIN"}
+# DEO/utils/augmentations.py of wolfilip/DEO-FM: red, green and blue of Sentinel-2, and of pictures in [0, 1]
+DEO_SENTINEL2 = (
+    (1136.26026392, 965.23119807),
+    (1120.77120066, 712.12507725),
+    (1184.3824625, 650.2842772),
+)
+DEO_PICTURES = ((0.4182007, 0.2877428), (0.4214799, 0.2754177), (0.3991276, 0.2764018))
+
+
+@pytest.mark.parametrize(("unit", "scale"), [("digital_number", 1e-4), ("reflectance", 1.0)])
+def test_deo_is_fed_sentinel_2_by_its_authors_table_for_sentinel_2(unit, scale):
+    bands = [{**one, "unit": unit, "scale": scale} for one in sentinel2_bands()]
+    channels = planned(DEO, bands).channels
+    for channel, (mean, std) in zip(channels[:3], DEO_SENTINEL2, strict=True):
+        assert channel.center == pytest.approx(mean * 1e-4 / scale)
+        assert 1 / channel.gain == pytest.approx(std * 1e-4 / scale)
+    # the other seven stand in both tables
+    assert channels[3].center == pytest.approx(1263.73947144 * 1e-4 / scale)
+
+
+def test_deo_is_fed_pictures_by_its_authors_table_for_pictures():
+    aerial = [
+        *rgb_bands(),
+        *(b for b in sentinel2_bands() if b["name"] not in ("B02", "B03", "B04")),
+    ]
+    channels = planned(DEO, aerial).channels
+    assert [c.name for c in channels[:4]] == ["red", "green", "blue", "B05"]
+    for channel, (mean, std) in zip(channels[:3], DEO_PICTURES, strict=True):
+        assert channel.center == pytest.approx(255 * mean, rel=1e-5)
+        assert 1 / channel.gain == pytest.approx(255 * std, rel=1e-5)
+    assert channels[3].center == pytest.approx(1263.73947144)
+    # pictures whose reflectance is declared are converted
+    white = planned({**DEO, "input": {"white": 0.5}}, aerial).channels[0]
+    assert white.center == pytest.approx(255 * 0.113626026 / 0.5)
+    own = planned({**DEO, "input": {"mean": [0.5], "std": [0.25], "unit": "unit_interval"}}, aerial)
+    assert own.channels[0].center == pytest.approx(127.5)
+
+
+def test_no_weights_of_torchgeo_mix_units_of_one_sensor_unnoticed():
+    """Means in two units are the sign of a second table: the rest must be plain divisions."""
+    from permafrost.backbones.torchgeo.families import FAMILIES
+    from permafrost.backbones.torchgeo.weights import contract_of
+    from torchgeo.models.api import _model_weights
+
+    seen = 0
+    for model, group in _model_weights.items():
+        for weights in group if model in FAMILIES and not FAMILIES[model].contract else ():
+            contract = contract_of(weights, "x")
+            units, means = contract.get("unit"), contract.get("mean", ())
+            seen += 1
+            assert not isinstance(units, tuple) or len(set(units)) < 2 or not any(means), weights
+    assert seen > 90
+
+
 def test_a_normalisation_of_the_entry_takes_the_place_of_the_weights_own():
     plan = planned({"weights": S2_RGB, "input": {"normalization": "dataset"}})
     assert [channel.center for channel in plan.channels] == [100.0] * 3
@@ -193,6 +248,15 @@ def test_croma_takes_the_path_of_sentinel_2(small_models):
 def test_bands_without_a_wavelength_are_an_error(small_models, model):
     with pytest.raises(PermafrostError, match="does not tell it for red, green, blue"):
         made({"model": model, "weights": None, "input": {"bands": "rgb"}}, rgb_bands())
+
+
+def test_an_absent_band_is_named_by_its_wavelength_where_the_model_needs_that(small_models):
+    entry = {"model": "dofa_base_patch16_224", "weights": None}
+    bands = sentinel2_bands(("B02", "B03", "B04"))
+    with pytest.raises(PermafrostError, match=r"lacks have none by their name: nir.*nanometres"):
+        made({**entry, "input": {"bands": ["red", "nir"], "missing": "zero"}}, bands)
+    backbone = made({**entry, "input": {"bands": ["red", 842], "missing": "zero"}}, bands)
+    assert backbone.notes["wavelengths_um"] == pytest.approx([0.6646, 0.842])
 
 
 def test_panopticon_is_told_wavelengths_in_nanometres_and_radar_by_number(monkeypatch):

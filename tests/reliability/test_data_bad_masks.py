@@ -167,7 +167,7 @@ def test_patterns_of_pairs_in_an_entry_for_classes(out, tmp_path):
     place = write_folder(tmp_path / "set", pair_files())
     entry = {**pair_entry(place, {"images": "images"}), "task": "classification"}
     del entry["ignore_index"]
-    refused(out, entry, "images in source are for the tasks segmentation and pixel_regression")
+    refused(out, entry, "do not say where the name of the class is")
 
 
 def test_a_class_that_train_does_not_hold(out, tmp_path):

@@ -50,8 +50,8 @@ NAN, INFINITE = float("nan"), float("inf")
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"bbox": [1, 1, 0, 5]}, "annotation 1000 has a bbox of 0 x 5 pixels, which has no area"),
-        ({"bbox": [1, 1, -3, 5]}, "annotation 1000 has a bbox of -3 x 5 pixels"),
+        ({"bbox": [1, 1, 0, 5]}, "annotation 1000: a box without width or height (1, 1, 1, 6)"),
+        ({"bbox": [1, 1, -3, 5]}, "annotation 1000: a box without width or height (1, 1, -2, 6)"),
         ({"bbox": [1, 1, NAN, 5]}, "annotation 1000: coordinates that are no finite numbers"),
         ({"bbox": [INFINITE, 1, 4, 5]}, "annotation 1000: coordinates that are no finite numbers"),
         ({"bbox": [1, 1, 10**400, 5]}, "annotation 1000: coordinates that are no finite numbers"),

@@ -53,7 +53,7 @@ def of(array, **profile) -> bytes:
         (b"GIF89a", "neither TIFF, PNG nor npy"),
         (npy(np.zeros((24, 32), bool)), "bool values"),
         (npy(np.zeros((2, 24, 32))), "has shape (2, 24, 32)"),
-        (npy(np.zeros((24, 32)))[:300], "no readable npy"),
+        (npy(np.zeros((24, 32)))[:300], "not a readable npy"),
     ],
 )
 def test_one_raster_that_cannot_be_used(out, tmp_path, data, message):
@@ -68,7 +68,7 @@ def test_one_raster_that_cannot_be_used(out, tmp_path, data, message):
 
 def test_pickles_are_never_run(out, tmp_path):
     data = npy(np.array([[print]], dtype=object))
-    refused(out, raster_entry(broken(tmp_path, data)), "no readable npy")
+    refused(out, raster_entry(broken(tmp_path, data)), "not a readable npy")
 
 
 def test_an_image_without_a_raster_and_the_reverse(out, tmp_path):
@@ -134,7 +134,7 @@ def test_masks_are_no_targets(out, tmp_path):
     entry = raster_entry(place, {"targets": "targets"}, task="segmentation", classes=["a", "b"])
     refused(out, entry, "targets in source have no meaning")
     entry = raster_entry(place, {"targets": "targets"}, task="classification")
-    refused(out, entry, "targets in source are for the tasks segmentation and pixel_regression")
+    refused(out, entry, "targets in source have no meaning for the task classification")
 
 
 @pytest.mark.parametrize("key", ["nodata", "scale", "offset"])

@@ -247,6 +247,42 @@ def test_collapsed_features_give_one_answer_for_all(kind, task, constant):
         assert (np.abs(np.asarray(values, float) - np.asarray(values, float)[0]) < 1e-6).all()
 
 
+# of float32: the smallest have a spread of about 1e-30, the largest are near its end
+@pytest.mark.parametrize("power", [-100, -66, -27, 27, 100, 120])
+@pytest.mark.parametrize(("kind", "task"), CASES)
+def test_features_of_an_extreme_scale_are_answered_as_those_around_one(kind, task, power):
+    splits = splits_of(task)
+    factor = np.float32(2.0**power)
+    raw = kind in ("linear", "sgd_linear", "ridge")
+    options = {"standardize": False} if raw else {}
+    result = run(kind, changed(splits, lambda x: x * factor), **options)
+    gates = gates_of(result)
+    assert "collapsed_features" not in gates
+    own = 2.0 ** np.round(np.log2(np.sqrt(splits["train"].embeddings.var(axis=0).sum())))
+    expected = run(kind, changed(splits, lambda x: x / np.float32(own)), **options)
+    for scaled, plain in zip(answers_of(result), answers_of(expected), strict=True):
+        np.testing.assert_allclose(scaled, plain, rtol=1e-4, atol=1e-5)
+    if raw:
+        assert f"rescaled_features:{own * 2.0**power:.1e}" in gates
+
+
+@pytest.mark.parametrize("kind", ["linear", "ridge", "sgd_linear"])
+@pytest.mark.parametrize("factor", [2.0**-10, 1.0, 2.0**10])
+def test_features_of_an_ordinary_scale_are_taken_as_they_are(kind, factor):
+    task = "regression" if kind == "ridge" else "classification"
+    splits = changed(splits_of(task), lambda x: x * np.float32(factor))
+    gates = gates_of(run(kind, splits, standardize=False))
+    assert not [gate for gate in gates if gate.startswith("rescaled_features")]
+
+
+def test_rounding_around_a_constant_is_not_made_large():
+    noise = np.random.default_rng(0).normal(size=(60, 8)) * 1e-8
+    splits = changed(splits_of("classification"), lambda x: 0.7 + noise[: len(x), : x.shape[1]])
+    gates = gates_of(run("linear", splits))
+    assert "collapsed_features" in gates
+    assert not [gate for gate in gates if gate.startswith("rescaled_features")]
+
+
 # --- duplicate rows -------------------------------------------------------------------------------
 
 

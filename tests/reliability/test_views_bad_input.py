@@ -92,7 +92,10 @@ def test_duplicate_images_change_no_sum_and_one_group_has_no_interval(tmp_path):
     for name in ours.VIEW_MEASURES:
         assert found[name]["value"] == pytest.approx(once[name]["value"], rel=1e-9)
         assert np.isnan([found[name]["lower"], found[name]["upper"]]).all()
-        assert found[name]["notes"]["interval"] == "no interval: a single group cannot be resampled"
+        assert (
+            found[name]["notes"]["interval"]
+            == "no interval: a single group does not show how far others would move it"
+        )
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

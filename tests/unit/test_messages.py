@@ -38,8 +38,8 @@ PLANNED = {
     ),
     "wrong type": (changed(bootstrap={"resamples": "many"}), "bootstrap.resamples", "'many'"),
     "no backbones": (changed(backbones=[]), "backbones", "empty"),
-    "null for a list": (changed(datasets=None), "datasets", "array"),
-    "named twice": (changed(backbones=["net", "net"]), "backbones", "unique"),
+    "null for a list": (changed(datasets=None), "datasets", "a list in [ ]"),
+    "named twice": (changed(backbones=["net", "net"]), "backbones", "twice"),
     "unknown kind of backbone": (
         entry("backbone", "net", kind="huggingface"),
         "net",

@@ -86,8 +86,11 @@ def test_a_configuration_that_is_no_yaml_is_named_with_its_line(fresh_project):
 def test_slurm_without_slurm_ends_at_once_with_a_sentence(fresh_project, tmp_path):
     commands = tmp_path / "bin"  # those of this machine, without Slurm's
     commands.mkdir()
-    for name in ("bash", "sh", "which", "env", "uname"):
+    for name in ("bash", "sh", "env", "uname"):
         (commands / name).symlink_to(shutil.which(name))
+    # not every machine has it, and Snakemake's plugin needs it
+    (commands / "which").write_text('#!/bin/sh\ncommand -v "$1"\n')
+    (commands / "which").chmod(0o755)
     status, output = typed(fresh_project, "snakemake", "--profile", "slurm", PATH=str(commands))
     assert status == 1
     assert "there is no sbatch and no squeue on the PATH" in output and "Remedy: " in output

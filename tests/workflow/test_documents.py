@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import os
 import shlex
 import shutil
@@ -10,12 +12,15 @@ import sys
 
 import helpers.documents as documents
 import pytest
+import timm
 import torch
 import yaml
 from helpers.project import REPOSITORY, Project
 from permafrost.plan.catalogue import read_yaml
 from permafrost.plan.demo import complete
 from permafrost.plan.plan import Plan
+from permafrost.probes.kinds import KINDS
+from safetensors.torch import save_file
 
 CONFIGURATIONS = documents.configurations()
 COMMANDS = documents.commands()
@@ -37,10 +42,12 @@ NOT_RUN = {
     "snakemake --profile local --default-storage-provider s3": "test_object_store.py runs it",
     "aws s3 sync": "a bucket of the reader's; test_object_store.py copies one",
     "envs/run python benchmarks/": "benchmarks take minutes and need peers",
+    "envs/run python -m benchmarks": "tests/workflow/test_simulations.py runs small ones",
     "export PERMAFROST_TORCH_INDEX=": "names an address of the reader's; test_environment.py",
     "source .venv/bin/activate": "the environment is active",
     "permafrost published": "reads a table of others; test_published.py reads the real ones",
     "permafrost fetch": "downloads; test_fetch.py does so from a server of its own",
+    "permafrost suite": "whole suites; test_suites.py tries the command",
     "permafrost check": "of a dataset and weights to be downloaded; test_check.py runs one of the demo",
     "rsync": "a cluster of the reader's",
     "cd my-project && permafrost run": "test_own_project.py runs it",
@@ -130,12 +137,18 @@ def test_all_configurations_together_run(own, tmp_path):
     for _, content in CONFIGURATIONS:
         for key, value in content.items():
             if key in ("probes", "extra_datasets"):
-                together[key] = {**together.get(key, {}), **value}
+                together[key] = copy.deepcopy({**together.get(key, {}), **value})
             elif isinstance(value, dict):
                 # blocks about one option are alternatives
                 together[key] = value
     # the probe of series needs some
     together["datasets"].append("demo-series-clear")
+    # this shows that they run, not how well: one epoch each, and few resamples
+    together["bootstrap"] = {**together.get("bootstrap", {}), "resamples": 100}
+    for options in filter(None, together["probes"].values()):
+        names = {field.name for field in dataclasses.fields(KINDS[options["kind"]].options_class())}
+        if "epochs" in names and "warmup_epochs" not in options:
+            options["epochs"] = 1
     project = own.copied(tmp_path / "project")
     together["extra_backbones"] = {}
     project.path("config/config.yaml").write_text(yaml.safe_dump(together))
@@ -168,6 +181,10 @@ def test_a_command_runs_as_printed(place, command, request, tmp_path):
         folder = tmp_path
         torch.save({"state_dict": {"weight": torch.ones(2)}}, folder / words[2])
         (folder / words[3]).parent.mkdir(parents=True)
+    elif words[:3] == ["permafrost", "new", "backbone"]:
+        folder = request.getfixturevalue("own").copied(tmp_path / "project").folder
+        network = timm.create_model("mobilenetv2_100", pretrained=False)
+        save_file(network.state_dict(), folder / words[3])
     elif words[0] == "permafrost" and words[1] in ("show", "export", "stale", "list", "info"):
         folder = request.getfixturevalue("own").folder
     else:

@@ -84,6 +84,8 @@ def test_an_interrupted_run_cancels_its_jobs(batch, project):
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        # a shell in whose background the tests run has them ignore it
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     log = project.path("results/logs/extract/tiny-landcover/slow.log")
     deadline = time.monotonic() + 120
@@ -91,7 +93,7 @@ def test_an_interrupted_run_cancels_its_jobs(batch, project):
         assert run.poll() is None, run.stdout.read()
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    time.sleep(2)  # the executor has taken note of the job
+    time.sleep(5)  # the executor has taken note of the job
     os.kill(run.pid, signal.SIGINT)
     said, _ = run.communicate(timeout=120)
     assert run.returncode

@@ -24,10 +24,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.slurm, pytest.mark.xdist_group("slur
 SOONER = {"slurm-init-seconds-before-status-checks": 10, "latency-wait": 20}
 SCRIPT = Path(__file__).resolve().parents[1] / "slurm" / "slurm.sh"
 NO_SLURM = str(SCRIPT.parent / "not_running")
+NODE = os.uname().nodename.partition(".")[0]
 
 
 @pytest.fixture(scope="module")
-def slurm():
+def _started():
     """A running Slurm; skips where none can be installed, and says why."""
     if os.geteuid():
         pytest.skip("starting a Slurm needs root")
@@ -44,6 +45,46 @@ def slurm():
         yield
         if not ran_before:
             subprocess.run(["bash", str(SCRIPT), "stop"], check=True)
+
+
+def jobs_listed(*states: str) -> list[tuple[str, str]]:
+    """Number and folder of Slurm's jobs in these states; of all that wait or run, without any."""
+    chosen = ["-t", ",".join(states)] if states else []
+    listed = subprocess.run(
+        ["squeue", "-h", *chosen, "-o", "%i %Z"], capture_output=True, text=True
+    ).stdout
+    return [tuple(line.split(maxsplit=1)) for line in listed.splitlines()]
+
+
+def node_is_up() -> bool:
+    """Whether the node takes jobs."""
+    shown = subprocess.run(["sinfo", "-h", "-o", "%T"], capture_output=True, text=True).stdout
+    return bool(shown.split()) and set(shown.split()) <= {"idle", "mixed", "allocated"}
+
+
+def resume_node() -> None:
+    """Bring the node back, and have what it lost start at once and not in two minutes."""
+    deadline = time.monotonic() + 60
+    while not node_is_up() and time.monotonic() < deadline:
+        # refused where the node came back by itself
+        subprocess.run(
+            ["scontrol", "update", f"NodeName={NODE}", "State=RESUME"], capture_output=True
+        )
+        time.sleep(0.5)
+    for job, _ in jobs_listed("PD"):
+        subprocess.run(["scontrol", "update", f"JobId={job}", "StartTime=now"], capture_output=True)
+
+
+@pytest.fixture
+def slurm(_started):
+    """The same, as one test finds it: the node takes jobs, and none of the test before is left."""
+    for job, where in jobs_listed():
+        if "pytest" in where:
+            subprocess.run(["scancel", job], capture_output=True)
+    resume_node()
+    assert node_is_up(), subprocess.run(
+        ["scontrol", "show", "node"], capture_output=True, text=True
+    ).stdout
 
 
 def set_profile(project, **changes) -> None:
@@ -133,11 +174,7 @@ def first_running(project, act) -> threading.Thread:
     def watch():
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
-            listed = subprocess.run(
-                ["squeue", "-h", "-t", "R", "-o", "%i %Z"], capture_output=True, text=True
-            ).stdout
-            for line in listed.splitlines():
-                job, folder = line.split()
+            for job, folder in jobs_listed("R"):
                 if folder == str(project.folder):
                     act(job)
                     return
@@ -179,13 +216,11 @@ def test_a_lost_node_costs_its_jobs_another_start(slurm, project):
     lost: list[str] = []
 
     def lose_node(job):
-        node = ["scontrol", "update", f"NodeName={os.uname().nodename.partition('.')[0]}"]
-        subprocess.run([*node, "State=DOWN", "Reason=test"], check=True)
+        down = ["scontrol", "update", f"NodeName={NODE}", "State=DOWN", "Reason=test"]
+        subprocess.run(down, check=True)
         lost.append(job)
         time.sleep(3)
-        # it may be back already; what it lost would wait for two minutes
-        subprocess.run([*node, "State=RESUME"], capture_output=True)
-        subprocess.run(["scontrol", "update", f"JobId={job}", "StartTime=now"], check=True)
+        resume_node()
 
     thread = first_running(project, lose_node)
     project.snakemake("scores", profile="slurm")

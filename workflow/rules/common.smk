@@ -19,12 +19,17 @@ CLONE = Path(workflow.current_basedir.get_path_or_uri(secret_free=False)).parent
 WORKFLOW = CLONE / "workflow"
 sys.path.insert(0, str(WORKFLOW))
 from permafrost.core.device import takes_gpu
-from permafrost.core.errors import PermafrostError
 from permafrost.core.specification import SPLITS
 from permafrost.plan.catalogue import read_yaml
 from permafrost.plan.demo import complete
 from permafrost.plan.environments import check_deployed
-from permafrost.plan.failures import check_executor, check_groups, end_failed_run
+from permafrost.plan.failures import (
+    check_executor,
+    check_gpu,
+    check_groups,
+    end_failed_run,
+)
+from permafrost.plan.misfits import misfit_lines, recorded_misfits
 from permafrost.plan.object_store import Places, check_archive
 from permafrost.plan.options import KINDS, leaves
 from permafrost.plan.parts import FOLDER, PATTERN, JoinedParts, check_parts
@@ -38,13 +43,14 @@ from permafrost.plan.snakemake_process import (
     keep_warm,
     light_program,
     show_progress,
+    plain_errors,
 )
 
 collect_rarely()
 expose_commands(WORKFLOW)
 STARTED = time.time()
 
-try:
+with plain_errors():
     # Snakemake lists the files of the command line first, then config/config.yaml, which they override
     given = workflow.overwrite_configfiles
     standing = workflow.configfiles[len(given) :]
@@ -70,8 +76,6 @@ try:
         PLAN.environments,
         {method.value for method in workflow.deployment_settings.deployment_method},
     )
-except PermafrostError as error:
-    raise WorkflowError(str(error))
 
 if from_demo and workflow.is_main_process:
     print(
@@ -79,6 +83,10 @@ if from_demo and workflow.is_main_process:
         "those of the demo are run (config/demo.yaml).",
         file=sys.stderr,
     )
+
+if workflow.is_main_process:
+    for line in misfit_lines(recorded_misfits(PLAN.misfits), len(PLAN.pairs())):
+        print(line, file=sys.stderr)
 
 MESSAGES = show_progress(workflow, PLAN) if workflow.is_main_process else {}
 RESULTS = config["results"]
@@ -308,7 +316,7 @@ def features_paired(wildcards):
     """The measured features of all backbones of a dataset."""
     return [
         f"{RESULTS}/features/{wildcards.dataset}/{backbone}/{MEASURED_SPLIT}.zarr"
-        for backbone in PLAN.backbones
+        for backbone in PLAN.backbones_on(wildcards.dataset)
     ]
 
 
@@ -327,8 +335,7 @@ def every_similarity():
 def every_feature_store():
     return [
         f"{RESULTS}/features/{dataset}/{backbone}/{split}.zarr"
-        for dataset in PLAN.datasets
-        for backbone in PLAN.backbones
+        for dataset, backbone in PLAN.pairs()
         for split in SPLITS
     ]
 
@@ -340,7 +347,7 @@ def predictions_compared(wildcards):
         evaluation_path(
             "predictions", wildcards.dataset, backbone, wildcards.probe, seed
         )
-        for backbone in PLAN.backbones
+        for backbone in PLAN.backbones_on(wildcards.dataset, wildcards.probe)
         for seed in PLAN.seeds_of(wildcards.probe)
     ]
 

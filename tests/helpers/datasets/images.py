@@ -52,6 +52,11 @@ def photo(seed: int, size=(24, 32), *, low=0, high=255) -> np.ndarray:
     return np.asarray(Image.fromarray(coarse).resize(size[::-1], Image.Resampling.BILINEAR))
 
 
+def chw(seed: int) -> np.ndarray:
+    """(3, H, W): a photo as decoders give it."""
+    return photo(seed).transpose(2, 0, 1)
+
+
 def encode(array: np.ndarray, kind: str = "png", **options) -> bytes:
     """An image file by Pillow."""
     from PIL import Image

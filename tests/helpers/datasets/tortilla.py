@@ -108,11 +108,16 @@ def layout(dataset: str, seed: int, classes: list[str]) -> tuple[list[dict], dic
     """The parts of a sample as the dataset's generator writes them, and its own columns."""
     place = {"lon": 10.0 + seed, "lat": 50.0}
     two = [classes[seed % len(classes)], classes[-1 - seed % len(classes)]] if classes else []
-    boxes = [{"category_id": 1, "bbox": [2, 3, 5, 6], "bbox_mode": "xywh"}]
-    polygon = {**boxes[0], "mask": [[2, 3, 7, 3, 7, 9, 2, 9]]}
+    whole = {"category_id": 1, "bbox": [2, 3, 5, 6], "bbox_mode": "xywh"}
+    # as in the published files, one reaches over an edge, and one has no area in the image
+    boxes = [whole, {**whole, "bbox": [-1, 3, 5, 6]}, {**whole, "bbox": [SIZE, 3, 5, 6]}]
+    polygon = {"mask": [[2, 3, 7, 3, 7, 9, 2, 9]]}
     json_boxes = {
         "nzcattle": {"boxes": boxes, "image_size": [SIZE, SIZE]},
-        "substation": {"sample_annotations": [polygon], "image_size": [SIZE, SIZE]},
+        "substation": {
+            "sample_annotations": [{**one, **polygon} for one in boxes],
+            "image_size": [SIZE, SIZE],
+        },
     }
     if dataset == "benv2":
         parts = [image("s1", seed, 2, "float32"), image("s2", seed, 12)]
@@ -196,7 +201,8 @@ def layout(dataset: str, seed: int, classes: list[str]) -> tuple[list[dict], dic
     if dataset == "biomassters":
         return _biomassters(seed), {"add_test_split": False}
     if dataset == "everwatch":
-        table = box_table([(2, 3, 7, 9), (10, 10, 15, 18)], [two[0], None])
+        corners = [(2, 3, 7, 9), (10, 10, SIZE + 1, 18), (5, 5, 5, 9)]
+        table = box_table(corners, [two[0], None, two[0]])
         parts = [image("image", seed, 3, "uint8"), item("annotations", table, "GeoParquet")]
         return parts, {"lon": None, "lat": None, "stac:centroid": "POINT (256.0 256.0)"}
     if dataset in json_boxes:

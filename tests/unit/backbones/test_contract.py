@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from helpers.project import REPOSITORY
 from helpers.stores.images import band, card_of, rgb_bands, sentinel2_bands
 from permafrost.backbones.input.contract import InputContract, input_contract, resolve_input
 from permafrost.core.errors import PermafrostError
@@ -104,6 +105,89 @@ def test_two_wishes_must_not_lead_to_one_band():
         plan(InputContract(bands=("B2", "blue")), sentinel2_bands())
 
 
+def nir_of(common_name: str | None, wavelength_nm: float | None) -> dict:
+    known = {"common_name": common_name, "wavelength_nm": wavelength_nm}
+    return band("NIR", **known, unit="reflectance", scale=1.0)
+
+
+@pytest.mark.parametrize(
+    ("nm", "common_name", "kept"),
+    [(864.7, "nir", "B8A"), (830.0, "nir", "B08"), (850.0, None, "B8A"), (None, "nir", "B08")],
+)
+@pytest.mark.parametrize("missing", ["leave_out", "zero"])
+def test_one_band_for_two_wishes_is_fed_for_the_nearest_where_the_other_may_be_absent(
+    missing, nm, common_name, kept
+):
+    bands = [*sentinel2_bands(("B04",)), nir_of(common_name, nm)]
+    contract = InputContract(bands=("B08", "B4", "B8A"), sensor="sentinel2", missing=missing)
+    found = plan(contract, bands)
+    assert [c.wanted for c in found.channels if c.index == 1] == [kept]
+    other = {"B08": "B8A", "B8A": "B08"}[kept]
+    if missing == "leave_out":
+        assert found.left_out == (other,) == tuple(found.describe()["left_out"])
+        assert len(found) == 2
+    else:
+        assert found.describe()["zero_filled"] == [other] and found.left_out == ()
+        assert len(found) == 3
+
+
+def test_a_band_of_the_wished_name_goes_before_a_nearer_wish():
+    bands = [band("B08", common_name="nir", wavelength_nm=864.7, unit="reflectance", scale=1.0)]
+    contract = InputContract(bands=("B8A", "B08"), sensor="sentinel2", missing="leave_out")
+    assert plan(contract, bands).left_out == ("B8A",)
+
+
+def test_the_copy_of_a_band_that_is_fed_for_itself_equals_its_channel():
+    contract = dataclasses.replace(
+        nearest(("B10", "B11"), 300, "sentinel2"),
+        normalization="weights",
+        unit="digital_number",
+        mean=(506.0, 2472.0),
+        std=(442.0, 1331.0),
+    )
+    copy, own = plan(contract, sentinel2_bands(("B11",))).channels
+    assert (copy.stands_for, copy.index) == ("B10", own.index)
+    assert (copy.center, copy.gain) == (own.center, own.gain) == (2472.0, 1 / 1331.0)
+    # of a band that is not fed for itself, only the statistics of the wanted one are known
+    alone = dataclasses.replace(contract, bands=("B10",), mean=(506.0,), std=(442.0,))
+    (only,) = plan(alone, sentinel2_bands(("B11",))).channels
+    assert (only.center, only.gain) == (506.0, 1 / 442.0)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "value"),
+    [
+        ({"normalization": "weights", "mean": (506.0,), "std": (442.0,)}, 0.0),
+        ({"normalization": "dataset"}, 0.0),
+        ({"normalization": "none"}, 0.0),
+        ({"normalization": "two_sigma", "clip": True}, 0.5),
+        ({"normalization": "two_sigma", "mean": (506.0,), "std": (442.0,)}, 0.5),
+        ({"normalization": "percentile"}, 0.5),
+        ({"normalization": "minmax"}, 0.5),
+        # SSL4EO-S12 has a mean of 2177 in B11
+        ({"normalization": "weights", "mean": (0.0,), "std": (1e4,)}, 0.2177),
+        (
+            {"normalization": "weights", "mean": (0.0,), "std": (1.0,), "unit": "reflectance"},
+            0.2177,
+        ),
+        ({"normalization": "weights", "mean": (0.0,), "std": (255.0,), "unit": "stored"}, 0.0),
+    ],
+)
+def test_an_absent_band_is_neutral_in_every_normalisation(wanted, value):
+    contract = InputContract(
+        bands=("B04", "B11"),
+        sensor="sentinel2",
+        missing="zero",
+        **{"unit": "digital_number", **wanted},
+    )
+    found = plan(contract, sentinel2_bands(("B04",)))
+    assert found.channels[1].index is None
+    assert found.channels[1].value == pytest.approx(value)
+    assert found.describe().get("filled_with", {}) == (
+        {"B11": pytest.approx(value)} if value else {}
+    )
+
+
 # --- units and normalisation -------------------------------------------------------------------------
 
 IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
@@ -146,6 +230,27 @@ def test_every_declared_way_from_unit_to_unit(unit, have, scale, white, stored, 
     contract = InputContract(
         bands="all", normalization="weights", unit=unit, mean=(0.0,), std=(1.0,), white=white
     )
+    np.testing.assert_allclose(fed(contract, bands, stored), [expected], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("unit", "have", "scale", "offset", "stored", "expected"),
+    [
+        # Sentinel-2 since baseline 04.00: 3000 stored are 2000
+        ("digital_number", "digital_number", 1e-4, -0.1, 3000.0, 2000.0),
+        ("uint8", "digital_number", 1e-4, -0.1, 3000.0, 51.0),
+        ("reflectance", "digital_number", 1e-4, -0.1, 3000.0, 0.2),
+        ("unit_interval", "digital_number", 1e-4, -0.1, 3000.0, 0.2),
+        # Landsat's collection 2
+        ("digital_number", "digital_number", 2.75e-5, -0.2, 20000.0, 3500.0),
+        ("uint8", "uint8", 1 / 255, 0.2, 51.0, 102.0),
+        ("db", "db", 1.0, -30.0, 18.0, -12.0),
+        ("stored", "metre", 1.0, -5.0, 812.0, 812.0),
+    ],
+)
+def test_the_offset_of_a_band_reaches_every_unit(unit, have, scale, offset, stored, expected):
+    bands = [band("x", unit=have, scale=scale, offset=offset)]
+    contract = InputContract(bands="all", normalization="weights", unit=unit, mean=(0,), std=(1,))
     np.testing.assert_allclose(fed(contract, bands, stored), [expected], rtol=1e-12)
 
 
@@ -358,3 +463,20 @@ def test_each_name_may_be_of_a_sensor_of_its_own():
     # Sentinel-2's B5 is red edge
     with pytest.raises(PermafrostError, match="no band 'B5'"):
         plan(InputContract(bands=("VV", "B5"), sensor=("sentinel1", "sentinel2")), bands)
+
+
+def test_the_documented_defaults_are_those_of_the_code():
+    text = (REPOSITORY / "docs" / "input.md").read_text(encoding="utf-8")
+    table = text.partition("| key | default |")[2].partition("\n\n")[0].splitlines()[2:]
+    documented = {}
+    for line in table:
+        keys, default, *_ = (cell.strip() for cell in line.strip("|").split("|"))
+        for key in keys.split(", "):
+            documented[key.strip("`")] = default.strip("`")
+    fields = {
+        field.name: "none" if field.default is None else str(field.default)
+        for field in dataclasses.fields(InputContract)
+        if field.name not in ("sensor", "pictures", "fit", "picture")
+    }
+    fields = {key: value.lower() if value == "False" else value for key, value in fields.items()}
+    assert documented == fields

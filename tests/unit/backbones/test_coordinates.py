@@ -102,6 +102,16 @@ def test_satclip_from_a_file_is_torchgeos_own(tmp_path):
     assert np.array_equal(found.features(PLACES)[0], expected)
     assert found.weights_sha256 == file_digest(path)
     assert found.parameters == 1213696
+    # the state dict of torchgeo's own class
+    content = torch.load(path, weights_only=True)["state_dict"]
+    own = {
+        name.removeprefix("model.location."): one
+        for name, one in content.items()
+        if "location" in name
+    }
+    torch.save(own, tmp_path / "own.pth")
+    again = encoder(encoder="satclip", weights={**weights, "path": str(tmp_path / "own.pth")})
+    assert np.array_equal(again.features(PLACES)[0], expected)
 
 
 def test_geoclip_from_a_file_is_its_formula(tmp_path):

@@ -9,7 +9,7 @@ from helpers.backbones import build, plan_input
 from helpers.stores.images import card_of, rgb_bands
 from permafrost.backbones.backbone import Resources
 from permafrost.backbones.outputs.layers import choose_layers
-from permafrost.backbones.timm_models import timm_dense
+from permafrost.backbones.timm_maps import timm_dense
 from permafrost.core.errors import PermafrostError
 
 SWIN = {"embed_dim": 24, "depths": (1, 1, 2, 1), "num_heads": (1, 2, 3, 4)}
@@ -146,10 +146,11 @@ def test_every_timm_entry_of_the_catalogue_has_four_default_layers():
     [
         ("test_resnet", ["layer5"], "no layer 'layer5', did you mean 'layer"),
         ("test_vit", ["blocks.12"], "no layer 'blocks.12', did you mean 'blocks"),
-        ("hrnet_w18_small", None, "layer stage2: the layer returned a list"),
-        ("levit_128s", None, "does not tell on what grid"),
-        ("cait_xxs24_224", None, "196 tokens.*1 prefix tokens and a grid of 14 x 14"),
-        ("volo_d1_224", None, "no map of images of 224 x 224"),
+        ("hrnet_w18_small", ["stage2"], "layer stage2: the layer returned a list"),
+        ("levit_128s", ["stages.0"], "does not tell on what grid.*intermediates.0"),
+        ("volo_d1_224", ["network.0"], "no map of images of 224 x 224"),
+        ("test_resnet", ["intermediates.5"], "takes 5 intermediate maps of ResNet, not .* 5"),
+        ("test_resnet", ["intermediates.00"], "no layer 'intermediates.00'"),
     ],
 )
 def test_layers_that_give_no_map_are_an_error(model, layers, message):

@@ -91,7 +91,7 @@ def test_whitened_patches_have_little_left_in_common():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"features": 7}, "not a multiple of 2"),
+        ({"features": 7}, "must be a multiple of 2"),
         ({"kernel_size": 41}, "exceeds"),
         ({"mode": "x"}, "not one of"),
     ],

@@ -35,6 +35,25 @@ def test_a_name_like_no_other_is_answered_with_all_of_them():
     assert near_names("zzz", []) == "known: none"
 
 
+def test_names_of_which_it_is_a_part_come_before_those_that_are_spelt_alike():
+    known = ["dior", "vit-base-dinov2", "vit-giant-dinov2", "vit-base-dinov3", "rcf"]
+    wanted = "did you mean 'vit-base-dinov2' or 'vit-giant-dinov2'?"
+    assert near_names("dinov2", known) == near_names("DINO v2", known) == wanted
+    assert near_names("Di-oR", known) == "did you mean 'dior'?"
+    assert near_names("sho", ["few_shot", "show"]) == "did you mean 'show'?"
+    many = near_names("vit", [f"vit-base-{i}" for i in range(9)])
+    assert many.startswith("did you mean 'vit-base-0' or ") and many.endswith("(5 more hold 'vit')")
+    # two letters are part of too much
+    assert near_names("rc", ["marching", "starchier"]) == "known: marching, starchier"
+
+
+def test_where_a_command_lists_them_many_names_are_not_listed():
+    names = [f"name{i:03d}" for i in range(50)]
+    text = near_names("zzz", names, listing="`permafrost list backbones`")
+    assert text == "nor one like it; `permafrost list backbones` names all 50"
+    assert near_names("zzz", names[:2], listing="x") == "known: name000, name001"
+
+
 def test_a_long_list_of_names_is_cut_and_counted():
     assert near_names("zzz", [f"name{i:03d}" for i in range(50)]).endswith("name039 and 10 more")
 

@@ -169,4 +169,4 @@ def test_weights_of_torchgeo_that_cannot_be_had_without_a_word(family, tmp_path,
     monkeypatch.setattr("torch.load", silent)
     like = torchgeo.models.ResNet18_Weights.SENTINEL2_RGB_MOCO
     with pytest.raises(PermafrostError, match=r"cannot be read safely \(EOFError\)"):
-        weights.LocalWeights(like, file, "backbone x").get_state_dict()
+        weights.LocalWeights(like, "resnet18", file, "backbone x").get_state_dict()

@@ -52,8 +52,27 @@ def test_versions_of_all_results_are_gathered_and_a_mixture_is_put_in_words():
     ]
     met = gather_versions(recorded)
     assert met == {"numpy": ["2.0"], "scipy": ["1.1", "1.2"], "torch": ["2.5"]}
-    assert mixture_words(met) == "scipy 1.1 and 1.2"
-    assert mixture_words(gather_versions(recorded[:2])) == ""
+    assert mixture_words(recorded, {}) == "scipy 1.1 and 1.2"
+    assert mixture_words(recorded[:2], {}) == ""
+
+
+def test_another_environment_has_its_own_versions():
+    homes = {"a": None, "b": "other", "c": "other"}
+    table = {"versions": {"numpy": "2.0"}, "feature_versions": {"torch": "2.5", "numpy": "2.0"}}
+    other = {"torch": "2.4", "numpy": "1.26"}
+    recorded = [
+        {"backbone": "a", **table},
+        {"backbone": "b", **table, "feature_versions": other},
+        # a feature store, and a table without features, as of fine-tuning
+        {"backbone": "b", "versions": other},
+        {"backbone": "c", "versions": other, "feature_versions": None},
+        {"score_versions": {"numpy": ["2.0"]}},
+    ]
+    assert mixture_words(recorded, homes) == ""
+    assert mixture_words(recorded, {}) == "numpy 1.26 and 2.0; torch 2.4 and 2.5"
+    newer = [*recorded, {"backbone": "c", "versions": {"torch": "2.6"}}]
+    assert mixture_words(newer, homes) == "torch 2.4 and 2.6"
+    assert mixture_words([*recorded, {"versions": {"numpy": "2.1"}}], homes) == "numpy 2.0 and 2.1"
 
 
 @pytest.fixture

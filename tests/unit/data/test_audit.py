@@ -4,16 +4,15 @@ import numpy as np
 import pytest
 from helpers.datasets.images import photo
 from permafrost.core.specification import SPLITS
-from permafrost.data.audit import (
-    audit_splits,
+from permafrost.data.audit import audit_splits, min_distance_km
+from permafrost.data.band_statistics import BandStatistics
+from permafrost.data.image_hashes import (
     difference_hash,
     exact_digest,
     hamming_pairs,
     hash_images,
-    min_distance_km,
     thumbnail,
 )
-from permafrost.data.band_statistics import BandStatistics
 from permafrost.data.records import Record
 
 
@@ -25,7 +24,7 @@ def audit(images: dict, **columns):
         ]
         for s in SPLITS
     }
-    return audit_splits(records, {s: hash_images(images[s]) for s in SPLITS})
+    return audit_splits(records, {s: hash_images(images[s]) for s in SPLITS})[0]
 
 
 def scenes(first, count):

@@ -161,6 +161,32 @@ def test_infrared_below_red_is_seen_in_pictures(shared_data):
     assert found == ["nir (nir) is below red (red) in 87% of the pixels, as over water alone"]
 
 
+def test_few_images_of_towns_are_silent_and_few_of_fields_are_not(shared_data):
+    """Roofs and roads reflect less infrared than red; infrared that is below red nearly everywhere is no town."""
+    import zipfile
+
+    import rasterio
+
+    place = shared_data / "urban_trees_naip/urban_trees.zip"
+    names = [name for name in zipfile.ZipFile(place).namelist() if name.endswith(".tif")]
+    images = []
+    for name in names:
+        with rasterio.open(f"/vsizip/{place}/{name}") as raster:
+            images.append(raster.read())
+    bands = ["red", "green", "blue", "nir"]
+    random = np.random.default_rng(0)
+    for count in (1, 2, 4, 8) * 20:
+        drawn = [images[i] for i in random.choice(len(images), count, replace=False)]
+        assert told(drawn, bands, "aerial", "uint8") == []
+    sealed = sorted(images, key=lambda image: (image[3] >= image[0]).mean())
+    fields = sorted(images, key=lambda image: (image[3] > image[0]).mean())[-1]
+    green = fields[:, (fields[3] > fields[0] + 5).reshape(fields.shape[1:])].reshape(4, 1, -1)
+    wrong = told([green] * 4, exchanged(bands, "red", "nir"), "aerial", "uint8")
+    assert len(wrong) == 1 and "is below" in wrong[0]
+    # of many images the same share of dark infrared is no chance
+    assert told(sealed[:32], bands, "aerial", "uint8") != []
+
+
 def test_towns_in_winter_are_silent(shared_data):
     import zipfile
 

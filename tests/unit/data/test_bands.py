@@ -162,3 +162,15 @@ def test_the_schema_names_every_sensor_and_every_field_of_a_band():
     # of the modality says the place of a band in its entry
     declared = {field.name for field in fields(Band)} - {"modality"}
     assert set(schema["$defs"]["band"]["properties"]) == declared
+
+
+def test_an_unknown_band_says_that_the_list_is_that_of_the_sensor_and_who_has_it():
+    with pytest.raises(PermafrostError, match="no band 'nir'; the bands are red") as caught:
+        dataset_bands(["red", "green", "blue", "nir"], "rgb")
+    assert caught.value.problem.endswith(", as `sensor: rgb` says")
+    assert "or name the sensor of these files (" in caught.value.remedy
+    assert "naip" in caught.value.remedy and "rgb" not in caught.value.remedy.split("(")[1]
+    # of a band that nobody has, no other sensor is named
+    with pytest.raises(PermafrostError) as caught:
+        dataset_bands(["gren"], "rgb")
+    assert caught.value.remedy == "use a name from this list"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from helpers.datasets.images import (
     RGB_ENTRY,
+    Prepared,
     encode,
     open_source,
     photo,
@@ -148,8 +149,19 @@ def test_boxes_beyond_their_image_are_cut_only_where_the_entry_says_so(tmp_path)
     record = opened(tmp_path / "b", one_object(**beyond), source={"clip_boxes": True}).records()[0]
     assert record.objects.boxes.tolist() == [[70, 0, 80, 7]] and record.clipped == 1
     assert record.objects.areas.tolist() == [70]
-    with pytest.raises(PermafrostError, match="an object beyond the image of 80 x 60"):
-        opened(tmp_path / "c", one_object(bbox=[80, 3, 4, 4]), source={"clip_boxes": True})
+
+
+@pytest.mark.parametrize("box", [[80, 3, 4, 4], [-9, 3, 9, 4], [3, 3, 0, 4], [3, 70, 4, 4]])
+def test_boxes_without_area_in_their_image_are_left_out_only_where_the_entry_says_so(tmp_path, box):
+    content = one_object(bbox=box)
+    with pytest.raises(PermafrostError) as error:
+        opened(tmp_path / "a", content)
+    assert "clip_boxes: true" in error.value.remedy
+    record = opened(tmp_path / "b", content, source={"clip_boxes": True}).records()[0]
+    assert (len(record.objects), record.clipped, record.without_area) == (0, 0, 1)
+    bad = one_object(bbox=[float("nan"), 3, 4, 4])
+    with pytest.raises(PermafrostError):
+        opened(tmp_path / "c", bad, source={"clip_boxes": True})
 
 
 def test_rounding_is_no_reason_to_call_a_box_beyond(tmp_path):
@@ -210,6 +222,20 @@ def test_annotations_may_lie_beside_the_images_and_name_folders_by_split(tmp_pat
         ("test", f"set/test2017/{n:02d}.png") for n in (6, 7, 8)
     ] + [("train", "set/train2017/00.png")]
     np.testing.assert_array_equal(found.decode(3).image, photo(0, (60, 80)).transpose(2, 0, 1))
+
+
+@pytest.mark.parametrize("prefix", ["", "train2017/", "data/images/"])
+def test_a_json_beside_a_zip_of_images_through_prepare(tmp_path, prefix):
+    content = coco()
+    images = write_zip(tmp_path / "images.zip", image_files(content, prefix))
+    given = coco_entry(tmp_path, content, source={"path": str(images)})
+    if prefix:
+        with pytest.raises(PermafrostError, match="12 entries.*00.png is not in") as error:
+            Prepared(tmp_path / "no").run(given)
+        assert f"set root: {prefix[:-1]} in source" in error.value.remedy
+        given["source"]["root"] = prefix[:-1]
+    card = Prepared(tmp_path / "out").run(given)
+    assert sum(split["images"] for split in card["detection"]["splits"].values()) == 12
 
 
 def test_groups_come_from_the_names(tmp_path):

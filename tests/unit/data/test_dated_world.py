@@ -196,7 +196,7 @@ def test_sources_of_single_images_offer_no_change(tmp_path):
         "sensor": "rgb",
         "units": {"unit": "uint8"},
         "classes": ["no", "yes"],
-        "source": {"kind": "folder", "path": str(tmp_path)},
+        "source": {"kind": "voc", "path": str(tmp_path)},
     }
     with pytest.raises(PermafrostError, match="one image of one sensor|offers .* not change"):
         Prepared(tmp_path / "out").run(folder)

@@ -4,7 +4,17 @@ import io
 
 import numpy as np
 import pytest
-from helpers.datasets.images import encode, geotiff, photo
+from helpers.datasets.images import (
+    RANDOM,
+    RGB_ENTRY,
+    Prepared,
+    encode,
+    geotiff,
+    open_source,
+    photo,
+    write_folder,
+)
+from permafrost.core.errors import PermafrostError
 from permafrost.data.decode import (
     Decoding,
     UnreadableImage,
@@ -172,3 +182,54 @@ def test_marked_nodata_must_be_declared():
         decode_image(data, Decoding(1))
     assert decode_image(data, Decoding(1, nodata_declared=True)).image[0, 0, 0] == -9999
     assert decode_image(geotiff(array + 9999, nodata=-9999), Decoding(1)).image.shape == (1, 8, 8)
+
+
+def turned(orientation: int) -> tuple[np.ndarray, bytes]:
+    """(H, W, 3) as it is shown, and a PNG of it as a camera that is turned stores it."""
+    from PIL import Image, ImageOps
+
+    stored = Image.fromarray(photo(3))
+    exif = stored.getexif()
+    exif[0x0112] = orientation
+    stream = io.BytesIO()
+    stored.save(stream, format="PNG", exif=exif)
+    return np.asarray(ImageOps.exif_transpose(Image.open(stream))), stream.getvalue()
+
+
+@pytest.mark.parametrize("orientation", [1, 3, 6, 8])
+def test_images_are_turned_as_exif_says_only_where_the_entry_says_so(orientation):
+    shown, data = turned(orientation)
+    plain = Decoding(3)
+    np.testing.assert_array_equal(decode_image(data, plain).image, photo(3).transpose(2, 0, 1))
+    upright = Decoding(3, frozenset({"exif"}), dense=True)
+    np.testing.assert_array_equal(decode_image(data, upright).image, shown.transpose(2, 0, 1))
+    if orientation == 1:
+        decode_image(data, Decoding(3, dense=True))
+    else:
+        with pytest.raises(UnreadableImage, match=f"EXIF orientation {orientation}") as error:
+            decode_image(data, Decoding(3, dense=True))
+        assert "convert: [exif]" in error.value.remedy
+
+
+def test_boxes_of_a_turned_image_are_those_of_the_image_as_shown(tmp_path):
+    shown, data = turned(6)
+    files = {f"images/{n}.png": encode(photo(n)) for n in range(8)} | {"images/3.png": data}
+    files |= {f"labels/{n}.txt": b"0 0.5 0.25 0.5 0.25" for n in range(8)}
+    source = {"kind": "yolo", "path": str(write_folder(tmp_path / "set", files))}
+    entry = {
+        **RGB_ENTRY,
+        "task": "detection",
+        "classes": ["a"],
+        "splits": RANDOM,
+        "source": {**source, "images": "images", "labels": "labels"},
+    }
+    with pytest.raises(PermafrostError, match="1 of 8 images cannot be used.*EXIF orientation 6"):
+        Prepared(tmp_path / "no").run(entry)
+    Prepared(tmp_path / "out").run({**entry, "convert": ["exif"]})
+    read = open_source({**entry, "convert": ["exif"]})
+    record = read.records()[3]
+    height, width = shown.shape[:2]
+    assert record.image_size == (height, width) == (32, 24)
+    np.testing.assert_allclose(
+        record.objects.boxes, [[0.25 * width, 0.125 * height, 0.75 * width, 0.375 * height]]
+    )

@@ -211,6 +211,9 @@ def test_places_only_where_the_entry_trusts_them(tmp_path):
     assert opened(tmp_path).records()[0].lon is None
     record = opened(tmp_path, place="corner").records()[0]
     assert (round(record.lon, 2), round(record.lat, 2)) == (28.56, 44.04)
+    site = {"crs": 'LOCAL_CS["site",UNIT["metre",1]]', "transform": (1, 0, 5, 0, -1, 6)}
+    one_sample(tmp_path, arrays, place=site)
+    assert opened(tmp_path, place="corner").records()[0].lon is None
     one_sample(tmp_path, arrays, place=NOWHERE)
     assert opened(tmp_path, place="corner").records()[0].lon is None
 
@@ -370,3 +373,15 @@ def test_a_read_only_folder_is_read(tmp_path):
         path.chmod(0o555)
     assert opened(tmp_path / "copy").decode(0).image.shape == (2, 16, 16)
     assert json.loads((tmp_path / "copy" / "default_partition.json").read_text())
+
+
+def test_samples_whose_file_or_label_cannot_be_read_may_be_left_out(tmp_path):
+    folder = tmp_path / "set"
+    write_dataset(folder, entry_of(folder))
+    (folder / "sample_5.hdf5").write_bytes(b"no HDF5")
+    with pytest.raises(PermafrostError, match="1 of 24 images cannot be used: sample_5.hdf5"):
+        opened(folder)
+    entry = entry_of(folder) | {"on_error": {"skip_up_to": 0.05}}
+    card = Prepared(tmp_path / "out").run(entry)
+    assert list(card["skipped"]) == ["sample_5"] and "HDF5" in card["skipped"]["sample_5"]
+    assert sum(split["count"] for split in card["splits"].values()) == 23

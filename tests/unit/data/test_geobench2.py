@@ -77,6 +77,17 @@ def test_every_entry_has_a_licence_and_a_citation_and_says_how_large_it_is():
     assert {name for name, entry in ENTRIES.items() if "published" not in entry} == unknown
 
 
+def test_boxes_of_every_published_set_are_cut_at_the_edge():
+    found = {}
+    for path in (CONFIG / "datasets").glob("*.yaml"):
+        entries = yaml.safe_load(path.read_text())
+        found |= {
+            name: entry["source"] for name, entry in entries.items() if entry["task"] == "detection"
+        }
+    lacking = [n for n, s in found.items() if s["kind"] != "demo" and not s.get("clip_boxes")]
+    assert len(found) >= 14 and lacking == []
+
+
 def test_the_page_lists_every_entry_and_no_other():
     page = (CONFIG.parent / "docs" / "geobench2.md").read_text()
     assert sorted(re.findall(r"`(geobench2-[\w-]+)`", page)) == sorted(ENTRIES)
@@ -108,6 +119,9 @@ def test_every_entry_prepares_files_in_its_layout(tmp_path, name):
     assert card["choice"]["left_out"] == left_out
     assert [band["name"] for band in card["bands"]] == bands(name)
     assert card.get("size") == ENTRIES[name].get("size")
+    if name in ("geobench2-everwatch", "geobench2-nzcattle", "geobench2-substation"):
+        objects = card["detection"]["splits"]["test"]
+        assert [objects[key] for key in ("objects", "clipped", "without_area")] == [4, 2, 2]
     store = ImageStore(out.outputs["test"])
     most = (DATES[name],) if name in DATES else ()
     for modality in store.modalities:
@@ -115,6 +129,18 @@ def test_every_entry_prepares_files_in_its_layout(tmp_path, name):
         assert shape == (2, *most, len(modality.bands), SIZE, SIZE)
         assert (store.date_counts(modality) == (most or 1)).all()
     assert sum(len(modality.bands) for modality in store.modalities) == len(bands(name))
+
+
+@pytest.mark.parametrize("name", sorted(set(ENTRIES) - {"geobench2-treesatai-s1"}))
+def test_every_entry_prepares_the_real_samples_that_are_here(tmp_path, shared_data, name):
+    entry = entry_of(name, shared_data)
+    dataset = entry["source"]["path"].rpartition("/")[2]
+    place = shared_data / "geobench2_samples"
+    if not (place / f"{dataset}.tortilla").is_file():
+        pytest.skip(f"no real samples of {dataset} in the shared data")
+    entry["source"] |= {"path": str(place), "files": [f"{dataset}.tortilla"]}
+    card = Prepared(tmp_path / "out").run(entry)
+    assert all(split["count"] for split in card["splits"].values())
 
 
 def test_benv2_vh_lies_below_vv(shared_data):

@@ -58,6 +58,9 @@ def test_a_literal_its_bytes_and_the_pickle_itself_are_the_same():
     ("place", "expected"),
     [
         ({"transform": None, "crs": None}, None),
+        ({"transform": (1e-4, 0, float("nan"), 0, -1e-4, 51.0), "crs": "EPSG:4326"}, None),
+        ({"transform": (1e-4, 0), "crs": "EPSG:4326"}, None),
+        ({"transform": (1e-4, 0, 5.9, 0, -1e-4, 51.0), "crs": 7}, None),
         (
             {"transform": (1e-4, 0, 5.9, 0, -1e-4, 51.0), "crs": "EPSG:4326"},
             ("EPSG:4326", 5.9, 51.0),

@@ -48,6 +48,21 @@ def test_a_tile_is_the_window_of_its_raster_bit_for_bit(tmp_path):
             assert decoded.place.transform == tuple(image.window_transform(part))[:6]
 
 
+def test_rasters_of_a_local_system_are_cut_and_tiles_have_no_place(tmp_path):
+    site = 'LOCAL_CS["site",UNIT["metre",1]]'
+    image, _ = write_pair(tmp_path, crs=site)
+    write_raster(tmp_path / "mask.tif", classes(96, 128), crs=site)
+    blocks = {"metres": 320}
+    source = open_source(grid_entry(tmp_path, {"blocks": blocks}))
+    assert len(source.records()) == 6 * 8 and len({r.group_id for r in source.records()}) == 12
+    assert {(record.lon, record.lat) for record in source.records()} == {(None, None)}
+    decoded = source.decode(0)
+    np.testing.assert_array_equal(decoded.image, image[:, :16, :16])
+    assert decoded.place.lon is None and source.locate(0) == (None, None)
+    card = Prepared(tmp_path / "out").run(grid_entry(tmp_path, {"blocks": blocks}))
+    assert sum(split["without_place"] for split in card["splits"].values()) == 48
+
+
 def test_neighbouring_scenes_are_one_mosaic_in_which_the_first_with_data_counts(tmp_path):
     one, two = pixels(64, 64, seed=1), pixels(64, 80, seed=2)
     one[:, :, 60:62] = 0

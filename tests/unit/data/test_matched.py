@@ -204,8 +204,11 @@ class TestPlan:
             config = {**self.config(unmatched=how), "runtime": {"parts": {"pictures": 3}}}
             plan = make_plan(root, config)
             names = ("prepare", "pictures"), ("extract", "pictures", "stats")
-            others = ("extract", "pictures", "rows"), ("prepare", "another")
+            others = ("extract", "pictures", "rows"), ("prepare", "world")
             found[how] = [number_of_parts(plan, *each) for each in (*names, *others)]
+        skipping = {**self.config(unmatched="error"), "runtime": {"parts": {"pictures": 3}}}
+        skipping["extra_datasets"]["pictures"]["on_error"] = {"skip_up_to": 0.1}
+        assert number_of_parts(make_plan(root, skipping), "prepare", "pictures") == 3
         # nor is extraction divided of a backbone that looks at no pixels
         assert found == {"drop": [1, 3, 1, 1], "error": [3, 3, 1, 1]}
 

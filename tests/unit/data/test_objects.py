@@ -73,6 +73,7 @@ def test_the_card_counts_images_and_objects_and_crowds_for_themselves(tmp_path):
             "empty": sum(not files[name] for name in names),
             "crowd": flags.count(1),
             "clipped": 0,
+            "without_area": 0,
         }
         assert card["splits"][split]["class_counts"] == [flags.count(0)]
     assert sum(part["crowd"] for part in detection["splits"].values()) > 0

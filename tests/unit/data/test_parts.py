@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 
@@ -49,6 +50,13 @@ def small_chunks(monkeypatch):
 
 def flat(folder):
     return folder_entry(write_folder(folder, class_files(count=60)))
+
+
+def copies(folder):
+    """Pairs of equal photographs, within the splits and between them."""
+    files = class_files(count=60)
+    pairs = itertools.batched(sorted(files), 2)
+    return folder_entry(write_folder(folder, files | {one: files[other] for one, other in pairs}))
 
 
 def of_sizes(folder):
@@ -142,6 +150,7 @@ def demo(name):
 
 DATASETS = {
     "flat": flat,
+    "copies": copies,
     "sizes": of_sizes,
     "one larger": one_is_larger,
     "masks": with_masks,

@@ -13,6 +13,7 @@ from helpers.datasets.images import (
     dataset_entry,
     encode,
     folder_entry,
+    geotiff,
     photo,
     write_folder,
     write_zip,
@@ -268,3 +269,23 @@ def test_a_failure_at_any_step_of_taking_their_places_keeps_all_three_stores_and
     assert steps == 8, "four leave their places, four take them"
     assert len(out.store("train")) == 24
     assert read_card(out.card_path).splits["train"]["count"] == 24
+
+
+@pytest.mark.parametrize(
+    ("fill", "dtype"), [(-9999, "int16"), (-32768, "int16"), (-9999, "float32")]
+)
+def test_usual_fill_values_in_images_are_an_error_unless_the_entry_says_so(tmp_path, fill, dtype):
+    files = {
+        f"{kind}/{number}.tif": geotiff(photo(number).transpose(2, 0, 1).astype(dtype))
+        for number in range(8)
+        for kind in ("field", "town")
+    }
+    array = photo(3).transpose(2, 0, 1).astype(dtype)
+    array[:, :2] = fill
+    files["town/3.tif"] = geotiff(array)
+    entry = folder_entry(write_folder(tmp_path / "set", files))
+    entry["units"] = {"unit": "digital_number", "scale": 1}
+    with pytest.raises(PermafrostError, match=f"town/3.tif: holds {fill} in 192 pixels"):
+        Prepared(tmp_path / "no").run(entry)
+    Prepared(tmp_path / "kept").run({**entry, "nodata": "keep"})
+    Prepared(tmp_path / "out").run({**entry, "nodata": {"value": fill, "fill": 0}})

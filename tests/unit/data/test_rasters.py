@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 from helpers.datasets.images import Prepared, encode, geotiff, write_folder, write_table, write_zip
 from helpers.datasets.rasters import heights, npy, raster_entry, raster_files
+from permafrost.core.errors import PermafrostError
+from permafrost.data.entry import Target
+from permafrost.data.masks import decode_mask
 from permafrost.data.rasters import TargetCoding, decode_raster
 from permafrost.data.targets import BINS, TargetStatistics
 from permafrost.plan.validation import validate
@@ -238,3 +241,30 @@ def test_photographs_of_heights_are_those_of_crowns(out, tmp_path):
         np.testing.assert_array_equal(
             out.store(split).read("images"), crowns.store(split).read("images")
         )
+
+
+@pytest.mark.parametrize("fill", [-9999, -32768, float(np.finfo(np.float32).max)])
+def test_usual_fill_values_are_no_numbers_unless_the_entry_says_so(tmp_path, fill):
+    values = heights(3)
+    values[0] = fill
+    files = raster_files() | {"targets/03.tif": geotiff(values[None])}
+    place = write_folder(tmp_path / "set", files)
+    with pytest.raises(
+        PermafrostError, match=f"holds {fill:g} in 32 pixels".replace("+", r"\+")
+    ) as error:
+        Prepared(tmp_path / "no").run(raster_entry(place))
+    # the number that the remedy says is the one in the file
+    said = float(error.value.remedy.partition("nodata: ")[2].partition("}")[0])
+    assert said == fill
+    kept = TargetCoding.of(Target(scale=1, offset=0, nodata="keep")).read(geotiff(values[None]))
+    assert (kept[0] == np.float32(fill)).all()
+    gone = TargetCoding.of(Target(scale=1, offset=0, nodata=fill)).read(geotiff(values[None]))
+    assert np.isnan(gone[0]).all()
+    np.testing.assert_array_equal(gone[1:], values[1:])
+
+
+def test_an_array_with_its_one_channel_last_is_a_raster_and_a_mask():
+    values = heights(3)
+    np.testing.assert_array_equal(decode_raster(npy(values[..., None])).values, values)
+    labels = (values > 1).astype(np.uint8)
+    np.testing.assert_array_equal(decode_mask(npy(labels[..., None])), labels)

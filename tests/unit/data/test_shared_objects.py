@@ -100,7 +100,12 @@ def test_the_buildings_in_a_zip_are_those_that_pycocotools_reads(shared_data, tm
             assert objects.areas.tolist() == [t["area"] for t in truth]
             assert list(objects.polygons) == [t["segmentation"] for t in truth]
             counts.update(objects=len(objects), empty=int(len(objects) == 0))
-        assert card["detection"]["splits"][split] == {**counts, "crowd": 0, "clipped": 0}
+        assert card["detection"]["splits"][split] == {
+            **counts,
+            "crowd": 0,
+            "clipped": 0,
+            "without_area": 0,
+        }
         total += counts
     with open(shared_data / "fair_buildings/annotations.json") as stream:
         content = json.load(stream)

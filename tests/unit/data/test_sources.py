@@ -15,6 +15,7 @@ from helpers.datasets.images import (
     write_zip,
 )
 from permafrost.core.errors import PermafrostError
+from permafrost.data.sources.table_columns import Table
 
 FILES = class_files(count=6)
 
@@ -210,3 +211,34 @@ def test_a_band_may_have_a_unit_of_its_own(tmp_path):
 def test_an_unknown_kind_lists_the_known_ones():
     with pytest.raises(PermafrostError, match="folder.*table|did you mean 'folder'"):
         open_source({**RGB_ENTRY, "source": {"kind": "folders"}}, where="x")
+
+
+@pytest.mark.parametrize(("sign", "word"), [(";", "semicolons"), ("\t", "tabs"), ("|", "bars")])
+def test_a_table_whose_columns_no_commas_separate_says_so(tmp_path, sign, word):
+    path = tmp_path / "t.csv"
+    # with the mark that spreadsheets write first
+    path.write_text(f"file{sign}label\na.png{sign}b\n", encoding="utf-8-sig")
+    with pytest.raises(PermafrostError, match=f"are separated by {word}, not by commas") as caught:
+        Table(path, where="set")
+    assert "commas" in caught.value.remedy and "ufeff" not in str(caught.value)
+    path.write_text("file,label\na.png,b;c\n", encoding="utf-8-sig")
+    assert Table(path, where="set").text("label") == ["b;c"]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "message"),
+    [
+        (["field", "field ", "town"], "'field' and 'field ', which differ only in spaces"),
+        (["Town", "field", "town"], "'Town' and 'town', which differ only in spaces or capitals"),
+        (["field", "nan", "town"], "the class 'nan', as programs write a label that is missing"),
+    ],
+)
+def test_classes_that_a_slip_made_are_refused_unless_they_are_listed(tmp_path, kinds, message):
+    rows = [{"file": f"{n}.png", "kind": kind} for n, kind in enumerate(kinds)]
+    images = write_folder(tmp_path / "i", {row["file"]: encode(photo(1)) for row in rows})
+    source = {"kind": "table", "table": str(write_table(tmp_path / "a.csv", rows))}
+    source |= {"images": str(images), "path": "file", "label": "kind"}
+    with pytest.raises(PermafrostError, match=message):
+        open_source({**RGB_ENTRY, "source": source}, where="set")
+    found = open_source({**RGB_ENTRY, "source": source, "classes": kinds}, where="set")
+    assert found.classes == kinds

@@ -6,6 +6,7 @@ from helpers.datasets.images import dataset_entry
 from permafrost.core.errors import PermafrostError
 from permafrost.core.specification import SPLITS
 from permafrost.data.classes import check_classes
+from permafrost.data.objects import Objects
 from permafrost.data.records import Record
 from permafrost.data.splits import make_splits
 
@@ -150,6 +151,36 @@ def test_several_labels_are_stratified_by_the_rarest():
     plan = split(data, method="random", fractions=[0.5, 0.25, 0.25])
     rare = [sum(data[i].label[1] for i in plan.indices[s]) for s in SPLITS]
     assert rare == [10, 5, 5]
+
+
+def test_a_common_label_does_not_hide_the_rarest_of_three():
+    """All of the rarest stand among many of the next, and not beside the most common."""
+    kinds = [(0, 1, int(i % 10 == 0)) for i in range(200)] + [(1, 0, 0)] * 300
+    data = [Record(f"s{i}", label=kind) for i, kind in enumerate(kinds)]
+    for seed in range(5):
+        plan = split(data, method="random", fractions=[0.5, 0.25, 0.25], seed=seed)
+        counts = [np.sum([data[i].label for i in plan.indices[s]], axis=0).tolist() for s in SPLITS]
+        assert counts == [[150, 100, 10], [75, 50, 5], [75, 50, 5]]
+
+
+def test_crowds_take_no_part_in_the_stratification():
+    generator = np.random.default_rng(0)
+    plain, crowded = [], []
+    for i in range(60):
+        classes = generator.integers(0, 2, generator.integers(0, 6))
+        crowd = generator.integers(0, 2, generator.integers(1, 40))
+        boxes = np.tile([0, 0, 4, 4], (len(classes) + len(crowd), 1))
+        flags = np.arange(len(boxes)) >= len(classes)
+        every = Objects.of(boxes, [*classes, *crowd], crowd=flags)
+        crowded.append(Record(f"s{i}", objects=every))
+        plain.append(Record(f"s{i}", objects=every.take(~flags)))
+    options = {"method": "random", "fractions": [0.5, 0.25, 0.25]}
+    for left, right in zip(
+        split(plain, **options).indices.values(),
+        split(crowded, **options).indices.values(),
+        strict=True,
+    ):
+        assert left.tolist() == right.tolist()
 
 
 def test_a_class_missing_from_train_is_named():

@@ -13,6 +13,7 @@ from helpers.datasets.images import (
     photo,
     write_folder,
 )
+from helpers.datasets.rasters import npy
 from permafrost.core.errors import PermafrostError
 from permafrost.data.image_store import ImageStore
 from permafrost.data.objects import objects_of
@@ -37,14 +38,6 @@ def of(source) -> dict:
 
 def laid_out(name: str, data, files: dict) -> None:
     write_folder(data / "torchgeo" / name, files)
-
-
-def npy(array) -> bytes:
-    import io
-
-    stream = io.BytesIO()
-    np.save(stream, np.array(array))
-    return stream.getvalue()
 
 
 def debris(data, scenes=("20160928_153233_0e16", "20180330_1_0f", "20190101_2_1a")) -> None:

@@ -1,5 +1,6 @@
 """Kind ``tortilla``: the images, labels and objects that an entry takes from a file, and what is refused."""
 
+import io
 from pathlib import Path
 
 import numpy as np
@@ -271,6 +272,45 @@ def test_boxes_of_a_table_may_have_no_label(tmp_path):
     found = detection(tmp_path / "b", table, {"empty_label": "oak"}).records()[0]
     assert found.objects.boxes.tolist() == [[1, 2, 5, 8], [3, 3, 9, 9]]
     assert found.objects.classes.tolist() == [1, 0] and found.image_size == (24, 24)
+
+
+def table_part(**columns) -> dict:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    stream = io.BytesIO()
+    pq.write_table(pa.table(columns), stream)
+    return item("boxes", stream.getvalue(), "GeoParquet")
+
+
+@pytest.mark.parametrize("label", ["label", "class_id", "category_id"])
+def test_a_table_may_call_labels_otherwise_and_hold_corners_of_turned_boxes(tmp_path, label):
+    # a square on its tip, and one that stands
+    ring = [(5, 1), (9, 5), (5, 9), (1, 5)], [(2, 2), (6, 2), (6, 6), (2, 6)]
+    corners = {
+        f"{axis}{corner + 1}": [float(one[corner][number]) for one in ring]
+        for corner in range(4)
+        for number, axis in enumerate("xy")
+    }
+    table = table_part(path=["a.tif"] * 2, **{label: [1, 2]}, **corners)
+    values = {"label_values": {"1": "pine", "2": "oak"}}
+    found = detection(tmp_path, table, values).records()[0].objects
+    assert found.boxes.tolist() == [[1, 1, 9, 9], [2, 2, 6, 6]]
+    assert found.polygons[0] == [[5, 1, 9, 5, 5, 9, 1, 5]] and found.classes.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"kind": [1], "xmin": [1], "ymin": [1], "xmax": [2], "ymax": [2]}, "no column of labels"),
+        ({"label": ["oak"], "x1": [1.0]}, "no column of boxes"),
+    ],
+)
+def test_a_table_without_labels_or_boxes_is_said_in_a_sentence(tmp_path, columns, words):
+    with pytest.raises(PermafrostError, match=words) as error:
+        detection(tmp_path, table_part(**columns))
+    assert f"only {', '.join(columns)}" in str(error.value)
+    assert "Arrow" not in str(error.value) and "with boxes in source" in error.value.remedy
 
 
 def test_boxes_of_json_are_corner_and_sides_and_keep_their_polygons(tmp_path):

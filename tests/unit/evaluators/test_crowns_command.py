@@ -242,3 +242,57 @@ def test_the_command_loads_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+HEADER = "image_path,xmin,ymin,xmax,ymax,label,score\n"
+
+
+@pytest.fixture
+def written(tmp_path):
+    """One crown, found; tables of one more prediction, of none, and a truth that names an empty image."""
+    found = f"{HEADER}a.png,10,10,40,40,Tree,0.9\n"
+    content = {
+        "truth": found,
+        "found": found,
+        "more": f"{found}a.png,60,60,80,80,Tree,0.8\n",
+        "none": HEADER,
+        "empty": f"{HEADER}a.png,0,0,0,0,Tree,0\n",
+    }
+    for name, text in content.items():
+        (tmp_path / name).write_text(text)
+    return {name: tmp_path / name for name in content}
+
+
+def figures(written, truth: str, predictions: str, *options) -> dict:
+    output = written["none"].with_name("s.json")
+    command((written[truth], written[predictions]), *options, "--output", output)
+    return json.loads(output.read_text())
+
+
+@pytest.mark.parametrize("like", [[], ["--like", "deepforest"]])
+def test_a_table_of_no_predictions_is_scored(written, capsys, like):
+    scores = figures(written, "truth", "none", *like, "--tables", written["none"].with_name("t"))
+    values = {row["metric"]: row["value"] for row in scores["scores"] if row["class"] is None}
+    assert values["recall"] == values["AP"] == 0
+    assert values["precision"] == (None if like else 0)
+    assert "1 images have no predictions" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("predictions", "against", "recall"),
+    [("found", "none", 1.0), ("none", "found", -1.0), ("none", "none", 0.0)],
+)
+def test_a_table_of_no_predictions_is_compared(written, predictions, against, recall):
+    found = figures(written, "truth", predictions, "--against", written[against])["comparison"]
+    differences = {row["metric"]: row["difference"] for row in found if row["class"] is None}
+    assert differences["recall"] == recall == pytest.approx(differences["AP"])
+
+
+def test_without_any_true_crown_precision_is_0_by_deepforests_rules(written, capsys):
+    scores = figures(written, "empty", "more", "--like", "deepforest")["scores"]
+    values = {row["metric"]: row["value"] for row in scores if row["class"] is None}
+    assert (values["precision"], values["recall"]) == (0, None)
+    assert "precision is 0, as DeepForest's" in capsys.readouterr().out
+    # images without crowns beside others are left out all the same
+    alone = evaluate(written["empty"], written["more"], without_truth="skip")
+    assert np.isnan(alone.values["precision", None])

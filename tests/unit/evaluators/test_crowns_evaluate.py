@@ -47,6 +47,12 @@ def test_overlaps_below_the_threshold_cannot_take_a_match_away():
     assert evaluate(truth, rows, matching="score").match.tolist() == [True, False]
 
 
+def test_an_overlap_at_the_threshold_cannot_take_a_match_away():
+    rows = [box("a", (0, 0, 10, 5), score=0.9), box("a", (0, 0, 10, 8), score=0.5)]  # .5 and .8
+    assert evaluate(TRUTH, rows, matching="score", iou_threshold=0.5).partner.tolist() == [1]
+    assert evaluate(TRUTH, rows, matching="score", iou_threshold=0.49).partner.tolist() == [0]
+
+
 def test_the_threshold_is_strict():
     rows = [box("a", (0, 0, 10, 4), score=1.0)]  # IoU exactly 0.4
     for rule in ("area", "iou", "score"):

@@ -227,3 +227,19 @@ def test_counts_that_would_fill_the_memory_are_refused(monkeypatch):
     monkeypatch.setattr(module, "_MOST_BYTES", 100)
     with pytest.raises(PermafrostError, match="categories in 4 images would take .* GB"):
         evaluate(truth, predictions)
+
+
+def test_images_without_a_segment_have_no_figures_and_no_traceback(tmp_path, capsys):
+    """Also where intervals are asked for: nothing carries a figure."""
+    truth, maps, predictions, _ = small()
+    for document in (truth, predictions):
+        document["annotations"][0]["segments_info"] = []
+    for name, document in (("truth.json", truth), ("found.json", predictions)):
+        (tmp_path / name).write_text(json.dumps(document))
+    for one in {truth["annotations"][0]["file_name"], predictions["annotations"][0]["file_name"]}:
+        Image.fromarray(np.zeros((*maps[5].shape, 3), np.uint8)).save(tmp_path / one)
+    files = (tmp_path / "truth.json", tmp_path), (tmp_path / "found.json", tmp_path)
+    command(files, "--output", tmp_path / "s.json")
+    rows = json.loads((tmp_path / "s.json").read_text())["scores"]
+    assert {row["value"] for row in rows} == {None}
+    assert "nothing of them was matched" in capsys.readouterr().out

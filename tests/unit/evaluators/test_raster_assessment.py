@@ -36,7 +36,10 @@ def test_the_published_matrix_of_six_classes():
     assert rounded(each["recall"]) == [0.4601, 0.9893, 0.4601, 0.7583, 0.5192, 0.7900]
     assert rounded(each["f1"]) == [0.4202, 0.9745, 0.5545, 0.8159, 0.5378, 0.8634]
     # the mean of the classes' F1 is another number
-    assert rounded(each["f1"].mean()) == 0.6944
+    assert rounded(each["f1"].mean()) == rounded(assessment.macro_f1(SIX)) == 0.6944
+    for name in ("recall", "precision", "f1"):
+        ours, theirs = (getattr(assessment, name)(SIX, like=like) for like in (None, "geodl"))
+        assert ours == pytest.approx(theirs, abs=1e-8), "where all classes occur, rules agree"
 
 
 @pytest.mark.parametrize(
@@ -77,12 +80,17 @@ def test_smoothing_enters_numerator_and_denominator():
     assert weighted == pytest.approx((3 * 0.8 + 0.9) / 4)
 
 
-def test_an_absent_class_counts_one_when_smoothed_and_undefines_the_mean_when_not():
+def test_an_absent_class_is_left_out_and_by_geodls_rule_counts_one():
     counts = np.zeros((3, 3), int)
     counts[:2, :2] = [[5, 5], [0, 10]]
-    assert assessment.recall(counts) == pytest.approx((0.5 + 1 + 1) / 3)
-    assert np.isnan(assessment.recall(counts, smooth=0))
-    assert assessment.recall(counts, smooth=0, class_weights=(1, 1, 0)) == 0.75
+    assert assessment.recall(counts) == assessment.recall(counts, smooth=0) == 0.75
+    assert assessment.recall(counts, class_weights=(1, 1, 0)) == 0.75
+    assert np.isnan(assessment.recall(counts, class_weights=(0, 0, 1)))
+    assert np.isnan(assessment.f1(counts, class_weights=(0, 0, 1)))
+    geodl = {"like": assessment.GEODL}
+    assert assessment.recall(counts, **geodl) == pytest.approx((0.5 + 1 + 1) / 3)
+    assert np.isnan(assessment.recall(counts, smooth=0, **geodl))
+    assert assessment.recall(counts, smooth=0, class_weights=(1, 1, 0), **geodl) == 0.75
     assert assessment.mean_iou(counts) == pytest.approx((5 / 10 + 10 / 15) / 2)
 
 

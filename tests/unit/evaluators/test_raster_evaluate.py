@@ -13,6 +13,8 @@ from permafrost.evaluators.raster import evaluate, evaluate_blocks
 from permafrost.evaluators.raster.blocks import BlockReading, raster_blocks
 from rasterio.transform import from_origin
 
+SITE = 'LOCAL_CS["site",UNIT["metre",1]]'
+
 
 @pytest.mark.parametrize("size", [1000, 64, 17])
 def test_counts_do_not_depend_on_the_blocks(tmp_path, size):
@@ -97,13 +99,53 @@ def test_classes_that_occur_are_found_however_large_their_codes():
     np.testing.assert_array_equal(found.counts, crossed(reference, prediction, 3))
 
 
-def test_a_declared_class_that_is_absent_is_said_to_raise_the_means():
+def test_a_declared_class_that_is_absent_is_left_out_and_said():
     reference, prediction = two(classes=3)
     found = evaluate_blocks([block(reference, prediction)], classes=5)
     assert "The classes 3, 4 occur in neither raster" in found.notes()[0]
     plain = evaluate_blocks([block(reference, prediction)], classes=3)
-    assert found.values["recall", None] > plain.values["recall", None]
-    assert found.values["mean_iou", None] == plain.values["mean_iou", None]
+    for name in ("recall", "precision", "f1", "macro_f1", "mean_iou"):
+        assert found.values[name, None] == plain.values[name, None]
+    geodl = evaluate_blocks([block(reference, prediction)], classes=5, like="geodl")
+    assert geodl.values["recall", None] > plain.values["recall", None]
+    assert "raises the means" in geodl.notes()[0]
+
+
+@pytest.mark.parametrize(
+    ("prediction", "recall", "precision", "geodl", "words"),
+    [
+        ([[1, 1, 2, 2], [1, 2, 4, 4]], 3 / 4, 7 / 12, 5 / 6, "Never predicted: 3"),
+        ([[1, 1, 9, 9], [1, 9, 4, 4]], 2 / 5, 1 / 3, 11 / 15, "Not in the reference: 9"),
+    ],
+)
+def test_an_undefined_class_counts_0_as_scikit_learn_says(
+    tmp_path, capsys, prediction, recall, precision, geodl, words
+):
+    import sklearn.metrics
+
+    reference = np.array([[1, 1, 2, 2], [3, 3, 4, 4]])
+    paths = write(tmp_path / "r.tif", reference), write(tmp_path / "p.tif", np.array(prediction))
+    flat = reference.ravel(), np.ravel(prediction)
+    output = tmp_path / "s.json"
+    command("--reference", paths[0], "--prediction", paths[1], "--output", output)
+    rows = json.loads(output.read_text())["scores"]
+    found = {row["metric"]: row["value"] for row in rows if row["class"] is None}
+    options = {"average": "macro", "zero_division": 0}
+    assert found["recall"] == pytest.approx(recall)
+    assert recall == pytest.approx(sklearn.metrics.recall_score(*flat, **options))
+    assert found["precision"] == pytest.approx(precision)
+    assert precision == pytest.approx(sklearn.metrics.precision_score(*flat, **options))
+    assert found["macro_f1"] == pytest.approx(sklearn.metrics.f1_score(*flat, **options))
+    assert found["f1"] == pytest.approx(2 * recall * precision / (recall + precision))
+    printed = capsys.readouterr().out
+    assert words in printed and "counts 0 in the mean" in printed
+    command(
+        "--reference", paths[0], "--prediction", paths[1], "--like", "geodl", "--output", output
+    )
+    rows = json.loads(output.read_text())["scores"]
+    found = {row["metric"]: row["value"] for row in rows if row["class"] is None}
+    assert found["precision"] == pytest.approx(geodl)
+    assert "raises the means" in capsys.readouterr().out
 
 
 def test_logits_of_several_classes_are_the_greatest_band(tmp_path):
@@ -158,6 +200,20 @@ def test_rasters_on_other_pixels_are_refused(tmp_path, change, words):
     assert "p.tif" in str(error.value)
     if shape == reference.shape:
         assert evaluate(*paths, by_pixel=True).counts.sum() == reference.size
+
+
+@pytest.mark.parametrize("crs", [SITE, "EPSG:32633", None])
+def test_of_a_local_system_the_place_counts_and_the_name_does_not(tmp_path, crs):
+    reference, prediction = two()
+    expected = evaluate_blocks([block(reference, prediction)]).values
+    truth = write(tmp_path / "r.tif", reference, crs=SITE.replace("site", "other"))
+    found = evaluate(truth, write(tmp_path / "p.tif", prediction, crs=crs))
+    assert found.values == expected
+    moved = write(
+        tmp_path / "m.tif", prediction, crs=crs, transform=from_origin(500_010, 4_000_000, 10, 10)
+    )
+    with pytest.raises(PermafrostError, match="the pixels lie elsewhere"):
+        evaluate(truth, moved)
 
 
 def test_a_transform_written_with_fewer_digits_is_the_same_place(tmp_path):

@@ -15,7 +15,6 @@ from permafrost.core import progress
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table
 from permafrost.evaluators.detection import evaluate
-from permafrost.evaluators.intervals.carriers import Carriers
 from permafrost.evaluators.intervals.detection import (
     DetectionScores,
     comparison_rows,
@@ -27,6 +26,7 @@ from permafrost.evaluators.output.score_text import gate_remarks, interval_metho
 from permafrost.evaluators.panoptic.entries import Categories
 from permafrost.evaluators.panoptic.result import PanopticEvaluation
 from permafrost.stages import evaluate_panoptic
+from permafrost.statistics.resampling.carriers import Carriers
 from permafrost.statistics.resampling.intervals import percentile_interval
 from permafrost.statistics.resampling.resamples import draw_resamples
 from permafrost.statistics.resampling.units import find_units

@@ -28,6 +28,28 @@ def ragged(tmp_path_factory) -> Dataset:
     return Dataset(tmp_path_factory.mktemp("ragged"), ragged=True)
 
 
+@pytest.mark.parametrize(
+    ("fit", "kind", "like"), [("authors", "copied", 3), ("geobench2", "neutral", None)]
+)
+def test_a_policys_tensor_reaches_the_model_and_the_store_says_what_was_done(
+    tmp_path, fit, kind, like
+):
+    dataset = Dataset(tmp_path, bands=sentinel2_bands(("B02", "B03", "B04", "B11")))
+    known = {"normalization": "weights", "mean": 0.01, "std": 0.005, "unit": "reflectance"}
+    wanted = {"bands": ["B02", "B03", "B04", "swir16", "cirrus"], **known}
+    store = dataset.extract({**MODEL, "input": wanted}, extraction={**SMALL, "fit": fit})["train"]
+    told = store.attributes["input"]
+    assert (told["fit"], told["policy"]) == (kind, fit)
+    assert (told["bands_real"], told["bands_wanted"]) == (4, 5)
+    assert "cirrus" in told["reason"]
+    train = dataset.images["train"].astype(np.float64)
+    plain = train.transpose(1, 0, 2, 3).reshape(4, -1)
+    fed = (plain * 1e-4 - 0.01) / 0.005 if fit == "authors" else (plain - 100.0) / 50.0
+    expected = [*fed.mean(1), 0.0 if like is None else fed[like].mean()]
+    np.testing.assert_allclose(told["tensor_fingerprint"]["mean"], expected, atol=0.01)
+    assert np.isfinite(store.read("embeddings")).all()
+
+
 def same(left, right) -> bool:
     return all(
         np.array_equal(left[s].read("embeddings"), right[s].read("embeddings")) for s in left
@@ -360,3 +382,34 @@ def test_weights_that_changed_since_the_plan_are_refused(dataset, tmp_path):
     entry = {**MODEL, "weights": {"source": "file", "path": str(path)}}
     with pytest.raises(PermafrostError, match="changed since this run was planned"):
         dataset.extract(entry, files={str(path): "0" * 64}, out="stale")
+
+
+@pytest.mark.parametrize("parts", [None, 3])
+def test_an_offset_that_the_card_found_is_a_gate_of_the_backbones_that_are_fed_its_bands(
+    tmp_path, parts
+):
+    found = {"bands": ["B02", "B04"], "found": "…", "offset": "left in all images"}
+    other = {"bands": ["B08"], "found": "B08 is constant"}
+    bands = sentinel2_bands(("B02", "B04", "B08"))
+    audit = {"audit": {"bands": [other, found]}}
+    dataset = Dataset(tmp_path, bands=bands, dtype=np.uint16, card=audit)
+    for wanted, gates in ((["B04", "B08"], ["sentinel2_offset:left in all images"]), (["B08"], [])):
+        entry = {"kind": "imagestats", "input": {"bands": wanted}}
+        stores = dataset.extract(entry, extraction=SMALL, parts=parts, out="-".join(wanted))
+        assert all(store.attributes["gates"] == gates for store in stores.values())
+
+
+def test_what_is_fed_is_recorded_by_the_card_and_a_gate_where_it_is_unusual(tmp_path):
+    """The statistics of the card are 100 ± 50 for every band."""
+    dataset = Dataset(tmp_path)
+    own = {"normalization": "weights", "unit": "unit_interval"}
+    wide = {**MODEL, "input": {**own, "mean": [0.4], "std": [0.9]}}
+    for entry, mean, std, gates in (
+        (MODEL, 0, 1, []),
+        ({"kind": "imagestats"}, 100, 50, []),
+        (wide, (100 / 255 - 0.4) / 0.9, 50 / 255 / 0.9, ["unusual_input"]),
+    ):
+        attributes = dataset.extract(entry, extraction=SMALL)["test"].attributes
+        np.testing.assert_allclose(attributes["input"]["as_fed"]["mean"], [mean] * 3, atol=1e-12)
+        np.testing.assert_allclose(attributes["input"]["as_fed"]["std"], [std] * 3)
+        assert [gate.partition(":")[0] for gate in attributes["gates"]] == gates

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -77,6 +79,28 @@ def test_an_earlier_peak_hides_nothing():
         assert 39 < found.value < 60
     else:
         assert "undefined" in found.notes
+
+
+def test_freed_memory_that_cannot_go_back_hides_nothing():
+    """In a process of its own, since what it tells the C library stays told."""
+    program = """
+import ctypes, sys
+import numpy as np, torch
+from permafrost.core.memory import keep_freed_memory
+from permafrost.features.profiling import memory
+
+if not (keep_freed_memory() and memory._reset_mark()):
+    sys.exit()
+grow = ctypes.CDLL(None).sbrk
+grow.argtypes, grow.restype = [ctypes.c_ssize_t], ctypes.c_void_p
+for freed in (300_000_000, 90_000_000):
+    np.ones(freed, np.uint8)
+    grow(4096)
+    for _ in range(2):
+        found = memory.peak_memory(lambda: np.ones(40_000_000, np.uint8), torch.device("cpu"), held=0)
+        assert 39 < found.value < 60, found
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_where_the_mark_cannot_be_reset_an_earlier_peak_leaves_no_value(monkeypatch):

@@ -84,6 +84,10 @@ def test_entries_are_built_as_in_a_run():
         (np.zeros((3, 8, 8)), "give \\(number, channels, height, width\\)"),
         (np.zeros((2, 4, 8, 8)), "4 channels for 3 bands"),
         (np.zeros((0, 3, 8, 8)), "have the shape"),
+        (np.zeros((2, 8, 8, 3), np.uint8), "transpose\\(0, 3, 1, 2\\)"),
+        (np.zeros((2, 3, 8, 8)), "images are float64, and units say uint8"),
+        ("pictures", "images is a path"),
+        ([np.zeros((3, 8, 8)), np.zeros((3, 8, 9))], "give images of one size"),
     ],
 )
 def test_wrong_shapes_are_named(given, words):

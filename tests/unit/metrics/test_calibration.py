@@ -31,24 +31,28 @@ def binary(rows=1000, labels=3, factor=2.0):
 def test_by_hand():
     scores = np.array([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.0, 1.0]])
     found = ours.evaluate([0, 1, 0, 1], scores, task="classification", n_bins=4)
-    # bins [0.5, 0.75): 0.6, right; [0.75, 1): 0.9 right and 0.8 wrong; 1: right
+    # bins [0.5, 0.75): 0.6, right; [0.75, 1]: 0.9 and 1 right, 0.8 wrong
     assert found["expected_calibration_error"] == pytest.approx((0.4 + 0.7) / 4)
-    assert found["rms_calibration_error"] == pytest.approx(np.sqrt((0.16 + 2 * 0.35**2) / 4))
+    assert found["rms_calibration_error"] == pytest.approx(np.sqrt((0.16 + 0.7**2 / 3) / 4))
     assert found["maximum_calibration_error"] == pytest.approx(0.4)
     assert found["brier_score"] == pytest.approx((0.02 + 1.28 + 0.32 + 0) / 4)
 
 
-def test_bins_are_closed_on_the_left_and_one_has_its_own():
+@pytest.mark.parametrize("like", [None, "torchmetrics"])
+def test_bins_are_closed_on_the_left_and_one_has_its_own_in_torchmetrics(like):
     table = ours.reliability(
         [0] * 5,
         np.array([[0.5, 0.5], [0.6, 0.4], [0.8, 0.2], [0.7999, 0.2001], [1.0, 0.0]]),
         task="classification",
         n_bins=5,
+        like=like,
     )
-    np.testing.assert_array_equal(table["count"], [0, 0, 1, 2, 1, 1])
-    np.testing.assert_array_equal(table["lower"], [0, 0.2, 0.4, 0.6, 0.8, 1])
-    np.testing.assert_array_equal(table["upper"], [0.2, 0.4, 0.6, 0.8, 1, 1])
-    assert np.isnan(table["accuracy"][:2]).all() and table["confidence"][5] == 1.0
+    last = [1, 1] if like else [2]
+    np.testing.assert_array_equal(table["count"], [0, 0, 1, 2, *last])
+    np.testing.assert_array_equal(table["lower"], [0, 0.2, 0.4, 0.6, 0.8, 1][: 4 + len(last)])
+    np.testing.assert_array_equal(table["upper"], [0.2, 0.4, 0.6, 0.8, 1, 1][: 4 + len(last)])
+    assert np.isnan(table["accuracy"][:2]).all()
+    assert table["confidence"][-1] == pytest.approx(1.0 if like else 0.9)
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
@@ -60,7 +64,7 @@ def test_a_vote_on_an_edge_is_in_the_bin_that_it_begins(k, kind):
             items = ours.confidence(
                 [[1]], [[score]] * np.ones(1, kind), task="multilabel", n_bins=bins
             )
-            assert items.bin[0, 0] == won * bins // k
+            assert items.bin[0, 0] == min(won * bins // k, bins - 1)
 
 
 def test_sums_of_units_serve_every_resample():
@@ -192,6 +196,7 @@ def test_what_cannot_be_calibrated():
         (lambda: ours.evaluate(ids * 1.0, scores, task="classification"), "float64"),
         (lambda: ours.evaluate(ids, scores, task="segmentation"), "segmentation"),
         (lambda: ours.evaluate(ids, scores, task="classification", n_bins=0), "0 bins"),
+        (lambda: ours.evaluate(ids, scores, task="classification", like="torch"), "like 'torch'"),
         (lambda: ours.fit_temperature(ids, scores, task="classification", kind="odds"), "odds"),
         (lambda: ours.fit_temperature(ids, scores, task="classification", bounds=(0, 1)), "from 0"),
         (lambda: ours.fit_temperature(ids, scores, task="classification", floor=0.7), "floor"),

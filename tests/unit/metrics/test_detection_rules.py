@@ -81,6 +81,21 @@ def test_perfect_overlap_matches_at_threshold_1(mode):
 
 
 @BOTH
+def test_equal_boxes_match_at_threshold_1_though_rounding_makes_their_overlap_less(mode):
+    box, shorter = (42.2, 37.9, 21.0, 12.9), (42.2, 37.9, 21.0, 12.9 * (1 - 1e-9))
+    for detected, found in ((box, 1), (shorter, None)):
+        result = evaluate(
+            truth_of((box, {})),
+            found_of((detected, 0.9, {})),
+            iou_type="bbox",
+            mode=mode,
+            iou_thresholds=[0.5, 1.0],
+        )
+        assert result.pairs.similarity[0] < 1
+        assert outcome(result, threshold=1) == [(found, False)]
+
+
+@BOTH
 def test_boxes_that_touch_share_nothing(mode):
     result = evaluate(
         truth_of((BOX, {})),

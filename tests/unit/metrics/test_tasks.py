@@ -240,4 +240,4 @@ def test_a_task_whose_targets_are_known_is_served_by_the_sources_of_such_targets
     from permafrost.data.sources import KINDS
 
     assert tasks_with("boxes", "points") == KINDS["coco"].tasks
-    assert {"classification", "segmentation", "pixel_regression"} == KINDS["folder"].tasks
+    assert {"classification", "segmentation", "pixel_regression", "change"} == KINDS["folder"].tasks

@@ -4,6 +4,7 @@ import pytest
 from permafrost.core.errors import PermafrostError
 from permafrost.core.home import HOME
 from permafrost.plan.catalogue import Catalogue, catalogue_folders, read_yaml, result_fields
+from permafrost.report.material.dataset import slug
 
 
 @pytest.fixture
@@ -89,11 +90,21 @@ def test_a_name_defined_twice_names_both_places(folder):
     assert "extra_backbones" in caught.value.where
 
 
-@pytest.mark.parametrize("name", ["ResNet50", "a_b", "-a", "a b", "a/b", "1.5", "'a.b'", "''"])
+@pytest.mark.parametrize(
+    "name", ["ResNet50", "a__b", "_a", "a_", "-a", "a b", "a/b", "1.5", "'a.b'", "''"]
+)
 def test_a_name_must_be_fit_for_file_names_and_wildcards(folder, name):
     with pytest.raises(PermafrostError, match="cannot name a backbone") as caught:
         catalogue(folder(a=f"{name}: {{kind: rcf}}"))
     assert caught.value.where.endswith("a.yaml")
+
+
+@pytest.mark.parametrize("name", ["a_b", "resnet50_s2_v1", "a-_b", "0_1-2"])
+def test_names_may_hold_single_underscores(folder, name):
+    assert list(catalogue(folder(a=f"{name}: {{kind: rcf}}")).choose(["all"])) == [name]
+    # names of figures are joined by '__', so that this must stand in no name and at no end of one
+    drawn = "__".join(["dotplot", slug(name), slug(name)])
+    assert drawn.split("__") == ["dotplot", name, name]
 
 
 def test_a_wrong_entry_names_its_file_and_itself(folder):

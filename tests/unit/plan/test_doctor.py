@@ -17,6 +17,23 @@ from permafrost.stages.cli import main
 ROOT = Path(__file__).resolve().parents[3]
 
 
+@pytest.fixture(autouse=True)
+def machine(tmp_path, monkeypatch):
+    """A machine with room and without programs, GPU or weights, whatever this one has; the folder of its programs."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "which").write_text("#!/bin/sh\n")
+    (programs / "which").chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs))
+    for name in ("XDG_CACHE_HOME", "TORCH_HOME", "HF_HOME", "HF_HUB_CACHE"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    usage = shutil.disk_usage("/")._replace(free=1 << 40)
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: usage)
+    monkeypatch.setattr(doctor, "available_bytes", lambda: 1 << 40)
+    monkeypatch.setattr(doctor, "gpu_is_visible", lambda: False)
+    return programs
+
+
 @pytest.fixture
 def found(tmp_path):
     """Findings by name, of a configuration."""
@@ -49,8 +66,7 @@ def test_packages_that_differ_from_the_lock_are_named():
 
 
 @pytest.mark.parametrize(("device", "state"), [("auto", ABSENT), ("cuda", MISSING)])
-def test_a_gpu_is_missed_only_where_one_is_asked_for(found, monkeypatch, device, state):
-    monkeypatch.setattr(doctor, "gpu_is_visible", lambda: False)
+def test_a_gpu_is_missed_only_where_one_is_asked_for(found, device, state):
     assert found({"runtime": {"device": device}})["gpu"].state == state
 
 
@@ -70,15 +86,24 @@ def test_little_memory_and_a_full_disk_are_missing(found, monkeypatch):
     assert "1.05 MB free" in findings["disk"].found and "stale" in findings["disk"].remedy
 
 
-def test_slurm_is_asked_for_its_partitions(found, monkeypatch, tmp_path):
+def test_a_cache_that_cannot_be_written_and_a_missing_which_are_named(found, machine, monkeypatch):
+    findings = found()
+    assert findings["cache"].state == findings["which"].state == OK
+    (machine / "which").unlink()
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nobody")
+    findings = found()
+    assert findings["cache"].state == findings["which"].state == MISSING
+    assert "/proc/nobody cannot be written to" in findings["cache"].found
+
+
+def test_slurm_is_asked_for_its_partitions(found, machine):
     assert found()["slurm"].state == ABSENT
     for name in ("sbatch", "squeue", "sinfo"):
-        (tmp_path / name).write_text("#!/bin/sh\necho short\necho long\n")
-        (tmp_path / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+        (machine / name).write_text("#!/bin/sh\necho short\necho long\n")
+        (machine / name).chmod(0o755)
     slurm = found()["slurm"]
     assert (slurm.state, slurm.found) == (OK, "partitions short, long")
-    (tmp_path / "sinfo").write_text("#!/bin/sh\nexit 1\n")
+    (machine / "sinfo").write_text("#!/bin/sh\nexit 1\n")
     assert found()["slurm"].found == "sinfo does not answer"
 
 
@@ -98,6 +123,8 @@ def test_data_and_weights_that_the_configuration_names_are_looked_for(found, tmp
         ("datasets: [a\n", ["mine.yaml", "cannot be read as YAML", "line"]),
         ({"datasets": ["eurosatt"]}, ["no dataset 'eurosatt'", "did you mean 'eurosat'"]),
         ({"backbonez": ["rcf"]}, ["backbonez", "did you mean 'backbones'"]),
+        # no pair is left, so that the plan refuses it
+        ({"datasets": ["m-pv4ger"], "backbones": ["croma-base"]}, ["croma-base on m-pv4ger"]),
     ],
 )
 def test_a_broken_configuration_is_one_finding_beside_the_others(found, config, words):

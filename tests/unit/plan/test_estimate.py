@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import copy
+import dataclasses
 import json
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from permafrost.plan.estimate.estimate import Machines, estimate, uncorrected
 from permafrost.plan.estimate.records import RECORDS, Record, read_records
 from permafrost.plan.estimate.shown import check_lines, disk, duration, lines, rates_json
 from permafrost.plan.estimate.sizes import dataset_size
-from permafrost.plan.estimate.work import default_rates, work_of
+from permafrost.plan.estimate.work import Context, default_rates, work_of
 from permafrost.plan.grid import LABELS
 from permafrost.probes.kinds import KINDS
 from permafrost.stages.cli import main
@@ -320,3 +322,29 @@ def test_a_wrong_configuration_is_an_error_not_a_note(project):
 )
 def test_durations(seconds, text):
     assert duration(seconds) == text
+
+
+def test_what_can_be_found_is_said_before_the_run(project):
+    from permafrost.plan.estimate.found import findable, findable_lines
+
+    context = estimated(project).context
+    size = context.datasets["demo-landcover"]
+    found = findable(context)["demo-landcover"]
+    assert (found.units, found.unit) == (size.images["test"], "image")
+    (said,) = findable_lines(context)
+    assert f"{found.difference:.2g} in demo-landcover" in said and "2 backbones" in said
+
+    def of(groups: int, backbones: int):
+        grid = copy.copy(context.grid)
+        grid.backbones = {f"b{number}": {} for number in range(backbones)}
+        grouped = dataclasses.replace(size, test_groups=groups)
+        return Context(grid, {"demo-landcover": grouped}, {})
+
+    # .95 against .50 is a difference of .45
+    assert findable(of(8, 2))["demo-landcover"].difference < 0.45
+    forty = findable(of(8, 40))["demo-landcover"].difference
+    assert forty is None or forty > 0.45
+    assert findable(of(5, 2))["demo-landcover"].difference is None
+    (said,) = findable_lines(of(5, 2))
+    assert "demo-landcover (5 groups)" in said and "significance_out_of_reach" in said
+    assert findable(of(8, 1)) == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -12,6 +13,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 from permafrost.core.errors import PermafrostError
+from permafrost.plan import failures
 from permafrost.plan.failures import (
     Failure,
     check_executor,
@@ -73,6 +75,34 @@ def logged(folder: Path, text: str) -> Path:
 def test_the_error_of_a_log(tmp_path, text, error):
     found = error_in(logged(tmp_path, text), since=time.time())
     assert found.text == error
+
+
+def test_a_disk_that_took_no_log_is_named(tmp_path, monkeypatch):
+    """tee stops writing the log when the disk is full, and the job's error is only on the terminal."""
+    log = logged(tmp_path, "d: 10/20\n")
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    found = error_in(log, since=time.time())
+    assert found.text.startswith("No space left on device") and str(tmp_path) in found.text
+
+
+def test_failures_are_named_where_the_disk_takes_no_record(tmp_path, monkeypatch, capsys):
+    def refuse(*_):
+        raise PermafrostError(
+            "it cannot be written (No space left on device)", where="failures.json"
+        )
+
+    monkeypatch.setattr(failures, "record_failures", refuse)
+    job = make_job(tmp_path, "extract", log="", dataset="d", backbone="b")
+    workflow = SimpleNamespace(
+        scheduler=SimpleNamespace(failed=[job], running=[]), dag=SimpleNamespace(jobs=[])
+    )
+    failures.end_failed_run(workflow, None, "plan", "results", {}, since=0.0)
+    said = capsys.readouterr().out
+    assert "extract d b: it ended without" in said and "No space left on device" in said
 
 
 def test_what_the_executor_says_is_added_to_a_silent_end(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import yaml
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tasks import TASKS
 from permafrost.plan.chosen import Choice, parameter_count, weights_state
-from permafrost.plan.described import describe
+from permafrost.plan.described import describe, facts
 from permafrost.plan.offers import (
     Offers,
     backbone_lines,
@@ -195,6 +196,63 @@ def test_an_unknown_name_is_refused_with_near_ones(offers):
         describe(offers, "eurosatt")
 
 
+@pytest.mark.parametrize(
+    ("asked", "names"),
+    [
+        ("prithvi", ["prithvi-eo-1-100m", "prithvi-eo-2-300m"]),
+        ("dinov2", ["vit-base-dinov2", "vit-large-dinov2"]),
+        ("DINO v2", ["vit-base-dinov2", "vit-large-dinov2"]),
+        ("dofa", ["dofa-base", "dofa-large"]),
+        ("crops with clouds", []),
+    ],
+)
+def test_a_part_of_a_name_is_answered_with_a_short_list(offers, asked, names):
+    if not names:
+        with pytest.raises(PermafrostError, match="nor one like it; `permafrost list ") as caught:
+            describe(offers, asked)
+        assert len(str(caught.value)) < 300
+        return
+    first, _, *rows, last = describe(offers, asked)
+    assert first.endswith(f"{len(rows)} are like it:") and last.startswith("permafrost info ")
+    listed = [row.split()[0] for row in rows]
+    assert set(names) <= set(listed) and len(listed) == len(set(listed)) < 20
+    with pytest.raises(PermafrostError, match="did you mean"):
+        facts(offers, asked)
+
+
+def test_a_list_of_what_is_like_a_name_is_cut_and_says_how_to_see_the_rest(offers):
+    *rows, more, _ = describe(offers, "resnet")
+    assert len(rows) == 22 and "`permafrost list backbones resnet`" in more
+
+
+def test_a_part_of_one_name_alone_is_that_name(offers):
+    assert describe(offers, "checkp") == describe(offers, "checkpoint")
+    assert facts(offers, "checkp")["name"] == "checkpoint"
+    assert describe(offers, "dofa-larg", "eurosat") == describe(offers, "dofa-large", "eurosat")
+
+
+def test_backbones_that_fit_a_dataset_are_counted_and_cannot_be_those_that_nobody_made(offers):
+    text = " ".join(" ".join(describe(offers, "demo-landcover")).split())
+    assert (
+        f" of {len(offers.backbones.names(['all']))} backbones: " in text
+        and " torchgeo, " in text
+        and len(text) < 2000
+    )
+    assert "permafrost list backbones --fits demo-landcover" in text
+    found = misfits(offers, ["m-pv4ger", "m-pv4ger-seg"], ["major-tom"])
+    assert found["m-pv4ger", "major-tom"] is None
+    assert "needs maps" in found["m-pv4ger-seg", "major-tom"]
+    found = misfits(offers, ["demo-landcover", "eurosat"], ["alphaearth", "major-tom", "rcf"])
+    assert found["eurosat", "alphaearth"] is None and found["demo-landcover", "rcf"] is None
+    for name in ("alphaearth", "major-tom"):
+        assert "images that are generated" in found["demo-landcover", name]
+    # somebody who has made some of the generated world has them in the folder
+    (offers.data / "alphaearth").mkdir(parents=True)
+    assert (
+        misfits(offers, ["demo-landcover"], ["alphaearth"])["demo-landcover", "alphaearth"] is None
+    )
+
+
 def test_lists_load_neither_torch_nor_what_validates():
     heavy = "'torch', 'torchgeo', 'numpy', 'jsonschema', 'urllib.request', 'huggingface_hub'"
     code = (
@@ -206,3 +264,11 @@ def test_lists_load_neither_torch_nor_what_validates():
             [sys.executable, "-c", code, what], cwd=ROOT, capture_output=True, text=True
         )
         assert done.stderr.strip() == "" and len(done.stdout.splitlines()) > 10
+
+
+def test_a_wrong_policy_is_named_and_not_passed_over(offers):
+    for wrong, words in (("autors", "did you mean 'authors'"), (["strict"], "fit: ")):
+        asked = replace(offers, config={**offers.config, "fit": wrong})
+        with pytest.raises(PermafrostError, match=words):
+            asked.extraction()
+    assert replace(offers, config={"fit": "authors"}).extraction()["fit"] == "authors"

@@ -13,6 +13,7 @@ from permafrost.core.identity import canonical_json, fingerprint
 from permafrost.core.specification import from_json
 from permafrost.data.prepare import PrepareSpec
 from permafrost.plan.record import outputs
+from PIL import Image
 
 #: options of extraction that matter to every task
 CONFIG_EXTRACTION = ("size", "interpolation", "antialias", "dtype", "precision", "compile")
@@ -148,8 +149,10 @@ def test_the_same_paths_written_differently_change_nothing(root, config):
 
 def test_what_is_renamed_with_the_same_content_changes_nothing(root, config):
     folder = root / "data" / "classes"
-    (folder / "a").mkdir(parents=True)
-    (folder / "a" / "1.png").write_bytes(b"one")
+    for number in range(4):
+        path = folder / "az"[number // 2] / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8), (number, 0, 0)).save(path)
     config["extra_datasets"]["pictures"]["source"]["path"] = "{data}/classes"
     before = make_plan(root, copy.deepcopy(config))
     folder.rename(root / "data" / "renamed")
@@ -207,7 +210,7 @@ def test_the_content_of_a_backbones_file_changes_its_own_jobs(root, file, backbo
 
 @pytest.mark.parametrize("name", ["helper.py", "shared/deep.py"])
 def test_a_module_that_an_entry_point_imports_is_part_of_its_identity(root, name):
-    (root / "own.py").write_text("import helper\ndef build(): ...\n")
+    (root / "own.py").write_text("import helper\ndef build(inputs): ...\n")
     (root / "helper.py").write_text("from shared import deep\n")
     (root / "shared").mkdir()
     (root / "shared" / "deep.py").write_text("")
@@ -252,9 +255,9 @@ def test_bootstrap_options_change_scores_and_no_predictions(root, config):
 def test_calibration_is_asked_of_probes_that_give_probabilities(root, config):
     before = make_plan(root)
     scoring = json.loads(before.bootstrap("pictures", "stats", "knn", 0).spec)["options"]
-    assert scoring.pop("calibration") == {"bins": 15, "folds": 5, "floor": None}
+    assert scoring.pop("calibration") == {"bins": 15, "folds": 5, "floor": None, "like": None}
     options = json.loads(before.compare("pictures", "knn").spec)["options"]
-    assert options["calibration"] == {"bins": 15}
+    assert options["calibration"] == {"bins": 15, "like": None}
     config["calibration"] = None
     without = make_plan(root, config)
     assert json.loads(without.bootstrap("pictures", "stats", "knn", 0).spec)["options"] == scoring

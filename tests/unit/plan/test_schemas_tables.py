@@ -236,7 +236,8 @@ def test_all_columns_are_required_but_those_of_boundaries_and_of_several_setting
     for name in TABLES:
         described = schema(name)
         found = set(described["properties"]) - set(described["required"])
-        assert found == optional.get(name, set())
+        # of predictions of any kind, where a test sample shares something with training or validation
+        assert found - {"leak"} == optional.get(name, set())
 
 
 @pytest.mark.parametrize("task", ["classification", "multilabel"])

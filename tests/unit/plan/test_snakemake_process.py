@@ -1,11 +1,13 @@
 """What planning is spared: look-ups of parameters, and options of the run that no command has."""
 
 import inspect
+import logging
 import re
 from pathlib import Path
 
 import pytest
-from permafrost.plan.snakemake_process import asked_often
+from permafrost.core.errors import PermafrostError
+from permafrost.plan.snakemake_process import Listed, asked_often, plain_errors
 from snakemake.common import get_function_params, get_input_function_aux_params
 from snakemake.resources import Resource
 
@@ -23,6 +25,27 @@ def test_parameters_are_looked_up_once(monkeypatch):
     resource = Resource("mem_mb", function)
     assert get_input_function_aux_params(resource.evaluate, given) == given
     assert function("here", **get_input_function_aux_params(function, given)) == ("here", 2)
+
+
+def test_an_error_ends_snakemake_with_its_sentence_alone(capsys):
+    with pytest.raises(SystemExit) as ended, plain_errors():
+        raise PermafrostError("no such size", where="config.yaml: size", remedy="give one")
+    assert ended.value.code == 1
+    said = capsys.readouterr()
+    assert said.err == "permafrost: error: config.yaml: size: no such size. Remedy: give one\n"
+    assert said.out == ""
+    # every check that Snakemake's own files make stands inside of it
+    for file in (RULES / "common.smk", RULES.parents[1] / "Snakefile"):
+        text = file.read_text()
+        assert "with plain_errors():" in text and "WorkflowError(" not in text
+
+
+@pytest.mark.parametrize(("table_alone", "tables"), [(False, 1), (True, 2)])
+def test_a_dry_run_says_its_table_of_jobs_once(table_alone, tables):
+    listed, record = Listed(table_alone=table_alone), logging.makeLogRecord({"event": "run_info"})
+    # Snakemake says it before and after the list, and before only where it is to be quiet
+    assert [bool(listed.filter(record)) for _ in range(2)].count(True) == tables
+    assert listed.filter(record)
 
 
 def _bodies() -> dict[str, str]:

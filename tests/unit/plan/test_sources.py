@@ -32,8 +32,12 @@ OFFERED = {
     "permafrost.evaluators.detection.cocoeval",
     "permafrost.evaluators.detection.lvis",
     "permafrost.evaluators.detection.lviseval",
+    "permafrost.evaluators.detection.mask",
+    "permafrost.evaluators.detection.parameters",
     "permafrost.evaluators.detection.per_image",
     "permafrost.evaluators.detection.prepared",
+    "permafrost.evaluators.detection.stand_in",
+    "permafrost.evaluators.detection.steps",
     "permafrost.evaluators.detection.streaming",
     "permafrost.evaluators.raster.modules",
 }

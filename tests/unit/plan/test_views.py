@@ -140,7 +140,7 @@ def test_views_are_recorded_archived_and_found_when_stale(root, monkeypatch):
 @pytest.mark.parametrize(
     ("augmentations", "measures", "message"),
     [
-        ({"views": 1}, {}, "measures.augmentations.views: 1 is less than the minimum of 2"),
+        ({"views": 1}, {}, "measures.augmentations.views: must be at least 2, not 1"),
         ({"images": 1}, {}, "measures.augmentations.images"),
         ({"crop_scale": [1.0, 0.2]}, {}, r"measures.augmentations: .*crop_scale: \[1.0, 0.2\]"),
         ({"crop_scale": [0.5]}, {}, "measures.augmentations.crop_scale"),
@@ -151,10 +151,10 @@ def test_views_are_recorded_archived_and_found_when_stale(root, monkeypatch):
         ({"view": 3}, {}, "unknown key, did you mean 'views'"),
         ({"delta": 0.0}, {}, "measures.augmentations: delta is 0.0"),
         ({"delta": float("nan")}, {}, "delta is nan"),
-        ({"flips": 1}, {}, "flips: 1 is not of type boolean"),
+        ({"flips": 1}, {}, "flips: must be true or false, not the number 1"),
         (None, {"names": ["rankme", "lidar"]}, "measures.names: lidar take augmented views"),
         ({}, {"names": ["rankme"]}, "measures.augmentations: no measure of `names`"),
-        (7, {}, "measures.augmentations: 7 is not of type"),
+        (7, {}, "measures.augmentations: must be .* not the number 7"),
     ],
 )  # fmt: skip
 def test_a_wrong_option_is_explained(root, augmentations, measures, message):

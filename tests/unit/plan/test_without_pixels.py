@@ -72,20 +72,36 @@ def test_they_have_neither_profile_nor_views(root, config):
     assert "views" not in plan.measure("pictures", "place").spec.partition('"inputs":')[2][:200]
 
 
-def test_probe_that_trains_the_backbone_is_refused(root, config):
+def test_a_probe_that_trains_the_backbone_is_left_out(root, config):
     config["probes"]["tuned"] = {"kind": "fine_tune"}
+    plan = make_plan(root, config)
+    assert {backbone for _, backbone, probe, _ in plan.evaluations() if probe == "tuned"} == {
+        "stats"
+    }
+    assert len(plan.pairs()) == 8 and ("pictures", "tuned") not in plan.compared()
+    assert "feeds images to the backbone itself" in plan.misfits["pictures", "place", "tuned"]
+    # with no other probe, nothing is left of the pair
+    config["probes"] = {"tuned": {"kind": "fine_tune"}}
+    assert list(make_plan(root, config).backbones) == ["stats"]
     with pytest.raises(PermafrostError, match="'tuned' feeds images to the backbone itself"):
-        make_plan(root, config)
+        make_plan(root, {**config, "unfit": "error"})
 
 
-def test_dense_task_and_table_are_refused_while_planning(root, config):
+def test_a_table_is_left_out_of_a_dense_task(root, config):
     config["extra_datasets"]["pictures"] = {
         "task": "segmentation",
         "source": {"kind": "demo", "chip_size": 32},
     }
     config["probes"] = {"knn": {"kind": "knn"}, "dense": {"kind": "dense_knn"}}
+    config["extra_backbones"]["rows"]["unmatched"] = "drop"
+    plan = make_plan(root, config)
+    assert plan.backbones_on("pictures") == ["stats", "aef", "place"]
+    # images without an embedding leave only the datasets that the table is fed for
+    assert (
+        "matched" in plan.prepare("world").spec and "matched" not in plan.prepare("pictures").spec
+    )
     with pytest.raises(PermafrostError, match="a table has one embedding for an image"):
-        make_plan(root, config)
+        make_plan(root, {**config, "unfit": "error"})
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,17 @@ def toy(tmp_path_factory):
     return toy_stores(tmp_path_factory.mktemp("toy"))
 
 
+def test_an_image_has_the_unit_and_the_worst_leak_of_its_windows(toy):
+    split = ObjectSplit(toy["test"])
+    columns = split.samples.to_pydict()
+    columns["image_id"] = [f"image {row // 3}" for row in range(12)]
+    columns["unit_id"] = [f"unit {row // 6}" for row in range(12)]
+    columns["leak"] = ["group", "copy", None, *[None] * 7, "near", "near"]
+    split.samples = split.samples.from_pydict(columns)
+    assert [image.group for image in split.images] == ["unit 0", "unit 0", "unit 1", "unit 1"]
+    assert [image.leak for image in split.images] == ["copy", None, None, "near"]
+
+
 def test_the_table_has_whole_images_their_objects_and_what_it_was_made_from(toy, tmp_path):
     table, metadata = run(toy, tmp_path, pictures=3)
     test = ObjectSplit(toy["test"])

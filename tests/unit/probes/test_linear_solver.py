@@ -114,3 +114,28 @@ def test_blocks_of_rows_are_small_products_and_depend_on_shapes_alone():
         rows = NumpyBackend.block_rows(n, columns, width)
         assert 1 <= rows <= min(n, 512)
         assert rows * columns * width <= 1_000_000 or rows == min(n, 512)
+
+
+@pytest.mark.parametrize("task", ["classification", "multilabel"])
+def test_the_gradient_is_that_of_the_textbook(task):
+    """Softmax and sigmoid, less the truth, times features; the mean over rows, and over labels."""
+    rng = np.random.default_rng(3)
+    n, d, classes = 90, 6, 4
+    features = rng.normal(size=(n, d)).astype(np.float32)
+    labels = rng.integers(0, classes, n)
+    truth = np.eye(classes)[labels]
+    if task == "multilabel":
+        truth = labels = rng.integers(0, 2, (n, classes))
+    backend = NumpyBackend()
+    _, table = rotate(backend, features, features.mean(0), np.ones(d), 1e4)
+    objective = Targets.of(labels, classes, task).objective(backend, table)
+    theta = rng.normal(size=(classes, objective.q)).astype(np.float32)
+    rows = np.asarray(table.read(0, n), np.float64)
+    logits = rows @ theta.T.astype(np.float64)
+    if task == "multilabel":
+        answers, share = 1 / (1 + np.exp(-logits)), 1 / (n * classes)
+    else:
+        answers, share = np.exp(logits) / np.exp(logits).sum(1, keepdims=True), 1 / n
+    wanted = (answers - truth).T @ rows * share
+    found = objective.gradient(objective.evaluate(objective.margins(theta)))
+    np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6 * np.abs(wanted).max())

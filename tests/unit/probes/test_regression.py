@@ -98,6 +98,7 @@ def test_rows_say_which_way_is_better_and_what_is_primary():
         "r2": True,
         "rmse": False,
         "mae": False,
+        "median_absolute_error": False,
     }
     assert [name for name, row in rows.items() if row["primary"]] == ["r2"]
     assert all(row["lower"] < row["value"] < row["upper"] for row in rows.values())
@@ -109,7 +110,9 @@ def test_both_kinds_of_interval_are_made(method):
     rng = np.random.default_rng(0)
     target = rng.normal(size=80)
     rows = scored(numbers(target, target + rng.normal(size=80)), method=method)
-    assert {row["method"] for row in rows.values()} == {method}
+    median = rows.pop("median_absolute_error")
+    # leaving out single samples says nothing of a median
+    assert {row["method"] for row in rows.values()} == {method} and median["method"] == "percentile"
 
 
 def test_a_target_that_is_all_the_same_leaves_r2_undefined_and_is_flagged():
@@ -203,3 +206,65 @@ def test_without_validation_one_must_be_left_out():
 def test_bad_numbers_are_refused(target, prediction, message):
     with pytest.raises(PermafrostError, match=message):
         evaluate(target, prediction)
+
+
+@pytest.mark.parametrize("looked_at", [2, 1000])
+def test_the_median_on_resamples_is_that_of_the_samples_repeated(monkeypatch, looked_at):
+    """With ties, an even and an odd number of samples, and groups that shift the median far."""
+    monkeypatch.setattr("permafrost.statistics.predictions.numbers._FEW", looked_at)
+    for size in (1, 2, 31, 400):
+        rng = np.random.default_rng(size)
+        units = np.sort(rng.integers(0, 7, size))
+        units = np.unique(units, return_inverse=True)[1]
+        # groups of sizes of their own
+        errors = np.round(rng.normal(size=size), 1) * (1 + units)
+        target = rng.normal(size=size)
+        found = numbers(target, target + errors)
+        absolute = np.abs(found.prediction - found.target)
+        resamples = draw_resamples(int(units.max()) + 1, 60, 1)
+        drawn = found.family(units).replicates(resamples)["median_absolute_error"]
+        for place, counts in enumerate(resamples.counts.T.astype(int)):
+            repeated = np.repeat(absolute, counts[units])
+            assert drawn[place] == pytest.approx(np.median(repeated), abs=1e-12)
+
+
+def test_the_interval_of_the_median_is_expanded_for_few_groups():
+    rng = np.random.default_rng(0)
+    target, groups = rng.normal(size=120), [f"scene {i % 6}" for i in range(120)]
+    errors = rng.normal(size=120) * (1 + np.arange(120) % 6)
+    row = scored(numbers(target, target + errors, groups))["median_absolute_error"]
+    plain = scored(numbers(target, target + errors, groups), method="percentile")
+    plain = plain["median_absolute_error"]
+    assert row["value"] == pytest.approx(np.median(np.abs(errors))) and row["lower"] >= 0
+    # sqrt(6 / 5) t / z
+    ratio = (row["upper"] - row["lower"]) / (plain["upper"] - plain["lower"])
+    assert ratio == pytest.approx(np.sqrt(1.2) * 2.5706 / 1.96, rel=1e-3)
+
+
+@pytest.mark.parametrize(("size", "least"), [(8, 0.3), (60, 0.2), (1000, 0.1)])
+def test_one_unit_with_much_of_the_error_is_named(size, least):
+    target = np.random.default_rng(0).normal(size=size)
+    for share, said in ((least - 0.02, False), (least + 0.02, True)):
+        # the others share the rest of the squared error alike
+        squares = np.full(size, (1 - share) / (size - 1))
+        squares[3] = share
+        sign = np.where(np.arange(size) % 2, 1, -1)
+        rows = scored(numbers(target, target + sign * np.sqrt(squares)))
+        for name in ("r2", "rmse"):
+            assert (f"heavy_tail:{100 * share:.0f} %" in rows[name].get("flags", [])) == said
+        assert not rows["median_absolute_error"]["flags"] or size == 8
+
+
+@pytest.mark.parametrize("size", [3, 40])
+def test_errors_that_are_all_the_same_have_a_width_and_a_gate(size):
+    target = np.arange(size, dtype=float)
+    rows = scored(numbers(target, target + 0.5 * np.where(np.arange(size) % 2, 1, -1)))
+    rest = 0.025 ** (1 / size)
+    for name in ("rmse", "mae"):
+        assert (rows[name]["lower"], rows[name]["upper"]) == pytest.approx((0.5 * rest, 0.5 / rest))
+        assert rows[name]["flags"] == ["equal_in_all_units"]
+    rows = scored(numbers(target, target))
+    assert (rows["mae"]["lower"], rows["mae"]["upper"]) == (0, 0)
+    assert rows["mae"]["flags"] == ["equal_in_all_units"]
+    # of R² the width is that of a share
+    assert 0 < rows["r2"]["lower"] < rows["r2"]["upper"] == 1

@@ -16,6 +16,7 @@ from permafrost.probes.retrieval import run_retrieval
 from permafrost.report.tables.leaderboard import build_leaderboard
 from permafrost.statistics.predictions.reading import predictions_from_table
 from permafrost.statistics.resampling.resamples import draw_resamples
+from permafrost.statistics.resampling.units import find_units
 from permafrost.statistics.scores.compare import compare
 
 OPTIONS = {"relevant": "class", "gallery": "train", "k": [1, 5, 10], "metric": "cosine"}
@@ -173,19 +174,21 @@ def test_scores_are_means_over_queries_and_resamples_draw_groups(tmp_path):
         expected[f"hit_at_{k}"] = (found.found[:, place] > 0).astype(float)
     assert rows.keys() == expected.keys()
     counts = draw_resamples(10, SCORING["resamples"], derive_seed("bootstrap", "made", 0)).counts
+    units = find_units(40, groups=[f"g{i // 4}" for i in range(40)]).index
     for metric, values in expected.items():
         row = rows[metric]
         assert row["value"] == pytest.approx(values.mean(), abs=1e-12)
-        drawn = [np.repeat(values, np.repeat(c, 4)).mean() for c in counts.T.astype(int)]
+        drawn = [np.repeat(values, c[units]).mean() for c in counts.T.astype(int)]
         bounds = np.quantile(drawn, [0.025, 0.975])
         assert [row["lower"], row["upper"]] == pytest.approx(bounds, abs=1e-9)
         assert (row["unit"], row["n_units"], row["task"]) == ("group", 10, "retrieval")
     assert [m for m, row in rows.items() if row["primary"]] == ["mean_ap"]
     assert build_leaderboard([scores])["metric"][0].as_py() == "mean_ap"
-    # paired with itself there is no difference; with another gallery it is refused
+    # paired with itself there is no difference, of which ten groups leave a width; with another gallery it is refused
     one = predictions_from_table(table, metadata)
     (row,) = compare({"a": one, "b": one}, resamples=50, seed=0)
-    assert row["metric"] == "mean_ap" and row["difference"] == row["lower"] == row["upper"] == 0
+    assert row["metric"] == "mean_ap" and row["difference"] == 0 and row["p_value"] == 1
+    assert [row["lower"], row["upper"]] == pytest.approx([0.025**0.1 - 1, 1 - 0.025**0.1])
     other = dataclasses.replace(one, rules=("other",))
     with pytest.raises(PermafrostError, match="different rules"):
         compare({"a": one, "b": other}, resamples=50, seed=0)

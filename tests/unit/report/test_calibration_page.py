@@ -190,7 +190,7 @@ def test_without_calibration_the_page_says_nothing_of_it(tmp_path):
 
 def test_a_diagram_shows_every_bin_that_holds_something():
     scores = np.array([[0.9, 0.1], [0.55, 0.45], [0.5, 0.5], [1.0, 0.0]], np.float32)
-    found = reliability([0, 1, 0, 0], scores, task="classification", n_bins=10)
+    found = reliability([0, 1, 0, 0], scores, task="classification", n_bins=10, like="torchmetrics")
     words = {"said": "a", "right": "b", "counted": "images"}
     for count in (1, 2, 5):
         diagrams = {f"net {number} $": {**found, "words": "linear"} for number in range(count)}

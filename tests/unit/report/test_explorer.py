@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from helpers.results.pages import build_report, open_page, prepare, small
 from permafrost.core.tables import read_table
-from permafrost.report.sections.explorer import _packed, explorer
+from permafrost.report.sections.dataset import dataset_line
+from permafrost.report.sections.explorer import _packed, explorer, not_told_apart
 
 BACKBONES = ["alpha", "beta", "gamma", "imagestats"]
 DATASETS = ["eurosat", "ucmerced", "aid"]
@@ -39,6 +40,16 @@ def data_of(given: dict) -> dict:
     return json.loads(
         re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1]
     )
+
+
+def test_the_data_hold_the_reason_of_what_does_not_fit():
+    left_out = [
+        {"dataset": "aid", "backbone": "beta", "probe": None, "reason": "no band 'nir'"},
+        {"dataset": "aid", "backbone": "alpha", "probe": "tuned", "reason": "no pixels"},
+    ]
+    plan = {"backbones": {}, "datasets": {}, "config": {}, "left_out": left_out}
+    found = explorer(plan, [], {})["unfit"]
+    assert found == {"aid|beta": "no band 'nir'", "aid|alpha|tuned": "no pixels"}
 
 
 def test_the_data_hold_every_score_and_every_pair(made):
@@ -77,6 +88,40 @@ def test_the_data_hold_every_score_and_every_pair(made):
             assert found[row["backbone_a"], row["backbone_b"]] == pytest.approx(
                 (size, row["p_adjusted"]), abs=1e-4
             )
+
+
+def test_the_best_of_a_dataset_is_bold_only_where_it_is_told_apart_from_all_others(made):
+    page = (made["output_dir"] / "index.html").read_text()
+    alike = not_told_apart(data_of(made))
+    said = []
+    for dataset in DATASETS:
+        (row,) = re.findall(f'<tr id="dataset-{dataset}">.*?</tr>', page, re.S)
+        for probe in ("knn", "linear"):
+            (cell,) = re.findall(f"{probe}: (.*?)<br>", row)
+            others = alike[dataset, probe][1:]
+            assert ("<strong>" in cell) == (not others)
+            assert ("not told apart" in cell) == bool(others)
+            assert all(name in cell for name in others) or f"{len(others)} others" in cell
+            said.append(bool(others))
+    assert any(said)
+
+
+def test_who_is_best_is_said_with_those_that_may_be():
+    section = {"name": "d", "title": "", "anchor": "", "task": "classification", "counts": []}
+    section |= {"flags": [], "calibration": None, "measures": None, "costs": None}
+    section["lines"] = [
+        {"probe": "knn", "place": place, "backbone": name}
+        for place, name in (("1", "a"), ("2", "b"), ("3", "c"), ("4", "d"))
+    ]
+    for alike, others, certain in (
+        (["a"], "", True),
+        (["a", "b"], "b", False),
+        (["a", "c", "b"], "b or c", False),
+        (["a", "b", "c", "d"], "3 others", False),
+        ([], "", False),
+    ):
+        (best,) = dataset_line(section, "", {("d", "knn"): alike})["values"]["bests"]
+        assert (best["backbone"], best["others"], best["certain"]) == ("a", others, certain)
 
 
 def test_numbers_are_packed_to_sixteen_bits():

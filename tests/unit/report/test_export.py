@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import csv
 import re
+from dataclasses import replace
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from helpers.results.tables import make_comparison_table, make_score_rows, score_table
 from permafrost.core.errors import PermafrostError
@@ -13,6 +16,7 @@ from permafrost.core.tables import KEY, write_table
 from permafrost.report.tables.export import TORCHGEO_BENCH, export, to_bibtex
 from permafrost.report.tables.leaderboard import build_leaderboard
 from permafrost.report.tables.shown import Shown
+from permafrost.report.tables.standings import write_standings
 from permafrost.statistics.across_datasets.ranking import Ranking
 from permafrost.statistics.across_datasets.standings_table import build_standings
 
@@ -38,7 +42,7 @@ def shown(tmp_path_factory):
     assert [row["p_adjusted"] <= 0.05 for row in compared] == [True, False, False]
     table = make_comparison_table("d1", "knn", list(VALUES))
     write_table(folder / "comparisons/d1/knn.parquet", table, about)
-    return Shown.of(board, folder, fingerprint="f")
+    return Shown.of(board, folder, about)
 
 
 def test_csv_has_every_number_whole(shown):
@@ -54,6 +58,50 @@ def test_csv_has_every_number_whole(shown):
     assert [scores[name, "d2"]["tied"] for name in VALUES] == ["false"] * 3
     assert [float(scores[name, "mean rank"]["value"]) for name in VALUES] == [3, 2, 1]
     assert "lower" not in export(shown, "csv", intervals=False).splitlines()[0]
+
+
+def test_a_pair_that_does_not_fit_says_why(shown):
+    unfit = {"dataset": "d2", "backbone": "new", "probe": None, "reason": "no band 'nir'"}
+    board = shown.leaderboard.filter(
+        pc.or_(
+            pc.not_equal(shown.leaderboard["backbone"], "c"),
+            pc.equal(shown.leaderboard["dataset"], "d1"),
+        )
+    )
+    rows = [row for row in shown.rows if (row["backbone"], row["dataset"]) != ("c", "d2")]
+    left_out = [unfit, {**unfit, "backbone": "c"}, {**unfit, "dataset": "d1", "probe": "linear"}]
+    less = replace(shown, leaderboard=board, rows=rows, left_out=left_out)
+    lines = csv.DictReader(export(less, "csv", probe="knn").splitlines())
+    found = {(one["backbone"], one["column"]): one for one in lines}
+    assert found["c", "d2"]["left_out"] == "no band 'nir'" and found["c", "d2"]["value"] == ""
+    assert found["c", "d1"]["left_out"] == found["b&b", "d2"]["left_out"] == ""
+    said = "Left out, for they do not fit: new on d2, c on d2."
+    assert said in export(less, "markdown", probe="knn")
+    assert "new on d1" in export(less, "latex", probe="linear")
+    # on a terminal, the reason stands in the line of the backbone
+    blocks = {(one.head.partition(" (")[0]): one.lines for one in less.blocks()}
+    lines = next(lines for head, lines in blocks.items() if head.startswith("d2 · knn"))
+    assert [line[1] for line in lines] == ["backbone", "b&b", "a_1", "new", "c"]
+    assert lines[-1][0] == "–" and lines[-1][-1] == "left out: no band 'nir'"
+    # nothing is said where all pairs fit
+    assert "left_out" not in export(shown, "csv") and "do not fit" not in export(shown, "markdown")
+
+
+def test_standings_say_what_does_not_fit_a_dataset_of_their_group(tmp_path):
+    tables = [
+        score_table(
+            make_score_rows(dataset="d1", backbone=name, value=value)
+        ).replace_schema_metadata({KEY: canonical_json({})})
+        for name, value in VALUES.items()
+    ]
+    left_out = [{"dataset": "d2", "backbone": "c", "probe": None, "reason": "no band 'nir'"}]
+    about = {"fingerprint": "f", "stage": "aggregate", "left_out": left_out}
+    options = {"groups": [["all", ["d1", "d2"]], ["mine", ["d1"]]]}
+    options |= {"ranking": {"draws": 100}, "comparison": {"confidence": 0.95, "seed": 0}}
+    places = tmp_path / "standings.parquet", tmp_path / "standings.csv"
+    table = write_standings(tables, *places, about, options)
+    said = dict(zip(table["group"].to_pylist(), table["unfit"].to_pylist(), strict=True))
+    assert said == {"all": "c on d2: no band 'nir'", "mine": ""}
 
 
 def test_markdown(shown):
@@ -145,3 +193,22 @@ def test_the_command_writes_whole_files(tmp_path, monkeypatch, capsys, shown):
     assert main(["export", "--output", "other.tex", "--bibtex", "c.bib"]) == 1
     assert "no plan was recorded" in capsys.readouterr().err
     assert not (tmp_path / "other.tex").exists() and not (tmp_path / "c.bib").exists()
+
+
+def test_every_form_says_what_training_has_seen(tmp_path, monkeypatch, capsys, shown):
+    from permafrost.stages.cli import main
+
+    gates = ["test_duplicates_in_train:3 of 6 test images (50 %)" if dataset == "d1" else ""
+             for dataset in shown.leaderboard["dataset"].to_pylist()]  # fmt: skip
+    place = shown.leaderboard.column_names.index("gates")
+    board = shown.leaderboard.set_column(place, "gates", pa.array(gates, pa.string()))
+    (tmp_path / "results").mkdir()
+    write_table(tmp_path / "results/leaderboard.parquet", board, {"fingerprint": "f"})
+    monkeypatch.chdir(tmp_path)
+    said = "Leakage in d1: 3 of 6 test images (50 %) are duplicates of training images."
+    for form, channel in (("markdown", "out"), ("csv", "out"), ("torchgeo-bench", "err")):
+        assert main(["export", "--format", form]) == 0
+        assert said in getattr(capsys.readouterr(), channel)
+        assert main(["export", "--format", form, "--dataset", "d2"]) == 0
+        shown_of_others = capsys.readouterr()
+        assert "Leakage" not in shown_of_others.out + shown_of_others.err

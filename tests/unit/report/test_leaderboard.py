@@ -173,3 +173,15 @@ def test_the_same_of_many_classes_is_said_once():
     rows = make_score_rows(backbone="rcf", gates=";".join(sorted([*missing, *two])))
     text = format_leaderboard(build_leaderboard([score_table(rows)]))
     assert "4 classes missing in test" in text and "class 0" not in text
+
+
+def test_sentinel_2_s_offset_is_explained_with_its_remedy():
+    gate = "sentinel2_offset:left in 20 of 40 images"
+    assert explain(gate) == "Sentinel-2's offset left in 20 of 40 images"
+    assert "give `offset: -0.1` under `units`" in explain_at_length(gate)
+
+
+def test_unusual_input_is_explained():
+    gate = "unusual_input:B04 -1.1 ± 0.2, B03 -1.1 ± 0.2 and 8 more"
+    assert explain(gate) == "unusual input: B04 -1.1 ± 0.2, B03 -1.1 ± 0.2 and 8 more"
+    assert "`input: {normalization: dataset}`" in explain_at_length(gate)

@@ -354,6 +354,10 @@ def test_classes_of_several_backbones_share_the_first_ones_order():
     assert dots == {0.9: 0, 0.2: 1, 0.1: 0, 0.8: 1}
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["best", "other"]
     assert axes.get_xlabel() == "IoU with 95 % interval"
+    few = [{**row, "n_carriers": 3 if row["class"] == "water" else 40} for row in rows]
+    axes = per_class.draw_per_class(few, title="t").axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["water*", "road"]
+    assert axes.get_xlabel() == "IoU with 95 % interval   (* in fewer than 6 test units)"
 
 
 def test_the_balance_of_masks_is_of_their_pixels():

@@ -74,6 +74,19 @@ def test_numbers_are_those_of_plan_and_tables(results, capsys):
     assert f"({pair['resamples']} resamples)" in text
 
 
+def test_what_was_left_out_is_named_and_counted_where_it_is_much():
+    plan = {"config": {}, "backbones": {"b": {}}, "datasets": {}, "probes": {}}
+    pair = {"dataset": "d", "backbone": "b", "probe": None, "reason": "no band"}
+    plan["left_out"] = [pair, {**pair, "backbone": "a", "probe": "fine"}]
+    text = methods_text(plan, [], [], {})
+    assert "Left out, because they do not fit each other: a on d with fine and b on d." in text
+    plan["left_out"] = [{**pair, "dataset": f"d{number}"} for number in range(20)]
+    assert "20 combinations that do not fit each other were left out." in methods_text(
+        plan, [], [], {}
+    )
+    assert "fit each other" not in methods_text({**plan, "left_out": []}, [], [], {})
+
+
 def test_bibtex_holds_this_tool_and_what_was_used(results, capsys, tmp_path):
     text = said(capsys)
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())

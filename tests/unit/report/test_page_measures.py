@@ -163,7 +163,7 @@ def test_the_page_shows_measures_beside_the_score_and_how_alike_backbones_are(ma
         "undefined, fewer than 10 distinct rows",
         "CKA of 3 pairs of backbones",
         "undefined, all rows of one backbone are equal",
-        "Measured on the 90 samples of train (90 % interval, 60 resamples of 90 images)",
+        "Measured on the 90 samples of train (90 % interval over 90 images). RankMe and the dimensions grow",
     ):
         assert words in page, words
     board = page[page.index('id="explorer"') : page.index('id="datasets"')]

@@ -71,9 +71,9 @@ def test_the_page_says_what_they_are_and_on_which_views(made, tmp_path):
         "alignment (views)",
         "effective rank of what tells images apart",
         "mean squared distance of two augmented views of an image",
-        "Measured on the 40 samples of train (90 % interval, 60 resamples of 40 images).",
+        "Measured on the 40 samples of train (90 % interval over 40 images). RankMe",
         "Of augmented views (alignment (views), LiDAR): 3 of each of 40 of the 90 samples of train, "
-        "drawn at random, the same for all backbones (90 % interval, 60 resamples of 40 images); "
+        "drawn at random, the same for all backbones (90 % interval over 40 images); "
         "windows of 20 to 100 % of the image, flips, quarter turns, gain ±0.2 and offset ±0.2 "
         "standard deviations of a band.",
         "alignment (views), LiDAR of still: the views of every image are equal.",

@@ -11,6 +11,7 @@ from permafrost.report.tables.leaderboard import build_leaderboard
 from permafrost.report.tables.terminal import format_leaderboard
 from permafrost.report.values.rows import overall
 from permafrost.report.values.seeds import merge_seeds
+from scipy.stats import norm, t
 
 
 def leaderboard(values: dict, **options):
@@ -37,12 +38,22 @@ def lines(values: dict, **options) -> list[dict]:
     return merge_seeds(overall(leaderboard(values, **options).to_pylist()))
 
 
-def test_the_line_has_the_mean_the_standard_deviation_and_the_mean_of_the_limits():
+def test_the_line_has_the_mean_the_standard_deviation_and_an_interval_of_items_and_seeds():
     (line,) = lines({("d", "net", "linear"): [0.5, 0.6, 0.7]}, half=0.05)
     assert line["value"] == pytest.approx(0.6)
     assert line["seed_std"] == pytest.approx(0.1)  # n - 1 below the fraction line
-    assert (line["lower"], line["upper"]) == (pytest.approx(0.55), pytest.approx(0.65))
+    of_items, of_seeds = (0.05 / norm.ppf(0.975)) ** 2, 0.1**2 / 3
+    df = (of_items + of_seeds) ** 2 / (of_seeds**2 / 2)
+    half = t.ppf(0.975, df) * math.sqrt(of_items + of_seeds)
+    assert (line["lower"], line["upper"]) == pytest.approx((0.6 - half, 0.6 + half))
     assert line["seeds"] == [0, 1, 2] and line["seed"] is None
+
+
+def test_seeds_that_agree_have_the_mean_of_the_limits_and_no_interval_leaves_the_range():
+    (line,) = lines({("d", "net", "linear"): [0.6, 0.6]}, half=0.05)
+    assert (line["lower"], line["upper"]) == pytest.approx((0.55, 0.65))
+    (line,) = lines({("d", "net", "linear"): [0.2, 0.9]}, half=0.05)
+    assert (line["lower"], line["upper"]) == (0, 1)
 
 
 def test_one_seed_is_left_as_it_is():
@@ -95,8 +106,8 @@ def test_the_terminal_shows_one_line_per_backbone_with_its_spread():
     )
     shown = [line.split() for line in text.splitlines()]
     assert text.startswith(
-        "d · linear · accuracy (95 % interval over 10 groups; mean of up to 2 seeds ± "
+        "d · linear · accuracy (95 % interval over 10 groups and seeds; mean of up to 2 seeds ± "
     )
     assert shown[1] == ["rank", "backbone", "value", "seeds", "interval"]
-    assert shown[2] == ["1", "net", "0.600", "±", "0.141", "[0.580,", "0.620]"]
+    assert shown[2] == ["1", "net", "0.600", "±", "0.141", "[0.000,", "1.000]"]
     assert shown[3] == ["2", "old", "0.400", "[0.380,", "0.420]"]

@@ -9,12 +9,15 @@ import pytest
 from helpers.results.tables import make_comparison_table, make_score_rows, score_table
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import write_table
+from permafrost.report.explanations.leaderboard_state import same_words
 from permafrost.report.tables import blocks
-from permafrost.report.tables.answer import answer, of_standings, percent, verdict
+from permafrost.report.tables.answer import answer, of_standings, same_said, verdict
 from permafrost.report.tables.blocks import Block
-from permafrost.report.tables.compared import difference_block, letters_of
+from permafrost.report.tables.compared import difference_block, finds, letters_of
 from permafrost.report.tables.leaderboard import build_leaderboard
 from permafrost.report.tables.shown import Shown
+from permafrost.report.tables.terminal import leaderboard_blocks
+from permafrost.report.values.notation import chance
 from permafrost.statistics.across_datasets.ranking import Ranking
 from permafrost.statistics.across_datasets.standings_table import build_standings
 
@@ -49,9 +52,16 @@ def test_the_verdict_says_who_is_first_and_whether_that_is_certain():
     assert says(standing("x", 1, **alone), standing("y", 2, "b", **alone)) == (
         "x is best, and told apart from the other."
     )
-    chance = standing("x", 1, statistic="probability_best", value=0.931)
-    assert says(standing("x", 1, "a"), standing("y", 2, "ab"), standing("z", 3, "b"), chance) == (
+    ranked = standing("x", 1, "a"), standing("y", 2, "ab"), standing("z", 3, "b")
+    likely = standing("x", 1, statistic="probability_best", value=0.931)
+    assert says(*ranked, likely) == (
         "x is first by mean rank (chance of being best 93 %), but y cannot be told apart from it."
+    )
+    lost = standing("x", 1, statistic="expected_loss", value=0.0042)
+    other = standing("y", 2, statistic="probability_best", value=0.95)
+    assert says(*ranked, likely, other, lost) == (
+        "x is first by mean rank (chance of being best 93 %, expected loss against the best 0.004;"
+        " y has the largest chance, 95 %), but y cannot be told apart from it."
     )
     assert says(standing("x", 1.5), standing("y", 1.5), standing("z", 3, "b")) == (
         "x and y are first by mean rank, and told apart from the other."
@@ -80,8 +90,9 @@ def test_the_verdict_says_who_is_first_and_whether_that_is_certain():
 
 
 def test_a_chance_is_never_certain():
-    assert [percent(share) for share in (0, 0.004, 0.5, 0.996, 1)] == [
-        "< 1 %", "< 1 %", "50 %", "> 99 %", "> 99 %",
+    shares = (0, 0.004, 0.005, 0.5, 0.994, 0.995, 0.9951, 0.996, 1)
+    assert [chance(share) for share in shares] == [
+        "< 1 %", "< 1 %", "1 %", "50 %", "99 %", "> 99 %", "> 99 %", "> 99 %", "> 99 %",
     ]  # fmt: skip
 
 
@@ -96,17 +107,26 @@ def test_the_answer_ranks_backbones():
         standing(name, 1, statistic="probability_best", value=v)
         for name, v in (("better", 0.97), ("worse", 0.03))
     ]
+    rows += [
+        standing(name, 1, statistic="expected_loss", value=v)
+        for name, v in (("better", 0.0002), ("worse", 0.4))
+    ]
     text = answer(rows, group="all", probe="knn").plain().splitlines()
     assert text[0] == "all · knn · 5 datasets"
     assert (
         text[1]
-        == "better is first by mean rank (chance of being best 97 %), and told apart from the other."
+        == "better is first by mean rank (chance of being best 97 %, expected loss against the best < 0.001),"
+        " and told apart from the other."
     )
     assert " ".join(text[2].split()) == (
-        "rank backbone mean rank interval mean interval best ranks letters"
+        "rank backbone mean rank interval mean interval best loss ranks letters"
     )
-    assert " ".join(text[3].split()) == "1 better 1.00 [1.00, 3.00] 0.912 [0.900, 0.950] 97 % 1–3 a"
-    assert " ".join(text[4].split()) == "2 worse 2.00 [1.00, 3.00] 0.512 [0.500, 0.550] 3 % 2 b"
+    assert " ".join(text[3].split()) == (
+        "1 better 1.00 [1.00, 3.00] 0.912 [0.900, 0.950] 97 % < 0.001 1–3 a"
+    )
+    assert " ".join(text[4].split()) == (
+        "2 worse 2.00 [1.00, 3.00] 0.512 [0.500, 0.550] 3 % 0.400 2 b"
+    )
     assert "d9" in text[5] and "95 % intervals over other datasets" in text[6]
     assert (
         "and 1 more: permafrost show --probe knn"
@@ -140,39 +160,44 @@ def test_the_answer_says_what_tests_say_and_what_would_tell_two_apart():
     )
 
 
-def test_letters_of_one_dataset_need_every_seed():
-    def pair(a, b, difference, p, seed=0):
+def test_letters_of_one_dataset_need_a_test():
+    def pair(a, b, difference, p):
         return {
             "backbone_a": a,
             "backbone_b": b,
             "difference": difference,
             "p_adjusted": p,
             "confidence": 0.95,
-            "seed": seed,
         }
 
     rows = [pair("a", "b", 0.3, 0.01), pair("a", "c", 0.3, 0.01), pair("b", "c", 0.1, 0.4)]
     assert letters_of(rows, ["a", "b", "c"]) == {"a": "a", "b": "b", "c": "b"}
-    assert letters_of([*rows, pair("a", "b", 0.3, 0.2, seed=1)], ["a", "b", "c"]) == {
-        "a": "a",
-        "b": "ab",
-        "c": "b",
-    }
-    assert letters_of([*rows, pair("a", "b", -0.3, 0.01, seed=1)], ["a", "b", "c"])["a"] == "a"
-    assert letters_of([pair("a", "b", 0.3, float("nan"))], ["a", "b"]) == {"a": "a", "b": "a"}
+    assert letters_of([pair("a", "b", 0.3, float("nan"))], ["a", "b"]) == {}
     assert letters_of(rows[:1], ["a", "b", "c"]) == {} == letters_of([], ["a"])
 
 
+def test_what_letters_leave_open_is_said():
+    rows = [{"p_adjusted": 0.2, "detectable": each} for each in (0.02, 0.03, None)]
+    assert finds(rows).endswith(
+        "differences below about 0.030 are found with a chance of less than 80 %"
+    )
+    assert "no difference, however large" in finds(rows[2:])
+    assert finds([{"p_adjusted": None, "detectable": None}]) == "" == finds([])
+
+
 def test_a_difference_is_shown_in_the_order_that_was_asked_for():
-    row = {"dataset": "d", "probe": "knn", "metric": "rmse", "seed": 0, "higher_is_better": False}
+    row = {"dataset": "d", "probe": "knn", "metric": "rmse", "n_runs": 1, "higher_is_better": False}
     row |= {"backbone_a": "a", "backbone_b": "b", "difference": -0.2, "lower": -0.3, "upper": -0.1}
-    row |= {"p_value": 0.001, "p_adjusted": 0.004, "confidence": 0.95}
+    row |= {"p_value": 0.001, "p_adjusted": 0.004, "detectable": 0.15, "confidence": 0.95}
     shown = difference_block([row], "b", "a").lines[1]
     # b has the larger error
-    assert shown == ["d", "knn", "RMSE", "+0.200", "[+0.100, +0.300]", "0.001", "0.004", "a"]
+    assert shown[:5] == ["d", "knn", "RMSE", "+0.200", "[+0.100, +0.300]"]
+    assert shown[5:] == ["0.001", "0.004", "0.150", "a"]
     assert difference_block([row], "a", "b").lines[1][3:5] == ["−0.200", "[−0.300, −0.100]"]
     assert difference_block([{**row, "p_adjusted": 0.2}], "a", "b").lines[1][-1] == "not told apart"
-    assert difference_block([row, {**row, "seed": 1}], "a", "b").lines[0][3] == "seed"
+    untested = {**row, "p_adjusted": float("nan"), "detectable": None}
+    assert difference_block([untested], "a", "b").lines[1][-2:] == ["", "not tested"]
+    assert difference_block([{**row, "n_runs": 3}], "a", "b").lines[0][3] == "runs"
 
 
 @pytest.fixture(scope="module")
@@ -199,7 +224,7 @@ def results(tmp_path_factory):
         make_comparison_table("d1", "knn", sorted(backbones)),
         about,
     )
-    return Shown.of(board, folder, fingerprint="f")
+    return Shown.of(board, folder, {"fingerprint": "f"})
 
 
 def heads(shown) -> list[str]:
@@ -212,6 +237,7 @@ def test_the_answer_comes_before_the_datasets(results):
     assert shown[1] == "Other groups of datasets, for --group: 'mine'"
     assert [head.split(" · ")[0] for head in shown[2:5]] == ["d1", "d2", "d3"]
     # a comparison exists of one dataset only
+    assert "differences below about 0.040 are found" in results.blocks()[2].foot
     assert ["letters" in block.lines[0] for block in results.blocks()[2:5]] == [True, False, False]
 
 
@@ -235,7 +261,7 @@ def test_standings_of_another_leaderboard_are_refused(results, tmp_path):
         tmp_path / "standings.parquet", table, {"fingerprint": "other", "stage": "aggregate"}
     )
     with pytest.raises(PermafrostError, match="standings"):
-        Shown.of(results.leaderboard, tmp_path, fingerprint="f")
+        Shown.of(results.leaderboard, tmp_path, {"fingerprint": "f"})
 
 
 def test_a_terminal_gets_a_table_that_fits_and_no_markup(monkeypatch):
@@ -254,6 +280,67 @@ def test_a_terminal_gets_a_table_that_fits_and_no_markup(monkeypatch):
     shown = stream.getvalue()
     assert name in shown and "\x1b[1m" in shown and "foot" in shown
     assert max(map(len, shown.splitlines())) < 120
+    letters = [["name", "letters"], ["one", "ab"], ["two", "b"], ["three", "c"]]
+    monkeypatch.setattr("sys.stdout", bold := Terminal())
+    blocks.print_blocks([Block("head", letters)])
+    for name, expected in (("one", True), ("two", True), ("three", False)):
+        (line,) = [line for line in bold.getvalue().splitlines() if name in line]
+        assert ("\x1b[1m" in line) == expected
     monkeypatch.setattr("sys.stdout", plain := io.StringIO())
     blocks.print_blocks([Block("head", [["rank", "backbone"], ["1", name]])])
     assert plain.getvalue() == f"head\n  rank  backbone\n  1     {name}\n"
+
+
+def exactly(*ranks: float | None, datasets="d1;d2", **more) -> list[dict]:
+    shown = [
+        standing(name, rank, statistic="exact_mean_rank", datasets=datasets, **more)
+        for name, rank in zip("ab", [one or 0 for one in ranks], strict=False)
+    ]
+    return [row | ({} if ranks[0] else {"rank": None, "value": None}) for row in shown]
+
+
+def test_the_ranking_of_exact_cells_is_printed_with_whether_the_order_changes():
+    every = [standing("a", 1), standing("b", 2, "b"), standing("c", 3, "b")]
+
+    def head(*exact: dict) -> str:
+        return answer([*every, *exact], group="all", probe="knn").head
+
+    assert "exact" not in head()
+    same, changed = head(*exactly(1, 2)), head(*exactly(2, 1))
+    assert "exact cells alone (datasets: d1, d2; 2 of 3 backbones), the order is the same" in same
+    assert "Mean ranks: a 1.00, b 2.00." in same
+    assert "the order changes: fillings decide it. Mean ranks: b 1.00, a 2.00." in changed
+    assert "No dataset feeds all of them exactly" in head(*exactly(None, None))
+
+
+def test_copies_and_adapted_cells_are_told_beside_their_scores():
+    tables = [
+        score_table(make_score_rows(dataset="d1", backbone=name, probe="knn", value=value))
+        for name, value in (("a", 0.9), ("b", 0.9), ("c", 0.5))
+    ]
+    about = {"bands_real": 3, "bands_wanted": 13, "dataset": "d1"}
+    cells = [
+        {**about, "backbone": name, "fit": fit, "input_id": made}
+        for name, fit, made in (("a", "exact", "x"), ("b", "exact", "x"), ("c", "neutral", "y"))
+    ]
+    board = build_leaderboard(tables, cells)
+    (block,) = leaderboard_blocks(board)
+    assert [line[-1] for line in block.lines[1:]] == ["", "same as a", "neutral, 3 of 13 bands"]
+    ranks = {row["backbone"]: row["rank"] for row in board.to_pylist() if row["primary"]}
+    assert ranks == {"a": 1, "b": 1, "c": 2}
+    untold = build_leaderboard(tables).to_pylist()
+    assert {row["backbone"]: row["rank"] for row in untold if row["primary"]}["c"] == 3
+    row = {"same_as": "b=a;d=c"}
+    (said,) = same_said(row)
+    assert said.endswith("counted once: b is the same as a, d is the same as c.")
+    assert same_words({("d1", "b"): "a"}, "backbone", "b").endswith("it is the same as a on d1.")
+    assert same_words({("d1", "b"): "a"}, "dataset", "d1").endswith("b is the same as a.")
+    assert not same_words({("d1", "b"): "a"}, "dataset", "d2")
+
+
+def test_a_leaderboard_without_standings_says_what_was_left_out(tmp_path):
+    rows = make_score_rows(dataset="d1", backbone="a", probe="knn", value=0.5)
+    left_out = [{"dataset": "d1", "backbone": "z", "probe": None, "reason": "no band 'nir'"}]
+    about = {"fingerprint": "f", "left_out": left_out}
+    shown = Shown.of(build_leaderboard([score_table(rows)]), tmp_path, about)
+    assert "left out: no band 'nir'" in "\n".join(block.plain() for block in shown.blocks())

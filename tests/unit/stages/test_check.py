@@ -71,6 +71,25 @@ def test_a_batch_is_fed_and_said_to_be_sound(check, tmp_path):
     assert not (tmp_path / "results").exists()
 
 
+def test_the_normalisation_is_said_and_stored_values_of_baselines_are_not_doubted(check):
+    _, said, _ = check("imagestats", "--images", "4")
+    assert "values as they are stored value red stored value green stored" in said
+    assert "nothing strange was found" in said
+    _, said, _ = check("mobilenetv2-untrained", "--images", "4")
+    assert "values (x - mean) / std, with the statistics of the weights" in said
+    assert "assumed mean 0.5; std 0.5; unit unit_interval" in said
+    assert "value red (stored - 127.5) x 0.00784314" in said and "nothing strange" in said
+
+
+def test_unusual_channels_and_doubts_about_bands_are_said(check, tmp_path):
+    for path in (tmp_path / "photos").rglob("*.png"):
+        grey = np.asarray(Image.open(path)) // 4 + 190
+        Image.fromarray(grey[..., :1].repeat(3, axis=2)).save(path)
+    _, said, _ = check("mobilenetv2-untrained", "--images", "4")
+    assert "look at: unusual input: red 0.7" in said and "green 0.7" in said
+    assert "look at: red, green and blue hold the same values, each as often" in said
+
+
 @pytest.mark.slow
 def test_maps_of_a_dense_task_are_shown(check):
     status, said, _ = check("resnet50-untrained", "--images", "2", dataset="demo-segmentation")

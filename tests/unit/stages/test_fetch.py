@@ -8,7 +8,7 @@ import os
 import pytest
 import yaml
 from helpers.file_server import Served, file_server, zipped
-from permafrost.data.download import fetching, transfer
+from permafrost.data.download import fetching, hub, transfer
 from permafrost.stages import fetch
 from permafrost.stages.cli import main
 
@@ -105,6 +105,26 @@ def test_a_wrong_checksum_and_an_unknown_name_are_errors(command, server, tmp_pa
     assert "its sha256 is" in capsys.readouterr().err
     assert os.listdir(tmp_path / "data") == []
     assert command("mien") == 1 and "did you mean 'mine'" in capsys.readouterr().err
+
+
+def test_what_cannot_be_had_hides_nothing_else(command, server, tmp_path, capsys):
+    for option, count in (("--dry-run", 0), ("--yes", 1)):
+        assert command("by-hand", "mine", option) == 1
+        said = capsys.readouterr()
+        assert "get the data by hand" in said.err and f"{server.url}/scenes.zip" in said.out
+        assert len(server.gets()) == count
+
+
+def test_a_dry_run_says_from_the_entry_alone_what_the_hub_has(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(hub, "_all_files", lambda item: pytest.fail("the hub was asked"))
+    monkeypatch.setenv("HF_ENDPOINT", "https://huggingface.co")
+    named = ["geobench2-pastis-s2", "m-eurosat", "geobench2-kuro-siwo"]
+    assert main(["fetch", *named, "-n", "--data", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    for name in named:
+        steps = [line for line in said.split(f"{name}: ")[1].splitlines() if "  from " in line]
+        assert steps and all("https://huggingface.co/datasets/" in line for line in steps)
+    assert "recursix/geo-bench-1.0/resolve/main/classification_v1.0/m-eurosat.zip" in said
 
 
 def test_data_to_get_by_hand_are_named_with_their_page(command, capsys):

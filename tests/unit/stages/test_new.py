@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -26,11 +27,13 @@ def png(path: Path, values=None, size: int = 24) -> Path:
     return path
 
 
-def tif(path: Path, values, place: tuple | None = None, names=(), nodata=None) -> None:
+def tif(
+    path: Path, values, place: tuple | None = None, names=(), nodata=None, crs="EPSG:32632"
+) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     values = np.asarray(values)
     values = values[None] if values.ndim == 2 else values
-    about = {"crs": "EPSG:32632", "transform": from_origin(*place, 10, 10)} if place else {}
+    about = {"crs": crs, "transform": from_origin(*place, 10, 10)} if place else {}
     count, height, width = values.shape
     # else GDAL takes the fourth of four bands of bytes for transparency
     about["photometric"] = "MINISBLACK"
@@ -275,6 +278,41 @@ def test_an_archive_is_looked_into_without_unpacking(new, tmp_path):
     assert entry["classes"] == ["field", "water"]
 
 
+@pytest.mark.parametrize(
+    "make", [of_coco, of_coco_by_split, of_deepforest, of_table, of_class_folders]
+)
+def test_images_in_an_archive_beside_their_annotations(make, new, tmp_path, capsys):
+    """As many sets of objects are shipped: annotations, and an archive of the images."""
+    import shutil
+
+    files = tmp_path / "files"
+    files.mkdir()
+    make(files)
+    (tmp_path / "inner").mkdir()
+    for folder in [one for one in files.iterdir() if any(one.rglob("*.png"))]:
+        folder.rename(tmp_path / "inner" / folder.name)
+    shutil.make_archive(str(files / "images"), "zip", tmp_path / "inner")
+    status, entry, _, complained = new("dataset", files)
+    assert status == 0, complained
+    place = entry["source"]["images" if make is of_table else "path"]
+    assert place == str(files / "images.zip")
+    given = ["--config", str(tmp_path / "mine.yaml"), "--images", "2"]
+    assert main(["check", "rcf", "--dataset", "mine", *given]) == 0, capsys.readouterr().err
+    # several archives are named
+    (files / "more.zip").write_bytes((files / "images.zip").read_bytes())
+    status, entry, _, complained = new("dataset", files)
+    assert (status, entry) == (1, None)
+    assert "holds no images, but the archives images.zip, more.zip" in complained
+
+
+def test_annotations_without_images_are_one_error(new, tmp_path):
+    of_coco(tmp_path)
+    for image in tmp_path.glob("images/*"):
+        image.unlink()
+    status, entry, _, complained = new("dataset", tmp_path)
+    assert (status, entry) == (1, None) and "holds annotations and no images" in complained
+
+
 def test_what_only_a_person_knows_is_asked_for_in_comments(new, tmp_path):
     for number in range(24):
         values = RANDOM.integers(0, 9000, (7, 24, 24), np.uint16)
@@ -290,6 +328,17 @@ def test_what_only_a_person_knows_is_asked_for_in_comments(new, tmp_path):
     )
 
 
+def test_images_of_a_local_system_are_drafted_without_a_place(new, tmp_path):
+    for number in range(24):
+        values = RANDOM.integers(0, 256, (3, 24, 24), np.uint8)
+        about = {"crs": 'LOCAL_CS["site",UNIT["metre",1]]'}
+        path = tmp_path / "files" / ("a", "b")[number % 2] / f"{number}.tif"
+        tif(path, values, (0, 0), **about)
+    status, entry, text, complained = new("dataset", tmp_path / "files")
+    assert status == 0, complained
+    assert entry["splits"] == {"method": "random"} and "georeferenced" not in text
+
+
 def test_transparency_is_no_band(new, tmp_path):
     for number in range(24):
         values = RANDOM.integers(0, 256, (24, 24, 4), np.uint8)
@@ -297,6 +346,77 @@ def test_transparency_is_no_band(new, tmp_path):
     _, entry, text, _ = new("dataset", tmp_path / "files")
     assert entry["convert"] == ["alpha"] and entry["sensor"] == "rgb"
     assert "# remove what must not happen" in text
+
+
+def test_the_infrared_of_four_bands_is_no_transparency(new, tmp_path):
+    """GDAL takes the fourth band of any four for transparency, if the file does not say otherwise."""
+    for number in range(24):
+        path = tmp_path / "files" / ("a", "b")[number % 2] / f"{number}.tif"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        size = {"count": 4, "height": 24, "width": 24, "dtype": "uint8", "photometric": "RGB"}
+        with rasterio.open(path, "w", driver="GTiff", **size) as raster:
+            raster.write(RANDOM.integers(0, 256, (4, 24, 24), np.uint8))
+    _, entry, _, _ = new("dataset", tmp_path / "files")
+    assert entry["bands"] == ["red", "green", "blue", "nir"] and "convert" not in entry
+
+
+@pytest.mark.parametrize(
+    ("values", "fields"),
+    [
+        (
+            [1, 2, 255],
+            {"ignore_index": 255, "mask_values": {"1": "class 1", "2": "class 2", "255": None}},
+        ),
+        ([0, 1, 255], {"ignore_index": 255, "classes": ["class 0", "class 1"]}),
+        # black and white
+        ([0, 255], {"mask_values": {"0": "class 0", "255": "class 255"}}),
+    ],
+)
+def test_255_beside_classes_is_no_class(new, tmp_path, values, fields):
+    for number in range(24):
+        png(tmp_path / f"files/images/{number}.png")
+        png(tmp_path / f"files/masks/{number}.png", RANDOM.choice(values, (24, 24)))
+    status, entry, text, complained = new("dataset", tmp_path / "files")
+    assert status == 0, complained
+    assert {key: entry.get(key) for key in fields} == fields
+    assert ("ignore_index" in entry) == ("taken for pixels without a label" in text)
+    assert ("ignore_index" in entry) == ("ignore_index" in fields)
+
+
+def test_thumbnails_lie_beside_the_draft_and_a_first_number_ends_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    for number in range(60):
+        values = RANDOM.integers(0, 256, (24, 24, 3)) // (1 + number % 2)
+        png(tmp_path / "files/wrapped" / ("field", "water")[number % 2] / f"{number}.png", values)
+        (tmp_path / "files/__MACOSX").mkdir(exist_ok=True)
+    (tmp_path / "files/__MACOSX/._x.png").write_bytes(b"junk")
+    output = tmp_path / "mine.yaml"
+    made = ["new", "dataset", str(tmp_path / "files"), "--name", "mine", "--output", str(output)]
+    assert main([*made, "--try"]) == 0
+    said = capsys.readouterr().out
+    assert "fed      to imagestats: " in said and "red = " in said
+    score = re.search(r"score +accuracy ([0-9.]+) \[([0-9.]+), ([0-9.]+)\]", said)
+    assert score and float(score[2]) <= float(score[1]) <= float(score[3])
+    with Image.open(tmp_path / "mine.png") as sheet:
+        assert sheet.format == "PNG" and sheet.width > 500
+    assert {path.name for path in tmp_path.iterdir()} == {"files", "mine.yaml", "mine.png"}
+
+
+def test_a_trial_of_what_cannot_be_read_says_why_and_keeps_the_draft(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    from permafrost.data.proposal.looks import sample
+
+    names = [f"{'ab'[n // 50]}/{n}.png" for n in range(100)]
+    for name in names:
+        png(tmp_path / "files" / name)
+    # one of the images that the draft itself does not look at
+    damaged = next(name for name in sorted(names) if name not in sample(sorted(names)))
+    (tmp_path / "files" / damaged).write_bytes(b"no image")
+    output = tmp_path / "mine.yaml"
+    assert main(["new", "dataset", str(tmp_path / "files"), "--output", str(output), "--try"]) == 1
+    assert damaged in capsys.readouterr().err and output.exists()
+    assert main(["new", "backbone", "resnet18", "--try"]) == 1
+    assert "--try is for datasets" in capsys.readouterr().err
 
 
 def test_folders_of_some_splits_only_are_split_anew(new, tmp_path):
@@ -347,6 +467,31 @@ def test_a_file_that_exists_is_not_overwritten(tmp_path, monkeypatch, capsys):
 def test_a_backbone_is_known_by_its_name_or_file(new, model, expected):
     status, entry, _, _ = new("backbone", model)
     assert status == 0 and {key: entry[key] for key in expected} == expected
+
+
+def test_a_checkpoint_is_recognised_by_its_tensors_and_says_what_is_assumed(new, tmp_path):
+    import timm
+    import torch
+
+    for bands, words in ((3, "of pixels / 255"), (13, "the weights take 13 channels")):
+        model = timm.create_model("resnet18", num_classes=5, in_chans=bands)
+        torch.save(model.state_dict(), tmp_path / "mine.pth")
+        _, entry, text, _ = new("backbone", tmp_path / "mine.pth")
+        assert entry["model"] == "resnet18" and words in text
+        assert "its tensors have these names and shapes" in text
+    assert entry["input"]["mean"] == [0.485, 0.456, 0.406]
+    assert entry["input"]["normalization"] == "weights"
+
+
+def test_a_checkpoint_of_no_known_architecture_says_so(new, tmp_path):
+    import torch
+
+    torch.save({"weight": torch.ones(3)}, tmp_path / "mine.pth")
+    _, _, text, _ = new("backbone", tmp_path / "mine.pth")
+    assert "NOT KNOWN, resnet50 only fills the place" in text
+    torch.save({"weight": torch.ones(3)}, tmp_path / "resnet18_mine.pth")
+    _, entry, text, _ = new("backbone", tmp_path / "resnet18_mine.pth")
+    assert entry["model"] == "resnet18" and "BUT the tensors are other ones" in text
 
 
 def test_a_checkpoint_asks_for_its_architecture(new, tmp_path):

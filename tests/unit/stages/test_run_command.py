@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,26 @@ def started(monkeypatch) -> list:
     monkeypatch.setattr(run.subprocess, "Popen", Process)
     monkeypatch.setattr(run, "print_end", lambda results: commands.append(results))
     return commands
+
+
+def test_a_small_machine_gets_a_cache_and_which(project, started, monkeypatch, capsys):
+    programs, home_cache = project / "programs", project / "file"
+    programs.mkdir()
+    home_cache.write_text("no folder can be made below this")
+    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home_cache / "below"))
+    assert run.run(parse("-n")) == 0
+    assert "cannot be written to, so the cache is in" in capsys.readouterr().err
+    cache, which = Path(os.environ["XDG_CACHE_HOME"]), shutil.which("which")
+    assert cache.is_relative_to(project) and Path(which).is_relative_to(project)
+    (programs / "sacct").write_text("")
+    (programs / "sacct").chmod(0o755)
+    ended = [os.spawnv(os.P_WAIT, which, [which, name]) for name in ("sacct", "nothing")]
+    assert ended[0] == 0 and ended[1] != 0
+    # where nothing is lacking, nothing is changed
+    before = dict(os.environ)
+    assert run.run(parse("-n")) == 0
+    assert dict(os.environ) == before and capsys.readouterr().err.count("cache") == 0
 
 
 def parse(*argv: str) -> argparse.Namespace:
@@ -106,6 +128,17 @@ def test_outside_of_a_project_that_of_the_library_is_taken(tmp_path):
     assert run.find_root(tmp_path) == Path(run.__file__).resolve().parents[3]
     # workflow holds a Snakefile too, but no configuration
     assert run.find_root(REPOSITORY / "workflow" / "rules") == REPOSITORY
+
+
+@pytest.mark.parametrize("command", [["run"], ["run", "-n"], ["plan"]])
+def test_outside_of_a_project_nothing_is_run_nor_planned(
+    tmp_path, monkeypatch, capsys, started, command
+):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(command) == 1 and started == []
+    said = capsys.readouterr()
+    assert said.out == "" and "no project was found" in said.err
+    assert "`permafrost init FOLDER`; the clone that this command belongs to is " in said.err
 
 
 def test_a_project_of_another_workflow_is_none_of_ours(project):

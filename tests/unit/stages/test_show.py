@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from helpers.plans import CONFIG, fill_root, make_plan
 from helpers.results.tables import make_score_rows, score_table
-from permafrost.core.tables import write_table
+from permafrost.core.tables import read_table, write_table
+from permafrost.interface import Results
 from permafrost.plan.record import record_plan
 from permafrost.report.tables.leaderboard import build_leaderboard
 from permafrost.stages.cli import main
@@ -47,6 +48,33 @@ def test_the_leaderboard_of_the_current_plan_is_shown_as_it_is(results, capsys):
     assert "NOT of the current plan" not in said and "pictures · knn" in said
 
 
+def test_a_dataset_that_fits_no_backbone_is_named(results, capsys):
+    config = copy.deepcopy(CONFIG)
+    far = {**config["extra_datasets"]["pictures"], "sensor": "sentinel1", "bands": ["vv", "vh"]}
+    config["extra_datasets"]["far"] = {**far, "units": {"unit": "linear_power"}}
+    config |= {"backbones": ["stats", "net"], "datasets": [*config["datasets"], "far"]}
+    plan = make_plan(results.parent, config)
+    assert "far" not in plan.datasets
+    record_plan(plan, "results")
+    path = results / "leaderboard.parquet"
+    write_table(path, read_table(path)[0], {"fingerprint": plan.aggregate().fingerprint})
+    assert "No backbone fits far: `permafrost plan` says why." in shown(capsys)
+
+
+def test_the_suite_of_a_run_is_named_and_whether_it_was_changed(results, capsys):
+    path = results / "leaderboard.parquet"
+    table, about = read_table(path)
+    suite = {"name": "mine", "version": 3, "digest": "1" * 32, "data": "2" * 32, "changed": []}
+    write_table(path, table, {**about, "suite": suite})
+    said = shown(capsys)
+    assert f"Suite mine, version 3 (digest {'1' * 12}, data {'2' * 12}): comparable with" in said
+    suite["changed"] = ["extraction.size: 32 instead of 64"]
+    write_table(path, table, {**about, "suite": suite})
+    assert "Not comparable with runs of this suite: extraction.size: 32" in shown(capsys)
+    assert main(["export", str(path), "--format", "latex"]) == 0
+    assert "% Suite mine, version 3, changed." in capsys.readouterr().out
+
+
 def test_a_leaderboard_of_another_plan_says_so_above_and_names_what_differs(results, capsys):
     config = copy.deepcopy(CONFIG)
     config["backbones"] = ["stats", "other"]
@@ -72,6 +100,61 @@ def test_a_leaderboard_that_was_copied_away_is_shown(results, capsys, tmp_path):
     copied.write_bytes((results / "leaderboard.parquet").read_bytes())
     assert main(["show", str(copied)]) == 0
     assert "NOT of" not in capsys.readouterr().out
+
+
+def test_a_folder_of_results_or_of_its_project_is_opened(results, capsys):
+    known = shown(capsys)
+    for place in (results, results.parent, results / "leaderboard.parquet"):
+        assert main(["show", str(place)]) == 0
+        assert " ".join(capsys.readouterr().out.split()) == known
+        assert main(["export", str(place)]) == 0
+        assert "pictures" in capsys.readouterr().out
+        assert Results(place).folder == results
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "show FOLDER", "export FOLDER", "published TABLE --leaderboard FOLDER", "stale --plan FOLDER",
+        "archive --plan FOLDER", "incomplete --failures FOLDER", "restore FOLDER", "plan --config FOLDER",
+        "plan --rates FOLDER", "convert-checkpoint FOLDER new.safetensors", "published FOLDER",
+        "evaluate-raster --reference FOLDER --prediction FOLDER", "methods FILE", "stale --results FILE",
+        "evaluate-boxes --truth FOLDER --predictions CROWNS", "evaluate-boxes --truth CROWNS --predictions FOLDER",
+        "evaluate-boxes --truth CROWNS --predictions CROWNS --images FILE --pictures new",
+        "evaluate-detections --iou-type bbox --truth FOLDER --predictions FILE",
+    ],
+)  # fmt: skip
+def test_a_folder_for_a_file_and_a_file_for_a_folder_are_called_so(
+    tmp_path, monkeypatch, capsys, command
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "FOLDER").mkdir()
+    (tmp_path / "FILE").write_text("{}\n")
+    (tmp_path / "CROWNS").write_text(
+        "image_path,xmin,ymin,xmax,ymax,label,score\na.png,1,1,9,9,Tree,.9\n"
+    )
+    (tmp_path / "TABLE").write_text(
+        "dataset,name,method,metric_name,metric_value\nm-eurosat,resnet50,knn5,accuracy,0.9\n"
+    )
+    try:
+        status = main(command.split())
+    except SystemExit as ended:
+        status = ended.code
+    said = capsys.readouterr().err
+    assert status == 1 and "Traceback" not in said, said
+    words = "is a file, not a folder" if "FILE" in command and "FOLDER" not in command else "folder"
+    assert words in said and "delete" not in said and "Remedy" in said, said
+
+
+@pytest.mark.parametrize("content", [b"", b"not parquet at all", b"PAR1 and so on PAR1"])
+def test_what_may_be_somebody_elses_is_left_alone(tmp_path, capsys, content):
+    path = tmp_path / "mine.parquet"
+    path.write_bytes(content)
+    assert main(["show", str(path)]) == 1
+    assert "delete" not in capsys.readouterr().err
+    pq.write_table(pa.table({"height": [1.0]}), path)
+    assert main(["show", str(path)]) == 1
+    assert "delete" not in capsys.readouterr().err
 
 
 def test_a_leaderboard_that_was_edited_is_not_shown(results, capsys):

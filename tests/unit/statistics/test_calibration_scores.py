@@ -12,7 +12,9 @@ from permafrost.metrics.tasks import CALIBRATION, CALIBRATION_ERRORS, SCALED, TE
 from permafrost.statistics.across_datasets.ranks import add_ranks
 from permafrost.statistics.predictions.calibration import (
     AT_BOUND,
+    FEW_ERRORS,
     FLAT,
+    SPARSE_BINS,
     UNDEFINED,
     Calibration,
     CalibrationOptions,
@@ -26,6 +28,7 @@ from permafrost.statistics.resampling.intervals import (
 )
 from permafrost.statistics.resampling.p_values import bootstrap_p_value
 from permafrost.statistics.resampling.resamples import draw_resamples
+from permafrost.statistics.resampling.units import find_units
 from permafrost.statistics.scores.bootstrap import bootstrap_scores
 from permafrost.statistics.scores.compare import compare
 
@@ -195,6 +198,71 @@ def test_mirrored_squares_hold_the_truth_where_percentiles_do_not():
     assert held["basic_square"] >= 90
 
 
+def nearly_perfect(n, wrong, groups=None):
+    """Sure answers of which the first few are wrong; groups of ten follow one another."""
+    target = np.arange(n) % 3
+    answer = np.where(np.arange(n) < wrong, (target + 1) % 3, target)
+    scores = np.full((n, 3), 0.01, np.float32) + 0.97 * np.eye(3, dtype=np.float32)[answer]
+    names = None if groups is None else [f"{number * groups // n}" for number in range(n)]
+    return scored((target, answer, scores), groups=names)
+
+
+def test_few_errors_are_said_where_fewer_than_five_units_hold_one():
+    for wrong, groups, few in [(4, None, True), (5, None, False), (40, 10, True), (50, 10, False)]:
+        rows = nearly_perfect(100, wrong, groups)
+        for name in CALIBRATION:
+            said = f"{FEW_ERRORS}:{wrong} of 100" in rows[name, None]["flags"]
+            assert said == (few and (name != "brier_score" or groups is not None)), (name, wrong)
+        assert not any(one for one in rows["accuracy", None].get("flags", ()))
+
+
+def test_errors_that_nobody_saw_are_in_the_interval():
+    """The share of items that may yet be wrong is that of the exact interval of an accuracy of 1."""
+    rows = nearly_perfect(100, 0)
+    unseen = 1 - 0.025 ** (1 / 100)
+    brier, error = rows["brier_score", None], rows["expected_calibration_error", None]
+    assert brier["value"] == pytest.approx(0.0006, rel=1e-4)
+    assert error["value"] == pytest.approx(0.02, rel=1e-4)
+    assert brier["upper"] == pytest.approx(brier["value"] + unseen * (2 - brier["value"]))
+    assert error["upper"] == pytest.approx(error["value"] + unseen * (1 - error["value"]))
+    assert error["lower"] == 0 < error["value"] < unseen
+    scaled = rows["brier_score_scaled", None]
+    assert scaled["upper"] > 0.07
+    temperature = rows[TEMPERATURE, None]
+    assert (temperature["lower"], temperature["upper"]) == (0.01, 100)
+    assert AT_BOUND in temperature["flags"]
+
+
+def test_comparisons_of_calibration_say_it_of_either_backbone():
+    target = np.arange(100) % 3
+    given = {}
+    for name, wrong in (("a", 0), ("b", 2), ("c", 50), ("d", 60)):
+        answer = np.where(np.arange(100) < wrong, (target + 1) % 3, target)
+        scores = np.full((100, 3), 0.01, np.float32) + 0.97 * np.eye(3, dtype=np.float32)[answer]
+        given[name] = predictions((target, answer, scores))
+    rows = compare(given, resamples=50, seed=0, calibration={"bins": 15})
+    said = {
+        (row["metric"], row["backbone_a"] + row["backbone_b"]): {
+            gate for gate in row["gates"].split(";") if gate.startswith(FEW_ERRORS)
+        }
+        for row in rows
+    }
+    none, two = f"{FEW_ERRORS}:0 of 100", f"{FEW_ERRORS}:2 of 100"
+    for metric in ("brier_score", "expected_calibration_error"):
+        assert said[metric, "ab"] == {none, two} and said[metric, "bd"] == {two}
+        assert said[metric, "cd"] == set()
+    assert not any(gates for (metric, _), gates in said.items() if metric == "accuracy")
+
+
+def test_largest_error_says_that_bins_are_sparse():
+    rows = nearly_perfect(100, 0)
+    assert f"{SPARSE_BINS}:1 of 1" not in rows["maximum_calibration_error", None]["flags"]
+    rows = scored(softmax(300))
+    flags = rows["maximum_calibration_error", None]["flags"]
+    assert len(flags) == 1 and flags[0].startswith(f"{SPARSE_BINS}:")
+    assert rows["expected_calibration_error", None]["flags"] == []
+
+
 def test_the_interval_of_squares():
     drawn = np.array([0.2, 0.3, 0.5, np.nan])
     np.testing.assert_allclose(
@@ -211,11 +279,14 @@ def test_votes_of_nought_have_no_temperature_and_say_so():
     for name in CALIBRATION:
         row = rows[name, None]
         undefined = name == TEMPERATURE or name.endswith(SCALED)
-        assert row.get("flags", []) == ([UNDEFINED] if undefined else []), name
+        flags = [one for one in row["flags"] if not one.startswith(SPARSE_BINS)]
+        assert flags == ([UNDEFINED] if undefined else []), name
         assert np.isnan([row["value"], row["lower"], row["upper"]]).all() == undefined
         assert row["n_undefined"] == (row["resamples"] if undefined else 0)
     floored = scored(votes(), judged={**OPTIONS, "floor": 0.1})
-    assert not any("flags" in row for row in floored.values())
+    assert {one.split(":")[0] for row in floored.values() for one in row.get("flags", ())} == {
+        SPARSE_BINS
+    }
     assert np.isfinite([row["value"] for row in floored.values()]).all()
     same = [name for name in CALIBRATION if not (name == TEMPERATURE or name.endswith(SCALED))]
     assert [floored[name, None] for name in same] == [rows[name, None] for name in same]
@@ -238,7 +309,7 @@ def test_temperatures_that_mean_little_are_flagged():
     sure = np.full((40, 3), 0.1, np.float32) + 0.7 * np.eye(3, dtype=np.float32)[target]
     assert Calibration(
         target, sure, np.arange(40), task="classification", options=CalibrationOptions(**OPTIONS)
-    ).flags(TEMPERATURE) == [AT_BOUND]
+    ).flags(TEMPERATURE) == [f"{FEW_ERRORS}:0 of 40", AT_BOUND]
     same = np.full((40, 4), 0.25, np.float32)
     flat = Calibration(
         target, same, np.arange(40), task="classification", options=CalibrationOptions(**OPTIONS)
@@ -261,9 +332,11 @@ def test_few_units_have_few_folds_and_one_has_none():
 def test_perfect_and_single_predictions():
     target = np.arange(20) % 2
     rows = scored((target, target, np.eye(2, dtype=np.float32)[target]))
-    for name in (*CALIBRATION_ERRORS, "brier_score"):
+    unseen = 1 - 0.025 ** (1 / 20)
+    for name, most in (*((error, 1) for error in CALIBRATION_ERRORS), ("brier_score", 2)):
         row = rows[name, None]
-        assert (row["value"], row["lower"], row["upper"]) == (0, 0, 0)
+        assert (row["value"], row["lower"]) == (0, 0)
+        assert row["upper"] == pytest.approx(most * unseen), name
     alone = scored((np.array([1]), np.array([0]), np.array([[0.7, 0.3]], np.float32)))
     assert alone["expected_calibration_error", None]["value"] == pytest.approx(0.7)
 
@@ -333,9 +406,10 @@ def test_differences_of_errors_are_those_of_replicates_on_the_same_resamples():
         row["metric"]: row
         for row in compare(found, resamples=200, seed=2, calibration={"bins": 10})
     }
+    units = find_units(300, sample_ids=found["a"].sample_ids).index
     judged = {
         name: Calibration(
-            one.target, one.scores, np.arange(300), task=one.task, options=CalibrationOptions(10)
+            one.target, one.scores, units, task=one.task, options=CalibrationOptions(10)
         )
         for name, one in found.items()
     }

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pyarrow as pa
 import pytest
+import scipy.stats
 from helpers.predictions.labels import multi_label, naive_replicates, naive_t_test, single_label
 from permafrost.core.errors import PermafrostError
 from permafrost.statistics.predictions.labelled import LabelledSamples
@@ -99,10 +100,11 @@ def test_multi_label_backbones_are_compared_on_micro_ap_by_default():
     assert row["p_mcnemar"] is None
 
 
-def test_equal_backbones_do_not_differ():
+def test_equal_backbones_do_not_differ_and_the_interval_has_the_exact_width():
     arrays = single_label()
     row = compare({"a": predictions(arrays), "b": predictions(arrays)}, seed=0)[0]
-    assert (row["difference"], row["lower"], row["upper"]) == (0, 0, 0)
+    most = scipy.stats.binomtest(0, 200).proportion_ci(0.95, "exact").high
+    assert [row["lower"], row["difference"], row["upper"]] == pytest.approx([-most, 0, most])
     assert (row["p_value"], row["p_adjusted"], row["p_mcnemar"]) == (1, 1, 1)
 
 

@@ -10,7 +10,6 @@ from permafrost.statistics.across_datasets.draws import (
     Scores,
     draw,
     interval,
-    probability_of_rank,
     told_apart,
 )
 from permafrost.statistics.across_datasets.elo import elo
@@ -163,13 +162,6 @@ def test_few_datasets_have_the_tail_of_students_t():
         better = told_apart(values[..., 0].mean(0), drawn.mean(axis=1), datasets=4, confidence=0.95)
         found += better.any()
     assert 0.02 <= found / 400 <= 0.08
-
-
-def test_probability_of_being_first_is_shared_by_ties():
-    ranks = [[1, 2, 3], [1.5, 1.5, 3]]
-    np.testing.assert_allclose(probability_of_rank(ranks, 1), [0.75, 0.25, 0])
-    np.testing.assert_allclose(probability_of_rank([[1, 2.5, 2.5]], 2), [1, 0.5, 0.5])
-    np.testing.assert_allclose(probability_of_rank(ranks, 3), 1)
 
 
 def test_what_cannot_be_drawn_is_refused():

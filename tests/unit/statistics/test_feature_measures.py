@@ -14,7 +14,9 @@ from permafrost.core.tables import read_table
 from permafrost.metrics.representation import LABELLED, MEASURES, cka_matrix, measures
 from permafrost.statistics.measures import similarities
 from permafrost.statistics.measures.rows import read_rows
+from permafrost.statistics.resampling.intervals import expanded
 from permafrost.statistics.resampling.resamples import draw_resamples
+from permafrost.statistics.resampling.units import find_units
 
 GROUPS = [f"scene {i // 5}" for i in range(90)]
 
@@ -27,19 +29,35 @@ def run(folder, features, labels=None, *, options=None, **store) -> dict[str, di
     return {row["metric"]: {**row, "notes": json.loads(row["settings"])} for row in rows}
 
 
-def test_values_and_intervals_are_those_of_the_measures_on_resampled_groups(tmp_path):
+def test_values_and_intervals_are_those_of_the_measures_by_the_effect_of_each_group(tmp_path):
+    """Student's t by hand: the error is that of the terms about their mean, times (U / (U - 1)) ** 1.5."""
+    quantile = pytest.importorskip("scipy.stats").t.ppf
     features, labels = mixture()
     rows = run(tmp_path, features, labels, groups=GROUPS)
-    # groups are numbered by their names: scene 0, scene 1, scene 10, ...
-    units = np.unique(GROUPS, return_inverse=True)[1]
+    units = find_units(len(GROUPS), groups=GROUPS).index
     found = measures(features, labels, seed=0, units=units)
     counts = draw_resamples(18, 60, derive_seed("bootstrap", "demo", 0)).counts
     assert list(rows) == list(MEASURES)
     for name, row in rows.items():
         assert row["value"] == pytest.approx(found[name].value, nan_ok=True)
-        ends = np.quantile(found[name].replicates(counts), [0.05, 0.95])
-        assert [row["lower"], row["upper"]] == pytest.approx(list(ends), nan_ok=True)
-        assert (row["unit"], row["n_units"], row["resamples"]) == ("group", 18, 60)
+        one = found[name]
+        assert (row["unit"], row["n_units"], row["n_rows"]) == ("group", 18, 90)
+        if one.scale == "count":
+            drawn = expanded(one.replicates(counts), 18, 0.9)
+            ends = np.quantile(drawn, [0.05, 0.95])
+            assert (row["method"], row["resamples"]) == ("percentile", 60)
+        elif one.terms is not None:
+            terms = one.terms[:, 0] - one.terms.mean()
+            error = (18 / 17) ** 1.5 * np.sqrt(np.sum(terms**2))
+            kurtosis = 18 * np.sum(terms**4) / np.sum(terms**2) ** 2
+            half = quantile(0.95, min(2 * 18 / (kurtosis - 1), 17)) * error
+            about = np.log(one.value) if one.scale == "log" else one.value
+            ends = np.array([about - half, about + half])
+            ends = np.exp(ends) if one.scale == "log" else ends
+            assert row["method"] == f"jackknife_{'log' if one.scale == 'log' else 't'}"
+        else:
+            ends = [np.nan, np.nan]
+        assert [row["lower"], row["upper"]] == pytest.approx(list(ends), rel=1e-4, nan_ok=True)
 
 
 def test_no_row_can_be_ranked(tmp_path):
@@ -63,7 +81,7 @@ def test_of_many_samples_the_same_ones_are_drawn_for_every_backbone(tmp_path):
     for name, row in found.items():
         assert row["value"] == pytest.approx(expected[name].value, nan_ok=True)
         assert row["notes"]["rows"] == 70 and row["notes"]["drawn_from"] == 200
-        assert row["n_units"] == 70 and row["n_train"] == 200
+        assert (row["n_units"], row["n_rows"], row["n_train"]) == (70, 70, 200)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +139,18 @@ def test_a_single_group_has_values_and_no_intervals(tmp_path):
     rows = run(tmp_path, *mixture(), groups=["one"] * 90)
     row = rows["rankme"]
     assert np.isfinite(row["value"]) and np.isnan([row["lower"], row["upper"]]).all()
-    assert row["notes"]["interval"] == "no interval: a single group cannot be resampled"
+    assert (
+        row["notes"]["interval"]
+        == "no interval: a single group does not show how far others would move it"
+    )
+
+
+def test_few_groups_are_marked(tmp_path):
+    for groups, marked in ((5, True), (6, False)):
+        folder = tmp_path / str(groups)
+        folder.mkdir()
+        rows = run(folder, *mixture(), groups=[f"{row % groups}" for row in range(90)])
+        assert {row["gates"] for row in rows.values()} == {"few_units" if marked else ""}
 
 
 def test_nan_names_the_sample_and_the_store(tmp_path):

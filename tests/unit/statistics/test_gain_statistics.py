@@ -13,6 +13,7 @@ from permafrost.metrics.regression import evaluate as numbers
 from permafrost.metrics.segmentation import evaluate
 from permafrost.statistics.predictions.settings import settings_from_table
 from permafrost.statistics.resampling.resamples import draw_resamples
+from permafrost.statistics.resampling.units import find_units
 from permafrost.statistics.scores.score_table import score_predictions
 
 N, K = 24, 3
@@ -98,10 +99,9 @@ def test_the_gain_is_the_difference_on_the_same_resamples(tmp_path, task):
     assert gain["value"] == pytest.approx(values[0] - values[1], abs=1e-12)
     counts = draw_resamples(8, SCORING["resamples"], derive_seed("bootstrap", "made", 0)).counts
     drawn = []
+    units = find_units(N, groups=GROUPS).index
     for column in counts.T:
-        chosen = np.concatenate(
-            [np.arange(3 * g, 3 * g + 3) for g in np.repeat(np.arange(8), column)]
-        )
+        chosen = np.repeat(everything, column[units])
         drawn.append(np.subtract(*(metric(task, target, said[:, k], chosen) for k in (0, 1))))
     expected = np.quantile(drawn, [0.025, 0.975])
     np.testing.assert_allclose([gain["lower"], gain["upper"]], expected, atol=1e-12)

@@ -10,11 +10,14 @@ from helpers.predictions.labels import multi_label, naive_replicates, single_lab
 from permafrost.metrics.tasks import metric_of
 from permafrost.statistics.predictions.labelled import LabelledSamples
 from permafrost.statistics.predictions.numbers import PredictedNumbers
-from permafrost.statistics.replicates.families import harmonic_support, make_family
+from permafrost.statistics.replicates.families import make_family
+from permafrost.statistics.resampling.carriers import ENOUGH_UNITS, harmonic_support
 from permafrost.statistics.resampling.intervals import (
     constant_difference_interval,
     expanded,
     log_interval,
+    same_in_all_units,
+    share_interval,
     wilson_interval,
 )
 from permafrost.statistics.resampling.jackknife import PARTS, contributions, part_sizes, spread_of
@@ -27,9 +30,10 @@ from permafrost.statistics.resampling.student_t import (
 )
 from permafrost.statistics.resampling.units import find_units
 from permafrost.statistics.scores.bootstrap import bootstrap_scores
-from permafrost.statistics.scores.gates import ENOUGH_UNITS, few_units
+from permafrost.statistics.scores.gates import few_units
 
 stats = pytest.importorskip("scipy.stats")
+optimize = pytest.importorskip("scipy.optimize")
 
 
 def labelled(arrays, task="classification", groups=None):
@@ -77,19 +81,48 @@ def test_wilson_equals_scipy(right, of):
     assert found == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
-@pytest.mark.parametrize("right", [0.0, 0.4, 0.97, 1.0])
-def test_accuracy_of_independent_images_has_wilsons_interval(right):
+def outer_of_wilson_and_mid_p(right: int, of: int) -> tuple[float, float]:
+    expected = stats.binomtest(right, of).proportion_ci(method="wilson")
+
+    def root(count, level):
+        def short(p):
+            return stats.binom.cdf(count, of, p) - stats.binom.pmf(count, of, p) / 2 - level
+
+        return optimize.brentq(short, 0, 1, xtol=1e-14)
+
+    low = root(right, 0.975) if right else 0.0
+    high = root(right, 0.025) if right < of else 1.0
+    return min(low, expected.low), max(high, expected.high)
+
+
+@pytest.mark.parametrize("right", [0.0, 0.03, 0.4, 0.97, 0.99, 1.0])
+def test_accuracy_of_independent_images_has_wilsons_interval_or_that_of_mid_p(right):
     found = rows_of(right_or_wrong(np.arange(100) < 100 * right))["accuracy", None]
-    expected = stats.binomtest(round(100 * right), 100).proportion_ci(method="wilson")
-    assert (found["lower"], found["upper"]) == pytest.approx((expected.low, expected.high))
+    expected = outer_of_wilson_and_mid_p(round(100 * right), 100)
+    # ten of the rarer outcome are enough for Wilson's
+    if right == 0.4:
+        expected = stats.binomtest(40, 100).proportion_ci(method="wilson")
+    assert (found["lower"], found["upper"]) == pytest.approx(tuple(expected), abs=1e-9)
     assert found["method"] == "wilson" and found["lower"] < found["upper"]
+
+
+@pytest.mark.parametrize("size", [1, 5, 20, 50, 300])
+def test_shares_near_the_ends_are_covered(size):
+    """The exact coverage, summed over all outcomes; 0.9971 of 50 was held in 0.867."""
+    found = np.array([share_interval(count / size, size, 0.95) for count in range(size + 1)])
+    for share in (0.0005, 0.0029, 0.01, 0.02, 0.035, 0.05, 0.08, 0.12, 0.2, 0.3, 0.5):
+        for chance in (share, 1 - share):
+            held = (found[:, 0] <= chance) & (chance <= found[:, 1])
+            covered = stats.binom.pmf(np.flatnonzero(held), size, chance).sum()
+            assert covered > (0.91 if share * size > 10 else 0.925), (size, chance)
+    # from nine items on to ten, the ends do not jump
+    assert np.diff(found, axis=0).min() > 0 if size > 1 else True
 
 
 def test_recall_of_a_rare_class_rests_on_its_images_alone():
     target = np.repeat([0, 1], [197, 3])
     rows = rows_of(labelled((target, target, np.eye(2)[target])))
-    expected = stats.binomtest(3, 3).proportion_ci(method="wilson")
-    assert rows["recall", "1"]["lower"] == pytest.approx(expected.low)
+    assert rows["recall", "1"]["lower"] == pytest.approx(outer_of_wilson_and_mid_p(3, 3)[0])
     assert rows["recall", "0"]["lower"] > 0.95
     # the mean over both classes is known less well than the common one, and better than the rare one
     assert rows["recall", "1"]["lower"] < rows["balanced_accuracy", None]["lower"] < 0.95
@@ -113,8 +146,14 @@ def test_groups_have_the_error_of_evaluations_without_each_group(task):
         10 / 11 * sizes.sum() ** 2 / np.sum(sizes**2),
     )
     size = row["value"] * (1 - row["value"]) / error**2
-    expected = wilson_interval(row["value"], size, stats.t.ppf(0.975, df))
+    quantile = stats.t.ppf(0.975, df)
+    lower, upper = wilson_interval(row["value"], size, quantile)
+    # the ends from which the value lies `quantile` errors away, where the error follows the end as the units say
+    slope = np.sum((apart - apart.mean()) ** 3) / np.sum((apart - apart.mean()) ** 2)
+    ends = np.roots([1, -(quantile**2) * slope, -((quantile * error) ** 2)]) + row["value"]
+    expected = min(lower, ends.min()), max(upper, ends.max())
     assert (row["lower"], row["upper"]) == pytest.approx(expected, rel=1e-6)
+    assert row["largest_share"] == pytest.approx(np.max(apart**2) / np.sum(apart**2))
     assert (row["resamples"], row["n_undefined"]) == (11, 0)
 
 
@@ -158,8 +197,9 @@ def test_the_spread_of_a_mean_is_its_standard_error():
     assert float(spread_of(1 / 40, (1 - single) / 39, np.ones(40)).df) == pytest.approx(
         2.1, abs=0.1
     )
-    # undefined without a part adds nothing, undefined with all of them is undefined
-    assert np.isfinite(spread_of(0.5, np.array([0.4, np.nan, 0.6]), np.ones(3)).error)
+    # a part without which nothing is defined carries all: how far that would move is not known
+    carried = spread_of(0.5, np.array([0.5, np.nan, 0.5]), np.ones(3))
+    assert (carried.error, carried.df, carried.largest_share) == (np.inf, 1, 1)
     assert np.isnan(spread_of(np.nan, np.array([0.4, 0.5, 0.6]), np.ones(3)).error)
 
 
@@ -168,7 +208,9 @@ def test_a_difference_that_is_the_same_everywhere_is_tested_by_its_sign():
         low, high = constant_difference_interval(0.5, units, 0.95)
         assert (low > 0) == leaves_out == (2.0 ** (1 - units) <= 0.05)
         assert high > 0.5
-    assert constant_difference_interval(0.0, 10, 0.95) == (0, 0)
+    half = same_in_all_units(10, 0.95)
+    assert constant_difference_interval(0.0, 10, 0.95) == (-half, half)
+    assert constant_difference_interval(0.0, 10, 0.95, bound=3.0) == (-3 * half, 3 * half)
 
 
 def test_positive_metrics_stay_positive_and_r2_below_one():
@@ -180,7 +222,11 @@ def test_positive_metrics_stay_positive_and_r2_below_one():
         assert row["lower"] < row["value"] < row["upper"]
         assert row["lower"] > 0 or metric_of(metric).bounds != "positive"
         assert row["upper"] <= 1 or metric != "r2"
-        assert row["method"] == ("jackknife_t" if metric == "r2" else "jackknife_log")
+        assert row["method"] == ("percentile" if metric.startswith("median") else "jackknife_log")
+    one, error = rows["r2", None], rows["rmse", None]
+    # 1 - R² is positive too: what is above the value is below the value of the error, on the logarithm
+    assert (1 - one["lower"]) * (1 - one["upper"]) == pytest.approx((1 - one["value"]) ** 2)
+    assert error["lower"] * error["upper"] == pytest.approx(error["value"] ** 2)
     assert log_interval(2.0, 0.5, 2.0) == pytest.approx((2 * math.exp(-0.5), 2 * math.exp(0.5)))
     assert log_interval(0.0, 0.0, 2.0) == (0, 0)
 

@@ -26,6 +26,7 @@ from permafrost.report.tables.leaderboard import build_leaderboard
 from permafrost.statistics.predictions.reading import predictions_from_table
 from permafrost.statistics.resampling.intervals import basic_interval
 from permafrost.statistics.resampling.resamples import draw_resamples
+from permafrost.statistics.resampling.units import find_units
 from permafrost.statistics.scores import gates
 from permafrost.statistics.scores.bootstrap import bootstrap_scores
 from permafrost.statistics.scores.compare import compare
@@ -59,12 +60,16 @@ def test_curves_have_basic_intervals_and_the_others_the_method_that_is_asked_for
 def test_a_basic_interval_is_the_percentile_interval_turned_over(task):
     found = predictions(task, images=40)
     row = bootstrap_scores(found, seed=5, method="percentile")[0]
-    drawn = found.family(np.arange(40)).replicates(draw_resamples(40, 200, 5))[PRIMARY[task]]
+    drawn = found.family(units_of(found)).replicates(draw_resamples(40, 200, 5))[PRIMARY[task]]
     low, high = np.percentile(drawn, [2.5, 97.5])
     assert row["lower"] == pytest.approx(2 * row["value"] - high)
     assert row["upper"] == pytest.approx(2 * row["value"] - low)
     # the envelope makes replicates too high
     assert drawn.mean() > row["value"]
+
+
+def units_of(found):
+    return find_units(len(found), sample_ids=found.sample_ids).index
 
 
 def without_image(found, image: int):
@@ -77,7 +82,7 @@ def test_the_interval_of_a_curve_takes_away_twice_what_resamples_add(task):
     found = predictions(task, images=40)
     metric = PRIMARY[task]
     (row,) = (row for row in bootstrap_scores(found, resamples=300, seed=5) if row["primary"])
-    drawn = found.family(np.arange(40)).replicates(draw_resamples(40, 300, 5))[metric]
+    drawn = found.family(units_of(found)).replicates(draw_resamples(40, 300, 5))[metric]
     bias = drawn.mean() - row["value"]
     left = [without_image(found, image).evaluate()[metric] for image in range(40)]
     error = math.hypot(np.sqrt(39 * np.var(left)), bias)

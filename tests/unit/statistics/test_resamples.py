@@ -112,17 +112,42 @@ def test_segment_totals_never_overflow(lengths, peak, wide):
 
 
 def test_units_are_numbered_by_name_whatever_the_order_of_rows():
-    ids = np.array(["b", "d", "a", "c"])
-    units = find_units(4, sample_ids=ids)
-    assert (units.kind, units.count, units.index.tolist()) == ("image", 4, [1, 3, 0, 2])
-    groups = find_units(4, sample_ids=ids, groups=["y", "x", "y", "x"])
-    assert (groups.kind, groups.count, groups.index.tolist()) == ("group", 2, [1, 0, 1, 0])
+    ids = np.array([f"image {row}" for row in range(50)])
+    units = find_units(50, sample_ids=ids)
+    assert (units.kind, units.count, sorted(units.index)) == ("image", 50, list(range(50)))
+    order = np.random.default_rng(0).permutation(50)
+    shuffled = find_units(50, sample_ids=ids[order])
+    assert shuffled.index.tolist() == units.index[order].tolist()
+    groups = find_units(50, sample_ids=ids, groups=["x", "y"] * 25)
+    assert (groups.kind, groups.count) == ("group", 2)
+    assert groups.index.tolist() in ([0, 1] * 25, [1, 0] * 25)
+
+
+def test_parts_do_not_follow_the_order_of_names():
+    """As names that are sorted by region, or where every tenth name is of one region."""
+    regions = {}
+    for layout, region in (
+        ("sorted", lambda row: row // 200),
+        ("in turn", lambda row: row % 10),
+    ):
+        units = find_units(2000, sample_ids=[f"{row:05}" for row in range(2000)])
+        parts = np.zeros((200, 10))
+        np.add.at(parts, (units.index % 200, [region(row) for row in range(2000)]), 1)
+        regions[layout] = parts
+    # ten units a part from ten regions: as a random draw, neither one of each nor all of one
+    for parts in regions.values():
+        assert 1.3 < np.mean(parts.max(axis=1)) < 4.5
+        # the variance of a hypergeometric draw is 0.9 * (1990 / 1999)
+        assert parts.var() == pytest.approx(0.896, abs=0.12)
+    # unnamed samples are numbered by their places, and dealt likewise
+    assert find_units(2000).index.tolist() != list(range(2000))
 
 
 def test_images_without_a_group_are_units_of_their_own():
     # a group and an image of the same name stay two units
     units = find_units(5, sample_ids=list("edcba"), groups=["b", None, "b", None, "x"])
-    assert (units.kind, units.count, units.index.tolist()) == ("group", 4, [0, 3, 0, 2, 1])
+    assert (units.kind, units.count) == ("group", 4)
+    assert units.index[0] == units.index[2] and len(set(units.index.tolist())) == 4
 
 
 def test_groups_that_are_all_unknown_mean_images():

@@ -205,9 +205,8 @@ def test_comparisons_through_the_table(tmp_path):
     spec = spec_of(fingerprints, probe="fpn", stage="compare")
     compare_predictions(folder, tmp_path / "c.parquet", spec=specification(spec), fingerprint="f")
     rows = read_table(tmp_path / "c.parquet")[0].to_pylist()
-    assert [(row["seed"], row["backbone_a"], row["metric"]) for row in rows] == [
-        (0, "good", "mean_iou"),
-        (1, "good", "mean_iou"),
+    assert [(row["seeds"], row["n_runs"], row["backbone_a"], row["metric"]) for row in rows] == [
+        ("0;1", 2, "good", "mean_iou")
     ]
     assert all(row["lower"] > 0 and row["p_adjusted"] == row["p_value"] < 0.05 for row in rows)
     assert {row["p_mcnemar"] for row in rows} == {None}

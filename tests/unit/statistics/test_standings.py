@@ -7,10 +7,12 @@ import itertools
 import numpy as np
 import pytest
 from permafrost.core.errors import PermafrostError
+from permafrost.report.tables.compared import letters_of
 from permafrost.statistics.across_datasets import standings
 from permafrost.statistics.across_datasets.elo import elo
 from permafrost.statistics.across_datasets.letters import (
     compact_letters,
+    letters_in,
     ranks_possible,
     ranks_text,
 )
@@ -141,6 +143,31 @@ def test_letters_of_neighbours():
     assert compact_letters(np.zeros((3, 3))) == ["a", "a", "a"]
     many = compact_letters(~np.eye(28, dtype=bool))
     assert many[25:] == ["z", "a'", "b'"]
+
+
+@pytest.mark.parametrize("share", [0.15, 0.5, 0.85])
+def test_letters_of_a_hundred_backbones_whatever_the_pattern(share, monkeypatch):
+    from permafrost.statistics.across_datasets import letters as module
+
+    grown, plain = [], module._grown
+    monkeypatch.setattr(module, "_grown", lambda *given: grown.append(0) or plain(*given))
+    different = np.random.default_rng(0).random((100, 100)) < share
+    different = np.triu(different, 1) | np.triu(different, 1).T
+    letters = [letters_in(each) for each in compact_letters(different)]
+    assert all(letters)
+    for one, other in itertools.combinations(range(100), 2):
+        assert bool(letters[one] & letters[other]) != different[one, other]
+    # every group is grown in at most 100 steps, and they are no more than the pairs
+    assert len(grown) <= 100 * 99 / 2
+
+
+def test_pairs_that_were_never_tested_share_no_letter():
+    def row(a, b, p):
+        return {"backbone_a": a, "backbone_b": b, "difference": 0.1, "p_adjusted": p, "confidence": 0.95}  # fmt: skip
+
+    rows = [row("a", "b", 0.5), row("a", "c", None), row("b", "c", 0.5)]
+    assert letters_of(rows, ["a", "b", "c"]) == {"a": "a", "b": "ab", "c": "b"}
+    assert letters_of([{**one, "p_adjusted": float("nan")} for one in rows], ["a", "b", "c"]) == {}
 
 
 def test_sets_of_ranks():

@@ -10,6 +10,7 @@ import pytest
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json
 from permafrost.core.tables import KEY
+from permafrost.statistics.across_datasets.cells import Cells
 from permafrost.statistics.across_datasets.ranking import STATISTICS, Ranking
 from permafrost.statistics.across_datasets.significance import friedman, wilcoxon_against
 from permafrost.statistics.across_datasets.standings_table import build_standings
@@ -105,6 +106,7 @@ def test_values_equal_brute_force():
         ):
             assert low <= value <= high, statistic
     assert set(table["statistic"].to_pylist()) == set(STATISTICS) - {
+        "exact_mean_rank",
         "normalised_mean",
         "normalised_iqm",
     }
@@ -309,3 +311,79 @@ def test_tests_of_each_group_and_probe_are_given_beside():
     tests.clear()
     build_standings(mixed, Ranking(groups={"all": ["d0", "d1", "e0", "e1"]}, draws=100), tests)
     assert "first" not in tests[0] and "wilcoxon" not in tests[0]
+
+
+def cells_of(datasets, fits, same=()):
+    """Cells of d0, d1 …: backbone to its kinds of fit, one for each dataset; those of `same` are fed the same."""
+    return Cells.of(
+        {
+            "dataset": f"d{d}",
+            "backbone": name,
+            "fit": kinds[d],
+            "input_id": "one" if name in same else name,
+        }
+        for name, kinds in fits.items()
+        for d in range(datasets)
+    )
+
+
+def test_one_measurement_under_two_names_is_counted_once():
+    values, tables = made(backbones=("a", "b", "c"))
+    again = [score(f"d{d}", "z", float(values[d, 0, 0])) for d in range(4)]
+    exact = dict.fromkeys("abcz", ["exact"] * 4)
+    options = {"baseline": None, "uncertainty": "datasets"}
+    alone = build_standings(tables, ranking(**options))
+    both = build_standings([*tables, *again], ranking(**options), None, cells_of(4, exact, "az"))
+    schemas.check("standings", both)
+    for statistic in ("mean_rank", "win_rate", "elo", "probability_best", "expected_rank"):
+        wanted = found(alone, statistic)
+        # z has the numbers of a, and moves nobody's
+        assert found(both, statistic) == [*wanted, wanted[0]]
+    assert set(both["same_as"].to_pylist()) == {"z=a"}
+    # a named backbone is never called the copy of another one
+    named = build_standings(
+        [*tables, *again], ranking(**options | {"baseline": "z"}), None, cells_of(4, exact, "az")
+    )
+    assert set(named["same_as"].to_pylist()) == {"a=z"}
+    untold = build_standings([*tables, *again], ranking(**options))
+    assert found(untold, "mean_rank") != found(both, "mean_rank")
+
+
+def test_what_is_the_same_on_some_datasets_alone_is_a_tie_there():
+    _, tables = made(backbones=("a", "b", "c"))
+    facts = dict(cells_of(4, dict.fromkeys("abc", ["exact"] * 4)).facts)
+    for name in "ab":
+        facts["d0", name] = {**facts["d0", name], "input_id": "one"}
+    table = build_standings(tables, ranking(baseline=None), None, Cells(facts))
+    assert set(table["same_as"].to_pylist()) == {""}
+
+
+def test_two_names_of_one_measurement_alone_are_a_tie():
+    tables = [score(f"d{d}", name, 0.5) for d in range(4) for name in "ab"]
+    same = cells_of(4, dict.fromkeys("ab", ["exact"] * 4), "ab")
+    table = build_standings(tables, ranking(baseline=None), None, same)
+    assert found(table, "mean_rank") == [1.5, 1.5]
+
+
+def test_the_ranking_is_made_again_of_exact_cells():
+    values = {"a": [0.9, 0.9, 0.4, 0.9], "b": [0.5, 0.5, 0.5, 0.5], "c": [0.1, 0.1, 0.1, 0.1]}
+    tables = [score(f"d{d}", name, one) for name, of in values.items() for d, one in enumerate(of)]
+    fits = {"a": ["copied", "neutral", "exact", "picture"], "b": ["exact"] * 4}
+    fits["c"] = ["converted", "exact", "exact", "exact"]
+    table = build_standings(tables, ranking(baseline=None), None, cells_of(4, fits))
+    schemas.check("standings", table)
+    assert found(table, "mean_rank") == [1.25, 1.75, 3.0]
+    assert found(table, "exact_mean_rank") == [2.0, 1.0, 3.0]
+    assert set(found(table, "exact_mean_rank", "datasets")) == {"d2"}
+    # c has no exact cell, and the others are ranked without it
+    fits["c"] = ["subset"] * 4
+    table = build_standings(tables, ranking(baseline=None), None, cells_of(4, fits))
+    assert found(table, "exact_mean_rank") == [2.0, 1.0]
+    fits["a"] = ["exact"] * 2 + ["copied"] * 2
+    fits["b"] = ["copied"] * 2 + ["exact"] * 2
+    table = build_standings(tables, ranking(baseline=None), None, cells_of(4, fits))
+    assert found(table, "exact_mean_rank") == [None] * 3
+    assert "no dataset" in found(table, "exact_mean_rank", "note")[0]
+    every = dict.fromkeys(values, ["exact"] * 4)
+    table = build_standings(tables, ranking(baseline=None), None, cells_of(4, every))
+    assert found(table, "exact_mean_rank") == []

@@ -145,7 +145,7 @@ def _satclip(options: CoordinatesOptions, where: str, weights_folder: Path) -> _
             path, digest = obtain(published(options, where), weights_folder, where=where)
             download = offered(path)
         else:
-            weights = LocalWeights(weights, options.weights["path"], where)
+            weights = LocalWeights(weights, model, options.weights["path"], where)
             digest = file_digest(weights.path)
     with isolated_seed(options.seed), download:
         try:

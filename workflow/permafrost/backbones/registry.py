@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from permafrost.backbones.backbone import Backbone, Resources, learnable_parameters
-from permafrost.backbones.input.contract import InputPlan, input_contract, resolve_input
+from permafrost.backbones.input.contract import (
+    InputContract,
+    InputPlan,
+    input_contract,
+    resolve_input,
+)
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.specification import from_json
 
@@ -101,9 +106,14 @@ def read_entry(content: dict, *, where: str) -> BackboneEntry:
 
 def plan_input(entry: BackboneEntry, extraction: dict, card: Card, *, where: str) -> InputPlan:
     """How the tensor for this backbone is made from this dataset."""
-    own = _module(entry.kind).wants(entry.options, where)
-    contract = input_contract(own, entry.input, extraction, where=where)
+    contract = contract_of(entry, extraction, where=where)
     return resolve_input(contract, card, where=f"{where} on {card.dataset}")
+
+
+def contract_of(entry: BackboneEntry, extraction: dict, *, where: str) -> InputContract:
+    """What the entry, its weights and the run's options say together of what is fed."""
+    own = _module(entry.kind).wants(entry.options, where)
+    return input_contract(own, entry.input, extraction, where=where)
 
 
 def build(entry: BackboneEntry, plan: InputPlan, resources: Resources) -> Backbone:

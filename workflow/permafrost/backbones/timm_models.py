@@ -11,7 +11,7 @@ from torch import nn
 
 from permafrost.backbones.backbone import Backbone, Resources, isolated_seed
 from permafrost.backbones.input.contract import InputPlan
-from permafrost.backbones.outputs.layers import Dense, evenly_spaced
+from permafrost.backbones.timm_maps import timm_dense
 from permafrost.backbones.weights.checkpoint import check_finite, load_file_into
 from permafrost.backbones.weights.published import Published, at_address, obtain, on_hub
 from permafrost.core.errors import PermafrostError, first_line, near_names
@@ -223,45 +223,3 @@ def _create(chosen: TimmOptions, plan: InputPlan, weights: Path | None, *, where
 def _names(model: nn.Module, key: str) -> tuple[str, ...]:
     value = model.pretrained_cfg.get(key) or ()
     return (value,) if isinstance(value, str) else tuple(value)
-
-
-def timm_dense(model: nn.Module) -> Dense:
-    """Layers by ``feature_info``: the last four stages, or four evenly spaced blocks of a plain transformer.
-
-    Tokens are laid out by ``num_prefix_tokens`` and the patch embedding's own grid, for the size fed. Only
-    models whose layers all have one resolution keep their tokens in the order of the grid; hierarchical ones
-    (Hiera) may not.
-    """
-    listed = getattr(model, "feature_info", None)
-    info = [entry for entry in listed if _named(model, entry)] if isinstance(listed, list) else []
-    plain = len({entry["reduction"] for entry in info}) == 1
-    chosen = [info[i] for i in evenly_spaced(len(info))] if plain else info[:-5:-1]
-    layout = getattr(model, "output_fmt", "NCHW")
-    layout = str(getattr(layout, "value", layout))
-    # SAM's blocks keep rows and columns apart, and its neck gives channels first
-    apart = type(model).__name__ == "VisionTransformerSAM"
-    return Dense(
-        model,
-        layers=tuple(entry["module"] for entry in chosen),
-        layout=layout,
-        layouts={entry["module"]: "NHWC" for entry in info} if apart else {},
-        prefix_tokens=int(getattr(model, "num_prefix_tokens", 0)),
-        grid=_grid(model) if plain else None,
-        channels={entry["module"]: entry["num_chs"] for entry in info},
-        missing=f"timm's {type(model).__name__} does not describe its stages",
-    )
-
-
-def _named(model: nn.Module, entry: dict) -> bool:
-    names = {name for name, _ in model.named_modules()}
-    return entry.get("module") in names
-
-
-def _grid(model: nn.Module):
-    """(height, width) fed -> rows and columns of the patch tokens."""
-    # the mixers call it their stem
-    embed = getattr(model, "patch_embed", None) or getattr(model, "stem", None)
-    if hasattr(embed, "dynamic_feat_size"):
-        return lambda height, width: tuple(embed.dynamic_feat_size((height, width)))
-    size = getattr(embed, "grid_size", None)
-    return None if size is None else lambda height, width: tuple(size)

@@ -16,6 +16,10 @@ from pathlib import Path
 
 # NVIDIA's driver, AMD's, and NVIDIA's below Windows
 DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/usr/lib/wsl/lib/libcuda.so.1")
+NO_GPU = "device is {}, and no driver shows a GPU to this machine"
+NO_GPU_REMEDY = (
+    "use auto or cpu, or run on a machine with a GPU; `permafrost doctor` says what is seen"
+)
 
 
 def resolve_device(device: str, library: str) -> str:

@@ -6,6 +6,9 @@ from permafrost.core.text import LONGEST_LINE, printable, printable_name, shorte
 
 # characters of a name that is compared with others
 _LONGEST_NAME = 200
+# letters of a part of a name that says something
+_SHORTEST_PART = 3
+_MOST_NEAR, _MOST_LISTED = 4, 12
 
 
 class PermafrostError(Exception):
@@ -51,16 +54,39 @@ def first_line(error: BaseException, *, named: bool = False) -> str:
     return f"{name}: {said}" if named and said else said or name
 
 
-def near_names(name: str, known) -> str:
-    """``did you mean 'x'?`` or the list of what exists, to end an error about an unknown name."""
+def near_names(name: str, known, *, listing: str | None = None) -> str:
+    """``did you mean 'x'?`` or the list of what exists, to end an error about an unknown name.
+
+    Parameters
+    ----------
+    listing : the commands that list them; where they are many, it is named in place of the list.
+    """
     import difflib
 
     name = shortened(str(name), _LONGEST_NAME)
     known = sorted(shortened(str(other), _LONGEST_NAME) for other in known)
-    # names that differ only in case are the nearest of all
-    close = [match for match in known if match.lower() == name.lower()]
+    # names that differ only in case or signs are the nearest of all; a typing error is nearer than a part of a name
+    close = [match for match in known if _letters(match) == _letters(name)]
+    close = close or difflib.get_close_matches(name, known, n=3, cutoff=0.8)
+    more = ""
+    if not close:
+        parts = sorted((match for match in known if holds_name(match, name)), key=len)
+        close = parts[:_MOST_NEAR]
+        more = f" ({len(parts) - len(close)} more hold {name!r})" if len(parts) > len(close) else ""
     close = close or difflib.get_close_matches(name, known, n=3, cutoff=0.6)
     if close:
-        return "did you mean " + " or ".join(repr(match) for match in close) + "?"
+        return "did you mean " + " or ".join(repr(match) for match in close) + "?" + more
+    if listing is not None and len(known) > _MOST_LISTED:
+        return f"nor one like it; {listing} names all {len(known)}"
     listed = ", ".join(known[:40]) + (f" and {len(known) - 40} more" if len(known) > 40 else "")
     return f"known: {listed or 'none'}"
+
+
+def holds_name(text: str, part: str) -> bool:
+    """Whether `part` is a part of `text`, upper and lower case and signs between letters left aside."""
+    part = _letters(part)
+    return len(part) >= _SHORTEST_PART and part in _letters(text)
+
+
+def _letters(text: str) -> str:
+    return "".join(letter for letter in text.lower() if letter.isalnum())

@@ -60,6 +60,19 @@ def check_regular(path) -> None:
         )
 
 
+def check_file(path) -> None:
+    """Refuse a folder or a device, for a reader of files and pipes."""
+    is_pipe(path)
+
+
+def check_folder(path) -> None:
+    """Refuse a file in the place of a folder; what does not exist is left to whoever opens it."""
+    if os.path.exists(path) and not os.path.isdir(path):
+        raise PermafrostError(
+            "is a file, not a folder", where=path, remedy="name the folder that it lies in"
+        )
+
+
 def read_bytes(path) -> bytes:
     """The content of a file or a pipe.
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -84,3 +86,53 @@ def keep_freed_memory() -> bool:
     except (OSError, AttributeError, TypeError):
         return False
     return bool(tell(_M_MMAP_MAX, 0)) and bool(tell(_M_TRIM_THRESHOLD, _LARGEST))
+
+
+class _Allocated(ctypes.Structure):
+    """What mallinfo2(3) returns."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in [
+            "arena",
+            "ordblks",
+            "smblks",
+            "hblks",
+            "hblkhd",
+            "usmblks",
+            "fsmblks",
+            "uordblks",
+            "fordblks",
+            "keepcost",
+        ]
+    ]
+
+
+# the end of the heap that may stay free, and what is left of it for small blocks
+_FREE, _SMALL = 1 << 20, 1 << 16
+
+
+@contextlib.contextmanager
+def fresh_memory() -> Iterator[None]:
+    """Within it, a large block is memory from the system, not what this process had and freed (glibc; else nothing).
+
+    What was freed goes back to the system. The free end of the heap cannot go back where something else has grown the
+    heap behind it; blocks that nobody touches hold it meanwhile.
+    """
+    held: list[int] = []
+    try:
+        library = ctypes.CDLL(None)
+        library.malloc_trim(0)
+        asked, free, state = library.malloc, library.free, library.mallinfo2
+        asked.argtypes, asked.restype = [ctypes.c_size_t], ctypes.c_void_p
+        free.argtypes, free.restype, state.restype = [ctypes.c_void_p], None, _Allocated
+        # a hole in the heap may take a block that was meant for its end: then once more
+        while (left := state().keepcost) > _FREE and (block := asked(left - _SMALL)):
+            held.append(block)
+    except (OSError, AttributeError, TypeError):
+        pass
+    try:
+        yield
+    finally:
+        for block in held:
+            free(block)

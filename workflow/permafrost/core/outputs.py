@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import shutil
+import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError
 
 PARTIAL = ".partial-"
+_SMALL = 1 << 16  # bytes; a log or a table needs no less
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 # what a renaming or writing meets where somebody else is at work
 _DISTURBED = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST)
@@ -87,6 +89,18 @@ def together() -> Iterator[Group]:
         for partial, _ in group:
             _remove(partial)
         raise
+
+
+def no_room(folder: Path) -> str | None:
+    """What the system says of a small file that is written into `folder`, if there is no room for it; else None."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as stream:
+            stream.write(bytes(_SMALL))
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError as error:
+        return os.strerror(error.errno) if error.errno in _NO_ROOM else None
+    return None
 
 
 def _begin(path: Path, *, clean: bool) -> Path:

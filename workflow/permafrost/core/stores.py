@@ -225,9 +225,12 @@ class Store:
         return name in self.attributes["arrays"]
 
     def samples(self, columns=None) -> pa.Table:
-        """The per-sample table."""
-        with self._reading(f"{SAMPLES} is missing or damaged"):
-            table = pq.read_table(self.path / SAMPLES, columns=columns, partitioning=None)
+        """The per-sample table, or those of some `columns` that it has."""
+        with (
+            self._reading(f"{SAMPLES} is missing or damaged"),
+            pq.ParquetFile(self.path / SAMPLES) as file,
+        ):
+            table = file.read(columns=columns)
             self._refuse_replaced()
         return table
 

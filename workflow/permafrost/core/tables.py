@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.identity import canonical_json
+from permafrost.core.inputs import check_regular
 from permafrost.core.outputs import Group, whole_file
 from permafrost.core.versions import imported_versions
 
@@ -23,6 +24,8 @@ SEAL = b"permafrost.sha256"
 # the digest is of the file with zeros in its place: in the footer, after its key and the two bytes of Thrift
 # that announce a text of 64
 _BLANK = b"0" * 64
+# of a file that may be somebody else's, which nobody is told to delete
+_OTHER = "name a table that a run wrote; `permafrost stale` lists the damaged files of a folder of results"
 _CHUNK = 1 << 20
 _ANNOUNCED = SEAL + b"\x18\x40"
 
@@ -170,6 +173,7 @@ def read_metadata(path, *, expect: str | None = None) -> dict:
 
 @contextlib.contextmanager
 def _opened(path, **options) -> Iterator[pq.ParquetFile]:
+    check_regular(path)
     try:
         with pq.ParquetFile(path, page_checksum_verification=True, **options) as file:
             yield file
@@ -187,7 +191,7 @@ def _metadata(path, file: pq.ParquetFile, expect: str | None) -> dict:
         raise PermafrostError(
             "not a table of this pipeline (it carries no fingerprint)",
             where=path,
-            remedy="delete the file and run snakemake again",
+            remedy=_OTHER,
         )
     try:
         metadata = json.loads(raw[KEY])
@@ -221,5 +225,5 @@ def _damaged(path, error: Exception) -> PermafrostError:
     return PermafrostError(
         f"damaged or not a parquet file ({first_line(error)})",
         where=Path(path),
-        remedy="delete the file and run snakemake again",
+        remedy=_OTHER,
     )

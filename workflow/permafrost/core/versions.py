@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from permafrost import __version__
 
@@ -94,10 +94,34 @@ def gather_versions(recorded: Iterable[dict]) -> dict[str, list[str]]:
     return {package: sorted(versions) for package, versions in sorted(met.items())}
 
 
-def mixture_words(met: dict[str, list[str]]) -> str:
-    """The packages that have more than one version, in words; empty where none has."""
+def mixture_words(recorded: Iterable[dict], environments: Mapping[str, str | None]) -> str:
+    """The packages that have more than one version in one environment, in words; empty where none has.
+
+    Parameters
+    ----------
+    recorded : as in `gather_versions`; of a backbone's, with the key ``backbone``.
+    environments : backbone to its environment; None, or no entry: the main one. The versions there are its lock's, so
+        they may differ from those of the main environment.
+    """
+    parts: dict[str | None, list[dict]] = {}
+    for one in recorded:
+        home = environments.get(one.get("backbone"))
+        for key in RECORDED:
+            # a table that was made from features was made in the main environment
+            there = key == "feature_versions" or not (
+                key == "score_versions" or one.get("feature_versions")
+            )
+            parts.setdefault(home if there else None, []).append({key: one.get(key)})
+    mixed: dict[str, set[str]] = {}
+    for part in parts.values():
+        for package, versions in gather_versions(part).items():
+            if len(versions) > 1:
+                mixed.setdefault(package, set()).update(versions)
     return "; ".join(
-        f"{package} {' and '.join(versions)}"
-        for package, versions in met.items()
-        if len(versions) > 1
+        f"{package} {' and '.join(sorted(versions))}" for package, versions in sorted(mixed.items())
     )
+
+
+def environments_of(plan: dict) -> dict[str, str | None]:
+    """Backbone to the name of its environment, of a recorded plan."""
+    return {name: entry.get("environment") for name, entry in plan["backbones"].items()}

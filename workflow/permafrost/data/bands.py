@@ -36,6 +36,8 @@ _COMMON_ALIASES = {
     "water_vapor": "water_vapour",
 }
 
+_MOST_SENSORS = 4
+
 
 def known_band(sensor: str, name: str, *, where: object = None) -> Band:
     """The band `name` (true name, padded or not, or common name) of a sensor of the registry."""
@@ -46,7 +48,23 @@ def known_band(sensor: str, name: str, *, where: object = None) -> Band:
             remedy="use a known sensor, or give each band's wavelength_nm and no sensor",
         )
     bands = list(SENSORS[sensor].values())
-    return bands[_find(name, bands, where=where)]
+    try:
+        return bands[_find(name, bands, where=where)]
+    except PermafrostError as error:
+        wanted = normal_name(name)
+        others = [
+            other
+            for other, known in SENSORS.items()
+            if any(wanted in (normal_name(band.name), band.common_name) for band in known.values())
+        ]
+        # files of few bands are what is taken for those of a camera
+        few = sorted(others, key=lambda other: len(SENSORS[other]))[:_MOST_SENSORS]
+        more = f", or name the sensor of these files ({', '.join(few)}, …)" if few else ""
+        raise PermafrostError(
+            f"{error.problem}, as `sensor: {sensor}` says",
+            where=where,
+            remedy=f"{error.remedy}{more}",
+        ) from None
 
 
 def dataset_bands(declared: Sequence, sensor: str | None, *, where: object = None) -> list[Band]:

@@ -26,7 +26,8 @@ class Card:
     `sources.tortilla`; None where a sample is one image. ``published`` and ``size_bytes`` are what the
     entry says of the data as published and of the download: pages have them, files of cards never.
     ``unmatched`` counts, by backbone and split, samples that were left out since it has no embedding of them;
-    None where no backbone asks for that.
+    None where no backbone asks for that. ``skipped`` names the images that `on_error` of the entry left out, with what
+    is wrong with each; None where it left out none.
     """
 
     dataset: str
@@ -55,6 +56,7 @@ class Card:
     modalities: list[dict] | None = None
     dates: str = "one"
     unmatched: dict[str, dict[str, int]] | None = None
+    skipped: dict[str, str] | None = None
 
     def __post_init__(self) -> None:
         if (self.target is not None) != task_of(self.task).numbers:
@@ -63,7 +65,15 @@ class Card:
     def as_json(self) -> dict:
         """The mapping that the file holds, in its order, without the digest."""
         content = {field.name: getattr(self, field.name) for field in fields(self)}
-        for key in ("target", "choice", "published", "size_bytes", "modalities", "unmatched"):
+        for key in (
+            "target",
+            "choice",
+            "published",
+            "size_bytes",
+            "modalities",
+            "unmatched",
+            "skipped",
+        ):
             if content[key] is None:
                 del content[key]
         if self.dates == "one":

@@ -67,6 +67,17 @@ def check_classes(
         )
 
 
+def check_several(classes: Sequence[str], counts: dict[str, np.ndarray], *, where: object) -> None:
+    """Refuse samples of a single class: whoever names it always is right."""
+    held = np.flatnonzero(sum(counts.values()))
+    if len(held) == 1:
+        raise PermafrostError(
+            f"all samples are of one class, {classes[held[0]]!r}",
+            where=where,
+            remedy="give samples of two or more classes",
+        )
+
+
 def dead_classes(counts: dict[str, np.ndarray], declared: Sequence[int] = ()) -> list[int]:
     """Ids of classes that are not scored: declared dead, or held by no split."""
     return sorted({*declared, *np.flatnonzero(sum(counts.values()) == 0).tolist()})

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from permafrost.data.decode import UnreadableImage
+from permafrost.data.decode import FILLS, UnreadableImage
 from permafrost.data.records import Decoded
 
 _ISO_DATE = re.compile(r"\d{4}-\d{2}")
@@ -68,6 +68,8 @@ class Expected:
         return "" if self.name is None else f"its image {self.name} "
 
     def _fill(self, image: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        if self.nodata is None:
+            self._check_fills(image)
         if self.nodata is None or self.nodata == "keep":
             return image, None
         value, fill = self.nodata["value"], self.nodata["fill"]
@@ -77,6 +79,19 @@ class Expected:
         if np.array(fill).astype(image.dtype) != fill:
             raise UnreadableImage(f"cannot hold the nodata fill {fill} in {image.dtype}")
         return np.where(gone, np.array(fill, image.dtype), image), gone
+
+    def _check_fills(self, image: np.ndarray) -> None:
+        if image.dtype.kind not in "fi" or (
+            image.min() > max(FILLS[:-1]) and image.max() < FILLS[-1]
+        ):
+            return
+        for fill in FILLS:
+            if count := int(np.count_nonzero(image == fill)):
+                raise UnreadableImage(
+                    f"{self._named}holds {fill:g} in {count} pixels, as files hold where there is no data",
+                    remedy=f"say in the entry what nodata is: nodata: {{value: {fill:.17g}, fill: 0}}, or, if it is a"
+                    " number like any other, nodata: keep",
+                )
 
 
 @dataclass(frozen=True)

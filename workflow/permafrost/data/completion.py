@@ -18,9 +18,11 @@ from permafrost.data.band_statistics import BandStatistics
 from permafrost.data.card import Card
 from permafrost.data.classes import dead_classes
 from permafrost.data.cleaning import is_ordered
+from permafrost.data.copies import TestCopies
 from permafrost.data.detection import detection_card
 from permafrost.data.findings import Findings
 from permafrost.data.job import Job, check_counts, label_counts
+from permafrost.data.offset_audit import offset_doubt
 from permafrost.data.records import Record
 from permafrost.data.sample_facts import Placed, TextColumn
 from permafrost.data.targets import (
@@ -48,21 +50,31 @@ class Gathered:
         """Those of each split, with what their files say of place and date."""
         return {split: Placed(self.job.of(split), self.found[split].samples) for split in SPLITS}
 
-    def samples(self, split: str) -> pa.Table:
-        """samples.parquet of a split."""
+    def samples(self, split: str, copies: TestCopies | None = None) -> pa.Table:
+        """samples.parquet of a split, that of test with what `copies` say once it is known."""
         georeferenced = any(one.samples.georeferenced for one in self.found.values())
-        return samples_table(
+        table = samples_table(
             self.records[split], self.found[split].samples, georeferenced=georeferenced
         )
+        known = copies.columns() if copies is not None and split == "test" else {}
+        for name, column in known.items():
+            table = table.append_column(name, column)
+        return table
 
 
 def complete(gathered: Gathered, stores: dict[str, StoreWriter], fingerprint: str) -> Card:
     """Write what stores hold beside pixels; returns the card."""
     job = gathered.job
-    card = _card(gathered, stores, fingerprint)
+    images = job.images
+    placed = {split: placed_like(one, images[split]) for split, one in gathered.records.items()}
+    leakage, copies = audit_splits(
+        placed,
+        {split: one.samples.hashes for split, one in gathered.found.items()},
+    )
+    card = _card(gathered, stores, fingerprint, leakage, placed)
     for split, store in stores.items():
         write_labels(store, gathered.records[split], job.source.task)
-        store.samples(gathered.samples(split))
+        store.samples(gathered.samples(split, copies))
         store.attributes.update(dataset=job.name, split=split, task=job.source.task)
         if len(job.modalities) > 1 or job.entry.dates != "one":
             stored = [one.stored.as_json() for one in gathered.layout.images]
@@ -70,8 +82,14 @@ def complete(gathered: Gathered, stores: dict[str, StoreWriter], fingerprint: st
     return card
 
 
-def _card(gathered: Gathered, stores: dict[str, StoreWriter], fingerprint: str) -> Card:
-    job, found, records = gathered.job, gathered.found, gathered.records
+def _card(
+    gathered: Gathered,
+    stores: dict[str, StoreWriter],
+    fingerprint: str,
+    leakage: dict,
+    records: dict[str, Sequence[Record]],
+) -> Card:
+    job, found = gathered.job, gathered.found
     source, entry, plan = job.source, job.entry, job.plan
     ignored = dict.fromkeys(SPLITS)
     if task_of(source.task).masks:
@@ -95,10 +113,7 @@ def _card(gathered: Gathered, stores: dict[str, StoreWriter], fingerprint: str) 
         target = raster_card(entry, of_pixels, rasters)
     statistics = found["train"].statistics
     bands = _band_cards(job, statistics)
-    leakage = audit_splits(
-        {split: placed_like(records[split], job.images[split]) for split in SPLITS},
-        {split: found[split].samples.hashes for split in SPLITS},
-    )
+    dated = records["train"] if entry.dates == "one" else None
     return Card(
         dataset=job.name,
         title=entry.title or job.name,
@@ -123,7 +138,11 @@ def _card(gathered: Gathered, stores: dict[str, StoreWriter], fingerprint: str) 
             "bands": [
                 doubt
                 for part, one in zip(job.modalities.values(), statistics, strict=True)
-                for doubt in doubts(bands[part.start : part.stop], job.selected, one)
+                for doubt in (
+                    *doubts(bands[part.start : part.stop], job.selected, one),
+                    offset_doubt(bands[part.start : part.stop], job.selected, one.sample, dated),
+                )
+                if doubt is not None
             ],
         },
         image_size={
@@ -138,6 +157,7 @@ def _card(gathered: Gathered, stores: dict[str, StoreWriter], fingerprint: str) 
         modalities=_modality_cards(gathered),
         dates=entry.dates,
         unmatched=job.unmatched,
+        skipped=job.skipped or None,
     )
 
 
@@ -207,7 +227,7 @@ def _band_cards(job: Job, statistics: list[BandStatistics]) -> list[dict]:
 def _split_card(records: Sequence[Record], counts: np.ndarray, ignored: int | None) -> dict:
     """Counts are of images, for detection of objects, for segmentation of pixels.
 
-    Of the pixels, `ignored` have no label.
+    Of the pixels, `ignored` have no label; for ``without_place`` images the place on Earth is not known.
     """
     groups = {record.group_id for record in records} - {None}
     return {
@@ -215,4 +235,5 @@ def _split_card(records: Sequence[Record], counts: np.ndarray, ignored: int | No
         "class_counts": counts.tolist(),
         "ignored_pixels": ignored,
         "groups": len(groups) or None,
+        "without_place": sum(record.lon is None for record in records),
     }

@@ -1,4 +1,4 @@
-"""Encoded bytes to pixels: JPEG and PNG by Pillow, TIFF and GeoTIFF by rasterio.
+"""Encoded bytes to pixels: JPEG and PNG by Pillow, TIFF and GeoTIFF by rasterio, npy by NumPy.
 
 The format is told by the first bytes, never by the name. What has more than one reading (palettes,
 transparency, CMYK, grey in a colour dataset) is an error unless the entry permits the conversion.
@@ -11,6 +11,7 @@ import io
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,12 +20,20 @@ from permafrost.data.georeference import Georeference, georeference
 from permafrost.data.records import Decoded
 from permafrost.data.windows import Window
 
+if TYPE_CHECKING:
+    import PIL.Image
+
+_LARGEST = float(np.finfo(np.float32).max)
+#: what programs write where a number is missing, and nothing that is measured ever is; the last is the largest
+FILLS = (-9999.0, -99999.0, -32768.0, -_LARGEST, _LARGEST)
+
 #: conversion -> what the entry permits by naming it
 CONVERSIONS = {
     "palette": "replace palette indices by their colours",
     "alpha": "drop the transparency channel",
     "cmyk": "convert CMYK to RGB",
     "gray": "repeat a single channel for every declared band",
+    "exif": "turn it upright",
 }
 
 
@@ -59,11 +68,13 @@ class Decoding:
     bands : number of bands the entry declares.
     convert : permitted conversions, see `CONVERSIONS`.
     nodata_declared : True when the entry says what nodata pixels are (or that there are none).
+    dense : whether labels are of places in the image.
     """
 
     bands: int
     convert: frozenset[str] = frozenset()
     nodata_declared: bool = False
+    dense: bool = False
 
 
 @contextlib.contextmanager
@@ -90,14 +101,64 @@ def image_format(data: bytes) -> str | None:
     return None
 
 
+def read_npy(data: bytes) -> np.ndarray:
+    """The array of a npy file; one of Python's objects is refused, as reading it would run its code."""
+    try:
+        array = np.load(io.BytesIO(data), allow_pickle=False)
+    # a damaged header fails in many ways, TokenError and OverflowError among them
+    except Exception as error:
+        raise UnreadableImage(f"not a readable npy ({first_line(error)})") from error
+    if array.dtype.kind not in "fiub" or 0 in array.shape:
+        raise UnreadableImage(
+            f"holds {array.dtype} values of shape {array.shape}, which are not pixels"
+        )
+    # 16-bit floats are exact in 32 bits, which all later readers know, as they do this machine's order of bytes
+    dtype = np.float32 if array.dtype == np.float16 else array.dtype.newbyteorder("=")
+    return array.astype(dtype, copy=False)
+
+
+def is_npy(data: bytes) -> bool:
+    return data[:6] == b"\x93NUMPY"
+
+
+def one_channel(array: np.ndarray) -> np.ndarray:
+    """(H, W) of an array (1, H, W) or (H, W, 1); any other as it is."""
+    if array.ndim == 3 and len(array) == 1:
+        return array[0]
+    return array[..., 0] if array.ndim == 3 and array.shape[-1] == 1 else array
+
+
+def bands_first(array: np.ndarray, bands: int) -> np.ndarray:
+    """(C, H, W) of an image, (T, C, H, W) of a series; the bands may be its last axis, or one band none.
+
+    Raises
+    ------
+    UnreadableImage : no axis has as many bands, or both have.
+    """
+    if array.ndim == 2:
+        array = array[None]
+    if array.ndim in (3, 4):
+        first, last = array.shape[-3] == bands, array.shape[-1] == bands
+        if first and last:
+            raise UnreadableImage(
+                f"has shape {array.shape}: bands could be its first or its last axis",
+                remedy="store it as TIFF",
+            )
+        if first or last:
+            return np.ascontiguousarray(array if first else np.moveaxis(array, -1, -3))
+    raise UnreadableImage(f"has shape {array.shape}, the entry declares {bands} bands")
+
+
 def decode_image(data: bytes, decoding: Decoding) -> Decoded:
-    """Pixels (C, H, W) in their native type, with the georeference of the file.
+    """Pixels (C, H, W) in their native type, with the georeference of the file; of a npy also (T, C, H, W).
 
     Raises
     ------
     UnreadableImage : the bytes are no such image, are cut off, or need a conversion that the entry
         does not permit.
     """
+    if is_npy(data):
+        return Decoded(bands_first(read_npy(data), decoding.bands))
     kind = image_format(data)
     if kind is None:
         raise UnreadableImage("empty" if not data else "neither JPEG, PNG nor TIFF")
@@ -115,12 +176,22 @@ def decode_image(data: bytes, decoding: Decoding) -> Decoded:
 
 
 def _pillow(data: bytes, decoding: Decoding) -> np.ndarray:
-    from PIL import Image
+    from PIL import Image, ImageOps
 
     with Image.open(io.BytesIO(data)) as image:
         if getattr(image, "n_frames", 1) > 1:
             raise UnreadableImage(f"holds {image.n_frames} images, not one")
+        turned = exif_orientation(image)
+        if turned != 1 and decoding.dense and "exif" not in decoding.convert:
+            raise UnreadableImage(
+                f"has the EXIF orientation {turned}, and nothing says whether its labels are of the pixels as they are"
+                " stored or as they are shown",
+                remedy=f"if as shown, convert: [exif] in the entry would {CONVERSIONS['exif']}; if as stored, remove"
+                " the orientation from the files",
+            )
         image.load()
+        if "exif" in decoding.convert:
+            image = ImageOps.exif_transpose(image)
         if image.mode in ("P", "PA"):
             _permit("palette", decoding, "has a palette")
             image = image.convert("RGBA" if "transparency" in image.info else "RGB")
@@ -133,6 +204,12 @@ def _pillow(data: bytes, decoding: Decoding) -> np.ndarray:
         array = np.asarray(image)
     array = array[None] if array.ndim == 2 else array.transpose(2, 0, 1)
     return _fit_bands(array, decoding, alpha=alpha)
+
+
+def exif_orientation(image: PIL.Image.Image) -> int:
+    """How an image is turned and mirrored when it is shown, 1 to 8; 1 is as its pixels are stored."""
+    found = image.getexif().get(0x0112, 1)
+    return found if found in range(1, 9) else 1
 
 
 def is_deep_colour_png(data: bytes) -> bool:
@@ -183,7 +260,7 @@ def read_tiff(
     if nodata is not None and not decoding.nodata_declared and (array == nodata).any():
         raise UnreadableImage(
             f"marks {nodata:g} as nodata and holds it; say in the entry what nodata is:"
-            f" nodata: {{value: {nodata:g}, fill: 0}}, or nodata: keep"
+            f" nodata: {{value: {nodata:.17g}, fill: 0}}, or nodata: keep"
         )
     alpha = -1 if interpretation[-1] == ColorInterp.alpha else None
     return Decoded(_fit_bands(array, decoding, alpha=alpha), place=place)

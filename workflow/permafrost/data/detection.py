@@ -61,8 +61,8 @@ def detection_card(entry: DatasetEntry, images: dict[str, Sequence[Record]]) -> 
     -------
     ``geometry``; the options with their defaults, ``match_distance`` None but for points; and for
     every split the whole ``images``, ``empty`` ones without an object, ``objects`` without ``crowd``
-    regions, and how many were ``clipped`` at the edge of their image. Of images of several sensors, ``reference``
-    is the one in whose pixels all lengths are.
+    regions, how many were ``clipped`` at the edge of their image, and how many boxes were left out,
+    ``without_area`` in it. Of images of several sensors, ``reference`` is the one in whose pixels all lengths are.
     """
     if not task_of(entry.task).objects:
         return None
@@ -97,4 +97,5 @@ def _split(records: Sequence[Record]) -> dict[str, int]:
         "empty": sum(len(record.objects) == 0 for record in records),
         "crowd": crowd,
         "clipped": sum(record.clipped for record in records),
+        "without_area": sum(record.without_area for record in records),
     }

@@ -35,10 +35,13 @@ def read_of(entry: dict) -> Read:
         return Read(hidden=False, root=root, endings=(".hdf5", *files))
     if source["kind"] == "grid":
         return Read(hidden=False, patterns=_grid_patterns(source))
+    if source["kind"] == "table":
+        return Read(hidden=False)
     if source["kind"] != "folder":
         return Read(hidden=False, names=frozenset(source.get("files", ())))
     # other files are an error of the entry, and so they count, unless it says that they don't
-    ignored = source["other_files"] == "ignore" and entry["task"] == "classification"
+    classes = entry["task"] == "classification" and source.get("images") is None
+    ignored = source["other_files"] == "ignore" and classes
     endings = source["extensions"] if ignored else ()
     return Read(
         hidden=False,
@@ -124,6 +127,8 @@ def without_places(entry: dict) -> tuple[dict, dict]:
     source = entry["source"]
     options, places = dict(source), {}
     for key in kind_of(source["kind"]).places:
+        if key not in source:
+            continue
         if isinstance(source[key], dict):
             options[key] = {split: _inside(place) for split, place in source[key].items()}
             places[key] = source[key]
@@ -142,6 +147,8 @@ def _places(source: dict, key: str) -> list[str]:
 
     Without those inside ``path``, whose content counts with it.
     """
+    if key not in source:
+        return []
     value = source[key]
     places = [value[split] for split in sorted(value)] if isinstance(value, dict) else [value]
     return [place for place in places if _inside(place) is None]

@@ -11,6 +11,9 @@ from typing import Any
 
 from permafrost.core.specification import SPLITS
 
+#: units of pictures: nobody says which reflectance a value is
+PICTURES = ("uint8", "brightness")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Units:
@@ -29,6 +32,7 @@ class Splits:
     ----------
     fractions : of train, val and test; None where the data give the splits.
     map, leave_out : names in the data, by our name and of what is not used.
+    block_km, join_km : see `splits.joined_blocks`.
     spatially_random : places were divided at random, though no coordinate may show it.
     """
 
@@ -37,6 +41,7 @@ class Splits:
     spatially_random: bool
     fractions: list[float] | None = None
     block_km: float | None = None
+    join_km: float | None = None
     map: dict[str, list[str]] | None = None
     leave_out: list[str] | None = None
     val_from_train: float | None = None
@@ -66,6 +71,13 @@ class Tiles:
 
     size: int
     overlap: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnError:
+    """What to do with images that cannot be read: leave out up to this share of all images."""
+
+    skip_up_to: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +141,7 @@ class DatasetEntry:
     min_visible: float | None = None
     max_detections: int | None = None
     match_distance: float | None = None
+    on_error: OnError | None = None
 
     def nodata_of(self, modality: str | None) -> str | dict | None:
         """What stands for missing pixels of a modality; None is the only one."""

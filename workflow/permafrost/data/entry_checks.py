@@ -15,6 +15,7 @@ from permafrost.data.masks import check_options as check_mask_options
 from permafrost.data.masks import declared_dead, mask_coding
 from permafrost.data.sources import KINDS, check_source, source_bands
 from permafrost.data.sources.common import required_classes
+from permafrost.data.sources.sample_images import texts_of
 from permafrost.data.splits import check_split_options
 from permafrost.data.targets import check_options as check_target_options
 
@@ -57,7 +58,7 @@ def _check_splits(entry: DatasetEntry, *, where: object) -> None:
 def _split_names(entry: DatasetEntry) -> str | None:
     """What would let the data name its splits, where the entry has it not; None where they do."""
     kind, source = entry.kind, entry.source
-    if kind == "folder" and entry.task == "classification":
+    if kind == "folder" and entry.task == "classification" and source.images is None:
         return None if source.split_folders else "set split_folders where folders name them"
     if kind == "table":
         return "name the column with split" if source.split is None else None
@@ -70,7 +71,7 @@ def _split_names(entry: DatasetEntry) -> str | None:
         return None if by_file or source.split else "give the table of each split"
     if kind in ("folder", "voc", "points") and not getattr(source, "image_sets", None):
         patterns = [getattr(source, key, None) for key in _PATTERNS]
-        named = any("<split>" in text for text in patterns if text)
+        named = any("<split>" in text for one in patterns for text in texts_of(one))
         return None if named else "write <split> in images"
     return None
 

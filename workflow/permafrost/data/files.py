@@ -15,12 +15,16 @@ import stat
 import tarfile
 import tempfile
 import zipfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from permafrost.core.errors import PermafrostError
 
-_JUNK = re.compile(r"(^|/)(__MACOSX|\.[^/]*|Thumbs\.db|desktop\.ini)(/|$)")
+# names with a dot are hidden files, but for the metadata of zarr's version 2
+_JUNK = re.compile(
+    r"(^|/)(__MACOSX|\.(?!z(?:array|attrs|group|metadata)(?:/|$))[^/]*|Thumbs\.db|desktop\.ini)(/|$)"
+)
 _PIECE = 1 << 20
 _REMEDY = "repack the data without it"
 
@@ -53,8 +57,12 @@ class Members(Protocol):
         ...
 
 
-def open_members(path, *, where: object) -> Members:
+def open_members(path, *, where: object, read: bool = True) -> Members:
     """Open a directory, a ``.zip``, or a ``.tar`` (also compressed).
+
+    Parameters
+    ----------
+    read : whether files will be read; without it, a compressed tar is not unpacked for that.
 
     Raises
     ------
@@ -72,7 +80,7 @@ def open_members(path, *, where: object) -> Members:
         if zipfile.is_zipfile(path):
             return ZipMembers(path, where)
         if tarfile.is_tarfile(path):
-            return TarMembers(path, where)
+            return TarMembers(path, where, read)
     except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError) as error:
         raise PermafrostError(
             f"{path} is a damaged archive ({error})", where=where, remedy="get the file again"
@@ -214,10 +222,10 @@ class ZipMembers:
 class TarMembers:
     """Members of a tar archive. A compressed one is spooled once into an unnamed temporary file."""
 
-    def __init__(self, path: Path, where: object) -> None:
+    def __init__(self, path: Path, where: object, read: bool) -> None:
         self.place = path
         with tarfile.open(path) as archive:
-            plain = _is_plain(path)
+            plain = not read or _is_plain(path)
             self._places: dict[str, tuple[int, int]] = {}
             names = []
             spool = None if plain else tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as self
@@ -233,13 +241,16 @@ class TarMembers:
                 self._places[name] = (
                     (member.offset_data, member.size) if plain else _spool(archive, member, spool)
                 )
+            check_end(archive)
         self.names = _unique(names, path, where)
-        self._stream = open(path, "rb") if plain else spool  # noqa: SIM115
+        self._spool = spool
 
     def read(self, name: str) -> bytes:
         offset, size = self._places[name]
-        # pread keeps no position, so threads do not disturb each other
-        data = os.pread(self._stream.fileno(), size, offset)
+        # a dataset may be thousands of archives: none stays open, but for what was unpacked
+        with open(self.place, "rb") if self._spool is None else nullcontext(self._spool) as stream:
+            # pread keeps no position, so threads do not disturb each other
+            data = os.pread(stream.fileno(), size, offset)
         if len(data) != size:
             raise OSError(f"{name} is cut off in its archive")
         return data
@@ -252,8 +263,9 @@ class TarMembers:
 
     def location(self, name: str) -> str:
         offset, size = self._places[name]
-        # the spooled archive has no name of its own
-        return f"/vsisubfile/{offset}_{size},/dev/fd/{self._stream.fileno()}"
+        # what was unpacked has no name of its own
+        place = self.place if self._spool is None else f"/dev/fd/{self._spool.fileno()}"
+        return f"/vsisubfile/{offset}_{size},{place}"
 
     def verify(self, name: str) -> None:
         """A tar has no checksums of contents."""
@@ -265,6 +277,15 @@ def _is_plain(path: Path) -> bool:
             return True
     except tarfile.TarError:
         return False
+
+
+def check_end(archive: tarfile.TarFile) -> None:
+    """Refuse an archive without its mark of the end: tarfile takes a header that is cut off or damaged for the end."""
+    archive.fileobj.seek(archive.offset)
+    if archive.fileobj.read(tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:
+        raise tarfile.ReadError(
+            f"no end after {archive.offset} bytes: it is cut off or damaged there"
+        )
 
 
 def _spool(archive: tarfile.TarFile, member: tarfile.TarInfo, spool) -> tuple[int, int]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.specification import SPLITS
 from permafrost.core.tasks import task_of
 from permafrost.data.bands import select_bands
-from permafrost.data.classes import check_classes, class_counts
+from permafrost.data.classes import check_classes, check_several, class_counts
 from permafrost.data.cleaning import Cleaning, Expected
 from permafrost.data.detection import check_objects
 from permafrost.data.entry import DatasetEntry
@@ -19,7 +20,7 @@ from permafrost.data.masks import declared_dead
 from permafrost.data.records import Record, Source, check_records
 from permafrost.data.sources import open_source
 from permafrost.data.splits import SplitPlan, make_splits
-from permafrost.data.stream import locate_all
+from permafrost.data.stream import Failure, locate_all, refuse_failures
 from permafrost.data.targets import REGRESSION, check_targets
 from permafrost.data.tiles import samples_of
 
@@ -40,6 +41,8 @@ class Job:
     """The records of each split before they were cut into windows."""
     unmatched: dict[str, dict[str, int]] | None = None
     """How many samples were left out of each split since a backbone has no embedding of them; None: not asked."""
+    skipped: dict[str, str] = field(default_factory=dict)
+    """Images that were left out since they cannot be read, as far as `on_error` of the entry allows: which, and why."""
 
     @property
     def where(self) -> str:
@@ -97,6 +100,38 @@ class Job:
         _check_labels(left)
         return left
 
+    def skipping(self, failures: Sequence[Failure]) -> Job:
+        """The same without images that cannot be read, and all their windows, checked again.
+
+        Raises
+        ------
+        PermafrostError : names the images where they are more than `on_error` of the entry allows; or a split or a
+            class is left empty.
+        """
+        total = sum(map(len, self.images.values())) + len(self.skipped)
+        skipped = self.skipped | _allowed(
+            self.entry, failures, total, self.where, len(self.skipped)
+        )
+        indices = {
+            split: np.array([i for i in positions if _image(self.records[i]) not in skipped], int)
+            for split, positions in self.plan.indices.items()
+        }
+        images = {
+            split: [one for one in records if one.sample_id not in skipped]
+            for split, records in self.images.items()
+        }
+        left = replace(
+            self, plan=replace(self.plan, indices=indices), images=images, skipped=skipped
+        )
+        if empty := [split for split, positions in indices.items() if not len(positions)]:
+            raise PermafrostError(
+                f"no image of {' and '.join(empty)} can be read",
+                where=self.where,
+                remedy="repair these files, or divide the images otherwise",
+            )
+        _check_labels(left)
+        return left
+
     def cleaning(self) -> Cleaning:
         entry = self.entry
         images = tuple(
@@ -131,24 +166,55 @@ def plan_dataset(name: str, entry: DatasetEntry, *, workers: int = 1) -> Job:
     selected = select_bands(source.bands, entry.select)
     records = source.records()
     check_records(records, where)
+    failures = [Failure(one.sample_id, *one.unusable) for one in records if one.unusable]
     if entry.splits.method == "block":
-        records = locate_all(source, records, workers, where=where)
-    plan = make_splits(records, entry.splits, name=name, where=where)
+        records, lost = locate_all(source, records, workers)
+        failures += lost
+    skipped = _allowed(entry, failures, len(records), where)
+    dated = entry.dates != "one"
+    kept = np.array([i for i, one in enumerate(records) if one.sample_id not in skipped], int)
+    plan = make_splits(
+        [records[i] for i in kept], entry.splits, name=name, where=where, dated=dated
+    )
+    plan = replace(plan, indices={split: kept[found] for split, found in plan.indices.items()})
     images = {split: [records[i] for i in plan.indices[split]] for split in SPLITS}
     if task_of(source.task).objects:
         # split first, then cut: all windows of an image belong to one split
         source, records, plan = samples_of(source, records, plan, entry.tiles, workers, where)
     names = [source.bands[i].name for i in selected]
-    job = Job(name, entry, source, records, plan, names, dead, workers, images)
+    job = Job(name, entry, source, records, plan, names, dead, workers, images, skipped=skipped)
     _check_labels(job)
     return job
+
+
+def _allowed(
+    entry: DatasetEntry, failures: Sequence[Failure], total: int, where: object, before: int = 0
+) -> dict[str, str]:
+    """Images that cannot be read, and why; an error unless the entry allows so many of `total` with those `before`."""
+    found = {failure.sample_id: failure.why for failure in failures}
+    share = 0.0 if entry.on_error is None else entry.on_error.skip_up_to
+    # a quotient, not a product: 29 of 100 are 0.29, and 0.29 * 100 is less than 29
+    if found and (len(found) + before) / total > share:
+        asked = f"or let on_error skip more than {share:g} of the images" if share else None
+        refuse_failures(failures, total=total, where=where, remedy=asked)
+    return found
+
+
+def _image(record: Record) -> str:
+    """The name of the image that a record is, or is a window of."""
+    return record.image_id or record.sample_id
 
 
 def _check_labels(job: Job) -> None:
     """Refuse labels of which splits hold too few, as far as they are known without reading pixels."""
     task = job.source.task
     if not task_of(task).masks:
-        check_counts(job, {split: label_counts(job, split) for split in SPLITS})
+        counts = {split: label_counts(job, split) for split in SPLITS}
+        check_counts(job, counts)
+        # who allows missing classes may have samples of one of several, as in a first look at a few files
+        alone = len(job.source.classes) == 1 or not job.entry.allow_missing_classes
+        if task_of(task).targets == "label" and alone:
+            check_several(job.source.classes, counts, where=job.where)
     if task_of(task).objects:
         check_objects(job.images, where=job.where)
     if task == REGRESSION:

@@ -17,6 +17,8 @@ from permafrost.data.card import Card, write_card
 from permafrost.data.completion import Gathered, complete
 from permafrost.data.findings import FACTS, STATISTICS, Findings
 from permafrost.data.job import plan_dataset
+from permafrost.data.prepare import write_job
+from permafrost.data.stream import Failure
 from permafrost.data.writing import Layout, make_arrays, padded
 
 if TYPE_CHECKING:
@@ -37,6 +39,8 @@ def join_parts(
 ) -> Card:
     """Make image stores and their card of what `parts.prepare_part` wrote, by links to chunks where images fit in.
 
+    Where parts name images that cannot be used, decodes all others.
+
     Parameters
     ----------
     parts : their folders, in any order.
@@ -56,6 +60,11 @@ def join_parts(
     }
     _check_together(read)
     job = plan_dataset(spec.dataset, spec.read_entry(), workers=workers)
+    failures = [
+        Failure(*one) for part in read["train"] for one in part.attributes.get("failures", ())
+    ]
+    if failures:
+        return write_job(job.skipping(failures), outputs, card_path, fingerprint, check)
     first = Layout.from_json(read["train"][0].attributes["first"])
     layout = _holding_all(first, read)
     found = {}

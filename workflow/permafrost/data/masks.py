@@ -2,7 +2,7 @@
 
 A mask holds class ids as they are, or values that ``mask_values`` of the entry maps to classes:
 numbers of one channel (palette indices count as such), or colours. Nothing else is known about it, so
-any other value is an error. Files are PNG, read by Pillow, or TIFF, read by rasterio.
+any other value is an error. Files are PNG, read by Pillow, TIFF, read by rasterio, or npy.
 """
 
 from __future__ import annotations
@@ -17,7 +17,15 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line, near_names
 from permafrost.core.tasks import task_of
-from permafrost.data.decode import UnreadableImage, image_format, is_deep_colour_png, open_tiff
+from permafrost.data.decode import (
+    UnreadableImage,
+    image_format,
+    is_deep_colour_png,
+    is_npy,
+    one_channel,
+    open_tiff,
+    read_npy,
+)
 from permafrost.data.entry import DatasetEntry
 
 #: options of an entry that mean something only where the labels are masks
@@ -206,6 +214,9 @@ def decode_mask(data: bytes, *, colours: bool = False) -> np.ndarray:
     ------
     UnreadableImage : damaged, a JPEG (its losses change values), or not of the wanted kind.
     """
+    if is_npy(data):
+        array = one_channel(read_npy(data))
+        return _packed(array) if colours else _single(array)
     kind = image_format(data)
     if kind is None:
         raise UnreadableImage("empty" if not data else "neither PNG nor TIFF")
@@ -220,8 +231,10 @@ def decode_mask(data: bytes, *, colours: bool = False) -> np.ndarray:
     # decoders fail in many ways on damaged bytes; each means the same here
     except Exception as error:
         raise UnreadableImage(first_line(error, named=True)) from error
-    if colours:
-        return _packed(array)
+    return _packed(array) if colours else _single(array)
+
+
+def _single(array: np.ndarray) -> np.ndarray:
     if array.ndim != 2:
         raise UnreadableImage(
             f"has {array.shape[-1]} channels, not one",

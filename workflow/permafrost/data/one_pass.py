@@ -19,6 +19,10 @@ from permafrost.data.units import check_dtype
 from permafrost.data.writing import Images, Layout, SplitWriter
 
 
+class Skipping(Exception):
+    """Some images cannot be read and are left out; the arguments are the job without them, and these `Failure`s."""
+
+
 def first_layout(job: Job) -> Layout:
     """Size and type of the first usable image of train: what all the others should be like."""
     positions = job.plan.indices["train"]
@@ -67,6 +71,7 @@ def read_pixels(
     Raises
     ------
     PermafrostError : names all images that cannot be used.
+    Skipping : the entry allows that they are left out.
     """
     total = sum(stop - start for start, stop in (one.span for one in writers.values()))
     layout = writers["train"].layout
@@ -91,6 +96,8 @@ def read_pixels(
             with contextlib.closing(chunks):
                 writer.write(stores[split], chunks, bar.update)
     failures = [failure for writer in writers.values() for failure in writer.failures]
+    if failures and job.entry.on_error is not None:
+        raise Skipping(job.skipping(failures), failures)
     if failures:
         records = (
             job.records[position]

@@ -2,13 +2,15 @@
 
 A part is whole chunks of every split, as the first image of train lays them out, so its files are those of the whole
 stores. Where images of a part are larger, it stores them alone, in a layout of its own, and joining lays all out anew.
-Statistics are added up in groups of samples that no division changes (`in_order`).
+Statistics are added up in groups of samples that no division changes (`in_order`). A part with images that cannot be
+used, as far as the entry's `on_error` allows, holds their names only, and the last job decodes all others by itself.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +22,8 @@ from permafrost.core.stores import write_store
 from permafrost.data.decode import no_truncated_images
 from permafrost.data.findings import FACTS, STATISTICS
 from permafrost.data.job import Job, plan_dataset
-from permafrost.data.one_pass import first_layout, read_pixels
+from permafrost.data.one_pass import Skipping, first_layout, read_pixels
+from permafrost.data.stream import Failure
 from permafrost.data.writing import Layout, SplitWriter
 
 if TYPE_CHECKING:
@@ -46,6 +49,7 @@ def prepare_part(
     ------
     PermafrostError : anything wrong with the entry or the data; nothing half-written is left.
     """
+    entry = spec.read_entry()
     if spec.matched:
         raise PermafrostError(
             "images without an embedding leave it, and so one job must prepare it",
@@ -53,12 +57,18 @@ def prepare_part(
             remedy="prepare it without parts",
         )
     check()
-    job = plan_dataset(spec.dataset, spec.read_entry(), workers=workers)
+    job = plan_dataset(spec.dataset, entry, workers=workers)
     with no_truncated_images():
         first = first_layout(job)
         layout = first
-        while (needed := _write(job, part, first, layout, output, fingerprint, check)) != layout:
-            layout = needed
+        try:
+            while (
+                needed := _write(job, part, first, layout, output, fingerprint, check)
+            ) != layout:
+                layout = needed
+        except Skipping as found:
+            _write_failures(job, part, first, output, fingerprint, found.args[1])
+            check()
 
 
 def _write(
@@ -107,6 +117,27 @@ def _write(
     for writer in writers.values():
         layout = layout.holding([one.shape for one in writer.needed.images])
     return layout
+
+
+def _write_failures(
+    job: Job,
+    part: Part,
+    first: Layout,
+    output: Path,
+    fingerprint: str,
+    failures: Sequence[Failure],
+) -> None:
+    """Write that some images of the part cannot be used, and no pixel: the numbers of all that follow change."""
+    with together() as group:
+        for split in SPLITS:
+            path = output / f"{split}.zarr"
+            with write_store(path, fingerprint=fingerprint, group=group, kind=PartWriter) as store:
+                store.attributes.update(
+                    part={"number": part.number, "count": part.count, "alone": False},
+                    samples=len(job.plan.indices[split]),
+                    first=first.as_json(),
+                    failures=[astuple(one) for one in failures],
+                )
 
 
 class _Larger(Exception):

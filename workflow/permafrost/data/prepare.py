@@ -17,7 +17,7 @@ from permafrost.data.decode import no_truncated_images
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.folders import Read, content_digest
 from permafrost.data.job import Job, plan_dataset
-from permafrost.data.one_pass import first_layout, read_pixels
+from permafrost.data.one_pass import Skipping, first_layout, read_pixels
 from permafrost.data.sources import read_entry
 from permafrost.data.writing import Layout, SplitWriter
 
@@ -106,6 +106,18 @@ def prepare(
     job = plan_dataset(spec.dataset, spec.read_entry(), workers=workers)
     if most is not None:
         job = job.thinned(most)
+    return write_job(job, outputs, card_path, fingerprint, check, matching)
+
+
+def write_job(
+    job: Job,
+    outputs: dict,
+    card_path,
+    fingerprint: str,
+    check: Callable[[], None],
+    matching: Matching | None = None,
+) -> Card:
+    """Decode all images of a job, and write its stores and its card; see `prepare`."""
     with no_truncated_images():
         layout = first_layout(job)
         while True:
@@ -117,6 +129,9 @@ def prepare(
                 return card
             except _Again as found:
                 job, layout = found.args
+            except Skipping as found:
+                job, _ = found.args
+                layout = first_layout(job)
 
 
 def _each(*checks: Callable[[], None]) -> Callable[[], None]:

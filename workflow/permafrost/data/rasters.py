@@ -7,19 +7,25 @@ file, that its mask hides, or that hold what ``target.nodata`` names.
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from permafrost.core.errors import first_line
-from permafrost.data.decode import UnreadableImage, image_format, open_tiff
+from permafrost.data.decode import (
+    FILLS,
+    UnreadableImage,
+    image_format,
+    is_npy,
+    one_channel,
+    open_tiff,
+    read_npy,
+)
 from permafrost.data.entry import Target
 from permafrost.data.masks import decode_mask
 
 KEEP = "keep"
-_NPY = b"\x93NUMPY"
 
 
 @dataclass(frozen=True)
@@ -89,10 +95,21 @@ class TargetCoding:
         if marked is not None and not self.keep and ((values == marked) & ~gone).any():
             raise UnreadableImage(
                 f"marks {marked:g} as nodata and holds it",
-                remedy=f"say in the entry what is no data: target: {{nodata: {marked:g}}},"
+                remedy=f"say in the entry what is no data: target: {{nodata: {marked:.17g}}},"
                 " or target: {nodata: keep}",
             )
+        if not (self.nodata or self.keep):
+            self._check_fills(values, gone)
         return self._scaled(values, gone)
+
+    def _check_fills(self, values: np.ndarray, gone: np.ndarray) -> None:
+        for fill in FILLS:
+            if count := int(np.count_nonzero((values == fill) & ~gone)):
+                raise UnreadableImage(
+                    f"holds {fill:g} in {count} pixels, as files hold where a number is missing",
+                    remedy=f"say in the entry what is no data: target: {{nodata: {fill:.17g}}}, or, if it is a number"
+                    " like any other, target: {nodata: keep}",
+                )
 
     def _scaled(self, values: np.ndarray, gone: np.ndarray) -> np.ndarray:
         targets = np.where(gone, np.nan, values.astype(np.float64) * self.scale + self.offset)
@@ -125,7 +142,7 @@ def decode_raster(data: bytes) -> Raster:
     ------
     UnreadableImage : damaged, a JPEG (its losses change values), or not of one channel.
     """
-    if data[: len(_NPY)] == _NPY:
+    if is_npy(data):
         return Raster(_npy(data))
     kind = image_format(data)
     if kind == "tiff":
@@ -145,12 +162,8 @@ def decode_raster(data: bytes) -> Raster:
 
 
 def _npy(data: bytes) -> np.ndarray:
-    try:
-        array = np.load(io.BytesIO(data), allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise UnreadableImage(f"no readable npy ({first_line(error)})") from error
-    if array.ndim == 3 and len(array) == 1:
-        array = array[0]
+    array = read_npy(data)
+    array = one_channel(array)
     if array.ndim != 2:
         raise UnreadableImage(f"has shape {array.shape}, not (height, width)")
     return array

@@ -26,7 +26,11 @@ class Record:
     Only for objects: ``objects``, those of the image or those that a window of it meets, in pixels of
     the whole image; ``image_id``, ``x_offset``, ``y_offset``, where the window lies (None, 0, 0 for a
     whole image); ``image_size``, height and width of the whole image, None where only decoding tells;
-    ``clipped``, how many of the objects reached beyond the image and were cut at its edge.
+    ``clipped``, how many of the objects reached beyond the image and were cut at its edge; ``without_area``, how many
+    boxes were left out since they have no area in it.
+
+    ``unusable``: why the image, or what is said of it, cannot be used, and a remedy or None; only where the entry's
+    `on_error` may leave it out. Such a record has neither label nor objects.
     """
 
     sample_id: str
@@ -42,6 +46,8 @@ class Record:
     y_offset: int = 0
     image_size: tuple[int, int] | None = None
     clipped: int = 0
+    without_area: int = 0
+    unusable: tuple[str, str | None] | None = None
 
     def placed(self, lon: float | None, lat: float | None) -> Record:
         return replace(self, lon=lon, lat=lat)

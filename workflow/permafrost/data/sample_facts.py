@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from permafrost.data.audit import ImageHashes
+from permafrost.data.image_hashes import ImageHashes
 from permafrost.data.records import Decoded, Record
 
 #: samples whose texts are gathered before they become an array

@@ -30,13 +30,19 @@ class SplitPlan:
 
 
 def make_splits(
-    records: Sequence[Record], options: Splits, *, name: str, where: object
+    records: Sequence[Record],
+    options: Splits,
+    *,
+    name: str,
+    where: object,
+    dated: bool = False,
 ) -> SplitPlan:
     """Split the records of a dataset.
 
     Parameters
     ----------
     name : the dataset, part of the identity that seeds are derived from.
+    dated : whether records are several dates of a place: those of exactly one place are divided together.
 
     Raises
     ------
@@ -52,13 +58,16 @@ def make_splits(
     else:
         fractions = _fractions(options.fractions, where)
         everything = np.arange(len(records))
-        if method == "random":
+        places = _repeated_places(records) if dated and method == "random" else None
+        if method == "random" and places is None:
             parts = at_random(_strata(records), fractions, rng)
         else:
             units = (
-                _groups(records, where)
+                places
+                if places is not None
+                else _groups(records, where)
                 if method == "group"
-                else blocks(records, options.block_km, where)
+                else blocks(records, options.block_km, where, options.join_km)
             )
             parts = by_unit(units, _strata(records), fractions, rng)
         indices = {split: everything[parts == k] for k, split in enumerate(SPLITS)}
@@ -78,7 +87,7 @@ def check_split_options(options: Splits, *, where: object) -> None:
         "given": {"map", "leave_out", "val_from_train", "spatially_random"},
         "random": {"fractions", "spatially_random"},
         "group": {"fractions"},
-        "block": {"fractions", "block_km"},
+        "block": {"fractions", "block_km", "join_km"},
     }
     if method not in useful:
         raise PermafrostError(
@@ -153,8 +162,10 @@ def _val_from_train(records, indices, fraction: float, rng, where) -> dict[str, 
     return {**indices, "train": train[parts == 0], "val": train[parts == 1]}
 
 
-def blocks(records: Sequence[Record], side_km: float, where: object) -> np.ndarray:
-    """Number of the spatial block of each record: squares of `side_km` on rows of equal latitude."""
+def blocks(
+    records: Sequence[Record], side_km: float, where: object, join_km: float | None = None
+) -> np.ndarray:
+    """Number of the spatial block of each record, see `joined_blocks`."""
     lonlat = np.array([(r.lon, r.lat) for r in records], dtype=float)
     missing = np.flatnonzero(np.isnan(lonlat).any(axis=1))
     if len(missing):
@@ -164,12 +175,56 @@ def blocks(records: Sequence[Record], side_km: float, where: object) -> np.ndarr
             where=where,
             remedy="name the columns lon and lat, or split by group",
         )
+    return joined_blocks(lonlat, side_km, join_km)
+
+
+def joined_blocks(lonlat: np.ndarray, side_km: float, join_km: float | None) -> np.ndarray:
+    """Number of the block of each place: squares on rows of equal latitude.
+
+    Parameters
+    ----------
+    lonlat : (N, 2) degrees.
+    side_km : of a square.
+    join_km : squares with places that are nearer to each other than this are one block.
+
+    Returns
+    -------
+    (N,) int, from 0.
+    """
     row = np.floor(lonlat[:, 1] * KM_PER_DEGREE / side_km)
     # one width of degrees per row, or blocks of one row would not line up
     middle = (row + 0.5) * side_km / KM_PER_DEGREE
     width = KM_PER_DEGREE * np.maximum(np.cos(np.radians(middle)), 1e-6)
     column = np.floor((lonlat[:, 0] + 180) % 360 * width / side_km)
-    return np.unique(np.stack([row, column], axis=1), axis=0, return_inverse=True)[1].ravel()
+    squares = np.stack([row, column], axis=1)
+    numbers = np.unique(squares, axis=0, return_inverse=True)[1].ravel()
+    return numbers if join_km is None else _joined(numbers, lonlat, join_km)
+
+
+def _joined(numbers: np.ndarray, lonlat: np.ndarray, join_km: float) -> np.ndarray:
+    """Numbers of blocks, the same for blocks with places nearer than `join_km` to each other."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+    from scipy.spatial import cKDTree
+
+    radius = KM_PER_DEGREE * 180 / np.pi
+    lon, lat = np.radians(lonlat).T
+    ball = radius * np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], 1)
+    near = cKDTree(ball).query_pairs(join_km, output_type="ndarray")
+    one, other = numbers[near].T
+    count = int(numbers.max()) + 1
+    links = coo_array((np.ones(len(one)), (one, other)), shape=(count, count))
+    return connected_components(links, directed=False)[1][numbers]
+
+
+def _repeated_places(records: Sequence[Record]) -> np.ndarray | None:
+    """(N,) number of the place of each record; None where no two records have one."""
+    places = [
+        (i, None) if record.lon is None else (record.lon, record.lat)
+        for i, record in enumerate(records)
+    ]
+    numbers = {place: number for number, place in enumerate(dict.fromkeys(places))}
+    return np.array([numbers[place] for place in places]) if len(numbers) < len(places) else None
 
 
 def _groups(records, where) -> np.ndarray:

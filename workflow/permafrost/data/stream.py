@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.data.audit import ImageHashes, hash_images
 from permafrost.data.band_statistics import BandStatistics
 from permafrost.data.cleaning import Cleaning
 from permafrost.data.decode import UnreadableImage, check_size
+from permafrost.data.image_hashes import ImageHashes, hash_images
 from permafrost.data.records import Decoded, Record, Source
 from permafrost.data.targets import TargetStatistics
 
@@ -160,29 +160,29 @@ def _tasks(positions: Sequence[int], rows: int) -> Iterator[tuple[int, list[int]
 
 
 def locate_all(
-    source: Source, records: Sequence[Record], workers: int, *, where: object
-) -> list[Record]:
-    """Records with lon and lat from the image files where they have none themselves."""
+    source: Source, records: Sequence[Record], workers: int
+) -> tuple[list[Record], list[Failure]]:
+    """Records with lon and lat from the image files where they have none; and what cannot be read."""
     failures: list[Failure] = []
 
     def place(position: int) -> Record:
         record = records[position]
         try:
-            return record if record.lon is not None else record.placed(*source.locate(position))
+            known = record.lon is not None or record.unusable is not None
+            return record if known else record.placed(*source.locate(position))
         except UnreadableImage as failure:
             failures.append(Failure.of(record, failure))
             return record
 
     with ThreadPoolExecutor(max_workers=max(1, workers)) as executor:
         placed = list(executor.map(place, range(len(records))))
-    refuse_failures(
-        sorted(failures, key=lambda one: one.sample_id), total=len(records), where=where
-    )
-    return placed
+    return placed, sorted(failures, key=lambda one: one.sample_id)
 
 
-def refuse_failures(failures: Sequence[Failure], *, total: int, where: object) -> None:
-    """One error that lists the unusable images, the first 20 of them by name."""
+def refuse_failures(
+    failures: Sequence[Failure], *, total: int, where: object, remedy: str | None = None
+) -> None:
+    """One error that lists the unusable images, the first 20 of them by name; `remedy` is a further one."""
     if not failures:
         return
     # what is wrong with an image is found in each of its windows
@@ -196,5 +196,5 @@ def refuse_failures(failures: Sequence[Failure], *, total: int, where: object) -
     raise PermafrostError(
         f"{count} of {total} images cannot be used: {shown}{more}",
         where=where,
-        remedy="; ".join([*general, *special]),
+        remedy="; ".join([*general, *special, *([remedy] if remedy else [])]),
     )

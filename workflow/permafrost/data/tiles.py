@@ -140,6 +140,7 @@ def window_record(image: Record, window: Window, objects: Objects, size: tuple[i
         y_offset=window.y,
         image_size=tuple(size),
         clipped=0,
+        without_area=0,
     )
 
 

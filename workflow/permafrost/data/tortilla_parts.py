@@ -102,8 +102,9 @@ def part_size(part: Item) -> tuple[int, int]:
 def annotations_of(part: Item) -> list[dict]:
     """Objects as a part writes them: ``label`` (a name, a number or None), ``box`` (corners), ``polygon`` or None.
 
-    GeoParquet has columns xmin, ymin, xmax, ymax, label. HDF5 has JSON in the attribute ``annotation``: boxes by their
-    corner and sides, and category_id.
+    GeoParquet has a column of labels (``label``, ``class_id``, …) and columns xmin, ymin, xmax, ymax, or the corners
+    x1, y1 to x4, y4 of boxes that are turned: these are the polygon, and the box holds them. HDF5 has JSON in the
+    attribute ``annotation``: boxes by their corner and sides, and category_id.
     """
     data = part.extent.read()
     try:
@@ -195,18 +196,39 @@ def _array(file):
     return array
 
 
+#: columns of a table of objects: what the label may be called, the sides of a box, the corners of one that is turned
+_LABELS = ("label", "class_id", "category_id", "class", "category")
+_BOX = ("xmin", "ymin", "xmax", "ymax")
+_CORNERS = tuple(f"{axis}{number}" for number in range(1, 5) for axis in "xy")
+
+
 def _boxes_of_table(data: bytes) -> list[dict]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = pq.read_table(pa.BufferReader(data), columns=["xmin", "ymin", "xmax", "ymax", "label"])
+    file = pq.ParquetFile(pa.BufferReader(data))
+    names = file.schema_arrow.names
+    label = next((name for name in _LABELS if name in names), None)
+    corners = _CORNERS if set(_CORNERS) <= set(names) else ()
+    box = _BOX if set(_BOX) <= set(names) else ()
+    if label is None or not (box or corners):
+        lacking = (
+            f"labels ({', '.join(_LABELS)})" if label is None else f"boxes ({', '.join(_BOX)})"
+        )
+        raise UnreadableImage(
+            f"its table of objects has no column of {lacking}, only {', '.join(names)}",
+            remedy="name another part with boxes in source, or write the table with such columns",
+        )
+    rows = file.read([label, *box, *corners]).to_pylist()
+    rings = [[row[name] for name in corners] for row in rows]
     return [
         {
-            "label": row["label"],
-            "box": [row[key] for key in ("xmin", "ymin", "xmax", "ymax")],
-            "polygon": None,
+            "label": row[label],
+            "box": [row[name] for name in box] if box else [*map(min, xy), *map(max, xy)],
+            "polygon": [ring] if corners else None,
         }
-        for row in table.to_pylist()
+        for row, ring in zip(rows, rings, strict=True)
+        for xy in [(ring[::2], ring[1::2])]
     ]
 
 

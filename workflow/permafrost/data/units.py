@@ -33,6 +33,9 @@ class Unit:
 
 UNITS: dict[str, Unit] = {
     "uint8": Unit(1 / 255, ("u1",), None, "8-bit brightness; physical = value / 255"),
+    "brightness": Unit(
+        None, ("u", "i", "f"), None, "brightness in [0, 1], of no known reflectance; scale given"
+    ),
     "digital_number": Unit(
         None, ("u", "i", "f"), None, "counts of a sensor; scale and offset given"
     ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from permafrost.backbones.input.contract import InputPlan
+from permafrost.backbones.input.fed import channels_as_fed, listed, unusual_channels
 from permafrost.data.card import Card
 from permafrost.features.specification import BackboneSpec
 
@@ -17,3 +19,23 @@ def of_dataset(spec: BackboneSpec, card: Card) -> dict:
         "split_method": card.split_method,
         "spatially_random": card.spatially_random,
     }
+
+
+def as_fed(card: Card, plan: InputPlan) -> dict[str, list[float]]:
+    """Mean and deviation of each channel over the train split, as the card's statistics become by the plan."""
+    _, means, stds = zip(*channels_as_fed(plan, card.bands), strict=True)
+    return {"mean": list(means), "std": list(stds)}
+
+
+def input_gates(card: Card, plan: InputPlan, kind: str) -> list[str]:
+    """What is wrong with what a backbone of this kind is fed; recorded beside the gates of its features."""
+    fed = {channel.name for channel in plan.channels if channel.index is not None}
+    unusual = unusual_channels(plan, kind, card.bands, channels_as_fed(plan, card.bands))
+    return [
+        *(
+            f"sentinel2_offset:{doubt['offset']}"
+            for doubt in (card.audit or {}).get("bands", ())
+            if "offset" in doubt and fed & set(doubt["bands"])
+        ),
+        *([f"unusual_input:{listed(unusual)}"] if unusual else []),
+    ]

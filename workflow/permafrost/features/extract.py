@@ -16,7 +16,7 @@ from permafrost.core.versions import recorded_versions
 from permafrost.data.card import Card, read_card
 from permafrost.data.folders import Read, content_digest
 from permafrost.data.image_store import ImageStore
-from permafrost.features.attributes import of_dataset
+from permafrost.features.attributes import as_fed, input_gates, of_dataset
 from permafrost.features.devices import choose_device, device_name, exact_numerics
 from permafrost.features.located import extract_located
 from permafrost.features.maps import dense_attributes, whole_image
@@ -167,6 +167,7 @@ def _attributes(
     backbone = run.backbone
     return {
         **of_dataset(spec, card),
+        "gates": input_gates(card, backbone.plan, spec.entry["kind"]),
         "weights_sha256": backbone.weights_sha256,
         "parameters": backbone.parameters,
         "pooling": backbone.pooling,
@@ -175,6 +176,7 @@ def _attributes(
             **backbone.plan.describe(),
             **({} if run.dates is None else {"most_dates": run.dates}),
             **{key: backbone.notes[key] for key in ("positions",) if key in backbone.notes},
+            "as_fed": as_fed(card, backbone.plan),
             "tensor_fingerprint": tensor_fingerprint(train, run.prepare),
         },
         "precision": extraction.precision,

@@ -8,6 +8,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 
+COLLAPSED = "collapsed_features"
 # relative deviations below this are rounding, not information
 _NOISE = 1e-5
 
@@ -97,4 +98,4 @@ class CollapseGate:
         if self._rows < 3 or self._spans_plane or self._origin is None:
             return []
         line_is_all = len(self._origin) == 1 and self._direction is not None
-        return [] if line_is_all else ["collapsed_features"]
+        return [] if line_is_all else [COLLAPSED]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from permafrost.core.store_parts import StorePart, check_same, join, sorted_parts
 from permafrost.data.image_store import ImageStore
-from permafrost.features.health import CollapseGate
+from permafrost.features.health import COLLAPSED, CollapseGate
 from permafrost.features.writing import copy_samples, feature_store
 
 
@@ -58,4 +58,6 @@ def _joined_attributes(parts: Sequence[StorePart]) -> dict:
     states = [part.attributes["part"].get("gate") for part in parts]
     gate = CollapseGate.of_parts(filter(None, states))
     devices = dict.fromkeys(part.attributes["device"] for part in parts)
-    return {**first, "device": " and ".join(devices), "gates": gate.gates()}
+    # whether features collapsed, all of them together say
+    gates = {*first["gates"]} - {COLLAPSED} | {*gate.gates()}
+    return {**first, "device": " and ".join(devices), "gates": sorted(gates)}

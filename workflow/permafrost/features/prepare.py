@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from permafrost.backbones.input.contract import Channel, InputPlan
+from permafrost.backbones.input.scaling import POWER_FLOOR
 from permafrost.core.errors import PermafrostError
 from permafrost.data.image_store import ImageStore
 from permafrost.features.reading import SampleReader
@@ -22,6 +23,8 @@ class _Part(NamedTuple):
     gain: torch.Tensor
     #: whether they are fed as they are stored
     raw: bool
+    #: positions of the channels whose power becomes dB, with its scale and offset
+    power: tuple[list[int], torch.Tensor, torch.Tensor] | None
 
 
 class Preparer:
@@ -85,14 +88,19 @@ class Preparer:
     def _normalised(self, part: _Part, stored: torch.Tensor) -> torch.Tensor:
         pixels = stored.to(self.device, non_blocking=True)
         pixels = pixels.to(torch.float32, memory_format=self._format, copy=True)
+        if part.power is not None:
+            at, scale, offset = part.power
+            power = pixels[:, at].mul_(scale).add_(offset)
+            pixels[:, at] = power.clamp_(min=POWER_FLOOR).log10_().mul_(10)
         if not part.raw:
             pixels = pixels.sub_(part.center).mul_(part.gain)
         return pixels.clamp_(0, 1) if self.plan.clip else pixels
 
     def _filled(self, parts: list[tuple[_Part, torch.Tensor]]) -> torch.Tensor:
-        """All channels in the order fed, zeros where no band is."""
+        """All channels in the order fed, their value where no band is."""
         first = parts[0][1]
-        whole = first.new_zeros(len(first), len(self.plan), *first.shape[2:])
+        values = self._constant([channel.value for channel in self.plan.channels])
+        whole = values.repeat(len(first), 1, *first.shape[2:])
         for part, pixels in parts:
             whole[:, part.places] = pixels
         return whole.contiguous(memory_format=self._format)
@@ -103,7 +111,15 @@ class Preparer:
             self._constant([channel.center for _, channel in channels]),
             self._constant([channel.gain for _, channel in channels]),
             all(channel.center == 0 and channel.gain == 1 for _, channel in channels),
+            self._power([channel.power for _, channel in channels]),
         )
+
+    def _power(self, units: list[tuple[float, float] | None]):
+        at = [position for position, one in enumerate(units) if one is not None]
+        if not at:
+            return None
+        scales, offsets = zip(*(one for one in units if one is not None), strict=True)
+        return at, self._constant(list(scales)), self._constant(list(offsets))
 
     def _resize(self, pixels: torch.Tensor) -> torch.Tensor:
         size = self.plan.size

@@ -19,6 +19,7 @@ class Extraction:
     dtype : of the embeddings on disk; None where none are written.
     maps : whether maps of layers are needed, which the plan asks for where the task needs them.
     maps_dtype : of the maps; None where none are made.
+    fit : the study's policy for what does not fit.
     """
 
     size: int | None
@@ -29,6 +30,7 @@ class Extraction:
     dtype: str | None = None
     maps: bool = False
     maps_dtype: str | None = None
+    fit: str = "strict"
 
     def __post_init__(self) -> None:
         if self.maps_dtype not in (None, "float16", "float32"):
@@ -39,7 +41,7 @@ class Extraction:
 
     def feeding(self) -> dict:
         """The options that decide on what a backbone is fed."""
-        return {name: getattr(self, name) for name in ("size", "interpolation", "antialias")}
+        return {name: getattr(self, name) for name in ("size", "interpolation", "antialias", "fit")}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -81,7 +81,7 @@ class SplitRun:
             **self.opened.attributes,
             "split": self.split,
             "feature_dim": sink.dimension,
-            "gates": gates,
+            "gates": sorted({*self.opened.attributes["gates"], *gates}),
         }
         if self._most is not None:
             attributes["dates"] = {"kind": self.opened.card.dates, "column": self.reader.dates}

@@ -9,6 +9,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from permafrost.backbones.input.fed import (
+    FedChannel,
+    assumed_words,
+    formula,
+    listed,
+    unusual_channels,
+    values_words,
+)
+from permafrost.backbones.registry import contract_of, read_entry
 from permafrost.features.devices import device_name, exact_numerics
 from permafrost.features.extract import Opened, open_backbone
 from permafrost.features.health import CollapseGate, check_finite
@@ -60,7 +69,7 @@ def try_backbone(
 
 
 def _tried(opened: Opened, spec: BackboneSpec, batch_size: int) -> Trial:
-    run, backbone = opened.run, opened.run.backbone
+    run, backbone, plan = opened.run, opened.run.backbone, opened.run.backbone.plan
     where, train = f"{backbone.where} on {spec.dataset}", opened.stores["train"]
     # evenly spread, since many sources list one class after the other
     chosen = np.unique(np.linspace(0, len(train) - 1, min(batch_size, len(train))).astype(int))
@@ -80,10 +89,15 @@ def _tried(opened: Opened, spec: BackboneSpec, batch_size: int) -> Trial:
     alone = batch_outputs(run, one, where=where)[0].cpu().numpy()
     apart = float(np.abs(alone - rows[: len(alone)]).max() / max(np.abs(rows).max(), 1e-12))
     count = len(rows)
+    entry = read_entry(spec.entry, where=where)
+    assumed = assumed_words(contract_of(entry, spec.extraction.feeding(), where=where))
     facts = [
         ("parameters", f"{backbone.parameters:,}"),
         ("device", device_name(run.device)),
         ("fed", f"{count} images, tensor {tuple(fed.shape)}, {str(fed.dtype)[6:]}"),
+        ("values", values_words(plan)),
+        *([("assumed", assumed)] if assumed else []),
+        *((f"value {one.name}", formula(one, plan.normalization)) for one in plan.channels),
         ("features", f"{rows.shape}, pooling {backbone.pooling}, {_words(rows)}"),
         *((f"map {name}", str(tuple(one.shape))) for name, one in _maps(backbone, maps)),
         ("batch", f"features of one image alone differ by {apart:.1e} of the largest"),
@@ -95,7 +109,19 @@ def _tried(opened: Opened, spec: BackboneSpec, batch_size: int) -> Trial:
         *((f"note {name}", str(value)[:300]) for name, value in backbone.notes.items()),
     ]
     names = [channel.name for channel in backbone.plan.channels]
-    return Trial(facts, _channels(names, fed), _doubts(rows, names, fed, apart))
+    channels = _channels(names, fed)
+    measured = [FedChannel(name, mean, std) for name, mean, std, *_ in channels]
+    strange = unusual_channels(backbone.plan, spec.entry["kind"], opened.card.bands, measured)
+    doubts = [
+        *_doubts(rows, apart),
+        *(
+            f"the channel {name} is constant ({low:g})"
+            for name, _, _, low, high in channels
+            if low == high
+        ),
+        *([f"unusual input: {listed(strange)}"] if strange else []),
+    ]
+    return Trial(facts, channels, doubts)
 
 
 def _maps(backbone, maps):
@@ -125,7 +151,7 @@ def _channels(names: list[str], fed: torch.Tensor) -> list[tuple[str, float, flo
     ]
 
 
-def _doubts(rows: np.ndarray, names: list[str], fed: torch.Tensor, apart: float) -> list[str]:
+def _doubts(rows: np.ndarray, apart: float) -> list[str]:
     gate = CollapseGate()
     gate.update(rows)
     doubts = ["the features of all images lie in one point or on one line"] if gate.gates() else []
@@ -135,12 +161,4 @@ def _doubts(rows: np.ndarray, names: list[str], fed: torch.Tensor, apart: float)
         doubts.append(f"{dead} of {rows.shape[1]} features are the same for all images")
     if apart > _ALONE:
         doubts.append("the features of an image depend on the other images of its batch")
-    for name, mean, deviation, low, high in _channels(names, fed):
-        if low == high:
-            doubts.append(f"the channel {name} is constant ({low:g})")
-        elif max(abs(mean), deviation) > 30:
-            doubts.append(
-                f"the channel {name} has mean {mean:.3g} and deviation {deviation:.3g}, far from what"
-                " networks are trained with: check its unit"
-            )
     return doubts

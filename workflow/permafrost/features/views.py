@@ -167,7 +167,7 @@ def _write(maker: _Maker, output: Path, fingerprint: str, running: Running) -> N
                 **ready.attributes,
                 "split": spec.split,
                 "feature_dim": sink.dimension,
-                "gates": gates,
+                "gates": sorted({*ready.attributes["gates"], *gates}),
                 "augmentations": {**options, "aspect": list(ASPECT)},
                 "augmented_bands": [
                     {n: b[n] for n in ("name", "mean", "std")} for b in maker.bands

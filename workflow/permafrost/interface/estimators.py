@@ -10,11 +10,13 @@ from collections.abc import Sequence
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from permafrost.core.device import resolve_device
 from permafrost.interface.fitting import as_value_errors, features_of, held_out
+from permafrost.interface.given import group_names, in_one_order, pair_of
 from permafrost.probes.embeddings.arithmetic import answers
 
 
@@ -29,6 +31,7 @@ class _Probe(ClassifierMixin, BaseEstimator):
 
     def _known(self, X, y) -> tuple[np.ndarray, np.ndarray]:
         """Features and class ids of what is fitted; sets ``task_`` and ``classes_``."""
+        X, y = in_one_order(X=X, y=y)
         X, y = validate_data(
             self, X, y, dtype=[np.float32, np.float64], multi_output=True, ensure_min_samples=2
         )
@@ -55,9 +58,11 @@ class _Probe(ClassifierMixin, BaseEstimator):
     def _splits(self, X, ids, validation, groups) -> tuple[tuple, tuple]:
         """Train and validation as pairs of features and ids."""
         if validation is not None:
-            more, y = validation
+            more, y = pair_of(validation)
+            check_consistent_length(more, y)
             more = validate_data(self, more, reset=False, dtype=[np.float32, np.float64])
             return (X, ids), (more, self._ids(y))
+        groups = None if groups is None else group_names(groups, len(ids))
         out = held_out(ids, fraction=self.validation_fraction, seed=self.seed, groups=groups)
         return (X[~out], ids[~out]), (X[out], ids[out])
 
@@ -65,6 +70,10 @@ class _Probe(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=[np.float32, np.float64])
         return np.asarray(X, np.float32)
+
+    def score(self, X, y, sample_weight=None) -> float:
+        """Share of (N, d) features whose class, or whole set of labels, is predicted right."""
+        return super().score(*in_one_order(X=X, y=y, sample_weight=sample_weight))
 
     def predict(self, X) -> np.ndarray:
         """(N,) classes of (N, d) features, or (N, L) of 0 and 1."""
@@ -208,6 +217,7 @@ class LinearSweep(_Probe):
         """
         from permafrost.probes.linear import LinearSettings, fit_linear
 
+        X, y, groups = in_one_order(X=X, y=y, groups=groups)
         X, ids = self._known(X, y)
         train, val = self._splits(X, ids, validation, groups)
         settings = LinearSettings(
@@ -295,6 +305,7 @@ class SGDLinear(_Probe):
         """Train on (N, d) features; `validation` and `groups` as those of `LinearSweep.fit`."""
         from permafrost.probes.sgd.linear_probe import SgdLinearOptions, fit_sgd_linear
 
+        X, y, groups = in_one_order(X=X, y=y, groups=groups)
         X, ids = self._known(X, y)
         one = np.ndim(self.learning_rates) == 0
         if one and validation is None:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError
+from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.home import MARK
 from permafrost.interface.fitting import InputError
+from permafrost.interface.given import as_list
 
 if TYPE_CHECKING:
     from torch import nn
@@ -72,8 +73,12 @@ def extract(
     from permafrost.plan.catalogue import Catalogue, result_fields
     from permafrost.plan.options import extraction_of
 
-    images = _checked(images, len(bands), "images")
-    rows = [images] if reference is None else [images, _checked(reference, len(bands), "reference")]
+    bands = as_list(bands)
+    rows = [
+        _checked(one, len(bands), what, units)
+        for what, one in (("images", images), ("reference", reference))
+        if one is not None or what == "images"
+    ]
     keep_freed_memory()
     with contextlib.ExitStack() as stack:
         made = stack.enter_context(tempfile.TemporaryDirectory(prefix="permafrost-extract-"))
@@ -109,7 +114,7 @@ def extract(
             )
         finally:
             _MODULES.clear()
-        return _in_order(outputs["test"], len(images))
+        return _in_order(outputs["test"], len(rows[0]))
 
 
 @contextlib.contextmanager
@@ -142,17 +147,35 @@ def given_module(inputs) -> nn.Module:
     return _MODULES[_NAME]
 
 
-def _checked(images, channels: int, what: str) -> np.ndarray:
-    images = np.asarray(images)
+def _checked(images, channels: int, what: str, units: Mapping | str) -> np.ndarray:
+    if isinstance(images, str | Path):
+        raise InputError(
+            f"{what} is a path", where=images, remedy="read the images into one array first"
+        )
+    try:
+        images = np.asarray(images)
+    except ValueError as error:
+        raise InputError(
+            f"{what} is not an array ({first_line(error)})", remedy="give images of one size"
+        ) from error
     if images.ndim != 4 or 0 in images.shape:
         raise InputError(
             f"{what} have the shape {images.shape}",
             remedy="give (number, channels, height, width)",
         )
     if images.shape[1] != channels:
+        last = images.shape[3] == channels
         raise InputError(
             f"{what} have {images.shape[1]} channels for {channels} bands",
-            remedy="name the channels in their order: bands=[…]",
+            remedy=f"put the channels second: {what}.transpose(0, 3, 1, 2)"
+            if last
+            else "name the channels in their order: bands=[…]",
+        )
+    unit = units if isinstance(units, str) else units.get("unit")
+    if unit == "uint8" and images.dtype != np.uint8:
+        raise InputError(
+            f"{what} are {images.dtype}, and units say uint8",
+            remedy="give uint8, or units='reflectance' or another that says what the values are",
         )
     if images.dtype == np.float64:
         images = images.astype(np.float32)

@@ -41,8 +41,6 @@ def held_out(y: np.ndarray, *, fraction: float, seed: int, groups=None) -> np.nd
     ------
     InputError : nothing would be left on one of the sides.
     """
-    if groups is not None and len(groups) != len(y):
-        raise InputError(f"{len(groups)} groups for {len(y)} samples")
     generator = np.random.default_rng(seed)
     chosen = np.zeros(len(y), bool)
     if groups is not None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from permafrost.interface.fitting import as_value_errors, features_of
+from permafrost.interface.given import array_of, in_one_order, pair_of
 
 
 class Ridge(RegressorMixin, BaseEstimator):
@@ -51,6 +53,7 @@ class Ridge(RegressorMixin, BaseEstimator):
         """Fit (N, d) features and (N,) numbers; `validation` is a pair of features and numbers."""
         from permafrost.probes.ridge.probe import RidgeOptions, fit_ridge
 
+        X, y = in_one_order(X=X, y=y)
         X, y = validate_data(
             self, X, y, dtype=[np.float32, np.float64], y_numeric=True, ensure_min_samples=2
         )
@@ -59,7 +62,12 @@ class Ridge(RegressorMixin, BaseEstimator):
             choose="leave_one_out" if validation is None else "validation",
             **{name: getattr(self, name) for name in names},
         )
-        more = (np.zeros((0, X.shape[1])), np.zeros(0)) if validation is None else validation
+        more = (np.zeros((0, X.shape[1])), np.zeros(0))
+        if validation is not None:
+            rows, numbers = pair_of(validation)
+            rows = validate_data(self, rows, reset=False, dtype=[np.float32, np.float64])
+            check_consistent_length(rows, numbers)
+            more = rows, array_of(numbers, "y of validation")
         train, val = (
             features_of(rows, np.asarray(numbers, np.float64), "regression", 0)
             for rows, numbers in ((X, y), more)
@@ -71,6 +79,10 @@ class Ridge(RegressorMixin, BaseEstimator):
         self.alphas_ = np.array(chosen.settings["alphas"])
         self.val_scores_ = np.array(chosen.settings["val_scores"])
         return self
+
+    def score(self, X, y, sample_weight=None) -> float:
+        """R² of (N, d) features and (N,) numbers."""
+        return super().score(*in_one_order(X=X, y=y, sample_weight=sample_weight))
 
     def predict(self, X) -> np.ndarray:
         """(N,) numbers of (N, d) features."""

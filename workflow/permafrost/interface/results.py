@@ -23,7 +23,7 @@ class Results:
 
     Parameters
     ----------
-    folder : the folder of results, wherever it lies now.
+    folder : the folder of results, wherever it lies now; or a project's folder, or a file of the results.
 
     Raises
     ------
@@ -40,9 +40,9 @@ class Results:
     """
 
     def __init__(self, folder="results") -> None:
-        from permafrost.plan.recorded import current_plan, read_plan
+        from permafrost.plan.recorded import current_plan, read_plan, results_in
 
-        self.folder = Path(folder)
+        self.folder = results_in(folder)
         self.plan = read_plan(current_plan(self.folder))
 
     @property
@@ -52,6 +52,11 @@ class Results:
     @property
     def datasets(self) -> list[str]:
         return sorted(self.plan["datasets"])
+
+    @property
+    def left_out(self) -> list[dict]:
+        """Pairs that do not fit: ``dataset``, ``backbone``, ``probe`` (None: all) and ``reason``."""
+        return self.plan.get("left_out", [])
 
     @property
     def probes(self) -> list[str]:
@@ -65,12 +70,14 @@ class Results:
     @property
     def leaderboard(self) -> pd.DataFrame:
         """The primary metric of every evaluation: one row per dataset, probe, backbone and seed, best first."""
+        from permafrost.interface.frames import Figures
+
         rows = self.scores
         rows = rows[rows["primary"] & rows["class"].isna() & rows["setting"].isna()]
         columns = ["dataset", "probe", "rank", "backbone", "seed", "metric", "value", "lower", "upper",
                    "confidence", "n_units", "unit", "gates"]  # fmt: skip
         ordered = rows.sort_values(["dataset", "probe", "rank", "backbone", "seed"])
-        return ordered[columns].reset_index(drop=True)
+        return Figures(ordered[columns].reset_index(drop=True))
 
     @property
     def standings(self) -> pd.DataFrame:
@@ -257,7 +264,7 @@ class FeatureSplit:
     x : (N, d) embeddings; (N, T, d) of series of T dates.
     y : (N,) class ids or numbers, (N, L) of 0 and 1, or None.
     samples : one row per sample: ``sample_id``, ``group_id``, …
-    groups : (N,) names of the groups, None where unknown.
+    groups : (N,) names of the groups; a sample of no known group is one by itself. None without any.
     classes : names of the classes, by id.
     attributes : what the store recorded of backbone, dataset and input.
     """
@@ -270,7 +277,9 @@ class FeatureSplit:
     @property
     def groups(self) -> np.ndarray | None:
         known = self.samples.get("group_id")
-        return None if known is None or known.isna().all() else known.to_numpy(object)
+        if known is None or known.isna().all():
+            return None
+        return known.fillna(self.samples["sample_id"]).to_numpy(object)
 
     @property
     def classes(self) -> list[str]:

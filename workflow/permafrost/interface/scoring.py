@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from permafrost.interface.fitting import InputError, as_value_errors
+from permafrost.interface.given import Samples, as_list, check_numbers, is_number
+from permafrost.interface.predicted import Given, named_predictions, row_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,12 +17,12 @@ if TYPE_CHECKING:
 # metrics of class ids and labels that read what the scores order, which bare answers do not have
 _OF_SCORES = ("top5_accuracy", "micro_ap", "macro_ap", "average_precision")
 _SCORE_COLUMNS = (
-    "metric", "class", "value", "lower", "upper", "confidence", "method", "unit", "n_units", "n_test",
-    "primary", "higher_is_better", "gates",
+    "metric", "class", "value", "lower", "upper", "confidence", "method", "unit", "n_units", "n_carriers",
+    "largest_share", "n_test", "primary", "higher_is_better", "gates",
 )  # fmt: skip
 _DIFFERENCE_COLUMNS = (
-    "metric", "a", "b", "difference", "lower", "upper", "p_value", "p_adjusted", "better", "confidence",
-    "unit", "n_units", "n_test", "gates",
+    "metric", "a", "b", "difference", "lower", "upper", "p_value", "p_adjusted", "better", "detectable",
+    "confidence", "unit", "n_units", "n_test", "gates",
 )  # fmt: skip
 
 
@@ -42,21 +44,29 @@ def evaluate(
     Parameters
     ----------
     y : what is true: (N,) classes of any kind, (N, L) of 0 and 1, or (N,) floating-point numbers.
-    p : what was predicted, in the form of `y`; or probabilities, (N, K) of `classes` or (N, L) of labels.
-    metrics : names of those wanted; all by default. Answers without probabilities have none of their order.
+    p : what was predicted, in the form of `y`; or probabilities, (N, K) of `classes` or (N, L) of labels. A data
+        frame whose columns are named by class or label may have them in any order.
+    metrics : the name or names of those wanted; all by default. Answers without probabilities have none of their order.
     groups : (N,) names of what is independent, such as scenes; the samples themselves without it.
-    classes : (K,) all classes in the order of the columns of `p`; by default those of `y` and `p`, sorted.
+    classes : (K,) all classes in the order of the columns of `p`; by default the names of these columns, or else
+        the classes of `y` and `p`, sorted.
     task : ``classification``, ``multilabel`` or ``regression``; by default what `y` looks like.
     confidence, method, resamples, seed : of the intervals, see `statistics.scores.bootstrap.bootstrap_scores`.
 
     Returns
     -------
-    Columns ``metric, class, value, lower, upper, confidence, method, unit, n_units, n_test, primary,
-    higher_is_better, gates``; ``class`` is missing for a metric over all classes.
+    Columns ``metric, class, value, lower, upper, confidence, method, unit, n_units, n_carriers, largest_share,
+    n_test, primary, higher_is_better, gates``; ``class`` is missing for a metric over all classes. Printed:
+    ``value [lower, upper]``.
 
     Raises
     ------
-    ValueError : shapes that do not fit, unknown classes or metrics, NaN.
+    ValueError : shapes, types, indexes or names of columns that do not fit, unknown classes or metrics; an argument
+        that holds NaN or None.
+
+    Notes
+    -----
+    Arguments with an index of pandas are put into the order of the first that has one.
 
     Examples
     --------
@@ -69,18 +79,24 @@ def evaluate(
     from permafrost.statistics.scores.bootstrap import bootstrap_scores
     from permafrost.statistics.scores.gates import score_gates
 
-    given = _Given.of(y, classes, task, groups, [p])
+    check_numbers(confidence=confidence, resamples=resamples)
+    given = Given(y, classes, task, groups, {"p": p})
     with as_value_errors():
-        predictions = given.predictions(p)
+        predictions = given.predictions("p")
         options = {"resamples": resamples, "confidence": confidence, "method": method}
         rows = bootstrap_scores(predictions, **options, seed=seed)
-        gates = ";".join(sorted(score_gates(predictions, rows)))
+        met = score_gates(predictions, rows)
     known = [
-        row["metric"] for row in rows if given.has_scores(p) or row["metric"] not in _OF_SCORES
+        row["metric"] for row in rows if given.has_scores("p") or row["metric"] not in _OF_SCORES
     ]
-    wanted = _wanted(metrics, known)
+    wanted = _wanted(as_list(metrics), known)
     return _frame(
-        [{**row, "gates": gates} for row in rows if row["metric"] in wanted], _SCORE_COLUMNS
+        [
+            {**row, "gates": ";".join(sorted({*met, *row.get("flags", ())}))}
+            for row in rows
+            if row["metric"] in wanted
+        ],
+        _SCORE_COLUMNS,
     )
 
 
@@ -100,14 +116,16 @@ def compare(
 
     Parameters
     ----------
-    predictions : name to what was predicted; for the others see `evaluate`.
+    predictions : name to what was predicted, or a data frame with a column of answers for each; for the others see
+        `evaluate`.
     metric : the task's primary one by default.
 
     Returns
     -------
     Columns ``metric, a, b, difference`` (a less b), ``lower, upper, p_value, p_adjusted`` (for all pairs of
     this call), ``better`` (the name of the better one where the adjusted p-value tells them apart, else missing),
-    ``confidence, unit, n_units, n_test, gates``.
+    ``detectable`` (the smallest difference that is found with a chance of 80 %), ``confidence, unit, n_units, n_test,
+    gates``.
 
     Raises
     ------
@@ -123,20 +141,25 @@ def compare(
     """
     from permafrost.statistics.scores.compare import compare as compare_all
 
+    check_numbers(confidence=confidence, resamples=resamples)
+    predictions = named_predictions(predictions)
     if len(predictions) < 2:
         raise InputError(
             f"{len(predictions)} predictions cannot be compared", remedy="give two or more names"
         )
-    given = _Given.of(y, classes, task, groups, list(predictions.values()))
+    given = Given(y, classes, task, groups, predictions)
+    metrics = as_list(metric) or [None]
+    if len(metrics) > 1:
+        raise InputError(f"{len(metrics)} metrics cannot be compared", remedy="call once for each")
     with as_value_errors():
         rows = compare_all(
-            {name: given.predictions(p) for name, p in predictions.items()},
-            metric=metric,
+            {name: given.predictions(name) for name in predictions},
+            metric=metrics[0],
             resamples=resamples,
             confidence=confidence,
             seed=seed,
         )
-    bare = [name for name, p in predictions.items() if not given.has_scores(p)]
+    bare = [name for name in predictions if not given.has_scores(name)]
     if rows[0]["metric"] in _OF_SCORES and bare:
         raise InputError(
             f"{rows[0]['metric']} needs probabilities, which {bare[0]!r} does not have",
@@ -162,8 +185,8 @@ def measures(
     Parameters
     ----------
     y : (N,) classes or (N, L) labels, for the measures that ask how classes lie in the features.
-    names : the measures wanted, of `metrics.representation.MEASURES`; all by default.
-    groups : (N,) names of what is independent, None where unknown.
+    names : the measure or measures wanted, of `metrics.representation.MEASURES`; all by default.
+    groups : (N,) names of what is independent, as of `evaluate`.
     max_rows : of more samples so many are drawn.
     seed, dataset : fix the draw and the resamples. The name of a run's dataset gives those of the run.
 
@@ -189,20 +212,26 @@ def measures(
     from permafrost.statistics.measures.measured import measured
     from permafrost.statistics.resampling.units import find_units
 
-    features = np.asarray(features)
+    check_numbers(confidence=confidence, resamples=resamples)
+    samples = Samples()
+    features = samples.take(features, "features")
+    if features.ndim != 2 or not is_number(features):
+        raise InputError(f"features have the shape {features.shape}, not (samples, dimensions)")
+    targets = None if y is None else samples.take(y, "y")
+    groups = samples.take_groups(groups)
     with as_value_errors():
-        if features.ndim != 2 or not len(features):
-            raise InputError(f"features have the shape {features.shape}, not (samples, dimensions)")
-        for what, given in (("targets", y), ("groups", groups)):
-            if given is not None and len(given) != len(features):
-                raise InputError(f"{len(given)} {what} for {len(features)} samples")
         drawn = draw_rows(len(features), max_rows, derive_seed("measures", dataset, seed))
-        taken = None if groups is None else np.asarray(groups, object)[drawn]
-        labels = None if y is None else np.asarray(y)[drawn]
+        taken = None if groups is None else groups[drawn]
+        labels = None if targets is None else targets[drawn]
         if labels is not None and labels.ndim == 1:
             labels = np.unique(labels, return_inverse=True)[1]
-        units = find_units(len(drawn), sample_ids=_row_names(len(drawn)), groups=taken)
-        options = {"seed": seed, "max_rows": len(drawn), "units": units.index, "names": names}
+        units = find_units(len(drawn), sample_ids=row_names(len(drawn)), groups=taken)
+        options = {
+            "seed": seed,
+            "max_rows": len(drawn),
+            "units": units.index,
+            "names": as_list(names),
+        }
         found = measure_all(features[drawn], labels, **options)
         bootstrap = {"resamples": resamples, "confidence": confidence, "seed": seed}
         rows = measured(found, units, bootstrap, dataset=dataset)
@@ -222,104 +251,6 @@ def measures(
         "note",
     )
     return _frame(lines, columns)
-
-
-class _Given:
-    """Targets as the statistics take them, and predictions beside them."""
-
-    def __init__(self, task: str, target: np.ndarray, classes: list, groups) -> None:
-        self.task, self.target, self.classes, self.groups = task, target, classes, groups
-        self.samples = _row_names(len(target))
-
-    @classmethod
-    def of(cls, y, classes, task: str | None, groups, predictions: list) -> _Given:
-        y = np.asarray(y)
-        if not y.size or y.ndim > 2:
-            raise InputError(f"y has the shape {y.shape}", remedy="give one target per sample")
-        if groups is not None and len(groups) != len(y):
-            raise InputError(f"{len(groups)} groups for {len(y)} samples")
-        if y.dtype.kind == "f" and np.isnan(y).any():
-            raise InputError("y holds NaN", remedy="leave these samples out")
-        looks = "regression" if y.dtype.kind == "f" else "classification"
-        task = task or ("multilabel" if y.ndim == 2 else looks)
-        if task == "regression":
-            return cls(task, y.astype(np.float64), [], groups)
-        if task == "multilabel":
-            names = list(range(y.shape[1])) if classes is None else list(classes)
-            return cls(task, (y != 0).astype(np.uint8), names, groups)
-        if task != "classification":
-            raise InputError(
-                f"the task {task!r} is not evaluated from arrays",
-                remedy="use classification, multilabel or regression; pf.detection has its own evaluate",
-            )
-        if classes is None:
-            answered = [np.asarray(p) for p in predictions if np.ndim(p) == 1]
-            classes = np.unique(np.concatenate([y, *answered])).tolist()
-        given = cls(task, y, list(classes), groups)
-        given.target = given._ids(y, "y")
-        return given
-
-    def has_scores(self, p) -> bool:
-        """Whether `p` holds probabilities or other scores, not bare answers."""
-        p = np.asarray(p)
-        return self.task != "regression" and p.ndim == 2 and p.dtype.kind == "f"
-
-    def predictions(self, p):
-        p = np.asarray(p)
-        if len(p) != len(self.target):
-            raise InputError(f"{len(p)} predictions for {len(self.target)} samples")
-        if p.dtype.kind == "f" and np.isnan(p).any():
-            raise InputError("predictions hold NaN")
-        if self.task == "regression":
-            return self._numbers(p)
-        from permafrost.probes.embeddings.arithmetic import answers
-        from permafrost.statistics.predictions.labelled import LabelledSamples
-
-        if self.has_scores(p) and p.shape[1] != len(self.classes):
-            raise InputError(
-                f"probabilities have {p.shape[1]} columns for {len(self.classes)} classes",
-                remedy="give classes=[…], one name per column",
-            )
-        if self.has_scores(p):
-            scores, found = p.astype(np.float32), answers(p, self.task)
-        elif self.task == "multilabel":
-            found = (p != 0).astype(np.uint8)
-            scores = found.astype(np.float32)
-        else:
-            found = self._ids(p, "p")
-            scores = np.eye(len(self.classes), dtype=np.float32)[found]
-        if found.shape != self.target.shape:
-            raise InputError(f"p has the shape {p.shape}, y {self.target.shape}")
-        about = {"task": self.task, "classes": self.classes, "groups": self.groups}
-        return LabelledSamples.from_arrays(self.samples, self.target, found, scores, **about)
-
-    def _numbers(self, p: np.ndarray):
-        from permafrost.statistics.predictions.numbers import PredictedNumbers
-
-        if p.shape != self.target.shape:
-            raise InputError(f"p has the shape {p.shape}, y {self.target.shape}")
-        if not np.isfinite(self.target).all() or not np.isfinite(p).all():
-            raise InputError("targets or predictions hold NaN or infinity")
-        return PredictedNumbers.from_arrays(self.samples, self.target, p, groups=self.groups)
-
-    def _ids(self, names: np.ndarray, what: str) -> np.ndarray:
-        if names.ndim != 1:
-            raise InputError(f"{what} has the shape {names.shape}, not one class per sample")
-        places = {name: place for place, name in enumerate(self.classes)}
-        listed = names.tolist()
-        unknown = [name for name in listed if name not in places]
-        if unknown:
-            raise InputError(
-                f"{what} holds {unknown[0]!r}, which is none of the classes",
-                remedy="give classes=[…] with all of them",
-            )
-        return np.array([places[name] for name in listed], np.int64)
-
-
-def _row_names(count: int) -> list[str]:
-    """Names of rows that sort in the order of the rows."""
-    width = len(str(count))
-    return [f"{row:0{width}}" for row in range(count)]
 
 
 def _difference(row: dict) -> dict:
@@ -342,6 +273,6 @@ def _wanted(names, known: list[str]) -> set[str]:
 
 
 def _frame(rows: list[dict], columns: Sequence[str]) -> pd.DataFrame:
-    import pandas as pd
+    from permafrost.interface.frames import Figures
 
-    return pd.DataFrame([{name: row[name] for name in columns} for row in rows], columns=columns)
+    return Figures([{name: row[name] for name in columns} for row in rows], columns=columns)

@@ -5,9 +5,10 @@ With e = prediction - truth over n samples::
     r2   = 1 - sum e^2 / sum (truth - mean truth)^2     share of the variance that is explained
     rmse = sqrt(sum e^2 / n)                            in the unit of the target
     mae  = sum |e| / n                                  in the unit of the target
+    median_absolute_error = median |e|                  in the unit of the target, of single samples alone
 
 R² is 0 for always saying the mean of the truth and negative for worse; it is undefined (NaN) where all
-true numbers are the same.
+true numbers are the same. A few large errors decide R² and RMSE; the median does not know them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from permafrost.metrics.ratios import divide
 
 # a variance below this share of the mean square is rounding
 ROUNDING = 1e-12
+MEDIAN = "median_absolute_error"
 
 
 def evaluate(target, prediction) -> dict[str, float]:
@@ -41,8 +43,10 @@ def evaluate(target, prediction) -> dict[str, float]:
                 f"{bad} of {values.size} {what} are NaN or infinite",
                 remedy="look at the features, then run the evaluation again",
             )
-    values = from_sums(sums_of(target - target.mean(), prediction - target).sum(axis=0))
-    return {name: float(value) for name, value in values.items()}
+    errors = prediction - target
+    values = from_sums(sums_of(target - target.mean(), errors).sum(axis=0))
+    found = {name: float(value) for name, value in values.items()}
+    return {**found, MEDIAN: float(np.median(np.abs(errors)))}
 
 
 def sums_of(centred: np.ndarray, errors: np.ndarray) -> np.ndarray:

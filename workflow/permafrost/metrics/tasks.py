@@ -32,6 +32,9 @@ class Metric:
     of_curves : it is read from curves over a ranking: resamples move it to one side. For both see
         `statistics.resampling.intervals`.
     biased : few positives make it too high on average: its interval is moved by the bias.
+    of_quantiles : it is a quantile of the samples, of whose error leaving out single ones tells nothing: its interval
+        comes from resamples.
+    mean_of : the metric of classes whose intervals this one's may not fall short of.
     needs : ``boundary``, that the probe counted boundaries; ``classes``, that there are more than `TOP_K`.
     """
 
@@ -44,6 +47,8 @@ class Metric:
     of_gaps: bool = False
     of_curves: bool = False
     biased: bool = False
+    of_quantiles: bool = False
+    mean_of: str | None = None
     needs: Literal["boundary", "classes"] | None = None
 
     @property
@@ -51,8 +56,8 @@ class Metric:
         return None if self.better is None else self.better == "higher"
 
 
-def _error(name: str, words: str) -> Metric:
-    return Metric(name, words, better="lower", bounds="positive")
+def _error(name: str, words: str, **more) -> Metric:
+    return Metric(name, words, better="lower", bounds="positive", **more)
 
 
 def _curve(name: str, words: str, **more) -> Metric:
@@ -80,7 +85,7 @@ METRICS: dict[str, tuple[Metric, ...]] = {
     ),
     "multilabel": (
         Metric("micro_ap", "micro-AP", primary=True),
-        Metric("macro_ap", "macro-AP", biased=True),
+        Metric("macro_ap", "macro-AP", biased=True, mean_of="average_precision"),
         Metric("micro_f1", "micro F1"),
         Metric("average_precision", "average precision", per_class=True, biased=True),
     ),
@@ -108,7 +113,10 @@ METRICS: dict[str, tuple[Metric, ...]] = {
         Metric("iou", "IoU", per_class=True),
         Metric("boundary_iou", "boundary IoU", per_class=True, needs="boundary"),
     ),
-    "regression": _NUMBERS,
+    "regression": (
+        *_NUMBERS,
+        _error("median_absolute_error", "median absolute error", of_quantiles=True),
+    ),
     "pixel_regression": _NUMBERS,
     "detection": (
         _curve("AP", "AP", primary=True),

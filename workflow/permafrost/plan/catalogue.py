@@ -13,10 +13,13 @@ import yaml
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.home import MARK, home_from
 from permafrost.core.identity import canonical_json
+from permafrost.core.inputs import check_file
 from permafrost.core.specification import substitute
 from permafrost.plan.validation import validate
 
-NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
+# one '_' at a time, and none at an end: '__' joins names in those of figures
+NAME = re.compile(r"[a-z0-9](_?[a-z0-9-])*")
+NAME_WORDS = "lower-case letters, digits, '-' and single '_' between them"
 EVERY = "all"
 # keys of an entry that describe it to people or steer how it is run, but never change a number
 NOT_RESULT = frozenset(
@@ -80,6 +83,7 @@ def _mappings(node: yaml.Node | None) -> Iterator[yaml.MappingNode]:
 
 def read_yaml(path: Path) -> dict:
     """The mapping in a YAML file; never runs code, refuses duplicate keys."""
+    check_file(path)
     try:
         with open(path, encoding="utf-8") as stream:
             content = yaml.load(stream, Loader=StrictLoader)
@@ -104,6 +108,8 @@ def _words(error: Exception) -> str:
     if mark is None:
         return " ".join(str(error).split())
     problem = ", ".join(" ".join(part.split()) for part in (error.context, error.problem) if part)
+    if "cannot start any token" in problem:
+        problem = "a tab, @, ` or % begins a value: write spaces for a tab, and put texts that begin so in quotes"
     return f"{problem}: line {mark.line + 1}, column {mark.column + 1}"
 
 
@@ -164,7 +170,7 @@ class Catalogue:
         self._entries: dict[str, tuple[dict, str]] = {}
         for folder in folders:
             for path in _files(folder, kind):
-                for name, entry in read_yaml(path).items():
+                for name, entry in _entries(read_yaml(path), kind):
                     self._add(name, entry, str(path))
         for name, entry in extra.items():
             self._add(name, entry, f"extra_{kind}s in the configuration")
@@ -174,7 +180,7 @@ class Catalogue:
             raise PermafrostError(
                 f"{name!r} cannot name a {self.kind}",
                 where=origin,
-                remedy=f"use lower-case letters, digits and '-' (but not {EVERY!r} alone)",
+                remedy=f"use {NAME_WORDS} (but not {EVERY!r} alone)",
             )
         if name in self._entries:
             raise PermafrostError(
@@ -196,7 +202,7 @@ class Catalogue:
         """The validated entry, defaults filled in."""
         if name not in self._entries:
             raise PermafrostError(
-                f"there is no {self.kind} {name!r} in the catalogues, {near_names(name, self._entries)}",
+                f"there is no {self.kind} {name!r} in the catalogues, {self._near(name)}",
                 where=f"{self.kind}s in the configuration",
                 remedy=f"correct the name, or add the entry under extra_{self.kind}s"
                 f" or in config/{self.kind}s/",
@@ -210,6 +216,9 @@ class Catalogue:
         _check_plain(entry, where)
         return entry
 
+    def _near(self, name: str) -> str:
+        return near_names(name, self._entries, listing=f"`permafrost list {self.kind}s`")
+
     def written(self, name: str) -> object:
         """The entry as it stands in its file, which may be anything: for who only lists it."""
         return self._entries[name][0]
@@ -217,6 +226,15 @@ class Catalogue:
     def where(self, name: str) -> str:
         """File and name of the entry, for error messages."""
         return self._entries[name][1]
+
+
+def _entries(content: dict, kind: str) -> list[tuple]:
+    """Entries of a catalogue's file, also where a draft of a configuration was put into it as it is."""
+    drafted = content.get(f"extra_{kind}s")
+    if not isinstance(drafted, dict):
+        return list(content.items())
+    others = [pair for pair in content.items() if pair[0] not in (f"extra_{kind}s", f"{kind}s")]
+    return [*others, *drafted.items()]
 
 
 def _files(folder: Path, kind: str) -> list[Path]:

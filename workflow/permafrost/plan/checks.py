@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib.util
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +16,9 @@ from permafrost.data.sources import read_entry
 from permafrost.features.dates import check_heads
 from permafrost.plan.compatibility import check_feeding, check_without_pixels, known_of
 from permafrost.plan.installed import installed
+from permafrost.plan.misfits import Cells
 from permafrost.plan.mistakes import Mistakes
+from permafrost.plan.options import feeding_options
 from permafrost.probes.dense.choice import check_schedule, check_warmup, rates_of
 
 
@@ -25,8 +29,9 @@ def check_entries(
     config: dict,
     root: Path,
     mistakes: Mistakes,
-) -> None:
-    """Add to `mistakes` what is wrong with each entry by itself, and with each backbone on each dataset.
+    cells: Cells | None = None,
+) -> dict[tuple[str, ...], PermafrostError]:
+    """Add to `mistakes` what is wrong with each entry by itself; return what does not fit, see `plan.misfits`.
 
     Parameters
     ----------
@@ -34,6 +39,7 @@ def check_entries(
     places : for ``backbone`` and ``dataset``, name -> file and name of the entry.
     config : the validated configuration.
     root : the directory that relative paths refer to.
+    cells : gets what each pair that fits is fed.
     """
     offered = functools.cache(lambda: installed(root / ".snakemake" / "permafrost"))
     known, bands = {}, {}
@@ -46,7 +52,6 @@ def check_entries(
         if entry["kind"] == "entrypoint":
             with mistakes.gathered():
                 check_entrypoint(entry, root, where)
-    check_without_pixels(backbones, datasets, config["probes"], places, mistakes)
     for name, entry in datasets.items():
         where = places["dataset"](name)
         dataset = read_entry(entry, where=where)
@@ -57,7 +62,10 @@ def check_entries(
                 offered().check_dataset(entry, where)
         if not wrong:
             bands[name] = selected_bands(dataset, where=where)
-    check_feeding(known, bands, config["extraction"], mistakes)
+    return {
+        **check_without_pixels(backbones, datasets, config["probes"], places),
+        **check_feeding(known, bands, feeding_options(config), mistakes, cells),
+    }
 
 
 def check_options(config: dict, where: str, mistakes: Mistakes) -> None:
@@ -123,7 +131,12 @@ def check_entrypoint(entry: dict, root: Path, where: str) -> None:
     except (SyntaxError, ValueError):
         # told where the modules that it imports are looked for
         return
+    if "environment" not in entry:
+        _check_imports(body, file, root, where)
     functions = {node.name: node for node in body if isinstance(node, ast.FunctionDef)}
+    for node in body:
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            _check_class(node, file, where)
     if name not in functions:
         if name not in _names(body):
             raise PermafrostError(
@@ -135,7 +148,14 @@ def check_entrypoint(entry: dict, root: Path, where: str) -> None:
     arguments = functions[name].args
     if arguments.kwarg is not None or functions[name].decorator_list:
         return
-    taken = [one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    placed = [one.arg for one in (*arguments.posonlyargs, *arguments.args)]
+    if not placed and arguments.vararg is None:
+        raise PermafrostError(
+            f"{name} of {file} takes no argument, and is called with the inputs that it is fed",
+            where=where,
+            remedy=f"write def {name}(inputs): and return the model, as config/backbones/template.py shows",
+        )
+    taken = [*placed, *(one.arg for one in arguments.kwonlyargs)]
     for key in [*entry["options"], *(["weights"] if entry.get("weights") else [])]:
         if key not in taken[1:]:
             raise PermafrostError(
@@ -143,6 +163,45 @@ def check_entrypoint(entry: dict, root: Path, where: str) -> None:
                 where=where,
                 remedy="correct options, or let the function take it",
             )
+
+
+def _check_imports(body: list[ast.stmt], file: str, root: Path, where: str) -> None:
+    """Refuse modules that a file imports first of all, and that are not installed here."""
+    from importlib.machinery import PathFinder
+
+    search = [str((root / file).parent), str(root), *sys.path]
+    for node in body:
+        if isinstance(node, ast.Import):
+            names = [one.name for one in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names = [node.module]
+        else:
+            continue
+        for top in {one.partition(".")[0] for one in names} - {*sys.stdlib_module_names}:
+            if PathFinder.find_spec(top, search) is None and importlib.util.find_spec(top) is None:
+                raise PermafrostError(
+                    f"{file} imports {top}, which is not installed (line {node.lineno})",
+                    where=where,
+                    remedy="install it into this environment, or name one that has it with `environment`"
+                    " (docs/environments.md)",
+                )
+
+
+def _check_class(node: ast.ClassDef, file: str, where: str) -> None:
+    """Refuse a class that cannot be made with the inputs alone."""
+    own = [one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"]
+    bases = {ast.unparse(one).rpartition(".")[2] for one in node.bases}
+    if own:
+        arguments = own[0].args
+        fits = arguments.vararg is not None or len(arguments.posonlyargs + arguments.args) > 1
+    else:
+        fits = bases != {"Module"}
+    if not fits:
+        raise PermafrostError(
+            f"{node.name} of {file} is a class that takes no inputs",
+            where=where,
+            remedy=f"write a function: def build(inputs): return {node.name}(), and name it",
+        )
 
 
 class _Everything(frozenset):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,24 +11,32 @@ from permafrost.backbones.input.contract import (
     OWN_WANTS,
     WITHOUT_PIXELS,
     InputContract,
+    InputPlan,
     check_channels,
     check_kernel,
     input_contract,
     resolve_input,
     wavelengths_nm,
 )
-from permafrost.backbones.input.matching import OfferedBands
+from permafrost.backbones.input.matching import OfferedBands, find_band, wishes
+from permafrost.backbones.input.scaling import per_channel
 from permafrost.backbones.olmoearth.bands import wants as olmoearth_wants
 from permafrost.backbones.terratorch.families import family_of, wanted
+from permafrost.backbones.torchgeo.inputs import copernicusfm_widths_nm
 from permafrost.core.errors import PermafrostError
+from permafrost.core.identity import fingerprint
 from permafrost.core.tasks import task_of
 from permafrost.plan.installed import Installed, Known
+from permafrost.plan.misfits import Cell, Cells
 from permafrost.plan.mistakes import Mistakes
 from permafrost.probes.kinds import KINDS
 
 #: stands for the statistics of a band, which only its images tell
 NO_STATISTICS = {"mean": 0.0, "std": 1.0, "min": 0.0, "max": 1.0, "p2": 0.0, "p98": 1.0}
 
+
+#: unit that weights want -> one that a band can be stored in, where they differ
+_STORED = {"unit_interval": "uint8", None: "reflectance"}
 
 #: kind of backbone -> from its entry to what it wants, for kinds whose own tables say it
 WANTS_OF_ENTRY: dict[str, Callable[[dict], dict]] = {
@@ -45,12 +54,50 @@ class _Fed:
     known: Known
     contract: InputContract
 
-    def check(self, card: OfferedBands) -> None:
+    def check(self, card: OfferedBands) -> Cell:
         where = f"{self.where} on {card.dataset}"
         plan = resolve_input(self.contract, card, where=where)
-        check_channels(self.known.channels, plan, f"the weights of {self.name}", where)
-        if self.known.radar is not None:
-            wavelengths_nm(plan, where, radar=self.known.radar)
+        check_planned(plan, self.known, self.name, where)
+        real, wanted = plan.bands_real, plan.bands_wanted
+        return Cell(plan.policy, plan.fit, real, wanted, fingerprint(plan.recipe()))
+
+    def is_wrong(self, cards: list[OfferedBands]) -> bool:
+        """Whether not even a dataset made for the entry would feed the backbone, or a band's name is known nowhere."""
+        contract = self.contract
+        if contract.bands == "all":
+            return False
+        asked = wishes(contract.bands, contract.sensor)
+        offered = [band for card in cards for band in card.bands]
+        # names that weights bring along have a sensor; others were written by a person
+        if contract.sensor is None and any(
+            not one.known and all(find_band(one, [band], where=None) is None for band in offered)
+            for one in asked
+        ):
+            return True
+        own = contract.unit if contract.normalization in ("weights", "two_sigma") else None
+        try:
+            units = per_channel(own, len(asked), "unit", self.where)
+            bands = [
+                {"name": one.name, "sensor": one.sensor, "common_name": one.common_name}
+                | {"wavelength_nm": one.wavelength_nm or one.about_nm, "scale": 1.0, "offset": 0.0}
+                | {"unit": _STORED.get(unit, unit), **NO_STATISTICS}
+                for one, unit in zip(asked, units, strict=True)
+            ]
+            made = OfferedBands("", bands, [band["name"] for band in bands])
+            plan = resolve_input(contract, made)
+            check_channels(self.known.channels, plan, "the weights", self.where)
+        except PermafrostError:
+            return True
+        return False
+
+
+def check_planned(plan: InputPlan, known: Known, name: str, where: str) -> None:
+    """Refuse a number of channels, or bands without a wavelength or a width, that the backbone `name` cannot take."""
+    check_channels(known.channels, plan, f"the weights of {name}", where)
+    if known.radar is not None:
+        wavelengths_nm(plan, where, radar=known.radar)
+    if known.needs_widths:
+        copernicusfm_widths_nm(plan, known.widths_nm, where)
 
 
 def known_of(entry: dict, offered: Callable[[], Installed | None], where: str) -> Known | None:
@@ -84,13 +131,17 @@ def check_feeding(
     datasets: dict[str, tuple[list[dict], list[str]]],
     extraction: dict,
     mistakes: Mistakes,
-) -> None:
-    """Add to `mistakes` what each backbone misses in each dataset: bands, units, statistics, wavelengths.
+    cells: Cells | None = None,
+) -> dict[tuple[str, ...], PermafrostError]:
+    """(dataset, backbone) -> what the backbone misses there: bands, units, statistics, wavelengths.
+
+    What no dataset could feed is a mistake of the backbone's entry, and is added to `mistakes`.
 
     Parameters
     ----------
     backbones : entry, place of the entry, and what is known of the weights, by name.
     datasets : bands and the names of those selected, by name.
+    cells : gets what each pair that fits is fed.
     """
     fed = []
     for name, (entry, where, known) in backbones.items():
@@ -104,16 +155,26 @@ def check_feeding(
         for name, (bands, selected) in datasets.items()
     ]
     # many backbones want the same of datasets that have the same bands
-    fitting: set[tuple] = set()
+    fitting: dict[tuple, Cell] = {}
+    found: dict[tuple[str, ...], PermafrostError] = {}
+    wrong: dict[str, bool] = {}
     for card in cards:
         alike = repr((card.bands, card.selected))
         for one in fed:
-            pair = (alike, one.contract, one.known.channels, repr(one.known.radar))
-            if pair in fitting:
-                continue
-            with mistakes.gathered():
-                one.check(card)
-                fitting.add(pair)
+            pair = (alike, one.contract, repr(dataclasses.replace(one.known, wants={})))
+            try:
+                if pair not in fitting:
+                    fitting[pair] = one.check(card)
+                if cells is not None:
+                    cells[card.dataset, one.name] = fitting[pair]
+            except PermafrostError as error:
+                if one.name not in wrong:
+                    wrong[one.name] = one.is_wrong(cards)
+                if wrong[one.name]:
+                    mistakes.add(error)
+                else:
+                    found[card.dataset, one.name] = error
+    return found
 
 
 def check_without_pixels(
@@ -121,41 +182,46 @@ def check_without_pixels(
     datasets: dict[str, dict],
     probes: dict[str, dict | None],
     places: dict[str, Callable[[str], str]],
-    mistakes: Mistakes,
-) -> None:
-    """Add to `mistakes` what backbones are asked for that only know where images lie.
+) -> dict[tuple[str, ...], PermafrostError]:
+    """(dataset, backbone), or (dataset, backbone, probe) -> what one cannot do that only knows where images lie.
 
     Parameters
     ----------
     backbones, datasets, probes : entries and options by name; probes may be switched off.
     places : for ``backbone``, name -> file and name of the entry.
     """
-    dense = [name for name, entry in datasets.items() if task_of(entry["task"]).dense]
-    training = [
-        name
-        for name, options in probes.items()
-        if options and KINDS[options["kind"]].reads == "images"
-    ]
+    found: dict[tuple[str, ...], PermafrostError] = {}
+    images = {name for name, one in probes.items() if one and KINDS[one["kind"]].reads == "images"}
     for name, entry in backbones.items():
         if entry["kind"] not in WITHOUT_PIXELS:
             continue
-        if training:
-            mistakes.add(
-                PermafrostError(
-                    f"the probe {training[0]!r} feeds images to the backbone itself, and one of kind"
-                    f" {entry['kind']} takes none",
-                    where=places["backbone"](name),
-                    remedy="run this probe in a configuration of its own, without this backbone",
-                )
-            )
-        if "table" in entry and dense:
-            mistakes.add(
-                PermafrostError(
-                    f"the dataset {dense[0]!r} needs maps, and a table has one embedding for an image",
-                    where=places["backbone"](name),
+        where = places["backbone"](name)
+        for dataset, about in datasets.items():
+            if "table" in entry and task_of(about["task"]).dense:
+                found[dataset, name] = PermafrostError(
+                    f"the dataset {dataset!r} needs maps, and a table has one embedding for an image",
+                    where=where,
                     remedy="use rasters of embeddings, or another configuration for this dataset",
                 )
-            )
+                continue
+            serving = [
+                one for one, options in probes.items() if options and _serves(options, about)
+            ]
+            refused = {
+                (dataset, name, probe): PermafrostError(
+                    f"the probe {probe!r} feeds images to the backbone itself, and one of kind"
+                    f" {entry['kind']} takes none",
+                    where=where,
+                    remedy="run this probe in a configuration of its own, without this backbone",
+                )
+                for probe in serving
+                if probe in images
+            }
+            if refused and len(refused) == len(serving):
+                found[dataset, name] = next(iter(refused.values()))
+            else:
+                found |= refused
+    return found
 
 
 def check_probes(

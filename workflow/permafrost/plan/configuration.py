@@ -15,8 +15,9 @@ from permafrost.plan.demo import NAMED
 from permafrost.plan.digests import DIGESTS, DigestCache
 from permafrost.plan.environments import Environment, environment_of
 from permafrost.plan.groups import check_ranking, read_bounds
+from permafrost.plan.misfits import Cells, Misfits, fitting, refuses, remember, remembered
 from permafrost.plan.mistakes import Mistakes
-from permafrost.plan.options import measuring, profiling
+from permafrost.plan.options import feeding_options, measuring, profiling
 from permafrost.plan.published import check_published, identify_published
 from permafrost.plan.validation import misfit, problems, without_faults
 
@@ -52,7 +53,9 @@ class Configuration:
     Attributes
     ----------
     data_root : replaces ``{data}`` in paths.
-    backbones, datasets : the chosen entries by name.
+    backbones, datasets : the chosen entries by name, without those that no pair is left of.
+    named_datasets : all chosen entries, also of datasets that fit no backbone.
+    misfits, cells : what is left out and why, and what the others are fed, see `permafrost.plan.misfits`.
     probes : options by name.
     identified : backbone to what identifies it.
     environments : of the backbones that do not live in the main one.
@@ -96,17 +99,23 @@ class Configuration:
         self.sources: dict[str, str | None] = {}
         self.published: tuple[list[dict], list[str]] = [], []
         if identify:
-            self._identify(config, where, mistakes)
+            self._identify(config, where, mistakes, look=not checked)
         self.measures = self.profile = None
         with mistakes.gathered():
             self.measures = measuring(config, where=where)
         with mistakes.gathered():
             self.profile = profiling(config, where=where)
-        if not checked:
+        self.misfits: Misfits = {}
+        self.cells: Cells = {}
+        if checked:
+            self._find_misfits_again(config)
+        else:
             if not faults:
                 self._check_probes(named.get("dataset"), where, mistakes)
             self._check(config, where, mistakes)
         mistakes.refuse(where)
+        self.named_datasets = self.datasets
+        self.backbones, self.datasets = fitting(self.misfits, self.backbones, self.datasets)
 
     def _chosen(self, kind: str, names: list[str], mistakes: Mistakes) -> dict[str, dict]:
         """The entries of these names that can be used."""
@@ -133,11 +142,43 @@ class Configuration:
         own = {"backbones": self.backbones, "datasets": self.datasets, "methods": self.probes}
         check_published(*self.published, own, where, mistakes)
         places = {kind: known.where for kind, known in self._catalogues.items()}
-        check_entries(self.backbones, self.datasets, places, config, self.root, mistakes)
+        found = check_entries(
+            self.backbones, self.datasets, places, config, self.root, mistakes, self.cells
+        )
+        if found and refuses(config["unfit"], found, self.backbones, self.datasets):
+            mistakes.add(*found.values())
+            return
+        self.misfits = {names: error.problem for names, error in found.items()}
+        ranking, left = config["ranking"], fitting(found, self.backbones, self.datasets)[0]
+        if found and ranking["missing"] == "worst":
+            mistakes.add(_worst(*next(iter(self.misfits.items())), where))
+        if ranking["missing"] == "baseline" and ranking["baseline"] in self.backbones.keys() - left:
+            mistakes.add(_no_baseline(ranking["baseline"], where))
+        if not mistakes:
+            remember(self.root, self._asked(config), self.misfits, self.cells)
+
+    def _asked(self, config: dict) -> list:
+        """All that says which pairs fit."""
+        return [
+            self.backbones,
+            self.datasets,
+            self.probes,
+            feeding_options(config),
+            config["unfit"],
+        ]
+
+    def _find_misfits_again(self, config: dict) -> None:
+        """In a job that plans again: as the main process wrote them down, or by the same checks."""
+        known = remembered(self.root, self._asked(config))
+        if known is None:
+            self._check(config, "", Mistakes())
+        else:
+            self.misfits, self.cells = known
 
     # --- identity ------------------------------------------------------------------------------
 
-    def _identify(self, config: dict, where: str, mistakes: Mistakes) -> None:
+    def _identify(self, config: dict, where: str, mistakes: Mistakes, *, look: bool) -> None:
+        """Digests of all files; with `look`, what their names say is checked too."""
         digests = DigestCache(self.root / DIGESTS)
         for name in self.backbones:
             with mistakes.gathered(), self._blaming("backbone", name):
@@ -145,6 +186,8 @@ class Configuration:
         for name in self.datasets:
             with mistakes.gathered(), self._blaming("dataset", name):
                 self.sources[name] = self._digest_dataset(name, digests)
+                if look:
+                    self._look_at_files(name, digests)
         with mistakes.gathered():
             self.published = identify_published(config, self._locate, digests.digest, where)
         digests.save()
@@ -179,6 +222,25 @@ class Configuration:
         located = substitute(self.datasets[name], str(self.root / self.data_root))
         return source_digest(located, digests.content)
 
+    def _look_at_files(self, name: str, digests: DigestCache) -> None:
+        from permafrost.data.class_files import check_files
+        from permafrost.data.entry_checks import entry_mistakes
+        from permafrost.data.sampled import KINDS, check_samples
+        from permafrost.data.sources import read_entry
+
+        entry, where = self.datasets[name], self._catalogues["dataset"].where(name)
+        if entry["source"]["kind"] not in KINDS:
+            return
+        located = read_entry(substitute(entry, str(self.root / self.data_root)), where=where)
+        if entry_mistakes(located, where=where):
+            return  # reported with those of other entries
+
+        def check() -> None:
+            check_files(located, where=where)
+            check_samples(located, where=where)
+
+        digests.once([self.sources[name], result_fields(entry)], check)
+
     @contextlib.contextmanager
     def _blaming(self, kind: str, name: str) -> Iterator[None]:
         """Let an error say which entry it comes from."""
@@ -187,3 +249,20 @@ class Configuration:
         except PermafrostError as error:
             where = self._catalogues[kind].where(name)
             raise PermafrostError(error.problem, where=where, remedy=error.remedy) from error
+
+
+def _worst(names: tuple[str, ...], reason: str, where: str) -> PermafrostError:
+    dataset, backbone, *_ = names
+    return PermafrostError(
+        f"missing: worst would rank {backbone} last on {dataset}, where it was left out: {reason}",
+        where=f"{where}: ranking.missing",
+        remedy="use missing: common or baseline, or leave this pair out of the configuration",
+    )
+
+
+def _no_baseline(name: str, where: str) -> PermafrostError:
+    return PermafrostError(
+        f"missing: baseline takes the scores of {name}, which fits none of the datasets",
+        where=f"{where}: ranking.baseline",
+        remedy="name a backbone that fits, or use missing: common",
+    )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
 from permafrost.plan.catalogue import Catalogue, catalogue_folders
+from permafrost.plan.suites import note_suite
 from permafrost.probes.kinds import KINDS
 
 NAMED = ("backbones", "datasets", "probes")
@@ -34,6 +35,7 @@ def complete(config: dict, layers: list[dict], demo: dict, root: Path) -> list[s
         for layer in layers:
             if key in layer:
                 config[key] = copy.deepcopy(layer[key])
+    note_suite(config, layers)
     missing = [key for key in NAMED if key not in config]
     for key, value in copy.deepcopy(demo).items():
         if key in missing:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 
+from permafrost.backbones.input.fed import formula, listed, values_words
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.text import bytes_words, printable
+from permafrost.plan.as_fed import fed_of, known_card
 from permafrost.plan.catalogue import EVERY
 from permafrost.plan.chosen import weights_state
+from permafrost.plan.named import find, find_one, like_lines
 from permafrost.plan.offers import Offers, data_places, misfits, planned_input, state_of
+from permafrost.report.explanations.gates import explain_at_length
 
 _WIDTH, _INDENT = 100, 14
+_MOST_NAMED = 12
 _SAID = (
     "title",
     "task",
@@ -31,7 +37,9 @@ _SAID = (
 
 
 def describe(offers: Offers, name: str, dataset: str | None = None) -> list[str]:
-    """Lines about what bears the name: a dataset, a backbone or a kind of probe.
+    """Lines about what bears the name, or alone has it as a part: a dataset, a backbone or a kind of probe.
+
+    Of several that have it as a part, a list.
 
     Parameters
     ----------
@@ -41,27 +49,27 @@ def describe(offers: Offers, name: str, dataset: str | None = None) -> list[str]
     ------
     PermafrostError : nothing has this name; or the dataset cannot feed the backbone.
     """
-    from permafrost.probes.kinds import KINDS
-
     datasets, backbones = offers.datasets.names([EVERY]), offers.backbones.names([EVERY])
     if dataset is not None:
-        if name not in backbones:
-            raise PermafrostError(
-                f"--dataset asks what a dataset feeds a backbone, and there is no backbone {name!r},"
-                f" {near_names(name, backbones)}",
-                remedy="name a backbone, or leave --dataset out",
-            )
+        name = _fed_backbone(offers, name, backbones)
         return [*_about_backbone(offers, name), *_fed(offers, name, dataset)]
-    if name in datasets:
+    found = find(offers, name)
+    if len(found) > 1:
+        return like_lines(offers, name, found)
+    what, name = find_one(offers, name)
+    if what == "dataset":
         return _dataset(offers, name, backbones)
-    if name in backbones:
-        return _backbone(offers, name, datasets)
-    if name in KINDS:
-        return _probe(name)
+    return _backbone(offers, name, datasets) if what == "backbone" else _probe(name)
+
+
+def _fed_backbone(offers: Offers, name: str, backbones: list[str]) -> str:
+    found = [known for what, known in find(offers, name) if what == "backbone"]
+    if len(found) == 1:
+        return found[0]
+    near = near_names(name, backbones, listing="`permafrost list backbones`")
     raise PermafrostError(
-        f"no dataset, backbone or kind of probe has the name {name!r},"
-        f" {near_names(name, [*datasets, *backbones, *KINDS])}",
-        remedy="permafrost list datasets (or backbones, probes) names them",
+        f"--dataset asks what a dataset feeds a backbone, and there is no backbone {name!r}, {near}",
+        remedy="name a backbone, or leave --dataset out",
     )
 
 
@@ -75,7 +83,11 @@ def facts(offers: Offers, name: str, dataset: str | None = None) -> dict:
     from permafrost.probes.kinds import KINDS
 
     datasets, backbones = offers.datasets.names([EVERY]), offers.backbones.names([EVERY])
-    if dataset is None and name in datasets:
+    if dataset is None:
+        what, name = find_one(offers, name)
+    else:
+        what, name = "backbone", _fed_backbone(offers, name, backbones)
+    if what == "dataset":
         entry, found = offers.dataset(name), misfits(offers, [name], backbones)
         at_hand = {
             "data": state_of(entry),
@@ -84,7 +96,7 @@ def facts(offers: Offers, name: str, dataset: str | None = None) -> dict:
         }
         fit = {backbone: found[name, backbone] for backbone in backbones}
         of, where = "dataset", offers.datasets.where(name)
-    elif name in backbones:
+    elif what == "backbone":
         entry, at_hand = offers.backbones.entry(name), {}
         at_hand["weights"] = weights_state(offers, entry)
         asked = datasets if dataset is None else [dataset]
@@ -92,14 +104,16 @@ def facts(offers: Offers, name: str, dataset: str | None = None) -> dict:
         fit = {one: found[one, name] for one in asked}
         of, where = "backbone", offers.backbones.where(name)
         if dataset is not None:
-            at_hand["fed"] = asdict(planned_input(offers, dataset, name))
-    elif dataset is None and name in KINDS:
+            planned = planned_input(offers, dataset, name)
+            at_hand["fed"] = {**asdict(planned), "done": sorted(planned.done)}
+            if (card := known_card(offers, dataset)) is not None:
+                _, fed, unusual = fed_of(offers, card, name)
+                at_hand["as_fed"] = [one._asdict() for one in fed]
+                at_hand["unusual"] = [one.name for one in unusual]
+    else:
         kind = KINDS[name]
         told = {"tasks": sorted(kind.tasks), "reads": kind.reads, "seeded": kind.seeded}
         return {"name": name, "is": "probe", "summary": kind.summary, **told}
-    else:
-        describe(offers, name, dataset)  # says what is wrong with the name
-        raise AssertionError(name)
     return {
         "name": name,
         "is": of,
@@ -135,10 +149,20 @@ def _dataset(offers: Offers, name: str, backbones: list[str]) -> list[str]:
     ]
     found = misfits(offers, [name], backbones)
     fitting = [backbone for backbone in backbones if found[name, backbone] is None]
-    lines += _line("fits", f"{len(fitting)} of {len(backbones)} backbones: {', '.join(fitting)}")
+    lines += _line("fits", _counted(offers, fitting, len(backbones)))
+    lines += _line("", f"permafrost list backbones --fits {name} names them")
     if len(fitting) < len(backbones):
         lines += _line("", "permafrost info BACKBONE says why another one does not")
     return [*lines, *_line("probes", ", ".join(_serving(entry["task"])))]
+
+
+def _counted(offers: Offers, fitting: list[str], every: int) -> str:
+    """How many backbones, and of which kinds; a few by name."""
+    if len(fitting) <= _MOST_NAMED:
+        return f"{len(fitting)} of {every} backbones: {', '.join(fitting)}"
+    kinds = Counter(str(offers.backbones.entry(name)["kind"]) for name in fitting)
+    listed = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+    return f"{len(fitting)} of {every} backbones: {listed}"
 
 
 def _about_backbone(offers: Offers, name: str) -> list[str]:
@@ -152,15 +176,29 @@ def _about_backbone(offers: Offers, name: str) -> list[str]:
 
 def _fed(offers: Offers, name: str, dataset: str) -> list[str]:
     """What the dataset would feed the backbone: a line for each channel, then what is done with the image."""
-    plan = planned_input(offers, dataset, name)
+    card = known_card(offers, dataset)
+    plan, fed, unusual = planned_input(offers, dataset, name), None, []
+    if card is not None:
+        plan, fed, unusual = fed_of(offers, card, name)
     entry = offers.dataset(dataset)
     lines = _line("from", f"{dataset}: {len(plan)} channels of {entry.get('title', dataset)}")
     for number, channel in enumerate(plan.channels, 1):
-        lines += _line(f"channel {number}", _channel(channel, plan.normalization))
+        said = _channel(channel, plan.normalization)
+        if fed is not None and channel.index is not None:
+            said += f"; fed {fed[number - 1].mean:.3g} ± {fed[number - 1].std:.3g} over train"
+        lines += _line(f"channel {number}", said)
+    if plan.fit != "exact":
+        words = f"{plan.fit}, {plan.bands_real} of {plan.bands_wanted} wanted bands"
+        lines += _line("fit", words)
+        lines += _line("because", plan.reason and f"{plan.reason} (fit: {plan.policy})")
+    if plan.left_out:
+        lines += _line("left out", f"{', '.join(plan.left_out)}: the dataset has no band for it")
+    if unusual:
+        lines += _line("look at", explain_at_length(f"unusual_input:{listed(unusual)}"))
     size = "its native size" if plan.size is None else f"{plan.size} px ({plan.interpolation})"
     crop = "" if plan.crop is None else f", centre crop of {plan.crop} px"
     lines += _line("size", f"{size}{', antialiased' if plan.antialias else ''}{crop}")
-    lines += _line("values", _NORMALISED[plan.normalization] + (", clipped" if plan.clip else ""))
+    lines += _line("values", values_words(plan))
     sources = {*offers.backbones.entry(name).get("trained_on", [])} & {*entry.get("images_of", [])}
     if sources:
         lines += _line(
@@ -176,27 +214,19 @@ _AT_HAND = {
     "missing": "the weights file is missing: get it, and put it where weights.path says",
     "to download": "the weights are downloaded by the first job that needs them",
 }
-_NORMALISED = {
-    "weights": "(x - mean) / std, with the statistics of the weights",
-    "dataset": "z-scores, with the statistics of the train split",
-    "two_sigma": "mean ± 2 standard deviations to [0, 1]",
-    "percentile": "2nd to 98th percentile of the train split to [0, 1]",
-    "minmax": "range of the train split to [0, 1]",
-    "none": "as they are stored",
-}
 
 
 def _channel(channel, normalization: str) -> str:
     if channel.index is None:
-        return f"{channel.wanted}: zeros, the dataset lacks it"
+        return f"{channel.wanted}: {formula(channel, normalization)}, the dataset lacks it"
     of = f" of {channel.modality}" if channel.modality else ""
     waves = "" if channel.wavelength_nm is None else f", {channel.wavelength_nm:g} nm"
     wanted = channel.wanted if channel.wanted not in (None, channel.name) else channel.common_name
     said = f"{channel.name}{of} ({wanted}{waves})" if wanted else f"{channel.name}{of}{waves}"
     if channel.stands_for is not None:
         said += f", in place of {channel.stands_for}, {channel.distance_nm:g} nm away"
-    if normalization == "weights":
-        said += f": (stored - {channel.center:.6g}) x {channel.gain:.6g}"
+    if normalization == "weights" or channel.power is not None:
+        said += f": {formula(channel, normalization)}"
     return said
 
 

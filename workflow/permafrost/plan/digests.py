@@ -8,9 +8,11 @@ import os
 import stat
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.identity import fingerprint
 from permafrost.core.outputs import whole_file
 from permafrost.core.promised import file_state
 from permafrost.data.folders import Read, content_digest, content_state
@@ -63,6 +65,14 @@ class DigestCache:
                 remedy="correct the path in the entry, or `data:` in the configuration",
             ) from error
         return known[-1]
+
+    def once(self, subject: list, check: Callable[[], None]) -> None:
+        """Call `check`, unless it passed for the same `subject` (JSON-able, with digests) before."""
+        key = f"checked {fingerprint(subject)}"
+        if key not in self._known:
+            check()
+            self._known[key] = [0, 0, 0, 0, ""]
+            self._changed = True
 
     def save(self) -> None:
         """Write the cache if something was added; a cache that cannot be written is no error."""

@@ -20,9 +20,11 @@ from permafrost.core.text import bytes_words
 from permafrost.plan.catalogue import EVERY
 from permafrost.plan.checks import check_entries, check_options
 from permafrost.plan.chosen import HERE, weights_state
+from permafrost.plan.misfits import refuses
 from permafrost.plan.mistakes import Mistakes
 from permafrost.plan.offers import Offers, state_of
 from permafrost.plan.plugins import PLUGINS, USES, lacking, remedy
+from permafrost.plan.run_environment import WHICH, cache_can_be_written, cache_folder
 from permafrost.plan.validation import validate
 
 OK, MISSING, ABSENT = "ok", "missing", "not here"
@@ -64,7 +66,14 @@ def examine(offers: Callable[[], Offers], root: Path) -> list[Finding]:
         known, problem = None, error
     config = {} if known is None else known.config
     found = [_python(), _packages(root), _gpu(config), _cores(), _memory()]
-    found += [_disk(root, config), _slurm(), *_plugins(), _configuration(known, problem, root)]
+    found += [
+        _disk(root, config),
+        _cache(),
+        _which(),
+        _slurm(),
+        *_plugins(),
+        _configuration(known, problem, root),
+    ]
     if known is not None:
         found += [*_named(known, "dataset"), *_named(known, "backbone"), *_caches(known)]
     return found
@@ -158,6 +167,23 @@ def _disk(root: Path, config: dict) -> Finding:
     return Finding("disk", OK, f"{bytes_words(free)} free in {place}")
 
 
+def _cache() -> Finding:
+    folder = cache_folder()
+    if cache_can_be_written():
+        return Finding("cache", OK, str(folder))
+    remedy = (
+        "set XDG_CACHE_HOME to a folder that can be (`permafrost run` takes one of the project)"
+    )
+    return Finding("cache", MISSING, f"{folder} cannot be written to", remedy)
+
+
+def _which() -> Finding:
+    if place := shutil.which(WHICH):
+        return Finding(WHICH, OK, place)
+    remedy = "install it: snakemake needs it (`permafrost run` stands in for it)"
+    return Finding(WHICH, MISSING, f"no {WHICH} on the PATH", remedy)
+
+
 def _slurm() -> Finding:
     lacking = [name for name in ("sbatch", "squeue", "sinfo") if shutil.which(name) is None]
     if lacking:
@@ -219,7 +245,11 @@ def _check(known: Offers, config: dict, where: str, mistakes: Mistakes) -> None:
     places = {"dataset": known.datasets.where, "backbone": known.backbones.where}
     config.setdefault("probes", {})
     check_options(config, where, mistakes)
-    check_entries(chosen["backbone"], chosen["dataset"], places, config, known.root, mistakes)
+    found = check_entries(
+        chosen["backbone"], chosen["dataset"], places, config, known.root, mistakes
+    )
+    if refuses(config.get("unfit"), found, chosen["backbone"], chosen["dataset"]):
+        mistakes.add(*found.values())
 
 
 def _named(known: Offers, kind: str) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from pathlib import Path
 import yaml
 
 from permafrost.core.errors import PermafrostError
-from permafrost.plan.catalogue import EVERY, NAME
+from permafrost.plan.catalogue import EVERY, NAME, NAME_WORDS
 from permafrost.plan.installed import Installed
 from permafrost.plan.validation import validate
 
@@ -22,12 +23,18 @@ _WIDTH = 100
 
 @dataclass
 class Entry:
-    """An entry, and what a person has to check or fill in: key -> sentences, ``""`` for the whole."""
+    """An entry, and what a person has to check or fill in: key -> sentences, ``""`` for the whole.
+
+    Attributes
+    ----------
+    located : of a dataset, the content with absolute paths.
+    """
 
     kind: str
     name: str
     content: dict
     notes: dict[str, list[str]] = field(default_factory=dict)
+    located: dict = field(default_factory=dict)
 
     @property
     def where(self) -> str:
@@ -48,30 +55,44 @@ class Entry:
 
     def as_yaml(self, seen: str, file: Path | None) -> str:
         """A configuration `file` that names the entry and holds it, with the notes as comments."""
-        lines = [
+        return "\n".join(
+            [
+                *self._heading(seen, f" --config {file or 'FILE'}"),
+                f"{self.kind}s: [{self.name}]",
+                f"extra_{self.kind}s:",
+                *(f"  {line}" for line in self._lines()),
+                "",
+            ]
+        )
+
+    def bare(self, seen: str) -> str:
+        """The entry as a catalogue holds it, with the notes as comments."""
+        return "\n".join([*self._heading(seen, ""), *self._lines()])
+
+    def _heading(self, seen: str, option: str) -> list[str]:
+        return [
             f"# A draft from {seen}. Read the comments, correct the entry, then try it:",
-            f"#   permafrost check {self._trial()} --config {file or 'FILE'}",
-            f"{self.kind}s: [{self.name}]",
-            f"extra_{self.kind}s:",
-            f"  {self.name}:",
-            *_comment(self.notes.get("", [])),
+            f"#   permafrost check {self.trial()}{option}",
         ]
+
+    def _lines(self) -> list[str]:
+        lines = [f"{self.name}:", *_comment(self.notes.get("", []))]
         for key, value in self.content.items():
             lines += _comment(self.notes.get(key, []))
             text = yaml.safe_dump(
                 {key: value}, sort_keys=False, allow_unicode=True, width=_WIDTH, indent=2
             )
-            lines += [f"    {line}" for line in text.rstrip().splitlines()]
-        return "\n".join(lines) + "\n"
+            lines += [f"  {line}" for line in text.rstrip().splitlines()]
+        return lines
 
-    def _trial(self) -> str:
+    def trial(self) -> str:
         if self.kind == "backbone":
             return f"{self.name} --dataset demo-landcover"
         return f"rcf --dataset {self.name}"
 
 
 def _comment(sentences: list[str]) -> list[str]:
-    return [f"    # {' '.join(sentence.split())}" for sentence in sentences]
+    return [f"  # {' '.join(sentence.split())}" for sentence in sentences]
 
 
 def entry_name(text: str, given: str | None) -> str:
@@ -81,21 +102,30 @@ def entry_name(text: str, given: str | None) -> str:
         raise PermafrostError(
             f"{name!r} cannot name an entry",
             where="--name",
-            remedy="give --name with lower-case letters, digits and '-'",
+            remedy=f"give --name with {NAME_WORDS}",
         )
     return name
 
 
-def dataset_draft(path: Path, name: str | None) -> Entry:
-    """The entry of a directory or archive of images."""
+def dataset_draft(path: Path, name: str | None, root: Path) -> Entry:
+    """The entry of a directory or archive of images, whose paths refer to `root` where they lie in it."""
     from permafrost.data.proposal.entry import draft_of
 
-    draft = draft_of(path, where=path)
+    absolute = Path(os.path.abspath(path))
+    draft = draft_of(absolute, where=path)
     name = entry_name(path.resolve().name.partition(".")[0], name)
-    content = {"task": draft.task, "source": draft.source, **draft.fields}
+    content = {"task": draft.task, "source": _relative(draft.source, f"{root}/"), **draft.fields}
     if draft.splits != {"method": "given"}:
         content["splits"] = draft.splits
-    return Entry("dataset", name, content, draft.notes)
+    located = copy.deepcopy({**content, "source": draft.source})
+    return Entry("dataset", name, content, draft.notes, located)
+
+
+def _relative(source, root: str):
+    """Options of a source with the places in `root` as a plan finds them."""
+    if isinstance(source, Mapping):
+        return {key: _relative(value, root) for key, value in source.items()}
+    return source.removeprefix(root) if isinstance(source, str) else source
 
 
 def backbone_draft(model: str, name: str | None, offered: Installed | None, root: Path) -> Entry:
@@ -110,7 +140,7 @@ def backbone_draft(model: str, name: str | None, offered: Installed | None, root
     if file.suffix == ".py":
         return _entry_point(file, model.partition(".py:")[2], name, root)
     if file.suffix in _CHECKPOINTS and (file.exists() or "/" in model):
-        return _checkpoint(file, name, offered)
+        return _checkpoint(file, name, offered, root)
     return _of_library(model, name, offered)
 
 
@@ -124,8 +154,7 @@ def _entry_point(file: Path, function: str, name: str | None, root: Path) -> Ent
     functions = [node.name for node in body if isinstance(node, ast.FunctionDef)]
     if not function:
         function = "build" if "build" in functions else next(iter(functions), "build")
-    absolute = file.resolve()
-    place = absolute.relative_to(root) if absolute.is_relative_to(root) else absolute
+    place = _relative(os.path.abspath(file), f"{root}/")
     entry = Entry(
         "backbone",
         entry_name(file.stem, name),
@@ -135,28 +164,103 @@ def _entry_point(file: Path, function: str, name: str | None, root: Path) -> Ent
         entry.notes["entrypoint"] = [
             f"the file has no function {function!r}: write one, as config/backbones/template.py shows"
         ]
-    entry.notes["input"] = ["bands, size and normalization that the model was trained with"]
+    entry.notes["input"] = [
+        "assumed: z-scores of each dataset's train split (normalization: dataset)",
+        "give bands, size and, if the model was trained with fixed ones, normalization: weights with mean, std, unit",
+    ]
     return entry
 
 
-def _checkpoint(file: Path, name: str | None, offered: Installed | None) -> Entry:
+def _checkpoint(file: Path, name: str | None, offered: Installed | None, root: Path) -> Entry:
     if not file.is_file():
         raise PermafrostError("there is no such file", where=file, remedy="correct the path")
-    known = [] if offered is None else offered.timm_models()
-    stem = re.sub(r"[^a-z0-9]+", "_", file.stem.lower())
-    fitting = [model for model in known if stem.startswith(model)]
-    model = max(fitting, key=len, default="resnet50")
-    weights = {"source": "file", "path": str(file.resolve())}
-    content = {"kind": "timm", "model": model, "weights": weights, "input": {"bands": "rgb"}}
+    absolute = os.path.abspath(file)
+    model, channels, how = _architecture(Path(absolute), offered, root)
+    content = {
+        "kind": "timm",
+        "model": model,
+        "weights": {"source": "file", "path": _relative(absolute, f"{root}/")},
+        "input": {"bands": "rgb", **_statistics(model, offered)},
+    }
     entry = Entry("backbone", entry_name(file.stem, name), content)
-    guess = "guessed from the file's name" if fitting else "the file's name tells nothing"
-    entry.notes["model"] = [f"architecture of timm that the checkpoint is of; {guess}"]
+    entry.notes["model"] = [f"architecture of timm that the checkpoint is of; {how}"]
     if file.suffix != ".safetensors":
         entry.notes["weights"] = [
             f"a pickle runs code when it is read: permafrost convert-checkpoint {file.name} NEW.safetensors"
         ]
-    entry.notes["input"] = ["bands, size and normalization that the weights were trained with"]
+    entry.notes["input"] = [
+        f"assumed: mean and std that timm has for {model}, of pixels / 255; the file holds none",
+        "correct them, bands and size to what the weights were trained with, then see what check says",
+    ]
+    if channels not in (None, 3):
+        entry.notes["input"].append(
+            f"the weights take {channels} channels, and rgb names 3: name their bands, in their order, such as"
+            " bands: [B02, B03, …]; mean and std need one number each, or one for all"
+        )
     return entry
+
+
+def _assumed(wants: Mapping) -> str:
+    if wants["normalization"] == "dataset":
+        return "assumed: z-scores of each dataset's train split (normalization: dataset)"
+    mean, std = (", ".join(f"{one:.4g}" for one in wants[key]) for key in ("mean", "std"))
+    return f"assumed: timm's statistics of these weights, mean {mean}, std {std}, of pixels / 255"
+
+
+def _statistics(model: str, offered: Installed | None) -> dict:
+    """timm's mean and deviation, written out, so that a person sees what is assumed."""
+    if offered is None:
+        return {}
+    known = offered.timm({"model": model, "weights": {"source": "file"}}, model).wants
+    return {
+        "normalization": "weights",
+        "unit": known["unit"],
+        **{key: list(known[key]) for key in ("mean", "std")},
+    }
+
+
+def _architecture(file: Path, offered: Installed | None, root: Path) -> tuple[str, int | None, str]:
+    """The architecture, the channels that it takes if the tensors tell, and how it was found."""
+    from permafrost.backbones.weights.recognised import recognised
+
+    known = [] if offered is None else offered.timm_models()
+    stem = re.sub(r"[^a-z0-9]+", "_", file.stem.lower())
+    named = max((model for model in known if stem.startswith(model)), key=len, default=None)
+    try:
+        if named is not None and (found := recognised(file, [named])):
+            return named, found[0].channels, "the file's name says so, and its tensors fit"
+        found = recognised(file, _catalogued(root, known))
+    except PermafrostError as error:
+        if named is not None:
+            return named, None, f"guessed from the file's name, since {error.problem}"
+        return "resnet50", None, f"NOT KNOWN, resnet50 only fills the place: {error.problem}"
+    if found:
+        others = [one.model for one in found[1:]]
+        also = f"; so have {', '.join(others)}" if others else ""
+        return found[0].model, found[0].channels, f"its tensors have these names and shapes{also}"
+    if named is not None:
+        return named, None, "guessed from the file's name, BUT the tensors are other ones"
+    return (
+        "resnet50",
+        None,
+        (
+            "NOT KNOWN, resnet50 only fills the place: no architecture of the catalogue has these names and shapes"
+        ),
+    )
+
+
+def _catalogued(root: Path, known: list[str]) -> list[str]:
+    """The architectures that entries of the project's catalogues name, each once."""
+    from permafrost.plan.offers import read_offers
+
+    backbones = read_offers(root).backbones
+    entries = [backbones.written(name) for name in backbones.names([EVERY])]
+    models = [
+        str(entry.get("model")).partition(".")[0]
+        for entry in entries
+        if isinstance(entry, dict) and entry.get("kind") == "timm"
+    ]
+    return [model for model in dict.fromkeys(models) if model in known]
 
 
 def _of_library(model: str, name: str | None, offered: Installed | None) -> Entry:
@@ -188,5 +292,6 @@ def _of_library(model: str, name: str | None, offered: Installed | None) -> Entr
             ]
         if content["kind"] == "timm":
             entry.content["input"] = {"bands": "rgb"}
+            entry.notes["input"] = [_assumed(offered.timm(content, model).wants)]
         return entry
     raise errors[0]

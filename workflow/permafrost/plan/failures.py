@@ -11,8 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from permafrost.core.device import NO_GPU, NO_GPU_REMEDY, gpu_is_visible
 from permafrost.core.errors import PermafrostError
-from permafrost.core.outputs import whole_file
+from permafrost.core.inputs import check_file
+from permafrost.core.outputs import no_room, whole_file
 from permafrost.plan.object_store import bring, is_there
 
 NAMES = ("dataset", "backbone", "probe", "seed")
@@ -134,7 +136,15 @@ def end_failed_run(
     failures = failures_of(scheduler.failed, messages, since=since)
     if not failures:
         return
-    record = record_failures(plan, plan_file, results, failures)
+    try:
+        record = record_failures(plan, plan_file, results, failures)
+    except PermafrostError as error:
+        # a full disk takes no record either
+        for one in failures:
+            named = " ".join(str(getattr(one, name)) for name in NAMES if getattr(one, name))
+            print(f"{one.stage} {named}: {one.error}")
+        print(f"permafrost: error: {error}")
+        return
     command = ["permafrost", "incomplete", "--failures", record]
     asked = {job.rule.name for job in workflow.dag.jobs}
     gathered = not scheduler.running and "aggregate" in asked
@@ -160,6 +170,12 @@ def check_executor(workflow) -> None:
             f"this machine has no Slurm: there is no {' and no '.join(lacking)} on the PATH",
             remedy="start it on a login node of the cluster, or run `snakemake --profile local` here",
         )
+
+
+def check_gpu(workflow, device: str) -> None:
+    """Refuse a GPU that the configuration names and this machine lacks, if jobs run on this machine."""
+    if workflow.local_exec and device.startswith("cuda") and not gpu_is_visible():
+        raise PermafrostError(NO_GPU.format(device), where="runtime.device", remedy=NO_GPU_REMEDY)
 
 
 def _check_generic(settings) -> None:
@@ -211,6 +227,7 @@ def record_failures(plan, plan_file: str, results: str, failures: list[Failure])
 
 def read_failures(path: Path) -> dict:
     """What `record_failures` wrote; ``failures`` as objects, specs as mappings."""
+    check_file(path)
     try:
         content = json.loads(Path(path).read_text())
     except (OSError, ValueError) as error:
@@ -255,6 +272,11 @@ def error_in(log: Path, *, since: float, message: str | None = None) -> LoggedEr
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if "Traceback (most recent call last)" in text:
         return LoggedError(f"unexpected error: {lines[-1]}")
+    if full := no_room(log.parent):
+        return LoggedError(
+            f"{full}: its log could not be written. Remedy: make room in {log.parent}, or set `results` to a folder"
+            " with room, then run snakemake again"
+        )
     cause = f" ({said})" if said else ""
     return LoggedError(
         f"it ended without an error message: killed, or out of memory or time{cause}"

@@ -30,13 +30,17 @@ class Grid:
 
     Attributes
     ----------
-    config : complete. backbones, datasets : entries by name. probes : options by name.
+    config : complete. backbones, datasets : entries by name, of those with a pair that fits.
+    named_datasets : of all that the configuration names.
+    probes : options by name.
+    misfits, cells : what is left out and why, and what the others are fed, see `permafrost.plan.misfits`.
     """
 
     def __init__(self, chosen: Configuration) -> None:
         self.config = chosen.config
         self.backbones, self.datasets = chosen.backbones, chosen.datasets
-        self.probes = chosen.probes
+        self.named_datasets = chosen.named_datasets
+        self.probes, self.misfits, self.cells = chosen.probes, chosen.misfits, chosen.cells
         self._measures, self._profile = chosen.measures, chosen.profile
         self._views = self._measures and self._measures.views
 
@@ -45,7 +49,7 @@ class Grid:
         evaluations = list(self.evaluations())
         found = {
             "prepare": [(name,) for name in self.datasets],
-            "extract": self._pairs(),
+            "extract": self.pairs(),
             "views": self.viewed(),
             "measure": self.measured(),
             "similarity": [(name,) for name in self.paired()],
@@ -58,8 +62,20 @@ class Grid:
         }
         return {stage: found[stage] for stage in LABELS}
 
-    def _pairs(self) -> list[tuple[str, str]]:
-        return [(dataset, backbone) for dataset in self.datasets for backbone in self.backbones]
+    def pairs(self) -> list[tuple[str, str]]:
+        """(dataset, backbone) pairs that fit each other, in the configuration's order."""
+        return [(dataset, one) for dataset in self.datasets for one in self.backbones_on(dataset)]
+
+    def backbones_on(self, dataset: str, probe: str | None = None) -> list[str]:
+        """Names of the backbones that fit the dataset, and the probe where one is named."""
+        if not self.misfits:
+            return list(self.backbones)
+        names = [(dataset, one) for one in self.backbones]
+        return [
+            pair[1]
+            for pair in names
+            if pair not in self.misfits and (*pair, probe) not in self.misfits
+        ]
 
     def probes_of(self, dataset: str) -> list[str]:
         """Names of the probes that serve the dataset: its task, and the dates of its samples."""
@@ -80,24 +96,30 @@ class Grid:
     def evaluations(self):
         """All (dataset, backbone, probe, seed), in the configuration's order."""
         for dataset in self.datasets:
-            for backbone in self.backbones:
-                for probe in self.probes_of(dataset):
+            probes = self.probes_of(dataset)
+            for backbone in self.backbones_on(dataset):
+                for probe in probes:
+                    if (dataset, backbone, probe) in self.misfits:
+                        continue
                     for seed in self.seeds_of(probe):
                         yield dataset, backbone, probe, seed
 
     def compared(self) -> list[tuple[str, str]]:
         """(dataset, probe) pairs with something to compare: two backbones or more."""
-        if len(self.backbones) < 2:
-            return []
-        return [(dataset, probe) for dataset in self.datasets for probe in self.probes_of(dataset)]
+        return [
+            (dataset, probe)
+            for dataset in self.datasets
+            for probe in self.probes_of(dataset)
+            if len(self.backbones_on(dataset, probe)) > 1
+        ]
 
     def measured(self) -> list[tuple[str, str]]:
         """(dataset, backbone) pairs whose features are measured: all or none."""
-        return [] if self._measures is None else self._pairs()
+        return [] if self._measures is None else self.pairs()
 
     def profiled(self) -> list[tuple[str, str]]:
         """(dataset, backbone) pairs whose costs are measured: none, or all that are fed images."""
-        return [] if self._profile is None else [p for p in self._pairs() if self._fed_images(p[1])]
+        return [] if self._profile is None else [p for p in self.pairs() if self._fed_images(p[1])]
 
     def viewed(self) -> list[tuple[str, str]]:
         """(dataset, backbone) pairs of which augmented views are measured: all of one image and one sensor, or none."""
@@ -114,4 +136,4 @@ class Grid:
     def paired(self) -> list[str]:
         """Datasets on which backbones are measured against each other: all or none."""
         asked = self._measures is not None and self._measures.of_pairs is not None
-        return list(self.datasets) if asked and len(self.backbones) > 1 else []
+        return [one for one in self.datasets if asked and len(self.backbones_on(one)) > 1]

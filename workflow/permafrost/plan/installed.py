@@ -32,11 +32,14 @@ class Known:
     wants : fields of `permafrost.backbones.input.contract.InputContract` that it brings along.
     channels : number of channels that the weights were trained with; None where any number fits.
     radar : of models that need the wavelength of every band, what stands for it in bands of radar; else None.
+    needs_widths, widths_nm : whether the model needs the width of every band, and those that the entry gives.
     """
 
     wants: dict
     channels: int | None = None
     radar: dict[str, float] | None = None
+    needs_widths: bool = False
+    widths_nm: tuple[float, ...] | None = None
 
 
 class Installed:
@@ -111,7 +114,7 @@ class Installed:
                     where=f"{where}: model",
                     remedy="correct the name",
                 )
-            return _weights(models[name], where, entry.get("modality"))
+            return _weights(models[name], where, entry)
         weights = weights["like"] if isinstance(weights, dict) else weights
         known = self._torchgeo["weights"]
         if weights not in known:
@@ -126,7 +129,7 @@ class Installed:
                 where=f"{where}: model",
                 remedy="leave model out",
             )
-        return _weights(known[weights], where, entry.get("modality"))
+        return _weights(known[weights], where, entry)
 
     def torchgeo_file(self, weights: str) -> str | None:
         """Name of the file that torchgeo downloads for weights; None of weights that it doesn't know."""
@@ -155,13 +158,20 @@ class Installed:
             )
 
 
-def _weights(known: dict, where: str, modality: str | None) -> Known:
+def _weights(known: dict, where: str, entry: dict) -> Known:
     if "problem" in known:
         raise PermafrostError(known["problem"], where=where, remedy=known["remedy"])
     # lists of JSON are tuples in a contract
     wants = {k: tuple(v) if isinstance(v, list) else v for k, v in known["wants"].items()}
-    wants |= of_modality(known["model"], modality, where)
-    return Known(wants, known.get("channels"), known.get("radar"))
+    wants |= of_modality(known["model"], entry.get("modality"), where)
+    widths = entry.get("bandwidths_nm")
+    return Known(
+        wants,
+        known.get("channels"),
+        known.get("radar"),
+        known["model"].startswith("copernicusfm"),
+        None if widths is None else tuple(widths),
+    )
 
 
 def installed(cache: Path) -> Installed | None:
@@ -267,9 +277,10 @@ def _describe_torchgeo() -> dict:
 
 def _channels(weights, model: str) -> int | None:
     from permafrost.backbones.torchgeo.families import FAMILIES
+    from permafrost.backbones.torchgeo.weights import channels_of
 
     own = model in FAMILIES and FAMILIES[model].contract is not None
-    return None if own else weights.meta.get("in_chans")
+    return None if own else channels_of(weights)
 
 
 def _wanted(entry: dict, model: str) -> dict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Sequence
@@ -27,6 +28,7 @@ from permafrost.plan.chosen import (
 
 if TYPE_CHECKING:
     from permafrost.backbones.input.contract import InputPlan
+    from permafrost.data.card import Card
 
 _CONFIG = Path("config/config.yaml")
 _LONGEST_CELL = 44
@@ -54,12 +56,21 @@ class Offers:
         return substitute(self.datasets.entry(name), str(self.data))
 
     def extraction(self) -> dict:
-        """The configuration's options of extraction, what is left out filled in."""
-        from permafrost.plan.validation import problems
+        """The configuration's options of extraction and its policy `fit`, what is left out filled in.
 
-        complete = {"extraction": {**self.config.get("extraction", {})}}
-        problems(complete, "config")
-        return complete["extraction"]
+        Raises
+        ------
+        PermafrostError : they are wrong.
+        """
+        from permafrost.plan.options import feeding_options
+        from permafrost.plan.validation import misfit, problems
+
+        asked = ("extraction", "fit")
+        complete = copy.deepcopy({key: self.config[key] for key in asked if key in self.config})
+        faults = problems(complete, "config")
+        if wrong := [text for text, path in faults.items() if path[:1] and path[0] in asked]:
+            raise misfit("; ".join(wrong), "config", where="the configuration")
+        return feeding_options(complete)
 
 
 def read_offers(root: Path, files: Sequence[Path] = (), data: Path | None = None) -> Offers:
@@ -89,7 +100,7 @@ type Rows = list[tuple[str, ...]]
 
 def dataset_lines(offers: Offers, task: str | None = None, pattern: str | None = None) -> list[str]:
     """The lines of `dataset_table`."""
-    return _aligned(dataset_table(offers, task, pattern))
+    return aligned(dataset_table(offers, task, pattern))
 
 
 def dataset_table(offers: Offers, task: str | None = None, pattern: str | None = None) -> Rows:
@@ -117,7 +128,7 @@ def dataset_table(offers: Offers, task: str | None = None, pattern: str | None =
 
 def backbone_lines(offers: Offers, choice: Choice | None = None) -> list[str]:
     """The lines of `backbone_table`."""
-    return _aligned(backbone_table(offers, choice))
+    return aligned(backbone_table(offers, choice))
 
 
 def backbone_table(offers: Offers, choice: Choice | None = None) -> Rows:
@@ -156,7 +167,7 @@ def _rows(catalogue: Catalogue, row: Callable, columns: int, names: Iterable[str
 
 def probe_lines(task: str | None = None, pattern: str | None = None) -> list[str]:
     """The lines of `probe_table`."""
-    return _aligned(probe_table(task, pattern), longest=90)
+    return aligned(probe_table(task, pattern), longest=90)
 
 
 def probe_table(task: str | None = None, pattern: str | None = None) -> Rows:
@@ -213,7 +224,7 @@ def misfits(
     """
     from permafrost.data.entry_checks import selected_bands
     from permafrost.data.sources import read_entry
-    from permafrost.plan.compatibility import check_feeding, known_of
+    from permafrost.plan.compatibility import check_feeding, check_without_pixels, known_of
     from permafrost.plan.installed import installed
     from permafrost.plan.mistakes import Mistakes
 
@@ -244,8 +255,18 @@ def misfits(
         mistakes = Mistakes()
         # a broken entry fits nothing, and does not hide what fits
         mistakes.add(*[one for one in (bands, fed) if isinstance(one, PermafrostError)][:1])
+        if not mistakes and _are_elsewhere(offers, dataset, backbone):
+            mistakes.add(PermafrostError("nobody has embeddings of images that are generated"))
         if fed is not None and not mistakes:
-            check_feeding({backbone: fed}, {dataset: bands}, extraction, mistakes)
+            refused = check_feeding({backbone: fed}, {dataset: bands}, extraction, mistakes)
+            mistakes.add(*refused.values())
+        if fed is None and not mistakes:
+            entries = (
+                {backbone: offers.backbones.entry(backbone)},
+                {dataset: offers.dataset(dataset)},
+            )
+            places = {"backbone": offers.backbones.where}
+            mistakes.add(*check_without_pixels(*entries, {}, places).values())
         try:
             mistakes.refuse(offers.backbones.where(backbone))
             found[dataset, backbone] = None
@@ -254,18 +275,28 @@ def misfits(
     return found
 
 
-def planned_input(offers: Offers, dataset: str, backbone: str) -> InputPlan:
-    """How the tensor for a backbone is made from a dataset; statistics that only images tell are 0 and 1.
+def _are_elsewhere(offers: Offers, dataset: str, backbone: str) -> bool:
+    """Whether a backbone is embeddings that others made, which are not here, and the dataset a generated world."""
+    entry = offers.backbones.entry(backbone)
+    if entry["kind"] != "embeddings" or offers.dataset(dataset)["source"]["kind"] != "demo":
+        return False
+    return not (offers.root / substitute(entry["path"], str(offers.data))).exists()
+
+
+def planned_input(
+    offers: Offers, dataset: str, backbone: str, known_card: Card | None = None
+) -> InputPlan:
+    """How the tensor for a backbone is made from a dataset; without its card, statistics of images are 0 and 1.
 
     Raises
     ------
     PermafrostError : the dataset cannot feed the backbone, or an entry is broken.
     """
-    from permafrost.backbones.input.contract import check_channels, input_contract, resolve_input
+    from permafrost.backbones.input.contract import input_contract, resolve_input
     from permafrost.backbones.input.matching import OfferedBands
     from permafrost.data.entry_checks import selected_bands
     from permafrost.data.sources import read_entry
-    from permafrost.plan.compatibility import NO_STATISTICS, known_of
+    from permafrost.plan.compatibility import NO_STATISTICS, check_planned, known_of
     from permafrost.plan.installed import installed
 
     entry, described = offers.backbones.entry(backbone), offers.dataset(dataset)
@@ -277,15 +308,17 @@ def planned_input(offers: Offers, dataset: str, backbone: str) -> InputPlan:
             where=where,
             remedy="install it (envs/run does)",
         )
-    bands, selected = selected_bands(read_entry(described, where=place), where=place)
-    card = OfferedBands(dataset, [{**band, **NO_STATISTICS} for band in bands], selected)
+    card = known_card
+    if card is None:
+        bands, selected = selected_bands(read_entry(described, where=place), where=place)
+        card = OfferedBands(dataset, [{**band, **NO_STATISTICS} for band in bands], selected)
     contract = input_contract(known.wants, entry["input"], offers.extraction(), where=where)
     plan = resolve_input(contract, card, where=f"{where} on {dataset}")
-    check_channels(known.channels, plan, f"the weights of {backbone}", f"{where} on {dataset}")
+    check_planned(plan, known, backbone, f"{where} on {dataset}")
     return plan
 
 
-def _aligned(rows: Rows, longest: int = _LONGEST_CELL) -> list[str]:
+def aligned(rows: Rows, longest: int = _LONGEST_CELL) -> list[str]:
     """Rows of text in columns; the first is the heading."""
     cells = [[printable_name(cell, longest) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from permafrost.backbones.input.fit import STRICT
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tasks import task_of
 from permafrost.features.augmentations import check_augmentations
 from permafrost.features.dates import OF_DATES
 from permafrost.probes.kinds import KINDS
 
-#: options that decide what a backbone is fed, and whether maps are made
-FED = ("size", "interpolation", "antialias", "maps")
+#: options that decide what a backbone is fed; and whether maps are made
+FEEDING = ("size", "interpolation", "antialias", "fit")
+FED = (*FEEDING, "maps")
 #: measures that need augmented views
 OF_VIEWS = ("alignment_augmentations", "lidar")
 #: folder of results for the predicted masks that a probe writes on request
@@ -26,6 +28,17 @@ def is_several(dataset: dict) -> bool:
 
 
 # --- extraction ----------------------------------------------------------------------------------
+
+
+def feeding_options(config: dict, policy: str | None = None) -> dict:
+    """The options of extraction in a complete configuration, with its policy `fit` where that is not strict.
+
+    Parameters
+    ----------
+    policy : takes the place of the configuration's, for a pair that needs another, see `plan.misfits.Cell`.
+    """
+    fit = policy or config["fit"]
+    return {**config["extraction"], **({} if fit == STRICT else {"fit": fit})}
 
 
 def extraction_of(task: str, entry: dict, extraction: dict) -> tuple[dict, dict]:

@@ -22,7 +22,7 @@ def check_parts(grid: Grid) -> None:
     """Refuse parts of datasets that nothing is known of."""
     parts = grid.config["runtime"]["parts"]
     for name in parts if isinstance(parts, Mapping) else ():
-        if name not in grid.datasets:
+        if name not in grid.datasets and all(name != names[0] for names in grid.misfits):
             raise PermafrostError(
                 f"dataset {name!r} is not evaluated",
                 where="runtime: parts",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from permafrost.backbones.input.fit import STRICT
 from permafrost.core.environment import ROLE
 from permafrost.core.identity import canonical_json, fingerprint
 from permafrost.core.tasks import task_of
@@ -17,9 +18,12 @@ from permafrost.plan.catalogue import result_fields
 from permafrost.plan.configuration import Configuration
 from permafrost.plan.grid import LABELS, Grid
 from permafrost.plan.groups import groups_of
+from permafrost.plan.misfits import recorded_misfits
 from permafrost.plan.options import (
+    FEEDING,
     extraction_of,
     feeding_of,
+    feeding_options,
     of_forward_pass,
     views_of,
 )
@@ -85,6 +89,15 @@ class Plan(Grid):
         self.environments = chosen.environments
         self._identified, self._sources = chosen.identified, chosen.sources
         self._published = chosen.published
+        if "suite" in self.config:
+            self.config["suite"]["data"] = self._data_digest(self.named_datasets)
+
+    def _data_digest(self, datasets: dict[str, dict]) -> str:
+        """What identifies the datasets, whichever backbones fit them: their entries, and what their files hold."""
+        entries = {name: result_fields(entry) for name, entry in datasets.items()}
+        return fingerprint(
+            {name: [without_places(entries[name])[0], self._sources[name]] for name in entries}
+        )
 
     def stages(self) -> list[Stage]:
         """Every stage with its jobs, in the order of the flow."""
@@ -109,7 +122,7 @@ class Plan(Grid):
     @functools.cache  # noqa: B019  a plan lives as long as the process
     def prepare(self, dataset: str) -> Job:
         entry, places = without_places(result_fields(self.datasets[dataset]))
-        matched, paths = self._matched()
+        matched, paths = self._matched(dataset)
         return self._job(
             "prepare",
             places={"entry": places, **({"matched": paths} if matched else {})},
@@ -120,10 +133,11 @@ class Plan(Grid):
             **_order_of(entry.get("modalities")),
         )
 
-    def _matched(self) -> tuple[dict, dict]:
+    def _matched(self, dataset: str) -> tuple[dict, dict]:
         """By backbone, the embeddings that every image must have, and their paths: with ``unmatched: drop``."""
         matched, paths = {}, {}
-        for name, known in self._identified.items():
+        for name in self.backbones_on(dataset):
+            known = self._identified[name]
             if known.entry.get("unmatched") == "drop":
                 how = {key: known.entry[key] for key in ("rasters", "table") if key in known.entry}
                 matched[name] = {**how, "digest": known.digests["files"]["embeddings"]}
@@ -166,10 +180,17 @@ class Plan(Grid):
     def _running(self, dataset: str, backbone: str, options_of: Callable) -> dict:
         """The fields of a job that runs the backbone; `options_of` selects what its stage depends on."""
         known = self._identified[backbone]
-        entry, extraction = options_of(
-            self.datasets[dataset]["task"], known.entry, self.config["extraction"]
-        )
+        # a pair that no policy had to do anything for has the features that it has under strict
+        options = feeding_options(self.config, self._policy(dataset, backbone))
+        entry, extraction = options_of(self.datasets[dataset]["task"], known.entry, options)
         return {"entry": entry, "extraction": extraction, **known.digests, "places": known.places}
+
+    def _policy(self, dataset: str, backbone: str) -> str | None:
+        """The policy that the pair needs; None where only its job can tell."""
+        if not self._fed_images(backbone):
+            return STRICT
+        cell = self.cells.get((dataset, backbone))
+        return None if cell is None else cell.policy
 
     def _from_images(self, dataset: str, backbone: str) -> dict:
         """The fields of a probe that runs the backbone itself."""
@@ -195,7 +216,7 @@ class Plan(Grid):
     def compare(self, dataset: str, probe: str) -> Job:
         predictions = {
             f"{backbone}/seed{seed}": self.probe(dataset, backbone, probe, seed).fingerprint
-            for backbone in self.backbones
+            for backbone in self.backbones_on(dataset, probe)
             for seed in self.seeds_of(probe)
         }
         return self._job(
@@ -203,7 +224,10 @@ class Plan(Grid):
             dataset=dataset,
             probe=probe,
             task=self._answers(dataset, probe),
-            options={**self.config["comparison"], **self._calibration(dataset, probe, "bins")},
+            options={
+                **self.config["comparison"],
+                **self._calibration(dataset, probe, "bins", "like"),
+            },
             inputs={"predictions": predictions},
         )
 
@@ -242,7 +266,8 @@ class Plan(Grid):
 
     @functools.cache  # noqa: B019
     def similarity(self, dataset: str) -> Job:
-        features = {name: self.extract(dataset, name).fingerprint for name in self.backbones}
+        backbones = self.backbones_on(dataset)
+        features = {name: self.extract(dataset, name).fingerprint for name in backbones}
         return self._job(
             "similarity",
             dataset=dataset,
@@ -277,14 +302,38 @@ class Plan(Grid):
             places={"published": files} if files else None,
             options=self.config["comparison"],
             # pairs, since canonical JSON has no order of keys
-            groups=list(groups_of(self.datasets, self.config["groups"]).items()),
+            groups=list(groups_of(self.named_datasets, self.config["groups"]).items()),
             ranking=self.config["ranking"],
             **({"published": published} if published else {}),
+            **({"left_out": recorded_misfits(self.misfits)} if self.misfits else {}),
+            cells=sorted((self.fed(*names) for names in self.pairs()), key=_place),
+            **({"fit": self.config["fit"]} if self.config["fit"] != STRICT else {}),
+            **({"suite": _without_title(self.config["suite"])} if "suite" in self.config else {}),
             inputs={
                 "scores": fingerprint(sorted(scores)),
                 **_if_any(measures=measures, profiles=profiles),
             },
         )
+
+    def fed(self, dataset: str, backbone: str) -> dict:
+        """What is known of a cell: ``fit``, ``bands_real``, ``bands_wanted``, and ``input_id``.
+
+        Cells of one dataset with one ``input_id`` are one measurement: the same network, built and run in the same way,
+        is fed the same. It is made of the entry but for its `input`, of the files, and of the recipe.
+        """
+        run = self._running(dataset, backbone, extraction_of)
+        del run["places"]
+        cell = self.cells.get((dataset, backbone))
+        if cell is not None:
+            # the recipe is what these lead to
+            run["entry"] = {key: value for key, value in run["entry"].items() if key != "input"}
+            run["extraction"] = {
+                key: value for key, value in run["extraction"].items() if key not in FEEDING
+            }
+        known = {} if cell is None else cell._asdict()
+        facts = {name: known.get(name) for name in ("fit", "bands_real", "bands_wanted")}
+        made = fingerprint(run, known.get("recipe"))
+        return {"dataset": dataset, "backbone": backbone, **facts, "input_id": made}
 
     @functools.cache  # noqa: B019
     def report(self) -> Job:
@@ -329,6 +378,14 @@ def _order_of(modalities: dict | None) -> dict[str, list[str]]:
 def _versions_of(stage: str) -> dict[str, str]:
     """Versions of the packages that a stage computes with, as they are installed."""
     return installed_versions(stage_libraries(stage))
+
+
+def _place(cell: dict) -> tuple[str, str]:
+    return cell["dataset"], cell["backbone"]
+
+
+def _without_title(suite: dict) -> dict:
+    return {key: value for key, value in suite.items() if key != "title"}
 
 
 def _if_any(**lists: list) -> dict[str, str]:

@@ -9,6 +9,7 @@ from permafrost.core.outputs import whole_file
 from permafrost.core.specification import SPLITS
 from permafrost.plan.grid import Grid
 from permafrost.plan.jobs import jobs_are_recorded, jobs_file, write_jobs
+from permafrost.plan.misfits import recorded_misfits
 from permafrost.plan.options import leaves
 from permafrost.plan.plan import Plan
 from permafrost.plan.recorded import CURRENT, encode_plan, says
@@ -76,6 +77,7 @@ def record_plan(plan: Plan, results: str) -> str:
         "backbones": plan.backbones,
         "datasets": plan.datasets,
         "probes": plan.probes,
+        **({"left_out": recorded_misfits(plan.misfits)} if plan.misfits else {}),
     }
     # titles, runtime options and the data folder are recorded too, but do not change the plan's hash
     about = fingerprint(content)

@@ -8,8 +8,10 @@ import re
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError, first_line
+from permafrost.core.inputs import check_file, check_folder
 
 CURRENT = "current"
+_LEADERBOARD = "leaderboard.parquet"
 
 
 _HEAD = re.compile(rb'\{"about": "([0-9a-f]{32})", "sha256": "([0-9a-f]{64})", ')
@@ -43,6 +45,7 @@ def read_plan(path, results: Path | None = None) -> dict:
     ------
     PermafrostError : it cannot be read, or was altered.
     """
+    check_file(path)
     try:
         raw = Path(path).read_bytes()
         recorded = json.loads(raw)
@@ -70,6 +73,7 @@ def planned(recorded: dict, stage: str) -> list[dict]:
 
 def current_plan(results: Path) -> Path:
     """The plan recorded last under ``{results}/plans``."""
+    check_folder(results)
     folder = Path(results) / "plans"
     try:
         return folder / f"{(folder / CURRENT).read_text().strip()}.json"
@@ -77,6 +81,35 @@ def current_plan(results: Path) -> Path:
         raise PermafrostError(
             "no plan was recorded", where=folder, remedy="run snakemake -n, which records it"
         ) from error
+
+
+def results_in(path) -> Path:
+    """The folder of results that is meant by its path, by a file in it, or by its project's folder."""
+    path = Path(path)
+    if path.is_file() and (path.parent / "plans").is_dir():
+        return path.parent
+    inside = path / "results"
+    return inside if not (path / "plans").is_dir() and (inside / "plans").is_dir() else path
+
+
+def leaderboard_in(path) -> Path:
+    """The leaderboard that is meant by its path, by a folder of results, or by a project's folder.
+
+    Raises
+    ------
+    PermafrostError : the folder holds none.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        return path
+    for folder in (path, path / "results"):
+        if (folder / _LEADERBOARD).is_file():
+            return folder / _LEADERBOARD
+    raise PermafrostError(
+        f"the folder holds no {_LEADERBOARD}",
+        where=path,
+        remedy="name a folder of results; `permafrost run` makes one",
+    )
 
 
 def places(recorded: dict, results: Path) -> list[tuple[dict, Path]]:

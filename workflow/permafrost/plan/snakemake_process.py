@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import copy
 import functools
 import gc
@@ -13,7 +14,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from snakemake.common import overwrite_function_params
@@ -21,6 +22,7 @@ from snakemake.resources import Resource
 from snakemake_logger_plugin_permafrost import LogHandler
 
 from permafrost.core.environment import MAIN_PYTHON
+from permafrost.core.errors import PermafrostError
 from permafrost.plan import light_client
 from permafrost.plan.plan import Plan
 from permafrost.plan.progress.counts import job_of
@@ -46,6 +48,16 @@ def expose_commands(library: Path) -> None:
     os.environ[MAIN_PYTHON] = sys.executable
     # threads that spin while they wait starve the other jobs where cores are fewer than threads
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+
+@contextlib.contextmanager
+def plain_errors() -> Iterator[None]:
+    """End Snakemake with the sentence of a `PermafrostError` alone, which it would wrap in a place of its rules."""
+    try:
+        yield
+    except PermafrostError as error:
+        print(f"permafrost: error: {error}", file=sys.stderr)
+        sys.exit(1)
 
 
 def keep_warm() -> None:
@@ -117,7 +129,16 @@ class Messages(logging.Handler):
 
 
 class Listed(logging.Filter):
-    """Makes the list of a dry run one line for each job, with its reason; Snakemake's table of jobs stays."""
+    """Makes the list of a dry run one line for each job, with its reason; the table of jobs is below it.
+
+    Parameters
+    ----------
+    table_alone : there is no list, so that Snakemake says its table once.
+    """
+
+    def __init__(self, *, table_alone: bool = False) -> None:
+        super().__init__()
+        self._keeps_table = table_alone
 
     def filter(self, record: logging.LogRecord) -> bool | logging.LogRecord:
         event = str(getattr(record, "event", None) or "message")
@@ -126,6 +147,9 @@ class Listed(logging.Filter):
             # an event that Snakemake's formatter does not know is printed as it is
             short.msg, short.args, short.event = self._line(record), (), "permafrost"
             return short
+        if event == "run_info":
+            keeps, self._keeps_table = self._keeps_table, True
+            return keeps
         if event == "message":
             return not NOISE.match(record.getMessage())
         return event not in ("workflow_started", "group_info")
@@ -152,7 +176,8 @@ def show_progress(workflow, plan: Plan) -> dict[int, str]:
     stream = next((one for one in logger.handlers if one.name == _TERMINAL), None)
     if settings.dryrun:
         if stream is not None and not (settings.verbose or settings.printshellcmds):
-            stream.addFilter(Listed())
+            quiet = {getattr(one, "name", "") for one in settings.quiet or ()}
+            stream.addFilter(Listed(table_alone={"RULES", "PROGRESS"} <= quiet or "ALL" in quiet))
     elif is_wanted(settings):
         handler = _named_by_user(workflow) or _in_place_of(stream, logger, settings)
         if handler is not None:

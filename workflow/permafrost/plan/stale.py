@@ -13,7 +13,7 @@ from permafrost.core.identity import file_digest
 from permafrost.core.stamps import altered_files
 from permafrost.core.stores import SAMPLES, Store
 from permafrost.core.tables import read_metadata
-from permafrost.core.versions import gather_versions
+from permafrost.core.versions import environments_of, mixture_words
 from permafrost.data.card import read_card
 from permafrost.plan.options import MASKS
 from permafrost.plan.recorded import places, read_plan, stamped
@@ -91,8 +91,8 @@ def _altered(recorded: dict, results: Path) -> list[tuple[Path, str]]:
     return list(altered.items())
 
 
-def recorded_versions(plan: Path, results: Path) -> dict[str, list[str]]:
-    """Package to all versions that outputs of the plan were computed with, as far as they are there."""
+def mixed_versions(plan: Path, results: Path) -> str:
+    """`mixture_words` of the outputs of the plan, as far as they are there."""
     recorded = read_plan(plan)
     metadata = []
     for row in recorded["outputs"]:
@@ -105,7 +105,7 @@ def recorded_versions(plan: Path, results: Path) -> dict[str, list[str]]:
         except PermafrostError:
             # missing, or of another plan
             continue
-    return gather_versions(metadata)
+    return mixture_words(metadata, environments_of(recorded))
 
 
 def delete(paths) -> None:

@@ -64,13 +64,17 @@ def write_made_tables(
     job : spec of the plan's aggregate; published : files of published results that it names.
     """
     results = Path(plan["results"])
-    table = mark_incomplete(build_leaderboard(tables), about["missing"])
+    cells = job.get("cells", [])
+    table = mark_incomplete(build_leaderboard(tables, cells), about["missing"])
     # the files below are no plan's any more: without its stamp each plan gathers its scores again
     forget_gathered(results)
     metadata = {"fingerprint": fingerprint(KEY, about), "stage": "aggregate", KEY: about}
+    metadata |= {key: job[key] for key in ("left_out", "fit") if key in job}
+    metadata |= {"suite": suite} if (suite := plan["config"].get("suite")) else {}
     write_csv(results / "leaderboard.csv", table)
     write_table(results / "leaderboard.parquet", table, metadata)
     options = {"groups": job["groups"], "ranking": job["ranking"], "comparison": job["options"]}
+    options["cells"] = cells
     write_standings(
         tables, results / "standings.parquet", results / "standings.csv", metadata, options
     )

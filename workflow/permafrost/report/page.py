@@ -16,16 +16,17 @@ from permafrost.core.outputs import whole_directory
 from permafrost.core.tables import read_metadata, read_table
 from permafrost.data.card import Card, read_card
 from permafrost.metrics.calibration.confidence import BINS
+from permafrost.report.explanations.leaderboard_state import left_out_words, same_words
 from permafrost.report.material.dataset import Material, slug
 from permafrost.report.sections.backbone import NEEDED, backbone_page, backbone_sections
 from permafrost.report.sections.dataset import dataset_line, dataset_section, trained_on_flags
-from permafrost.report.sections.explorer import embedded, explorer
+from permafrost.report.sections.explorer import embedded, explorer, not_told_apart
 from permafrost.report.sections.overview import overview
 from permafrost.report.sections.published import add_published
 from permafrost.report.sections.run import incomplete_section, run_section
 from permafrost.report.sections.scores import scores_section
 from permafrost.report.values.notation import interval, number, signed
-from permafrost.report.values.rows import distinct, overall
+from permafrost.report.values.rows import copies, distinct, overall
 
 _TEMPLATE = Path(__file__).parent / "template"
 
@@ -49,7 +50,7 @@ class Report:
     expect : path (as text) -> fingerprint that the file must carry.
     examples : test images shown per dataset; picture_seed : chooses them.
     hardware : what was run on, name -> value (`provenance.describe_machine`).
-    incomplete : of a run of which jobs failed, what lacks and why (`leaderboard_state.describe`).
+    incomplete : of a run of which jobs failed, what is missing and why (`leaderboard_state.describe`).
     """
 
     plan: dict
@@ -89,8 +90,9 @@ class Report:
             for name in ("figures", "datasets", "backbones"):
                 (partial / name).mkdir()
             # one dataset after the other: what was drawn of it is written before the next is read
+            alike = not_told_apart(entrance)
             lines = [
-                self._write_dataset(self._material(name, rows), shared, partial)
+                self._write_dataset(self._material(name, rows), shared, partial, alike)
                 for name in distinct(rows, "dataset")
             ]
             pages = self._write_backbones([line["told"] for line in lines], made, shared, partial)
@@ -109,12 +111,13 @@ class Report:
                 **run_section(self.plan, [gathered, *made], self.hardware),
                 "pages": pages,
                 "incomplete": incomplete_section(self.incomplete),
+                "left_out": self.plan.get("left_out", []),
                 "overview": drawn,
                 "explorer": Markup(embedded(entrance)),
             }
             _write(partial / "index.html", "index.html.j2", values)
 
-    def _write_dataset(self, material: Material, shared: dict, folder: Path) -> dict:
+    def _write_dataset(self, material: Material, shared: dict, folder: Path, alike: dict) -> dict:
         """Write the page of one dataset; returns its line for the page over everything."""
         comparisons = _of_dataset(self.comparisons, material.name)
         section = dataset_section(material, comparisons, folder / "figures")
@@ -124,11 +127,15 @@ class Report:
             self.plan["datasets"].get(material.name, {}),
             {name: one for name, one in self.plan["backbones"].items() if name in compared},
         )
+        section["left_out"] = left_out_words(
+            self.plan.get("left_out", []), "dataset", material.name
+        )
+        section["same"] = same_words(copies(material.rows), "dataset", material.name)
         section["anchor"] = f"dataset-{slug(material.name)}"
         page = f"datasets/{slug(material.name)}.html"
         _write(folder / page, "dataset.html.j2", {**shared, "notices": [], "dataset": section})
         told = {"href": page, **{key: section[key] for key in NEEDED}}
-        return {**dataset_line(section, page), "told": told}
+        return {**dataset_line(section, page, alike), "told": told}
 
     def _write_backbones(
         self, datasets: list[dict], made: list[dict], shared: dict, folder: Path
@@ -144,6 +151,7 @@ class Report:
 
     def _material(self, name: str, rows: list[dict]) -> Material:
         """What the figures of one dataset are drawn from."""
+        judged = self.plan["config"].get("calibration") or {}
         return Material(
             name,
             self._card(name),
@@ -155,7 +163,8 @@ class Report:
             self.examples,
             self.picture_seed,
             self.similarities.get(name),
-            bins=(self.plan["config"].get("calibration") or {}).get("bins", BINS),
+            bins=judged.get("bins", BINS),
+            bins_like=judged.get("like"),
         )
 
     def _card(self, dataset: str) -> Card:

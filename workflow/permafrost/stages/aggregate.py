@@ -31,6 +31,10 @@ class AggregateSpec(Specification):
     ranking: dict
     inputs: dict
     published: list = field(default_factory=list)
+    left_out: list = field(default_factory=list)
+    cells: list = field(default_factory=list)
+    suite: dict = field(default_factory=dict)
+    fit: str | None = None
 
 
 def add_arguments(parser) -> None:
@@ -58,8 +62,13 @@ def run(arguments) -> None:
     }
     tables = read_scores(expected, expect=expected)
     about = {"fingerprint": fingerprint, "stage": "aggregate"}
-    table = write_leaderboard(tables, arguments.parquet, arguments.csv, about)
+    if spec.left_out:
+        about["left_out"] = spec.left_out
+    about |= {"suite": spec.suite} if spec.suite else {}
+    about |= {"fit": spec.fit} if spec.fit else {}
+    table = write_leaderboard(tables, arguments.parquet, arguments.csv, about, spec.cells)
     options = {"groups": spec.groups, "ranking": spec.ranking, "comparison": spec.options}
+    options["cells"] = spec.cells
     write_standings(tables, arguments.standings, arguments.standings_csv, about, options)
     written = [
         arguments.parquet,

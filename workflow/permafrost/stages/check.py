@@ -35,7 +35,9 @@ def run(arguments) -> int:
     from permafrost.core.errors import PermafrostError
     from permafrost.core.text import printable
     from permafrost.data.card import read_card
+    from permafrost.plan.as_fed import prepared
     from permafrost.plan.offers import planned_input
+    from permafrost.report.explanations.gates import leakage_flags
     from permafrost.stages.list import offers_of, print_json
 
     if arguments.images < 1:
@@ -51,6 +53,8 @@ def run(arguments) -> int:
             found = f"{arguments.images} images of each split, prepared for this check"
         card = read_card(card_path)
         trial = tried(offers, arguments, card, card_path)
+    doubts = [*trial.doubts, *(flag["long"] for flag in leakage_flags(card))]
+    doubts += [doubt["found"] for doubt in card.audit.get("bands", ())]
     if arguments.json:
         print_json(
             {
@@ -59,32 +63,12 @@ def run(arguments) -> int:
                 "images": found,
                 "facts": dict(trial.facts),
                 "channels": [dict(zip(CHANNEL, one, strict=True)) for one in trial.channels],
-                "doubts": trial.doubts,
+                "doubts": doubts,
             }
         )
         return 0
-    print(printable("\n".join(lines_of(arguments, found, card, trial))))
+    print(printable("\n".join(lines_of(arguments, found, card, trial, doubts))))
     return 0
-
-
-def prepared(offers: Offers, dataset: str) -> Path | None:
-    """The card of the last run's images, if it was of the entry as it is now; None where there is none."""
-    from permafrost.core.errors import PermafrostError
-    from permafrost.core.specification import SPLITS
-    from permafrost.plan.catalogue import result_fields
-    from permafrost.plan.recorded import current_plan, read_plan
-
-    results = offers.root / offers.config.get("results", "results")
-    card = results / "images" / dataset / "card.json"
-    try:
-        recorded = read_plan(current_plan(results))["datasets"].get(dataset)
-    except (PermafrostError, OSError):
-        return None
-    same = recorded is not None and result_fields(recorded) == result_fields(
-        offers.datasets.entry(dataset)
-    )
-    stores = [card, *(card.with_name(f"{split}.zarr") for split in SPLITS)]
-    return card if same and all(one.exists() for one in stores) else None
 
 
 def prepare_few(offers: Offers, dataset: str, count: int, folder: Path) -> Path:
@@ -92,10 +76,14 @@ def prepare_few(offers: Offers, dataset: str, count: int, folder: Path) -> Path:
     from permafrost.core.identity import fingerprint
     from permafrost.core.specification import SPLITS
     from permafrost.core.tasks import task_of
+    from permafrost.data.class_files import check_files
     from permafrost.data.prepare import PrepareSpec, prepare
+    from permafrost.data.sources import read_entry
     from permafrost.plan.catalogue import result_fields
 
     entry = result_fields(offers.dataset(dataset))
+    where = offers.datasets.where(dataset)
+    check_files(read_entry(entry, where=where), where=where)
     if not task_of(entry["task"]).numbers:
         # few images do not hold all classes
         entry["allow_missing_classes"] = True
@@ -139,7 +127,7 @@ def tried(offers: Offers, arguments, card: Card, card_path: Path) -> Trial:
     )
 
 
-def lines_of(arguments, found: str, card: Card, trial: Trial) -> list[str]:
+def lines_of(arguments, found: str, card: Card, trial: Trial, strange: list[str]) -> list[str]:
     """The table that is printed."""
     facts = [
         ("backbone", arguments.name),
@@ -152,5 +140,5 @@ def lines_of(arguments, found: str, card: Card, trial: Trial) -> list[str]:
     lines += ["", f"  {'channel':<{name}}{heading}"]
     for channel, *numbers in trial.channels:
         lines.append(f"  {channel:<{name}}" + "".join(f"{number:>12.4g}" for number in numbers))
-    doubts = [f"  look at: {doubt}" for doubt in trial.doubts]
+    doubts = [f"  look at: {doubt}" for doubt in strange]
     return [*lines, "", *(doubts or ["  nothing strange was found"])]

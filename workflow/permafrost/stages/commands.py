@@ -25,6 +25,14 @@ USE: dict[str, Command] = {
             "permafrost run --profile slurm",
         ),
     ),
+    "suite": Command(
+        "run a named set of datasets and probes with a version, so that runs can be compared",
+        (
+            "permafrost suite",
+            "permafrost suite geobench-v1 --backbones rcf-all,imagestats-all --plan",
+            "permafrost suite geobench-v1 --backbones rcf-all,imagestats-all --cores 4",
+        ),
+    ),
     "init": Command(
         "begin a project of one's own: configuration, a backbone, a dataset, profiles",
         ("permafrost init my-project", "permafrost init my-project --module"),
@@ -40,6 +48,7 @@ USE: dict[str, Command] = {
         "write a first entry for a folder of images, or for a model, to correct and complete",
         (
             "permafrost new dataset data/my-scenes --output mine.yaml",
+            "permafrost new dataset data/scenes.zip --add --try",
             "permafrost new backbone resnet50.a1_in1k",
             "permafrost new backbone models/mine.py:build --name mine",
         ),

@@ -93,7 +93,9 @@ def run(arguments) -> None:
         ("max_detections", not points, "with boxes and polygons"),
     )
     scores, notes = [], []
-    for each in filter(None, (predictions, other)):
+    for each in (predictions, other):
+        if each is None:
+            continue
         evaluation, remarks = _evaluate(arguments, truth, each)
         scores.append(CrownScores(evaluation, max_detections=arguments.max_detections))
         notes.append([*evaluation.notes(), *scores[-1].notes(), *remarks])

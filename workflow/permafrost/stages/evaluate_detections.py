@@ -351,7 +351,8 @@ def _comparison(scored: _Scored, members: dict) -> dict:
     from permafrost.evaluators.output import detection_text
 
     other = _evaluated(arguments, arguments.against)
-    scored.notes.extend(f"Note: {text}." for text in other.detections.notes.warnings)
+    said = [*other.detections.notes.warnings, *other.uncounted()]
+    scored.notes.extend(f"Note: {text}." for text in said)
     others = DetectionScores(other, groups=members)
     rows = comparison_rows(scored.scores, others, scored.units, **scored.drawn)
     labels = list(scored.scores.group_labels.values())

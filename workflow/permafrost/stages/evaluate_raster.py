@@ -25,7 +25,14 @@ def _add_classes(parser) -> None:
         "--class-names", help="names of the classes in the order of their codes: a,b"
     )
     parser.add_argument("--class-weights", help="weights in the order of the codes: 0,1,1")
-    parser.add_argument("--smooth", type=float, default=1e-8, help="smoothing (1e-8; geodl's is 1)")
+    parser.add_argument(
+        "--like",
+        choices=["geodl"],
+        help="undefined recall and precision count 1 in means, as geodl's",
+    )
+    parser.add_argument(
+        "--smooth", type=float, help="smoothing of ratios (none; 1e-8 with --like geodl)"
+    )
     parser.add_argument(
         "--threshold", type=float, default=0.5, help="of the sigmoid of one logit, strictly above"
     )
@@ -72,6 +79,7 @@ def run(arguments) -> None:
         classes=values_of(arguments.class_names, str) or arguments.classes,
         class_weights=values_of(arguments.class_weights, float),
         smooth=arguments.smooth,
+        like=arguments.like,
         threshold=arguments.threshold,
         zero_based=not arguments.one_based,
         ignore=values_of(arguments.ignore, int) or (),

@@ -16,6 +16,8 @@ FORMATS = (
     "wandb",
 )
 # folders that trackers read, where --output names no other
+# forms that others fixed: what leakage there is goes to the terminal
+_WITHOUT_WARNINGS = ("torchgeo-bench", "geobench2")
 _FOLDERS = {"mlflow": Path("mlruns"), "wandb": Path(".")}
 
 
@@ -46,17 +48,24 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     from permafrost.core.outputs import whole_file
     from permafrost.core.tables import read_table
-    from permafrost.plan.recorded import current_plan, read_plan
+    from permafrost.plan.recorded import current_plan, leaderboard_in, read_plan
+    from permafrost.report.explanations.gates import leakage_said
+    from permafrost.report.explanations.leaderboard_state import policy_words, suite_words
     from permafrost.report.tables.export import export
     from permafrost.report.tables.methods import bibtex
     from permafrost.report.tables.shown import Shown
 
-    table, metadata = read_table(arguments.leaderboard)
-    results = arguments.leaderboard.parent
-    shown = Shown.of(table, results, fingerprint=metadata["fingerprint"])
+    path = leaderboard_in(arguments.leaderboard)
+    table, metadata = read_table(path)
+    results = path.parent
+    shown = Shown.of(table, results, metadata)
     if arguments.format in _FOLDERS:
         _track(shown, read_plan(current_plan(results)), arguments)
         return
+    if arguments.format in _WITHOUT_WARNINGS:
+        chosen = None if arguments.dataset is None else [arguments.dataset]
+        for said in leakage_said(shown.rows, chosen):
+            print(f"{said} {arguments.format} has no place to say so.", file=sys.stderr)
     if arguments.format == "geobench2":
         _submit(shown, read_plan(current_plan(results)), arguments)
         return
@@ -72,6 +81,12 @@ def run(arguments) -> None:
         intervals=not arguments.no_intervals,
         mark_tied=arguments.mark_tied,
     )
+    words = (suite_words(metadata.get("suite")), policy_words(metadata.get("fit")))
+    for said in filter(None, words):
+        if arguments.format in ("markdown", "latex"):
+            text += f"\n% {said}\n" if arguments.format == "latex" else f"\n{said}\n"
+        else:
+            print(said, file=sys.stderr)
     outputs = [] if arguments.output is None else [(arguments.output, text)]
     if arguments.bibtex is not None:
         outputs.append((arguments.bibtex, bibtex(read_plan(current_plan(results)))))

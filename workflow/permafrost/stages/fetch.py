@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+from permafrost.core.errors import PermafrostError
 
 
 def add_arguments(parser) -> None:
@@ -45,7 +48,7 @@ def run(arguments) -> int:
 
     if arguments.json:
         return _run_for_a_program(arguments)
-    offers, wanted, dry = *_missing(arguments), arguments.dry_run
+    (offers, wanted, failed), dry = _missing(arguments), arguments.dry_run
     for one in wanted:
         free = None if dry else check_room(one.download, offers.data)
         print(announcement(one.name, one.entry, one.download, offers.data, free), flush=True)
@@ -56,29 +59,46 @@ def run(arguments) -> int:
             f"together: {bytes_words(sum(one.download.size for one in wanted))}{more}", flush=True
         )
     if dry or not wanted:
-        return 0
+        return _failures(failed)
     if not (arguments.yes or _confirmed()):
         print("\n".join(f"{one.name}: not fetched" for one in wanted))
         return 1
     for one in wanted:
-        one.get()
-        print(f"{one.name}: fetched", flush=True)
-    return 0
+        with _failing_alone(failed):
+            one.get()
+            print(f"{one.name}: fetched", flush=True)
+    return _failures(failed)
+
+
+@contextlib.contextmanager
+def _failing_alone(failed: list[PermafrostError]) -> Iterator[None]:
+    """Keep an error for the end, so that all else is still asked for or fetched."""
+    try:
+        yield
+    except PermafrostError as error:
+        failed.append(error)
+
+
+def _failures(failed: list[PermafrostError]) -> int:
+    """The exit status; each failure is said."""
+    for error in failed:
+        print(f"permafrost fetch: error: {error}", file=sys.stderr)
+    return int(bool(failed))
 
 
 def _run_for_a_program(arguments) -> int:
     """The same with what is missing as JSON on standard output, and all words on the other one."""
-    import contextlib
-
-    from permafrost.core.errors import PermafrostError
     from permafrost.stages.list import print_json
 
     if not (arguments.dry_run or arguments.yes):
         raise PermafrostError("with --json nobody is asked", remedy="give --yes, or --dry-run")
     with contextlib.redirect_stdout(sys.stderr):
-        _, wanted = _missing(arguments)
+        _, wanted, failed = _missing(arguments)
+        fetched = []
         for one in wanted if not arguments.dry_run else ():
-            one.get()
+            with _failing_alone(failed):
+                one.get()
+                fetched.append(one)
     print_json(
         [
             {
@@ -86,7 +106,7 @@ def _run_for_a_program(arguments) -> int:
                 "licence": one.entry.get("licence"),
                 "bytes": one.download.size,
                 "files_of_unknown_size": one.download.unknown,
-                "fetched": not arguments.dry_run,
+                "fetched": one in fetched,
                 "files": [
                     {"url": get.url, "path": str(get.path), "bytes": get.size}
                     for get in one.download.files
@@ -95,16 +115,17 @@ def _run_for_a_program(arguments) -> int:
             for one in wanted
         ]
     )
-    return 0
+    return _failures(failed)
 
 
 def _missing(arguments):
-    """The catalogues, and what is missing of all that is named."""
+    """The catalogues, what is missing of all that is named, and what cannot be had or asked."""
     files = [Path(name) for name in arguments.names if _is_file(name)]
     arguments.config = [*arguments.config, *files]
     offers, dry = _offers(arguments), arguments.dry_run
-    wanted = [*_weights(offers, dry)] if files else []
-    return offers, [*wanted, *_datasets(offers, arguments.names, dry)]
+    failed: list[PermafrostError] = []
+    wanted = [*_weights(offers, dry, failed)] if files else []
+    return offers, [*wanted, *_datasets(offers, arguments.names, dry, failed)], failed
 
 
 def _is_file(name: str) -> bool:
@@ -112,7 +133,6 @@ def _is_file(name: str) -> bool:
 
 
 def _offers(arguments):
-    from permafrost.core.errors import PermafrostError
     from permafrost.stages.list import offers_of
 
     offers = offers_of(arguments)
@@ -127,7 +147,7 @@ def _offers(arguments):
     return offers
 
 
-def _datasets(offers, names: list[str], dry: bool) -> list[_Wanted]:
+def _datasets(offers, names: list[str], dry: bool, failed: list) -> list[_Wanted]:
     """The datasets that are missing, of those that are named and those of configuration files."""
     from permafrost.data.download.fetching import fetch, missing_steps, with_sizes
     from permafrost.data.download.steps import fetchable
@@ -138,49 +158,60 @@ def _datasets(offers, names: list[str], dry: bool) -> list[_Wanted]:
     if len(chosen) < len(names):
         chosen += offers.datasets.names(offers.config.get("datasets", []))
     wanted = []
-    for name in dict.fromkeys(chosen):
-        entry, where = offers.dataset(name), offers.datasets.where(name)
+    for name, entry in {name: offers.dataset(name) for name in chosen}.items():
+        where = offers.datasets.where(name)
         by_hand = name not in asked and not fetchable(entry)
         here = by_hand and state_of(entry) in ("here", "generated")
-        steps = [] if here else missing_steps(entry, where=where)
-        if not steps:
-            print(f"{name}: nothing to fetch, the data are here")
-            continue
-        download = with_sizes(steps, ask=not dry)
-        wanted.append(_Wanted(name, entry, download, partial(fetch, entry, download, where=where)))
+        with _failing_alone(failed):
+            steps = [] if here else missing_steps(entry, where=where, ask=not dry)
+            if not steps:
+                print(f"{name}: nothing to fetch, the data are here")
+                continue
+            download = with_sizes(steps, ask=not dry)
+            get = partial(fetch, entry, download, where=where)
+            wanted.append(_Wanted(name, entry, download, get))
     return wanted
 
 
-def _weights(offers, dry: bool) -> list[_Wanted]:
+def _weights(offers, dry: bool, failed: list) -> list[_Wanted]:
     """The published weights that are missing of the configuration's backbones."""
     from permafrost.backbones.registry import published_weights, read_entry
     from permafrost.backbones.weights.published import FOLDER, check
-    from permafrost.data.download.fetching import Download
     from permafrost.data.download.steps import Get
-    from permafrost.data.download.weights import first_to_be_had, get_weights
+    from permafrost.data.download.weights import first_to_be_had
 
     folder, wanted, seen = offers.data / FOLDER, [], set()
-    for name in offers.backbones.names(offers.config.get("backbones", [])):
-        entry, where = offers.backbones.entry(name), offers.backbones.where(name)
-        published = published_weights(read_entry(entry, where=where), where=where)
-        if published is None or published.name in seen:
-            continue
-        seen.add(published.name)
-        here = published.here(folder)
-        if here is not None:
-            check(*here, folder)
-            print(f"{name}: nothing to fetch, the weights are here ({here[1]})")
-            continue
-        gets = [Get(file.url, folder / file.name) for file in published.files]
-        get = gets[0] if dry else first_to_be_had(gets)
-
-        def bring(published=published, gets=gets):
-            get_weights(gets, [file.sha256 for file in published.files])
-            check(*published.here(folder), folder)
-
-        download = Download([get], get.size or 0, int(get.size is None))
-        wanted.append(_Wanted(f"weights of {name}", entry, download, bring))
+    entries = offers.backbones.choose(offers.config.get("backbones", []))
+    for name, entry in entries.items():
+        where = offers.backbones.where(name)
+        with _failing_alone(failed):
+            published = published_weights(read_entry(entry, where=where), where=where)
+            if published is None or published.name in seen:
+                continue
+            seen.add(published.name)
+            here = published.here(folder)
+            if here is not None:
+                check(*here, folder)
+                print(f"{name}: nothing to fetch, the weights are here ({here[1]})")
+                continue
+            gets = [Get(file.url, folder / file.name) for file in published.files]
+            get = gets[0] if dry else first_to_be_had(gets)
+            wanted.append(_wanted_weights(name, entry, published, folder, gets, get))
     return wanted
+
+
+def _wanted_weights(name: str, entry: dict, published, folder: Path, gets: list, get) -> _Wanted:
+    from permafrost.backbones.weights.published import check
+    from permafrost.data.download.fetching import Download
+    from permafrost.data.download.weights import get_weights
+
+    def bring():
+        get_weights(gets, [file.sha256 for file in published.files])
+        check(*published.here(folder), folder)
+
+    return _Wanted(
+        f"weights of {name}", entry, Download([get], get.size or 0, int(get.size is None)), bring
+    )
 
 
 def announcement(name: str, entry: dict, download, folder, free: int | None = None) -> str:
@@ -204,8 +235,6 @@ def announcement(name: str, entry: dict, download, folder, free: int | None = No
 
 
 def _confirmed() -> bool:
-    from permafrost.core.errors import PermafrostError
-
     if not sys.stdin.isatty():
         raise PermafrostError("nobody can be asked whether to start", remedy="give --yes")
     return input("Fetch it? [y/N] ").strip().lower() in ("y", "yes")

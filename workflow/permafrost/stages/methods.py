@@ -37,11 +37,12 @@ def paragraph_and_bibtex(results: Path) -> tuple[str, str]:
     """
     from permafrost.core.errors import PermafrostError
     from permafrost.core.tables import read_table
-    from permafrost.plan.recorded import current_plan, planned, read_plan
+    from permafrost.plan.recorded import current_plan, planned, read_plan, results_in
     from permafrost.report.explanations.leaderboard_state import describe_outdated
     from permafrost.report.tables.methods import bibtex, methods_text
     from permafrost.report.tables.shown import Shown
 
+    results = results_in(results)
     plan = read_plan(current_plan(results))
     (made,) = planned(plan, "aggregate")
     table, metadata = read_table(results / Path(made["path"]).name)
@@ -51,7 +52,7 @@ def paragraph_and_bibtex(results: Path) -> tuple[str, str]:
         raise PermafrostError(
             " ".join(outdated.split()), where=results, remedy="run snakemake, then this again"
         )
-    shown = Shown.of(table, results, fingerprint=metadata["fingerprint"])
+    shown = Shown.of(table, results, metadata)
     comparisons = [row for rows in shown.comparisons.values() for row in rows]
     versions = metadata.get("score_versions", {})
     return methods_text(plan, shown.rows, comparisons, versions), bibtex(plan)

@@ -14,8 +14,22 @@ def add_arguments(parser) -> None:
         " a Python file (model.py:build), or a checkpoint",
     )
     parser.add_argument("--name", help="of the entry (default: from the folder or model)")
-    parser.add_argument(
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument(
         "--output", type=Path, help="configuration file to write; the terminal by default"
+    )
+    place.add_argument(
+        "--add",
+        action="store_true",
+        help="write the entry into the project: config/datasets/own.yaml or config/backbones/own.yaml,"
+        " and its name into config/config.yaml",
+    )
+    parser.add_argument(
+        "--try",
+        dest="attempt",
+        action="store_true",
+        help="dataset: then score a baseline by nearest neighbours, on up to 2,000 images of each split; and write"
+        " thumbnails beside the draft, as --add does",
     )
 
 
@@ -24,31 +38,93 @@ def run(arguments) -> None:
 
     from permafrost.core.errors import PermafrostError
     from permafrost.core.outputs import whole_file
+    from permafrost.plan.additions import CONFIG, add_entry, refuse_known
 
     if arguments.output is not None and arguments.output.exists():
         raise PermafrostError(
             "exists already", where=arguments.output, remedy="choose another --output"
         )
-    entry = _draft(arguments)
+    if arguments.attempt and arguments.what == "backbone":
+        raise PermafrostError(
+            "--try is for datasets",
+            remedy="try a backbone with `permafrost check NAME --dataset D`",
+        )
+    root = _root(arguments)
+    if arguments.add and arguments.name:
+        refuse_known(arguments.what, arguments.name, root)
+    entry = _draft(arguments, root)
     entry.check()
-    text = entry.as_yaml(arguments.source, arguments.output)
-    if arguments.output is None:
-        sys.stdout.write(text)
-        return
-    with whole_file(arguments.output) as partial:
-        partial.write_text(text, encoding="utf-8")
-    asked = sum(map(len, entry.notes.values()))
-    print(f"{arguments.output}: {entry.kind} {entry.name}, {asked} comments to read")
+    asked = f"{sum(map(len, entry.notes.values()))} comments to read"
+    file = arguments.output
+    if arguments.add:
+        file, listed = add_entry(entry, arguments.source, root)
+        print(f"{file}: {entry.kind} {entry.name} added, {asked}")
+        print(f"{root / CONFIG}: {'names it now' if listed else f'runs all {entry.kind}s'}")
+    elif file is None:
+        sys.stdout.write(entry.as_yaml(arguments.source, None))
+    else:
+        with whole_file(file) as partial:
+            partial.write_text(entry.as_yaml(arguments.source, file), encoding="utf-8")
+        print(f"{file}: {entry.kind} {entry.name}, {asked}")
+    if entry.kind == "dataset" and (arguments.add or arguments.attempt):
+        sheet = None if file is None else file.with_name(f"{entry.name}.png")
+        _look(entry, sheet, arguments)
+    if arguments.add:
+        print(f"Next: permafrost check {entry.trial()}")
 
 
-def _draft(arguments):
+def _look(entry, sheet: Path | None, arguments) -> None:
+    """Write the sheet, and print what a baseline is fed and, with --try, how it scores."""
+    import sys
+
+    from permafrost.core.errors import PermafrostError
+    from permafrost.core.text import printable
+    from permafrost.stages.first_look import first_look
+
+    # where the entry itself goes to the terminal, it stays a file that can be read
+    stream = sys.stderr if arguments.output is None and not arguments.add else sys.stdout
+    try:
+        with first_look(entry, whole=arguments.attempt) as look:
+            if sheet is not None:
+                look.write_sheet(sheet, arguments.source)
+                print(f"{sheet}: thumbnails with the names of labels; look at them", file=stream)
+            for line in look.fed_lines():
+                print(printable(f"  {line}"), file=stream)
+            for line in look.score() if arguments.attempt else ():
+                print(printable(f"  {line}"), file=stream)
+    except PermafrostError as error:
+        if arguments.attempt:
+            raise
+        print(f"  no thumbnails yet: {error}", file=stream)
+
+
+def _root(arguments) -> Path:
+    """The project's folder; that of this command where there is none, unless something is added to it."""
+    from permafrost.core.errors import PermafrostError
+    from permafrost.stages.run import find_root
+
+    here = Path.cwd()
+    try:
+        root = find_root(here)
+    except PermafrostError:
+        if arguments.add or arguments.what == "backbone":
+            raise
+        return here
+    if arguments.add and not here.is_relative_to(root):
+        raise PermafrostError(
+            "no project is here that something could be added to",
+            where=here,
+            remedy="go to your project, or make one with `permafrost init FOLDER`",
+        )
+    return root
+
+
+def _draft(arguments, root: Path):
     from permafrost.plan.drafts import backbone_draft, dataset_draft
 
     if arguments.what == "dataset":
-        return dataset_draft(Path(arguments.source), arguments.name)
+        return dataset_draft(Path(arguments.source), arguments.name, root)
     from permafrost.plan.installed import installed
-    from permafrost.stages.run import find_root
 
-    root = find_root(Path.cwd())
     offered = installed(root / ".snakemake" / "permafrost")
     return backbone_draft(arguments.source, arguments.name, offered, root)

@@ -43,29 +43,36 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
+    from permafrost.plan.as_fed import fed_json, fed_lines
     from permafrost.plan.estimate.shown import as_json, check_lines, lines, rates_json
+    from permafrost.plan.misfits import misfit_lines, recorded_misfits
     from permafrost.stages.list import print_json
-    from permafrost.stages.run import find_root
+    from permafrost.stages.run import project_here
 
-    root = find_root(Path.cwd())
+    root = project_here()
     given = _measured() if arguments.measure else _read_rates(arguments.rates)
-    estimate, downloads, why = _estimate(arguments, root, given)
+    estimate, downloads, why, fed = _estimate(arguments, root, given)
+    grid = estimate.context.grid
+    left_out = recorded_misfits(grid.misfits)
     if arguments.save_rates is not None:
         measured = given if arguments.measure else {}
         _save(arguments.save_rates, rates_json(estimate, _machine(), measured))
     if arguments.json:
-        print_json(as_json(estimate, downloads, why))
+        found = {**as_json(estimate, downloads, why), "fed": fed_json(fed)}
+        print_json({**found, "left_out": left_out})
     elif arguments.check:
         print("\n".join(check_lines(estimate)))
     else:
-        print("\n".join(lines(estimate, downloads, why)))
+        said = misfit_lines(left_out, len(grid.pairs()))
+        print("\n".join([*lines(estimate, downloads, why), *said, *fed_lines(fed)]))
 
 
 def _estimate(arguments, root: Path, corrections: dict[str, float]):
-    """The estimate, what is to be downloaded, and why nothing is known of what is done (None: it is)."""
+    """The estimate, what is to be downloaded, why nothing is known of what is done (None: it is), and what is fed."""
     import os
 
     from permafrost.core.device import takes_gpu
+    from permafrost.plan.as_fed import known_pairs
     from permafrost.plan.configured import read_configuration
     from permafrost.plan.estimate.estimate import Machines, estimate
     from permafrost.plan.estimate.records import read_records
@@ -89,7 +96,9 @@ def _estimate(arguments, root: Path, corrections: dict[str, float]):
         data=Path(arguments.data or grid.config["data"]),
         assumed=arguments.images or ASSUMED_IMAGES,
     )
-    return found, downloads_of(offers_of(arguments), grid.datasets, grid.backbones), why
+    offers = offers_of(arguments)
+    fed = known_pairs(offers, grid.every()["extract"])
+    return found, downloads_of(offers, grid.datasets, grid.backbones), why, fed
 
 
 def _measured() -> dict[str, float]:
@@ -126,9 +135,11 @@ def _measured() -> dict[str, float]:
 
 def _read_rates(path: Path | None) -> dict[str, float]:
     from permafrost.core.errors import PermafrostError, first_line
+    from permafrost.core.inputs import check_file
 
     if path is None:
         return {}
+    check_file(path)
     try:
         known = json.loads(path.read_text(encoding="utf-8"))["corrections"]
         corrections = {str(key): float(value) for key, value in known.items()}

@@ -85,17 +85,18 @@ def _write(path: Path, table) -> None:
 
 def _beside(rows: list, arguments) -> None:
     from permafrost.core.tables import read_table
-    from permafrost.plan.recorded import current_plan, read_plan
+    from permafrost.plan.recorded import current_plan, leaderboard_in, read_plan
     from permafrost.report.tables.beside import beside, given_names, pairs_block, wrong_names
     from permafrost.report.tables.blocks import print_blocks
     from permafrost.report.values.rows import distinct, overall
 
-    own = overall(read_table(arguments.leaderboard)[0].to_pylist())
+    path = leaderboard_in(arguments.leaderboard)
+    own = overall(read_table(path)[0].to_pylist())
     names = {}
     for what, kind in (("backbone", "backbone"), ("dataset", "dataset"), ("method", "probe")):
         names[f"{kind}s"] = pairs = given_names(what, getattr(arguments, what))
         for mistake in wrong_names(what, pairs, rows, distinct(own, kind), f"--{what}"):
             raise mistake
-    plan = read_plan(current_plan(arguments.leaderboard.parent))
+    plan = read_plan(current_plan(path.parent))
     print()
     print_blocks([pairs_block(beside(rows, own, plan, **names))])

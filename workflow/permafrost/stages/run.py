@@ -24,9 +24,11 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> int:
-    root = find_root(Path.cwd())
-    if root != Path.cwd():
-        print(f"permafrost: project {root}", file=sys.stderr)
+    root = project_here()
+    from permafrost.plan.run_environment import provide
+
+    for said in provide(root):
+        print(f"permafrost: {said}", file=sys.stderr)
     passed = _from_root(arguments.passed, root)
     profile = ["--profile", _profile(arguments.profile, root)] if arguments.profile else []
     # --profile takes any number of names, so it would take the targets behind it too
@@ -40,10 +42,27 @@ def run(arguments) -> int:
     return status
 
 
-def find_root(start: Path) -> Path:
+def project_here() -> Path:
+    """The folder of the project that the working directory is in, which is named where it is another.
+
+    Raises
+    ------
+    PermafrostError : it is in none. The clone of this library would be run in silence, and its results replaced.
+    """
+    root = find_root(Path.cwd(), clone=False)
+    if root != Path.cwd():
+        print(f"permafrost: project {root}", file=sys.stderr)
+    return root
+
+
+def find_root(start: Path, *, clone: bool = True) -> Path:
     """The project's folder: the nearest one from `start` upward, else the clone that this library belongs to.
 
     A project is a folder with ``config/config.yaml`` and a Snakefile that names Permafrost.
+
+    Parameters
+    ----------
+    clone : whether the clone counts where `start` is outside of it, as for commands that only look things up.
 
     Raises
     ------
@@ -52,15 +71,16 @@ def find_root(start: Path) -> Path:
     from permafrost.core.errors import PermafrostError
     from permafrost.core.home import HOME
 
-    clone = [HOME] if (HOME / "workflow" / "permafrost").is_dir() else []
-    for folder in (start, *start.parents, *clone):
+    own = [HOME] if (HOME / "workflow" / "permafrost").is_dir() else []
+    for folder in (start, *start.parents, *(own if clone else [])):
         if (folder / "config" / "config.yaml").is_file() and _names_permafrost(folder):
             return folder
+    there = f"; the clone that this command belongs to is {own[0]}" if own else ""
     raise PermafrostError(
         "no project was found: no folder from here upward holds config/config.yaml and a Snakefile"
         " that names permafrost",
         where=start,
-        remedy="go to your project, or make one with `permafrost init FOLDER`",
+        remedy=f"go to your project, or make one with `permafrost init FOLDER`{there}",
     )
 
 
@@ -91,18 +111,18 @@ def print_end(results: Path) -> None:
     plan = read_plan(current_plan(results))
     (row,) = planned(plan, "aggregate")
     try:
-        table, _ = read_table(row["path"], expect=row["fingerprint"])
+        table, about = read_table(row["path"], expect=row["fingerprint"])
     except PermafrostError:
         return  # only some targets were asked for
     print()
-    print_blocks(Shown.of(table, results, fingerprint=row["fingerprint"]).blocks(most=SHOWN))
+    print_blocks(Shown.of(table, results, about).blocks(most=SHOWN))
     print()
     print(f"Leaderboard: {results / 'leaderboard.csv'}")
     print(f"Report:      {(results / 'report' / 'index.html').resolve()} (open it in a browser)")
     if all(entry["source"]["kind"] == "demo" for entry in plan["datasets"].values()):
         print("Next:        name your own images in config/config.yaml, as README.md shows")
     else:
-        print("Next:        `snakemake archive` packs results, plan and code version")
+        print("Next:        `permafrost archive` packs results, plan and code version")
 
 
 def _wait(process: subprocess.Popen) -> int:

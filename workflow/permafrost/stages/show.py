@@ -11,7 +11,7 @@ def add_arguments(parser) -> None:
         nargs="?",
         type=Path,
         default=Path("results/leaderboard.parquet"),
-        help="leaderboard.parquet in a folder of results",
+        help="leaderboard.parquet, or the folder of results that holds it",
     )
     parser.add_argument("--group", help="rank over this group of datasets only")
     parser.add_argument("--probe", help="show this probe only")
@@ -23,13 +23,20 @@ def add_arguments(parser) -> None:
 
 def run(arguments) -> None:
     from permafrost.core.tables import read_table
-    from permafrost.plan.recorded import current_plan, read_plan
-    from permafrost.report.explanations.leaderboard_state import KEY, describe_outdated, headline
+    from permafrost.plan.recorded import current_plan, leaderboard_in, read_plan
+    from permafrost.report.explanations.leaderboard_state import (
+        KEY,
+        describe_outdated,
+        headline,
+        policy_words,
+        suite_words,
+    )
     from permafrost.report.tables.blocks import print_blocks
     from permafrost.report.tables.shown import Shown
 
-    table, metadata = read_table(arguments.leaderboard)
-    results = arguments.leaderboard.parent
+    path = leaderboard_in(arguments.leaderboard)
+    table, metadata = read_table(path)
+    results = path.parent
     incomplete = metadata.get(KEY)
     plan = None
     # a leaderboard that was copied out of its results belongs to no plan here
@@ -39,8 +46,19 @@ def run(arguments) -> None:
         notice = None if ours else describe_outdated(table, metadata, plan)
         if notice:
             print(notice, end="\n\n")
-    shown = Shown.of(table, results, fingerprint=metadata["fingerprint"])
+    shown = Shown.of(table, results, metadata)
     chosen = {"probe": arguments.probe, "dataset": arguments.dataset, "group": arguments.group}
     print_blocks(shown.blocks(compare=arguments.compare, **chosen))
+    # a dataset that no backbone fits has no table of its own
+    gone = (
+        {one["dataset"] for one in plan.get("left_out", [])} - plan["datasets"].keys()
+        if plan
+        else ()
+    )
+    if gone and not notice:
+        print(f"\nNo backbone fits {', '.join(sorted(gone))}: `permafrost plan` says why.")
+    for said in (suite_words(metadata.get("suite")), policy_words(metadata.get("fit"))):
+        if said:
+            print(f"\n{said}")
     if incomplete:
         print(f"\n{headline(incomplete)}")

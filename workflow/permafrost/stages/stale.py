@@ -16,15 +16,14 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.core.versions import mixture_words
     from permafrost.plan.recorded import current_plan
-    from permafrost.plan.stale import delete, find_stale, recorded_versions
+    from permafrost.plan.stale import delete, find_stale, mixed_versions
 
     plan = arguments.plan or current_plan(arguments.results)
     stale = find_stale(plan, arguments.results)
     for path, reason in stale:
         print(f"{'deleted' if arguments.delete else 'stale'}: {path} ({reason})")
-    mixture = mixture_words(recorded_versions(plan, arguments.results))
+    mixture = mixed_versions(plan, arguments.results)
     if mixture:
         print(f"mixed versions: results of one plan were computed with {mixture}")
     if arguments.delete:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import stat
@@ -145,6 +146,20 @@ def test_a_damaged_archive_leaves_the_folder_as_it_was(tmp_path, whole):
     with pytest.raises(PermafrostError, match="cannot be unpacked .*CRC"):
         unpack(Unpack(archive, folder, whole))
     assert archive.exists() and (not folder.exists() or os.listdir(folder) == [])
+
+
+@pytest.mark.parametrize("ending", ["tar", "tar.gz"])
+def test_a_tar_that_is_damaged_or_cut_off_at_a_header_is_refused(tmp_path, ending):
+    whole = packed(tmp_path / "whole.tar", FILES).read_bytes()
+    start = whole.index(b"set/a/2.txt")
+    for number, data in enumerate(
+        (whole[:start], whole[: start + 100], whole[:start] + b"x" * 512 + whole[start + 512 :])
+    ):
+        archive = tmp_path / f"{number}.{ending}"
+        archive.write_bytes(gzip.compress(data) if ending == "tar.gz" else data)
+        with pytest.raises(PermafrostError, match="cut off or damaged"):
+            unpack(Unpack(archive, tmp_path / "root", whole=True))
+        assert archive.exists() and not (tmp_path / "root").exists()
 
 
 def test_what_is_no_archive_is_refused(tmp_path):

@@ -90,7 +90,7 @@ def build(options: GalileoOptions, plan: InputPlan, resources: Resources) -> Bac
 
 
 def fed_groups(plan: InputPlan, groups: list[str], where: str) -> tuple[str, ...]:
-    """Those of `groups` whose bands are all fed, in the authors' order.
+    """Those of `groups` whose bands are all fed, in the authors' order; the NDVI only of bands that are there.
 
     Raises
     ------
@@ -98,7 +98,12 @@ def fed_groups(plan: InputPlan, groups: list[str], where: str) -> tuple[str, ...
     """
     given = [channel.wanted for channel in plan.channels]
     strangers = [name for name in given if name not in BANDS]
-    fed = tuple(name for name in GROUPS if name in groups and set(GROUPS[name]) <= set(given))
+    there = [channel.wanted for channel in plan.channels if channel.index is not None]
+    fed = tuple(
+        name
+        for name in GROUPS
+        if name in groups and set(GROUPS[name]) <= set(there if name == "NDVI" else given)
+    )
     if strangers or not fed:
         raise PermafrostError(
             f"Galileo knows no band {', '.join(map(repr, strangers))}"

@@ -12,15 +12,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from permafrost.backbones.input.matching import OfferedBands, match_bands
+from permafrost.backbones.input.absent import copies_as_fed, neutral_value
+from permafrost.backbones.input.fit import FILLED, STRICT, ways
+from permafrost.backbones.input.matching import Fed, OfferedBands, Wish, match_bands
+from permafrost.backbones.input.planned import Channel, InputPlan
 from permafrost.backbones.input.scaling import (
     NORMALIZATIONS,
     TO_UNIT_INTERVAL,
+    Scaled,
     Scaling,
     channel_scaling,
     per_channel,
 )
 from permafrost.core.errors import PermafrostError, near_names
+from permafrost.data.entry import PICTURES
 
 if TYPE_CHECKING:
     from permafrost.data.card import Card
@@ -32,6 +37,8 @@ OWN_WANTS = {
     "entrypoint": {"normalization": "dataset", "unit": "unit_interval", "dates": "each"},
 }
 
+#: what a run says of all backbones
+_GENERAL = ("size", "interpolation", "antialias", "fit")
 #: kinds of backbone that are told where images lie, and fed none of their pixels
 WITHOUT_PIXELS = frozenset({"embeddings", "coordinates"})
 
@@ -49,14 +56,18 @@ class InputContract:
     clip : whether values beyond [0, 1] become 0 and 1, before resizing; only for what `TO_UNIT_INTERVAL` lists.
     unit : the unit in which `mean` and `std` are written, one for all channels or one each.
     mean, std : statistics that the weights were trained with; one number, or one per channel.
+    pictures : of weights with a second table, the (mean, std) in [0, 1] for a channel that a picture gives, per
+        channel; with `white`, pictures are converted to `unit` instead. An entry cannot give it.
     size : side in pixels after resizing; None keeps the native size.
     crop : side of the centre crop taken after resizing; None takes none.
     interpolation, antialias : as in ``torch.nn.functional.interpolate`` with align_corners=False.
-    missing : what is fed for bands that do not exist: ``error``, nothing; ``zero``, zeros (after normalisation);
-        ``nearest``, the band with the nearest wavelength, at most `nearest_nm` away. It may be fed twice;
-        ``leave_out``, fewer channels, for kinds whose models take any of their bands.
+    missing : what is fed for bands that do not exist: ``error``, nothing; ``zero``, the neutral value of the
+        normalisation, see `absent`; ``nearest``, the band with the nearest wavelength, at most `nearest_nm` away. It
+        may be fed twice, then as it is fed for itself; ``leave_out``, fewer channels, for kinds whose models take any
+        of their bands.
     white : reflectance that an 8-bit picture shows as 255; needed only to pass between the two.
     dates : of a series, ``each`` date is fed by itself, or ``all`` of them at once.
+    fit, picture : the study's policy, see `fit`, and what it shows as a picture. An entry can give neither.
     metadata : place, dates and ground distance are ``fed`` to models that take them, where they are known of all
         samples, or ``withheld``.
     """
@@ -68,6 +79,7 @@ class InputContract:
     unit: str | tuple[str, ...] | None = None
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
+    pictures: tuple[tuple[float, float] | None, ...] | None = None
     size: int | None = 224
     crop: int | None = None
     interpolation: str = "bilinear"
@@ -77,87 +89,8 @@ class InputContract:
     white: float | None = None
     dates: str = "each"
     metadata: str = "fed"
-
-
-@dataclass(frozen=True)
-class Channel:
-    """One channel that is fed: ``(stored - center) * gain``, or zeros where `index` is None.
-
-    ``modality`` is the one whose images hold it, of a dataset of several.
-    ``stands_for`` is the band that was wanted where the nearest one is fed, ``distance_nm`` how far they are apart.
-    ``wanted`` is the band by its name in the contract. ``width_nm``, ``sensor`` and ``orbit`` are those of `Band`.
-    """
-
-    name: str
-    index: int | None
-    center: float = 0.0
-    gain: float = 1.0
-    wavelength_nm: float | None = None
-    common_name: str | None = None
-    stands_for: str | None = None
-    distance_nm: float | None = None
-    modality: str | None = None
-    wanted: str | None = None
-    width_nm: float | None = None
-    sensor: str | None = None
-    orbit: str | None = None
-
-
-@dataclass(frozen=True)
-class InputPlan:
-    """How the tensor that a backbone receives is made from stored pixels.
-
-    ``channels`` in the order fed; ``size``, ``crop``, ``interpolation``, ``antialias``, ``normalization``,
-    ``clip``, ``dates``, ``metadata`` as in `InputContract`.
-    """
-
-    channels: tuple[Channel, ...]
-    size: int | None
-    crop: int | None
-    interpolation: str
-    antialias: bool
-    normalization: str
-    clip: bool = False
-    dates: str = "each"
-    metadata: str = "fed"
-
-    def __len__(self) -> int:
-        return len(self.channels)
-
-    @property
-    def names(self) -> list[str]:
-        return [channel.name for channel in self.channels]
-
-    @property
-    def side(self) -> int | None:
-        """Side in pixels of the tensor fed; None where images keep their native size."""
-        return self.crop or self.size
-
-    @property
-    def wavelengths_nm(self) -> list[float | None]:
-        return [channel.wavelength_nm for channel in self.channels]
-
-    def describe(self) -> dict:
-        """What a feature store records of its input."""
-        return {
-            "bands": self.names,
-            "zero_filled": [channel.name for channel in self.channels if channel.index is None],
-            "nearest": {
-                channel.stands_for: {"band": channel.name, "distance_nm": channel.distance_nm}
-                for channel in self.channels
-                if channel.stands_for is not None
-            },
-            "size": self.size,
-            "crop": self.crop,
-            "interpolation": self.interpolation,
-            "antialias": self.antialias,
-            "normalization": self.normalization,
-            "clip": self.clip,
-            "center": [channel.center for channel in self.channels],
-            "gain": [channel.gain for channel in self.channels],
-            "wavelengths_nm": self.wavelengths_nm,
-            **({"dates": self.dates} if self.dates != "each" else {}),
-        }
+    fit: str = STRICT
+    picture: tuple[tuple[str, int], ...] | None = None
 
 
 def input_contract(
@@ -169,9 +102,14 @@ def input_contract(
     ----------
     own : fields of `InputContract` that the kind of backbone or its weights bring along.
     entry_input : the mapping ``input`` of the entry.
-    extraction : the run's ``size``, ``interpolation``, ``antialias``.
+    extraction : the run's ``size``, ``interpolation``, ``antialias``, ``fit``.
     """
-    known = {field.name for field in dataclasses.fields(InputContract)} - {"sensor"}
+    known = {field.name for field in dataclasses.fields(InputContract)} - {
+        "sensor",
+        "pictures",
+        "fit",
+        "picture",
+    }
     for key in entry_input:
         if key not in known:
             raise PermafrostError(
@@ -185,7 +123,7 @@ def input_contract(
         )
     if ("mean" in entry_input) != ("std" in entry_input):
         raise PermafrostError("mean and std belong together", where=f"{where}: input")
-    general = {k: extraction[k] for k in ("size", "interpolation", "antialias") if k in extraction}
+    general = {k: extraction[k] for k in _GENERAL if k in extraction}
     fields = {**general, **own, **entry_input}
     if "size" in entry_input and "crop" not in entry_input:
         # the weights' own resize-then-crop is replaced as a whole
@@ -197,6 +135,9 @@ def input_contract(
     if chosen == "two_sigma" and usual != "two_sigma":
         # the weights' statistics are for their own normalisation; those of the entry are meant
         fields |= {key: entry_input.get(key) for key in ("mean", "std", "unit")}
+    if "mean" in entry_input:
+        # one table for all that is fed
+        fields["pictures"] = None
     if "bands" in entry_input:
         # names that a person writes are the dataset's or common names
         fields["sensor"] = None
@@ -206,13 +147,34 @@ def input_contract(
 def resolve_input(
     contract: InputContract, card: Card | OfferedBands, *, where: object = None
 ) -> InputPlan:
-    """Meet the wishes of `contract` with the bands of `card`.
+    """Meet the wishes of `contract` with the bands of `card`, as its policy `fit` allows.
 
     Raises
     ------
     PermafrostError : a band is missing or ambiguous, a unit cannot be reached, statistics are absent or
         of the wrong number; the message lists the bands that exist.
     """
+    first = unfilled = None
+    stored = {band["name"]: band for band in card.bands}
+    bands = [stored[name] for name in card.selected]
+    for way, done in ways(contract, bands):
+        try:
+            plan = _resolved(way, card, where)
+        except PermafrostError as error:
+            first = first or error
+            unfilled = error if way.missing == FILLED and way.picture is None else unfilled
+        else:
+            reason = None if first is None else first.problem
+            # where the policy did nothing, this is the plan of `strict`, and its features are shared
+            policy = contract.fit if done else STRICT
+            return dataclasses.replace(plan, policy=policy, done=done, reason=reason)
+    if first is not None and unfilled is not None and unfilled.problem != first.problem:
+        problem = f"{first.problem}; fit: {contract.fit} does not help: {unfilled.problem}"
+        raise PermafrostError(problem, where=first.where, remedy=first.remedy)
+    raise first or PermafrostError("nothing can be fed", where=where)
+
+
+def _resolved(contract: InputContract, card: Card | OfferedBands, where: object) -> InputPlan:
     if contract.normalization not in NORMALIZATIONS:
         raise PermafrostError(
             f"unknown normalization {contract.normalization!r}, known: {', '.join(NORMALIZATIONS)}",
@@ -231,44 +193,19 @@ def resolve_input(
     units = per_channel(contract.unit if own else None, count, "unit", where)
     means = per_channel(contract.mean if own else None, count, "mean", where)
     stds = per_channel(contract.std if own else None, count, "std", where)
-    channels = []
-    for fed, unit, mean, std in zip(pairs, units, means, stds, strict=True):
-        if fed.band is None:
-            if contract.missing == "leave_out":
-                continue
-            absent = fed.wanted
-            channels.append(
-                Channel(
-                    absent.name,
-                    None,
-                    wavelength_nm=absent.wavelength_nm,
-                    common_name=absent.common_name,
-                    wanted=absent.name,
-                )
-            )
-            continue
-        band = fed.band
+    pictures = contract.pictures if own and contract.white is None else None
+    tables = per_channel(pictures, count, "pictures", where)
+    channels: list[Channel] = []
+    for fed, unit, mean, std, table in zip(pairs, units, means, stds, tables, strict=True):
+        if table is not None and fed.band is not None and fed.band["unit"] in PICTURES:
+            unit, (mean, std) = "unit_interval", table
         scaling = Scaling(contract.normalization, unit, mean, std, contract.white)
-        center, gain = channel_scaling(band, scaling, where=where)
-        channels.append(
-            Channel(
-                band["name"],
-                fed.index,
-                center,
-                gain,
-                band.get("wavelength_nm"),
-                band.get("common_name"),
-                None if fed.distance_nm is None else fed.wanted.name,
-                fed.distance_nm,
-                band.get("modality"),
-                fed.wanted.name,
-                band.get("width_nm"),
-                band.get("sensor"),
-                band.get("orbit"),
-            )
-        )
+        if fed.band is not None:
+            channels.append(_fed_channel(fed, channel_scaling(fed.band, scaling, where=where)))
+        elif contract.missing != "leave_out":
+            channels.append(_absent_channel(fed.wanted, neutral_value(fed.wanted, scaling)))
     return InputPlan(
-        tuple(channels),
+        copies_as_fed(channels),
         contract.size,
         contract.crop,
         contract.interpolation,
@@ -277,6 +214,40 @@ def resolve_input(
         contract.clip,
         contract.dates,
         contract.metadata,
+        tuple(one.wanted.name for one in pairs if one.band is None)
+        if contract.missing == "leave_out"
+        else (),
+    )
+
+
+def _fed_channel(fed: Fed, scaled: Scaled) -> Channel:
+    band = fed.band
+    return Channel(
+        band["name"],
+        fed.index,
+        scaled.center,
+        scaled.gain,
+        band.get("wavelength_nm"),
+        band.get("common_name"),
+        None if fed.distance_nm is None else fed.wanted.name,
+        fed.distance_nm,
+        band.get("modality"),
+        fed.wanted.name,
+        band.get("width_nm"),
+        band.get("sensor"),
+        band.get("orbit"),
+        power=scaled.power,
+    )
+
+
+def _absent_channel(wanted: Wish, value: float) -> Channel:
+    return Channel(
+        wanted.name,
+        None,
+        wavelength_nm=wanted.wavelength_nm,
+        common_name=wanted.common_name,
+        wanted=wanted.name,
+        value=value,
     )
 
 
@@ -318,11 +289,19 @@ def wavelengths_nm(plan: InputPlan, where: str, *, radar: dict | None = None) ->
         )
         for channel in plan.channels
     ]
-    lacking = [channel.name for channel, nm in zip(plan.channels, found, strict=True) if nm is None]
+    lacking = [channel for channel, nm in zip(plan.channels, found, strict=True) if nm is None]
+    if absent := [channel.name for channel in lacking if channel.index is None]:
+        raise PermafrostError(
+            "the backbone needs the wavelength of every band, and those that the dataset lacks have none by"
+            f" their name: {', '.join(absent)}",
+            where=where,
+            remedy="write their wavelength in nanometres under input.bands instead of the name, such as 842, or leave"
+            " them out",
+        )
     if lacking:
         raise PermafrostError(
             f"the backbone needs the wavelength of every band, and the dataset does not tell it for"
-            f" {', '.join(lacking)}",
+            f" {', '.join(channel.name for channel in lacking)}",
             where=where,
             remedy="give the sensor or wavelength_nm of these bands in the dataset's entry, or leave the"
             " bands out under input.bands",
@@ -331,4 +310,6 @@ def wavelengths_nm(plan: InputPlan, where: str, *, radar: dict | None = None) ->
 
 
 def _frozen(value):
-    return tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return tuple(map(_frozen, value))
+    return value

@@ -7,6 +7,9 @@ ambiguous, which is an error and never a guess:
    (Landsat's B4 is not Sentinel-2's B4);
 2. the same common name (``red``, ``nir08``);
 3. a centre wavelength within 20 nm.
+
+If several wishes lead to one band, it is fed for one of them: that of its name, else the nearest in wavelength.
+The others count as absent, which only a contract that says what becomes of absent bands allows.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from permafrost.backbones.input.fit import COPIED, FILLED, POLICIES
 from permafrost.core.errors import PermafrostError
 from permafrost.data.bands import RGB, normal_name
 from permafrost.data.sensors import SENSORS
@@ -114,16 +118,24 @@ def match_bands(contract: InputContract, card: Card | OfferedBands, *, where: ob
     if contract.bands == "all":
         return [Fed(wish(band["name"]), band, index) for band, index in offered]
     asked = wishes(contract.bands, contract.sensor)
+    if contract.picture is not None:
+        return _as_picture(asked, contract, offered, card, where)
     found = [find_band(wanted, bands, where=where) for wanted in asked]
-    _refuse_twice([position for position in found if position is not None], bands, card, where)
+    if contract.missing == "error":
+        _refuse_twice([position for position in found if position is not None], bands, card, where)
+    found = _one_wish_each(asked, found, bands)
     fed = [
         Fed(wanted) if position is None else Fed(wanted, *offered[position])
         for wanted, position in zip(asked, found, strict=True)
     ]
     if contract.missing == "nearest":
         fed = [_or_nearest(one, offered, contract.nearest_nm, where) for one in fed]
+    if contract.missing == FILLED:
+        fed = _filled(fed, offered, contract, where)
     missing = [one.wanted for one in fed if one.band is None]
-    lenient = contract.missing in ("zero", "leave_out") and all(one.known for one in missing)
+    lenient = contract.missing in ("zero", "leave_out", FILLED) and all(
+        one.known for one in missing
+    )
     if len(missing) == len(fed) or (missing and not lenient):
         raise PermafrostError(
             f"the dataset {card.dataset!r} has no band {', '.join(repr(w.name) for w in missing)}"
@@ -152,6 +164,67 @@ def _or_nearest(fed: Fed, offered: list[tuple[dict, int]], most_nm: float | None
     return Fed(fed.wanted, *offered[position], distance_nm)
 
 
+def _filled(
+    fed: list[Fed], offered: list[tuple[dict, int]], contract: InputContract, where: object
+) -> list[Fed]:
+    """`fed`, with copies for absent bands where the policy has them.
+
+    Radar is never filled, and thermal bands only from thermal ones. Fewer bands than the policy asks for are refused.
+    """
+    rules = POLICIES[contract.fit]
+    optical = [one for one in fed if one.wanted.about_nm is not None]
+    real = sum(one.band is not None for one in optical)
+    unfillable = [one.wanted.name for one in fed if one.band is None and not one.wanted.about_nm]
+    problem = None
+    if unfillable:
+        problem = f"only bands of a known wavelength are filled, not {', '.join(unfillable)}"
+    elif not real or real < rules.least_real * len(optical):
+        least = f"{rules.least_real:.0%}" if rules.least_real else "one"
+        problem = f"{real} of {len(optical)} wanted bands are there, and {least} must be"
+    if problem is not None:
+        raise PermafrostError(problem, where=where, remedy="leave the pair out")
+    if rules.nearest_nm is None:
+        return fed
+    return [_copied(one, offered, rules.nearest_nm) if one.band is None else one for one in fed]
+
+
+def _copied(fed: Fed, offered: list[tuple[dict, int]], most_nm: float) -> Fed:
+    source = COPIED.get(fed.wanted.common_name or "")
+    for band, index in offered:
+        # a band whose wavelength no entry gives is not copied: the distance is recorded
+        nm = band.get("wavelength_nm")
+        if source is not None and band.get("common_name") == source and nm is not None:
+            return Fed(fed.wanted, band, index, abs(nm - fed.wanted.about_nm))
+    nearest = nearest_band(fed.wanted, [band for band, _ in offered])
+    if nearest is None or nearest[1] > most_nm:
+        return fed
+    return Fed(fed.wanted, *offered[nearest[0]], nearest[1])
+
+
+def _as_picture(
+    asked: list[Wish], contract: InputContract, offered, card: Card | OfferedBands, where
+) -> list[Fed]:
+    """What a picture shows as red, green and blue, or as VV; other bands are absent."""
+    shown = dict(contract.picture or ())
+    fed = [
+        Fed(one, *offered[shown[common]])
+        if (common := one.common_name or _plain(one.name)) in shown
+        else Fed(one)
+        for one in asked
+    ]
+    real = {one.wanted.common_name for one in fed if one.band is not None}
+    radar = any(one.band is None and one.wanted.about_nm is None for one in fed)
+    whole = (len(real) == 3 and not radar) or (real == {"vv"} and len(asked) <= 2)
+    others = len(real) < len(asked) and real != {"vv"} and POLICIES[contract.fit].nearest_nm
+    if not whole or others:
+        raise PermafrostError(
+            f"the dataset {card.dataset!r} shows no picture that these weights are fed",
+            where=where,
+            remedy="leave the pair out",
+        )
+    return fed
+
+
 def _how_far(missing: list[Wish], bands: list[dict], most_nm: float | None) -> str:
     """Where `missing: nearest` found nothing near enough: what it would take."""
     if most_nm is None:
@@ -164,6 +237,28 @@ def _how_far(missing: list[Wish], bands: list[dict], most_nm: float | None) -> s
     if not distances:
         return ""
     return f"; {', '.join(distances)}, and input.nearest_nm allows {most_nm:g}"
+
+
+def _one_wish_each(
+    asked: list[Wish], found: list[int | None], bands: list[dict]
+) -> list[int | None]:
+    """`found` with each band at one wish alone: that of its name, else the nearest one, else the first."""
+
+    def apart(place: int) -> tuple[bool, float]:
+        wanted, band = asked[place], bands[found[place]]
+        named = _plain(band["name"]) == _plain(wanted.name) and _same_sensor(wanted, band)
+        about, nm = wanted.wavelength_nm or wanted.about_nm, band.get("wavelength_nm")
+        return not named, float("inf") if about is None or nm is None else abs(about - nm)
+
+    keeps: dict[int, int] = {}
+    for place, position in enumerate(found):
+        if position is not None and (
+            position not in keeps or apart(place) < apart(keeps[position])
+        ):
+            keeps[position] = place
+    return [
+        position if keeps.get(position) == place else None for place, position in enumerate(found)
+    ]
 
 
 def _refuse_twice(used: list[int], bands: list[dict], card: Card | OfferedBands, where) -> None:

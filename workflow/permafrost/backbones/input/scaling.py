@@ -1,22 +1,23 @@
 """From stored values to what a backbone was trained on: units and normalisation, as one affine map.
 
-The fed value is ``(stored - center) * gain``. A card says what stored values mean:
+The fed value is ``(stored - center) * gain``, of radar in linear power for weights in dB ``(decibels - center) * gain``
+with ``decibels = 10 log10(max(stored * scale + offset, 1e-5))``. A card says what stored values mean:
 ``physical = stored * scale + offset``, where `physical` is reflectance for digital numbers and
-reflectance, and brightness in [0, 1] for 8-bit pictures (scale 1/255).
+reflectance, and brightness in [0, 1] for pictures: `uint8` (scale 1/255) and `brightness`.
 
 Units in which the statistics of weights can be written, and how they are reached:
 
-================== ==================== ========================== ==========
-wanted             from uint8           from digital numbers       from dB
-                                        or reflectance
-================== ==================== ========================== ==========
+================== ==================== ========================== ==================
+wanted             from pictures        from digital numbers       from dB
+                                        or reflectance             or linear power
+================== ==================== ========================== ==================
 ``unit_interval``  physical             physical, as it is [1]_    --
 ``uint8``          255 * physical       255 * physical [1]_        --
 ``reflectance``    white * physical     physical                   --
 ``digital_number`` 10000 * reflectance  10000 * physical           --
-``db``             --                   --                         physical
+``db``             --                   --                         physical, decibels
 ``stored``         the stored value, whatever it means
-================== ==================== ========================== ==========
+================== ==================== ========================== ==================
 
 .. [1] divided by `white` where that is given: the reflectance that an 8-bit picture shows as 255
    (0.3558 in Sentinel-2's true-colour images).
@@ -25,13 +26,18 @@ wanted             from uint8           from digital numbers       from dB
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from permafrost.core.errors import PermafrostError
+from permafrost.data.entry import PICTURES
 
 NORMALIZATIONS = ("weights", "dataset", "two_sigma", "percentile", "minmax", "none")
 #: those that lead to [0, 1], beyond which values may be clipped
 TO_UNIT_INTERVAL = ("two_sigma", "percentile", "minmax")
 UNITS = ("unit_interval", "uint8", "reflectance", "digital_number", "db", "stored")
+
+#: power below this, none or a negative one too, counts as this: -50 dB, far below the noise of any radar
+POWER_FLOOR = 1e-5
 
 _OPTICAL = frozenset({"digital_number", "reflectance"})
 
@@ -57,8 +63,16 @@ class Scaling:
     white: float | None = None
 
 
-def channel_scaling(band: dict, wanted: Scaling, *, where: object = None) -> tuple[float, float]:
-    """(center, gain) of one channel.
+class Scaled(NamedTuple):
+    """What is done to stored values; ``power`` is (scale, offset) of radar whose power becomes dB first."""
+
+    center: float
+    gain: float
+    power: tuple[float, float] | None = None
+
+
+def channel_scaling(band: dict, wanted: Scaling, *, where: object = None) -> Scaled:
+    """What is done to one channel.
 
     Parameters
     ----------
@@ -70,16 +84,16 @@ def channel_scaling(band: dict, wanted: Scaling, *, where: object = None) -> tup
     """
     normalization, mean, std = wanted.normalization, wanted.mean, wanted.std
     if normalization == "none":
-        return 0.0, 1.0
+        return Scaled(0.0, 1.0)
     if normalization == "dataset":
-        return float(band["mean"]), 1.0 / _spread(band, band["std"], where)
+        return Scaled(float(band["mean"]), 1.0 / _spread(band, band["std"], where))
     if normalization == "two_sigma" and mean is None:
         spread = 4 * _spread(band, band["std"], where)
-        return float(band["mean"]) - spread / 2, 1.0 / spread
+        return Scaled(float(band["mean"]) - spread / 2, 1.0 / spread)
     if normalization == "percentile":
-        return float(band["p2"]), 1.0 / _between_percentiles(band, where)
+        return Scaled(float(band["p2"]), 1.0 / _between_percentiles(band, where))
     if normalization == "minmax":
-        return float(band["min"]), 1.0 / _spread(band, band["max"] - band["min"], where)
+        return Scaled(float(band["min"]), 1.0 / _spread(band, band["max"] - band["min"], where))
     if mean is None or std is None:
         raise PermafrostError(
             "normalization: weights needs the mean and std that the weights were trained with,"
@@ -91,9 +105,11 @@ def channel_scaling(band: dict, wanted: Scaling, *, where: object = None) -> tup
         raise PermafrostError(f"a std of {std:g} cannot normalise", where=where)
     if normalization == "two_sigma":
         mean, std = mean - 2 * std, 4 * std
+    if band["unit"] == "linear_power" and wanted.unit == "db":
+        return Scaled(mean, 1 / std, (float(band["scale"] or 1.0), float(band["offset"] or 0.0)))
     factor, shift = to_unit(band, wanted.unit, white=wanted.white, where=where)
     # ((stored * factor + shift) - mean) / std, with the subtraction done on stored values
-    return (mean - shift) / factor, factor / std
+    return Scaled((mean - shift) / factor, factor / std)
 
 
 def to_unit(
@@ -111,7 +127,7 @@ def to_unit(
 
 def _factor(have: str, unit: str | None, white: float | None) -> float | None:
     """What physical values are multiplied with, None where there is no way."""
-    picture, optical = have == "uint8", have in _OPTICAL
+    picture, optical = have in PICTURES, have in _OPTICAL
     if unit in ("unit_interval", "uint8") and (picture or optical):
         full = 255.0 if unit == "uint8" else 1.0
         return full / white if optical and white else full
@@ -166,9 +182,10 @@ def _unreachable(band: dict, have: str, unit: str | None, where) -> PermafrostEr
         )
     if unit not in UNITS:
         return PermafrostError(f"unknown unit {unit!r}, known: {', '.join(UNITS)}", where=where)
-    if have == "uint8" and unit in ("reflectance", "digital_number"):
+    if have in PICTURES and unit in ("reflectance", "digital_number"):
+        held = "8-bit brightness" if have == "uint8" else "brightness of no known reflectance"
         return PermafrostError(
-            f"the weights want {unit}, but the band {name} holds 8-bit brightness",
+            f"the weights want {unit}, but the band {name} holds {held}",
             where=where,
             remedy="give input.white, the reflectance that the pictures show as 255 (0.3558 for"
             " Sentinel-2 true colour), or choose normalization: dataset",

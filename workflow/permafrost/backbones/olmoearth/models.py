@@ -1,4 +1,4 @@
-"""OlmoEarth v1, v1.1 and v1.2: the encoder of the authors' minimal package, fed as their evaluation feeds it.
+"""OlmoEarth v1, v1.1, v1.2 and v1.3: the encoder of the authors' minimal package, fed as their evaluation feeds it.
 
 Modalities are those of which the dataset has bands. Absent bands of such a modality are filled as the authors do: in v1
 from the band that is nearest in wavelength, later with zeros, which band dropout taught these models. A modality that
@@ -8,7 +8,7 @@ is not there at all is left out, and so are dates that a sample does not have.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,7 @@ from permafrost.backbones.input.contract import InputPlan
 from permafrost.backbones.olmoearth.bands import MODALITIES, Band, nearest
 from permafrost.backbones.olmoearth.bands import wants as wants_modalities
 from permafrost.backbones.outputs.block_maps import BlockMaps
+from permafrost.backbones.outputs.layers import Dense
 from permafrost.backbones.weights.checkpoint import check_finite, load_into, read_state_dict
 from permafrost.core.errors import PermafrostError
 
@@ -28,10 +29,13 @@ SIZES = {
     "v1": ("nano", "tiny", "base", "large"),
     "v1.1": ("nano", "tiny", "base"),
     "v1.2": ("nano", "tiny", "small", "base"),
+    "v1.3": ("base",),
 }
 # what the authors' evaluation takes where no date is known: day, month from 0, year
 _UNKNOWN_DATE = (1, 6, 2020)
 _METRES = 10.0
+# key of the grid of v1.3 among maps by block
+_LOCATION = -1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +98,7 @@ def build(options: OlmoEarthOptions, plan: InputPlan, resources: Resources) -> B
             "where_unknown": {"date": "2020-07-01", "ground_distance_m": _METRES},
         },
         packages=("torch", "olmoearth-pretrain-minimal"),
-        dense=lambda: module.maps.dense(module, "maps"),
+        dense=module.dense,
         takes=frozenset({"dates", "present"}),
     )
 
@@ -127,8 +131,8 @@ def filling(
             remedy="leave input.bands out and choose `modalities`; the bands are "
             + ", ".join(sorted(known)),
         )
-    # values of another normalisation stay as they are where a band stands for another one
-    published = plan.normalization == "two_sigma"
+    # values that other statistics normalise stay as they are where a band stands for another one
+    published = plan.normalization == "two_sigma" and "rescaled" not in plan.done
     fills = {}
     for modality in options.modalities:
         bands = MODALITIES[modality].bands
@@ -189,11 +193,21 @@ class OlmoEarth(nn.Module):
         super().__init__()
         self.encoder, self.maps = encoder, BlockMaps(encoder.blocks)
         self._fills, self._patch = fills, patch_size
+        if encoder.use_attention_pooler:
+            self.location = nn.Identity()
+
+    def dense(self) -> Dense:
+        """Maps of four evenly spaced blocks; in v1.3 the grid ``location`` in the place of the last one."""
+        blocks = self.maps.dense(self, "maps")
+        if not self.encoder.use_attention_pooler:
+            return blocks
+        return replace(blocks, layers=("location", *blocks.layers[1:]))
 
     def forward(
         self, images: Tensor, dates: Tensor | None = None, present: Tensor | None = None
     ) -> Tensor:
-        """(B, C, H, W) or (B, T, C, H, W) -> (B, K): the mean of the tokens of everything that is there.
+        """(B, C, H, W) or (B, T, C, H, W) -> (B, K): the mean of the tokens of everything that is there; in v1.3
+        of the location tokens, into which its attention pooler gathers them.
 
         The package leaves tokens that are not there in the attention of others, outside of training. So samples with
         the same dates go together, and no feature depends on its neighbours in the batch.
@@ -201,16 +215,20 @@ class OlmoEarth(nn.Module):
         series = images if images.ndim == 5 else images[:, None]
         dates = None if dates is None else dates.reshape(*series.shape[:2], 2)
         features, maps = by_dates(self._run, present, series, dates)
+        if _LOCATION in maps:
+            self.location(maps.pop(_LOCATION))
         self.maps.give(maps)
         return features
 
     def _run(self, series: Tensor, dates: Tensor | None) -> tuple[Tensor, dict[int, Tensor]]:
         """Features, and maps by block, of samples that have all of these dates."""
         with self.maps.caught(self.encoder.blocks) as caught:
-            output = self.encoder(
-                self.sample(series, dates), patch_size=self._patch, fast_pass=True
-            )["tokens_and_masks"]
+            whole = self.encoder(self.sample(series, dates), patch_size=self._patch, fast_pass=True)
+        output = whole["tokens_and_masks"]
         maps = {index: self._map(tokens, output) for index, tokens in caught.items()}
+        if "location_tokens" in whole:
+            grid = whole["location_tokens"]
+            return grid.mean(dim=(1, 2)), {**maps, _LOCATION: grid.permute(0, 3, 1, 2)}
         return output.pool_unmasked_tokens("mean"), maps
 
     def sample(self, series: Tensor, dates: Tensor | None):

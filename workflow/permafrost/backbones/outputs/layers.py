@@ -157,8 +157,8 @@ def _on_grid(tokens: Tensor, dense: Dense, fed: Sequence[int], place: str) -> Te
             f"the layer returned tokens of shape {tuple(tokens.shape)}, and the model does not tell on"
             " what grid they lie",
             where=place,
-            remedy="name layers that return maps, or wrap the model in an entry point that declares"
-            " num_prefix_tokens and grid (config/backbones/template.py)",
+            remedy="name layers that return maps (of models of timm also intermediates.0, intermediates.1, …), or"
+            " wrap the model in an entry point that declares num_prefix_tokens and grid (config/backbones/template.py)",
         )
     rows, columns = dense.grid(*fed[1:])
     if tokens.shape[1] != dense.prefix_tokens + rows * columns:

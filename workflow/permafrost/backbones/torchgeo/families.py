@@ -10,20 +10,20 @@ import torch
 from torch import nn
 
 from permafrost.backbones.backbone import METADATA
-from permafrost.backbones.input.contract import Channel, InputPlan, wavelengths_nm
+from permafrost.backbones.input.acquired import by_dates
+from permafrost.backbones.input.contract import InputPlan, wavelengths_nm
 from permafrost.backbones.outputs.layers import Dense, blocks_of, evenly_spaced, patch_grid
 from permafrost.backbones.timm_models import pooled
 from permafrost.backbones.torchgeo.inputs import (
     COPERNICUSFM_AREA_KM2,
     COPERNICUSFM_PATCH,
     COPERNICUSFM_RADAR_NM,
-    COPERNICUSFM_RADAR_WIDTH_NM,
-    COPERNICUSFM_WIDTHS_NM,
     CROMA,
     CROMA_BANDS,
     CROMA_ENCODERS,
     DOFA_RADAR_NM,
     PANOPTICON_RADAR,
+    copernicusfm_widths_nm,
 )
 from permafrost.backbones.torchgeo.pixels import (
     presto_contract,
@@ -35,6 +35,9 @@ from permafrost.core.errors import PermafrostError
 
 if TYPE_CHECKING:
     from permafrost.backbones.torchgeo.models import TorchgeoOptions
+
+
+PANOPTICON_PATCH = 14
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,7 @@ class Family:
         None for models that need none.
     contract : from the name of the weights, or None, to all fields of `InputContract`, for models whose weights do
         not say in a form of images what they want; they have no number of channels of their own.
+    packages : whose version matters, beside torchgeo's own.
     """
 
     arguments: Callable[[InputPlan, TorchgeoOptions, bool], dict]
@@ -57,6 +61,7 @@ class Family:
     wants: dict = field(default_factory=dict)
     radar: dict[str, float] | None = None
     contract: Callable[[str | None], dict] | None = None
+    packages: tuple[str, ...] = ()
 
 
 class Called(nn.Module):
@@ -88,7 +93,7 @@ def _sized(plan: InputPlan, options: TorchgeoOptions | None = None, has_weights:
     return {"img_size": plan.side} if plan.side else {}
 
 
-def _interpolated(rows: int, plan: InputPlan, patch: int, weights: bool) -> dict:
+def interpolated(rows: int, plan: InputPlan, patch: int, weights: bool) -> dict:
     """The note that trained positions of `rows` x `rows` patches are interpolated; nothing where they are not."""
     if not weights or (plan.side is not None and plan.side // patch == rows):
         return {}
@@ -183,20 +188,16 @@ def _panopticon_wrap(model, plan, options, where) -> dict:
         return module({"imgs": images, "chn_ids": ids})
 
     # its weights hold the positions of images of 518 pixels
-    notes = {"channel_ids": channels, **_interpolated(37, plan, 14, options.weights is not None)}
+    notes = {
+        "channel_ids": channels,
+        **interpolated(37, plan, PANOPTICON_PATCH, options.weights is not None),
+    }
     return {**inner, "module": Called(inner["module"], call), "notes": notes}
 
 
 def _copernicusfm_wrap(model, plan, options, where) -> dict:
     centres = wavelengths_nm(plan, where, radar=COPERNICUSFM_RADAR_NM)
-    widths = options.bandwidths_nm or [_copernicusfm_width(one) for one in plan.channels]
-    if len(widths) != len(plan) or None in widths:
-        raise PermafrostError(
-            "the backbone needs the bandwidth of every band, and it is not known for all of"
-            f" {', '.join(plan.names)}",
-            where=where,
-            remedy="give bandwidths_nm, one number per band in the order fed",
-        )
+    widths = copernicusfm_widths_nm(plan, options.bandwidths_nm, where)
     if _pooling(options, (None, "mean", "cls"), where) == "cls":
         model.global_pool, model.norm = False, model.fc_norm
 
@@ -214,21 +215,13 @@ def _copernicusfm_wrap(model, plan, options, where) -> dict:
         "module": Called(model, call),
         "notes": {
             "wavelengths_nm": centres,
-            "bandwidths_nm": [float(width) for width in widths],
-            **_interpolated(14, plan, COPERNICUSFM_PATCH, options.weights is not None),
+            "bandwidths_nm": widths,
+            **interpolated(14, plan, COPERNICUSFM_PATCH, options.weights is not None),
         },
         "dense": lambda: transformer_dense(model, COPERNICUSFM_PATCH),
         "takes": frozenset(METADATA),
         "bounds": {"ground_distance_m": (nearest, farthest)},
     }
-
-
-def _copernicusfm_width(channel: Channel) -> float | None:
-    """Its authors' width for Sentinel-2 and radar, else that of the dataset, else that of Sentinel-2's like band."""
-    if channel.common_name in COPERNICUSFM_RADAR_NM:
-        return COPERNICUSFM_RADAR_WIDTH_NM
-    like = COPERNICUSFM_WIDTHS_NM.get(channel.common_name)
-    return like if (channel.sensor or "").startswith("sentinel2") else channel.width_nm or like
 
 
 def copernicusfm_metadata(
@@ -296,6 +289,60 @@ def _deo_wrap(model, plan, options, where) -> dict:
     return {"module": model, "layout": "NHWC", **dense}
 
 
+class Encoder(nn.Module):
+    """The encoder of a U-Net of segmentation_models_pytorch, whose features pass by ``stride2`` to ``stride32``.
+
+    Parameters
+    ----------
+    dates : that are fed at once, one after the other in the channels; a single image is fed for each of them.
+    """
+
+    STRIDES = (2, 4, 8, 16, 32)
+
+    def __init__(self, encoder: nn.Module, dates: int) -> None:
+        super().__init__()
+        self.encoder, self._dates = encoder, dates
+        for stride in self.STRIDES:
+            self.add_module(f"stride{stride}", nn.Identity())
+
+    def forward(self, images: torch.Tensor, present: torch.Tensor | None = None) -> torch.Tensor:
+        """(B, C, H, W) or (B, T, C, H, W) -> (B, K, H / 32, W / 32)."""
+        series = images if images.ndim == 5 else images[:, None]
+        return by_dates(self._run, present, series, None)[0]
+
+    def _run(self, series: torch.Tensor, _):
+        if series.shape[1] == 1:
+            series = series.expand(-1, self._dates, -1, -1, -1)
+        if series.shape[1] != self._dates:
+            raise PermafrostError(
+                f"a sample has {series.shape[1]} dates, and the weights take {self._dates}",
+                remedy="use a dataset of pairs or of single images, or leave the backbone out",
+            )
+        found = self.encoder(series.flatten(1, 2))[1:]
+        for stride, features in zip(self.STRIDES, found, strict=True):
+            self.get_submodule(f"stride{stride}")(features)
+        return found[-1], {}
+
+
+def _unet_arguments(plan: InputPlan, options: TorchgeoOptions, has_weights: bool) -> dict:
+    return {} if has_weights else {"in_channels": len(plan)}
+
+
+def _unet_wrap(model, plan, options, where) -> dict:
+    _pooling(options, (None, "mean"), where)
+    first = next(one for one in model.encoder.modules() if isinstance(one, nn.Conv2d))
+    dates = first.in_channels // len(plan)
+    encoder = Encoder(model.encoder, dates)
+    several = {"dates_fed": f"{dates}, a single image for each of them"} if dates > 1 else {}
+    layers = tuple(f"stride{stride}" for stride in reversed(Encoder.STRIDES[1:]))
+    return {
+        "module": encoder,
+        "notes": {"part": "encoder", **several},
+        "dense": lambda: plain_dense(encoder, layers),
+        "takes": frozenset({"present"} if dates > 1 else ()),
+    }
+
+
 _TIMM = Family(_timm_arguments, _timm_wrap)
 _VIT = Family(_vit_arguments, _timm_wrap)
 _SWIN = Family(lambda plan, *_: {}, _swin_wrap)
@@ -353,6 +400,7 @@ FAMILIES = {
         lambda plan, options, weights: {} if weights else {"in_channels": len(plan)},
         _plain_wrap("layer5", "layer4", "layer3", "layer2"),
     ),
+    "unet": Family(_unet_arguments, _unet_wrap, packages=("segmentation-models-pytorch",)),
     "presto": Family(lambda plan, *_: {}, presto_wrap, contract=presto_contract),
     "tessera": Family(lambda plan, *_: {}, tessera_wrap, contract=tessera_contract),
 }
@@ -361,7 +409,6 @@ FAMILIES = {
 NOT_FOR_IMAGES = {
     "aurora_swin_unet": "forecasts weather fields",
     "satclip": "takes coordinates",
-    "unet": "is a segmentation network",
     "olmoearth_v1": "is the first version of what the kind olmoearth offers",
 }
 

@@ -6,7 +6,13 @@ model tells orbits apart also by ``polarisation-orbit``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from permafrost.core.errors import PermafrostError, near_names
+
+if TYPE_CHECKING:
+    from permafrost.backbones.input.contract import Channel, InputPlan
 
 POLARISATIONS = ("vv", "vh", "hh", "hv")
 
@@ -82,3 +88,31 @@ def of_modality(model: str, modality: str | None, where: str) -> dict:
             remedy="correct it",
         )
     return CROMA_BANDS[modality]
+
+
+def copernicusfm_widths_nm(
+    plan: InputPlan, given: Sequence[float] | None, where: str
+) -> list[float]:
+    """Width in nm of every channel fed: as `given` by the entry, else as `_width_nm` knows it.
+
+    Raises
+    ------
+    PermafrostError : the width of a channel is not known, or another number is given.
+    """
+    widths = list(given) if given else [_width_nm(one) for one in plan.channels]
+    if len(widths) != len(plan) or None in widths:
+        raise PermafrostError(
+            "the backbone needs the bandwidth of every band, and it is not known for all of"
+            f" {', '.join(plan.names)}",
+            where=where,
+            remedy="give bandwidths_nm, one number per band in the order fed",
+        )
+    return [float(width) for width in widths if width is not None]
+
+
+def _width_nm(channel: Channel) -> float | None:
+    """Its authors' width for Sentinel-2 and radar, else that of the dataset, else that of Sentinel-2's like band."""
+    if channel.common_name in COPERNICUSFM_RADAR_NM:
+        return COPERNICUSFM_RADAR_WIDTH_NM
+    like = COPERNICUSFM_WIDTHS_NM.get(channel.common_name or "")
+    return like if (channel.sensor or "").startswith("sentinel2") else channel.width_nm or like

@@ -9,9 +9,22 @@ from torch import nn
 
 from permafrost.backbones.backbone import Backbone, Resources, isolated_seed
 from permafrost.backbones.input.contract import InputPlan, check_channels
-from permafrost.backbones.torchgeo.families import FAMILIES, NOT_FOR_IMAGES, Family
+from permafrost.backbones.torchgeo.families import (
+    FAMILIES,
+    NOT_FOR_IMAGES,
+    PANOPTICON_PATCH,
+    Family,
+    interpolated,
+)
 from permafrost.backbones.torchgeo.inputs import of_modality
-from permafrost.backbones.torchgeo.weights import LocalWeights, contract_of, find_weights, offered
+from permafrost.backbones.torchgeo.layouts import settle
+from permafrost.backbones.torchgeo.weights import (
+    LocalWeights,
+    channels_of,
+    contract_of,
+    find_weights,
+    offered,
+)
 from permafrost.backbones.weights.checkpoint import check_finite
 from permafrost.backbones.weights.published import Published, at_address, obtain
 from permafrost.core.errors import PermafrostError, near_names
@@ -70,7 +83,7 @@ def build(options: TorchgeoOptions, plan: InputPlan, resources: Resources) -> Ba
     family = _family(name, where)
     if family.contract is None:
         _refuse_pixels(options, name, where)
-        channels = weights.meta.get("in_chans") if weights is not None else None
+        channels = None if weights is None else channels_of(weights)
         check_channels(channels, plan, weights, where)
     digest, found = None, contextlib.nullcontext()
     own = published(options, where)
@@ -84,14 +97,17 @@ def build(options: TorchgeoOptions, plan: InputPlan, resources: Resources) -> Ba
             {**family.arguments(plan, options, weights is not None), **options.options},
             where,
         )
+        rows = settle(model, weights.laid) if isinstance(weights, LocalWeights) else None
         fields = family.wrap(model, plan, options, where)
+    if rows is not None:
+        fields["notes"].pop("positions", None)
+        fields["notes"] |= interpolated(rows, plan, PANOPTICON_PATCH, True)
     if isinstance(weights, LocalWeights):
         _check_loaded(model, weights, where)
         digest = file_digest(weights.path)
     check_finite(fields["module"].state_dict(), where=where)
-    dropped = getattr(weights, "notes", {})
     notes = {
-        **dropped,
+        **getattr(weights, "notes", {}),
         **fields.pop("notes", {}),
         "model": name,
         "weights": str(weights) if weights else None,
@@ -102,7 +118,7 @@ def build(options: TorchgeoOptions, plan: InputPlan, resources: Resources) -> Ba
         where=where,
         weights_sha256=digest,
         notes=notes,
-        packages=("torch", "torchvision", "timm", "torchgeo"),
+        packages=("torch", "torchvision", "timm", "torchgeo", *family.packages),
     )
 
 
@@ -141,7 +157,7 @@ def _parse(options: TorchgeoOptions, where: str):
             )
         like, model = find_weights(weights["like"], where)
         further = {key: weights[key] for key in further & set(weights)}
-        found = LocalWeights(like, weights["path"], where, **further)
+        found = LocalWeights(like, model, weights["path"], where, **further)
     else:
         found, model = find_weights(weights, where)
     if name not in (None, model):

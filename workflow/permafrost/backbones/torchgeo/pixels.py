@@ -83,6 +83,9 @@ def _contract(bands: dict[str, tuple[float, float]]) -> dict:
 
 def presto_wrap(model, plan: InputPlan, options: TorchgeoOptions, where: str) -> dict:
     called = _Presto(model.encoder, _wanted(plan, PRESTO_BANDS, where), options.pixels)
+    # of z-scores, say, the ratio of near infrared and red means nothing and has no bound
+    there = {channel.wanted for channel in plan.channels if channel.index is not None}
+    called.ndvi = plan.normalization == "weights" and {"B8", "B4"} <= there
     unknown = {"month": _UNKNOWN_MONTH + 1, "place": [0.0, 0.0]}
     takes = frozenset({"dates", "present", "place"})
     return _fields(called, {"where_unknown": unknown}, takes)
@@ -181,7 +184,9 @@ class _Pixels(nn.Module):
 
 
 class _Presto(_Pixels):
-    """The mean of the encoder's tokens; weather, terrain and land cover are masked."""
+    """The mean of the encoder's tokens; weather, terrain and land cover are masked, and without `ndvi` the NDVI."""
+
+    ndvi = False
 
     def features(self, pixels: Tensor, dates: Tensor | None, place: Tensor | None) -> Tensor:
         values, mask = self.inputs(pixels)
@@ -201,7 +206,7 @@ class _Presto(_Pixels):
         mask = torch.ones_like(values)
         at = [order.index(name) for name in self.names]
         values[..., at], mask[..., at] = pixels, 0.0
-        if {"B8", "B4"} <= set(self.names):
+        if self.ndvi:
             nir, red = (values[..., order.index(name)] for name in ("B8", "B4"))
             light = nir + red
             values[..., _PRESTO_NDVI] = torch.where(light > 0, (nir - red) / light, 0.0)

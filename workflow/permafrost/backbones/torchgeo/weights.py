@@ -18,7 +18,8 @@ from torch import nn
 from torchvision import transforms as v1
 from torchvision.transforms import v2
 
-from permafrost.backbones.weights.checkpoint import read_content, select
+from permafrost.backbones.torchgeo.layouts import Laid, as_published
+from permafrost.backbones.weights.checkpoint import read_content, select, unwrapped
 from permafrost.core.errors import PermafrostError, near_names
 
 
@@ -45,20 +46,29 @@ class LocalWeights:
 
     Parameters
     ----------
+    model : name of torchgeo's function.
     drop, prefix : see `permafrost.backbones.weights.checkpoint.select`.
 
     Attributes
     ----------
-    notes : what was dropped, once the file has been read.
+    notes : what was left out, once the file has been read.
+    laid : the tensors of the file in the published layout, once it has been read.
     """
 
     def __init__(
-        self, like, path, where: str, drop: list[str] | None = None, prefix: str | None = None
+        self,
+        like,
+        model: str,
+        path,
+        where: str,
+        drop: list[str] | None = None,
+        prefix: str | None = None,
     ) -> None:
         self.meta, self.transforms, self.path = like.meta, like.transforms, Path(path)
-        self._name, self._where = str(like), where
+        self._name, self._model, self._where = str(like), model, where
         self._drop, self._prefix = drop, prefix
         self.notes: dict = {}
+        self.laid: Laid | None = None
 
     def __str__(self) -> str:
         return self._name
@@ -71,13 +81,16 @@ class LocalWeights:
         return hash(self._name)
 
     def get_state_dict(self, *args, **kwargs):
-        """The content of the file, read without running code from it."""
-        content = read_content(self.path, where=self._where)
-        if not (self._drop or self._prefix):
-            return content
-        place = f"{self._where}: {self.path}"
-        content, self.notes = select(content, self._drop, self._prefix, where=place)
-        return content
+        """The tensors of the file, read without running code from it, as torchgeo's function wants them."""
+        if self.laid is None:
+            place = f"{self._where}: {self.path}"
+            content = unwrapped(read_content(self.path, where=self._where))
+            content, notes = select(content, self._drop, self._prefix, where=place)
+            self.laid = as_published(content, self._model, where=place)
+            names = [*notes.get("dropped", {}).get("names", ()), *self.laid.left_out]
+            self.notes = {"dropped": {"count": len(names), "names": names}} if names else {}
+        # model functions take tensors out of it
+        return dict(self.laid.state)
 
 
 @contextlib.contextmanager
@@ -107,7 +120,23 @@ def contract_of(weights, where: str) -> dict:
     if "mean" in fields:
         fields["normalization"] = "weights"
         fields["unit"] = unit_of(fields["mean"], fields["std"], fields.get("sensor"))
+    elif str(weights) in _AS_STORED:
+        fields |= {"normalization": "weights", "mean": (0.0,), "std": (1.0,), "unit": "uint8"}
+    if (table := _DIGITAL_NUMBERS.get(str(weights))) is not None:
+        fields |= _two_tables(fields, *table)
     return fields
+
+
+def _two_tables(fields: dict, means: tuple[float, ...], stds: tuple[float, ...]) -> dict:
+    """torchgeo's table, of pictures in [0, 1] in its first channels, and the authors' other one of digital numbers."""
+    count = len(means)
+    of_pictures = list(zip(fields["mean"][:count], fields["std"][:count], strict=True))
+    return {
+        "mean": (*means, *fields["mean"][count:]),
+        "std": (*stds, *fields["std"][count:]),
+        "unit": "digital_number",
+        "pictures": (*of_pictures, *[None] * (len(fields["mean"]) - count)),
+    }
 
 
 def read_transforms(transforms: nn.Module, where: str) -> dict:
@@ -172,8 +201,36 @@ def _bands(weights) -> dict:
     if bands is None:
         return {"bands": "rgb"} if weights.meta.get("in_chans") == 3 else {}
     sensor = next((s for key, s in _SENSORS.items() if key in str(weights)), None)
-    return {"bands": tuple(bands), "sensor": sensor}
+    # an entry may ask for all at once
+    dates = {"dates": "each"} if dates_of(weights) > 1 else {}
+    return {"bands": tuple(bands[: channels_of(weights)]), "sensor": sensor, **dates}
 
+
+def dates_of(weights) -> int:
+    """Dates that are fed at once: how often the bands of the weights follow each other."""
+    bands = list(weights.meta.get("bands") or ())
+    half = bands[: len(bands) // 2]
+    return 2 if half and bands == half * 2 else 1
+
+
+def channels_of(weights) -> int | None:
+    """Channels of one date that the weights were trained with; None where they do not say it."""
+    channels = weights.meta.get("in_chans")
+    return None if channels is None else channels // dates_of(weights)
+
+
+#: weights of which torchgeo carries one of two tables -> means and deviations of the first channels in the other one,
+#: in digital numbers of Sentinel-2. DEO was trained on red, green and blue of aerial pictures and of Sentinel-2
+#: (`normalize_hr` and `normalize_s2` in DEO/utils/augmentations.py of wolfilip/DEO-FM at 55c7ae1)
+_DIGITAL_NUMBERS = {
+    "DEO_Weights.DEO_SWIN": (
+        (1136.26026392, 1120.77120066, 1184.3824625),
+        (965.23119807, 712.12507725, 650.2842772),
+    ),
+}
+
+#: weights without statistics whose authors feed 8-bit values as they are, as torchgeo notes beside them
+_AS_STORED = ("Unet_Weights.OAM_RGB_RESNET50_TCD", "Unet_Weights.OAM_RGB_RESNET34_TCD")
 
 _SENSORS = {
     "SENTINEL2": "sentinel2",

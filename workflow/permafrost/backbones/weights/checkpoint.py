@@ -162,11 +162,16 @@ def _kept(state: dict, dropped: set[str], prefix: str, where: str, before: str =
     return kept
 
 
-def _unwrap(content, path: Path, where: str) -> dict[str, torch.Tensor]:
+def unwrapped(content):
+    """The mapping of tensors inside of a trainer's checkpoint; anything else as it is."""
     for key in WRAPPERS:
         if isinstance(content, dict) and isinstance(content.get(key), dict):
-            content = content[key]
-            break
+            return content[key]
+    return content
+
+
+def _unwrap(content, path: Path, where: str) -> dict[str, torch.Tensor]:
+    content = unwrapped(content)
     tensors = isinstance(content, dict) and content and all(map(torch.is_tensor, content.values()))
     if not tensors:
         raise PermafrostError(

@@ -18,19 +18,20 @@ from permafrost.data.files import is_junk
 _PAGES = ("drive.google.com",)
 
 
-def missing_steps(entry: dict, *, where: object) -> list[Step]:
+def missing_steps(entry: dict, *, where: object, ask: bool = True) -> list[Step]:
     """What is to be got and unpacked so that the dataset is there; nothing if it is.
 
     Parameters
     ----------
     entry : complete, with the data folder in its paths.
+    ask : let the hub say which files there are; else those that the entry names are taken.
 
     Raises
     ------
     PermafrostError : the data can only be got by hand, or the hub cannot be asked.
     """
     if "download" in entry:
-        return [step for item in entry["download"] for step in _of_item(item, where)]
+        return [step for item in entry["download"] for step in _of_item(item, where, ask)]
     if entry["source"]["kind"] == "torchgeo":
         return _of_torchgeo(entry, where)
     if entry["source"]["kind"] == "demo":
@@ -38,26 +39,26 @@ def missing_steps(entry: dict, *, where: object) -> list[Step]:
     raise _by_hand(entry, "the entry does not say where its data can be had", where)
 
 
-def _of_item(item: dict, where: object) -> Iterator[Step]:
+def _of_item(item: dict, where: object, ask: bool) -> Iterator[Step]:
     """Steps of one item of an entry's ``download``."""
     path = Path(item["path"])
     if item.get("unpack"):
         if not _holds_files(path):
             archive = path.with_name(f"{path.name}.archive")
-            yield from _files_of({**item, "path": str(archive)}, where)
+            yield from _files_of({**item, "path": str(archive)}, where, ask)
             yield Unpack(archive, path, whole=True)
         return
     names = item.get("files", [])
     here = path.exists() and all("*" not in n and (path / n).exists() for n in names)
     if not here:
-        yield from (get for get in _files_of(item, where) if not get.path.exists())
+        yield from (get for get in _files_of(item, where, ask) if not get.path.exists())
 
 
-def _files_of(item: dict, where: object) -> list[Get]:
+def _files_of(item: dict, where: object, ask: bool) -> list[Get]:
     if "hub" in item:
-        from permafrost.data.download.hub import hub_files
+        from permafrost.data.download.hub import hub_files, named_files
 
-        return hub_files(item, where)
+        return hub_files(item, where) if ask else named_files(item)
     checksum = next(((name, item[name]) for name in ("sha256", "md5") if name in item), None)
     return [Get(item["url"], Path(item["path"]), item.get("bytes"), checksum)]
 

@@ -35,7 +35,7 @@ def hub_files(item: dict, where: object) -> list[Get]:
     ------
     PermafrostError : no such repository or file, no network, or a file that is not the entry's.
     """
-    from huggingface_hub import get_token, hf_hub_url
+    from huggingface_hub import get_token
 
     listed, path, gets = _listing(item, where), Path(item["path"]), []
     for name, (size, sha256) in sorted(listed.items()):
@@ -49,13 +49,7 @@ def hub_files(item: dict, where: object) -> list[Get]:
         sha256 = item.get("sha256", sha256)
         gets.append(
             Get(
-                hf_hub_url(
-                    item["hub"],
-                    name,
-                    repo_type="dataset",
-                    revision=item.get("revision"),
-                    endpoint=os.environ.get("HF_ENDPOINT"),
-                ),
+                _address(item, name),
                 path if "file" in item else path / name,
                 item.get("bytes", size),
                 ("sha256", sha256) if sha256 else None,
@@ -63,6 +57,33 @@ def hub_files(item: dict, where: object) -> list[Get]:
             )
         )
     return gets
+
+
+def named_files(item: dict) -> list[Get]:
+    """What an item names, by the entry alone: patterns as they are, sizes and checksums where it gives them."""
+    checksum = ("sha256", item["sha256"]) if "sha256" in item else None
+    path = Path(item["path"])
+    return [
+        Get(
+            _address(item, name),
+            path if "file" in item else path / name,
+            item.get("bytes"),
+            checksum,
+        )
+        for name in item.get("files") or [item["file"]]
+    ]
+
+
+def _address(item: dict, name: str) -> str:
+    from huggingface_hub import hf_hub_url
+
+    return hf_hub_url(
+        item["hub"],
+        name,
+        repo_type="dataset",
+        revision=item.get("revision"),
+        endpoint=os.environ.get("HF_ENDPOINT"),
+    )
 
 
 def _listing(item: dict, where: object) -> dict[str, tuple[int | None, str | None]]:

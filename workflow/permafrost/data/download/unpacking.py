@@ -19,7 +19,7 @@ from permafrost.core.outputs import whole_directory
 from permafrost.core.progress import byte_progress
 from permafrost.core.text import bytes_words
 from permafrost.data.download.steps import Unpack
-from permafrost.data.files import check_name
+from permafrost.data.files import check_end, check_name
 
 _CHUNK = 1 << 20
 _MOST_PACKED = 1100  # DEFLATE makes nothing smaller than by a factor of 1,032
@@ -133,7 +133,7 @@ def _of_zip(archive: Path) -> Iterator[_Member]:
 
 
 def _of_tar(archive: Path) -> Iterator[_Member]:
-    with tarfile.open(archive, "r|*") as packed:
+    with tarfile.open(archive) as packed:
         for entry in packed:
             path = _inside(entry.name, archive)
             if entry.isdir():
@@ -142,6 +142,7 @@ def _of_tar(archive: Path) -> Iterator[_Member]:
                 raise _hostile(archive, path, "is a link or a device")
             with packed.extractfile(entry) as stream:
                 yield _Member(path, entry.size, stream)
+        check_end(packed)
 
 
 def _inside(name: str, archive: Path) -> PurePosixPath:

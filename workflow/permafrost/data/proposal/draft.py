@@ -14,6 +14,8 @@ _SPLITS = {
 }
 # how many classes are named one by one in a comment
 _MOST = 200
+# the value that masks of 8 bits give to pixels without a label
+_UNLABELLED = 255
 
 
 @dataclass
@@ -24,6 +26,7 @@ class Draft:
     ----------
     images : names of the images, of which some are looked at.
     fields : of the entry, beside task and source.
+    places : longitude and latitude of the images, where a table lists them.
     splits : its `splits`, where the files name them; None where they do not.
     notes : key of the entry -> sentences about it; the key is ``""`` for the whole entry.
     """
@@ -33,6 +36,7 @@ class Draft:
     images: list[str]
     fields: dict = field(default_factory=dict)
     splits: dict | None = None
+    places: list[tuple[float, float]] | None = None
     notes: dict[str, list[str]] = field(default_factory=dict)
 
     def note(self, key: str, *sentences: str) -> None:
@@ -84,18 +88,30 @@ def given_splits(names: Iterable[str], draft: Draft) -> dict:
 
 
 def class_codes(values: Iterable[int], draft: Draft) -> None:
-    """Set classes, and what mask values mean, from the values that were found in masks."""
+    """Set classes, and what mask values mean, from the values that were found in masks.
+
+    255 beside two or more other values means pixels without a label, as in most published sets; beside one other
+    value it is a class, as in masks of black and white.
+    """
     values = sorted(set(values))
-    codes = [value for value in values if value != 255]
+    codes = [value for value in values if value != _UNLABELLED]
+    if len(codes) < 2:
+        codes = values
+    unlabelled = len(codes) < len(values)
+    if unlabelled:
+        draft.fields["ignore_index"] = _UNLABELLED
+        draft.note(
+            "ignore_index",
+            "255 occurs in masks and is taken for pixels without a label, which are never learned nor scored;"
+            " if it is a class, remove this and name it in mask_values and classes",
+        )
     if codes and codes[-1] < _MOST and codes[0] == 0 and codes[-1] <= 2 * len(codes):
         codes = list(range(codes[-1] + 1))
-        if 255 in values:
-            draft.fields["ignore_index"] = 255
-            draft.note("ignore_index", "255 occurs in masks: are these pixels without a label?")
     else:
-        draft.fields["mask_values"] = {str(value): f"class {value}" for value in values}
+        draft.fields["mask_values"] = {str(value): f"class {value}" for value in codes}
+        if unlabelled:
+            draft.fields["mask_values"][str(_UNLABELLED)] = None
         draft.note("mask_values", "give null to values of pixels without a label")
-        codes = values
     draft.fields["classes"] = [f"class {code}" for code in codes]
     if len(codes) < 2:
         draft.fields["classes"] = ["class 0", "class 1"]

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from permafrost.core.errors import PermafrostError
 from permafrost.data.bands import RGB, normal_name
-from permafrost.data.files import open_members
+from permafrost.data.files import Members, open_members
+from permafrost.data.proposal.beside import ARCHIVES, Beside
+from permafrost.data.proposal.dates import keep_dates_together, pairs_of_dates
 from permafrost.data.proposal.draft import Draft, is_image
 from permafrost.data.proposal.layouts import class_folders, pairs, voc, yolo
 from permafrost.data.proposal.listed import coco, tables
-from permafrost.data.proposal.looks import Look, extent_km, look_at
+from permafrost.data.proposal.looks import Look, look_at, places_of
+from permafrost.data.proposal.places import blocks_of, keep_places_together
 from permafrost.data.proposal.rasters import scenes
 from permafrost.data.sensors import SENSORS
 
 # the first that fits: files of annotations say more than names of folders
-_LAYOUTS = (coco, voc, yolo, tables, scenes, pairs, class_folders)
+_LAYOUTS = (coco, voc, yolo, tables, pairs_of_dates, scenes, pairs, class_folders)
 _OTHERS = {
     ".tortilla": "docs/geobench2.md shows entries of kind tortilla",
     ".hdf5": "docs/geobench.md shows entries of kind geobench",
@@ -32,6 +37,39 @@ def draft_of(path: Path, *, where: object) -> Draft:
     PermafrostError : nothing is there, or nothing in it says what the images are labelled with.
     """
     members = open_members(path, where=where)
+    if not any(map(is_image, members.names)):
+        archives = [name for name in members.names if name.lower().endswith(ARCHIVES)]
+        if len(archives) == 1 and path.is_dir():
+            return _of_archive(path, members, path / archives[0])
+        if archives:
+            raise PermafrostError(
+                f"holds no images, but the archives {', '.join(archives[:5])}",
+                where=path,
+                remedy="unpack them into this folder, or give the path of one of them",
+            )
+    draft = _labelled(members, path)
+    _describe(draft, members, path)
+    return draft
+
+
+def _of_archive(folder: Path, beside: Members, archive: Path) -> Draft:
+    """A draft for a folder whose images are in one archive, and the annotations perhaps beside it."""
+    members = Beside(open_members(archive, where=archive), beside)
+    draft = next((found for layout in (coco, tables) if (found := layout(members, folder))), None)
+    if draft is None:
+        return draft_of(archive, where=archive)
+    for key in ("annotations", "table"):
+        place = draft.source.get(key)
+        if isinstance(place, dict):
+            draft.source[key] = {split: members.place_of(one) for split, one in place.items()}
+        elif place is not None:
+            draft.source[key] = members.place_of(place)
+    _describe(draft, members, archive)
+    return draft
+
+
+def _labelled(members: Members, path: Path) -> Draft:
+    """What says the labels of the images: the first layout that fits."""
     for ending, page in _OTHERS.items():
         if any(name.endswith(ending) for name in members.names):
             raise PermafrostError(f"holds {ending} files", where=path, remedy=page)
@@ -43,18 +81,24 @@ def draft_of(path: Path, *, where: object) -> Draft:
             where=path,
             remedy="use a folder for each class, images/ and masks/ with equal names, or a CSV of file and label",
         )
+    if draft.source["kind"] not in ("table", "grid") and "dates" not in draft.fields:
+        keep_dates_together(draft, path)
+    return draft
+
+
+def _describe(draft: Draft, members: Members, path: Path) -> None:
+    """Fill in what a sample of the images says, which lie at `path`."""
     if draft.source["kind"] == "table":
         draft.source["images"] = str(path)
     else:
         draft.source["path"] = str(path)
     looks = look_at(members, draft.images, where=path)
     _describe_bands(draft, looks)
-    _describe_place(draft, looks)
+    _describe_place(draft, looks, members, path)
     sizes = sorted({(look.height, look.width) for look in looks})
     if len(sizes) > 1 and draft.source["kind"] != "grid":
         (low, _), (high, _) = sizes[0], sizes[-1]
         draft.note("", f"images differ in size, by height from {low} to {high} pixels")
-    return draft
 
 
 def _describe_bands(draft: Draft, looks: Sequence[Look]) -> None:
@@ -135,22 +179,28 @@ def _describe_units(draft: Draft, dtypes: list[str]) -> None:
         draft.note("units", f"{', '.join(dtypes)}: check scale and offset (value * scale + offset)")
 
 
-def _describe_place(draft: Draft, looks: Sequence[Look]) -> None:
+def _describe_place(draft: Draft, looks: Sequence[Look], members: Members, path: Path) -> None:
     pixels = {round(look.pixel_m, 6) for look in looks if look.pixel_m}
     if len(pixels) == 1:
         draft.fields["gsd_m"] = pixels.pop()
-    systems = sorted({look.crs for look in looks if look.crs})
+    systems = sorted({look.crs for look in looks if look.lon is not None})
     if systems:
         shown = ", ".join(system[:40] for system in systems[:3])
         draft.note("", f"the images are georeferenced ({shown})")
     if draft.splits is not None:
         return
-    extent = extent_km(looks)
-    if extent:
-        draft.splits = {"method": "block", "block_km": float(f"{max(extent / 20, 0.01):.2g}")}
-        draft.note(
-            "splits", f"squares on the ground, a twentieth of the {extent:.3g} km that images span"
-        )
-    else:
+    placed = places_of(members, draft.images, where=path) if systems else []
+    places = draft.places or [(look.lon, look.lat) for look in placed]
+    if places and len(set(places)) > 1:
+        reach = max((look.reach_km for look in placed), default=None)
+        draft.splits, words = blocks_of(np.array(places), reach)
+        draft.note("splits", words)
+        return
+    keep_places_together(draft)
+    if draft.splits is None:
         draft.splits = {"method": "random"}
-        draft.note("splits", "if several images are of one place, name the group instead of this")
+        draft.note(
+            "splits",
+            "names and files show no place. If several images are of one place, keep them in one split by group:"
+            " see docs/own-datasets.md",
+        )

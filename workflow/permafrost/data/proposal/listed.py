@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+from itertools import combinations
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.files import Members
+from permafrost.data.proposal.beside import Beside
+from permafrost.data.proposal.dates import dates_of_places, two_dates
 from permafrost.data.proposal.draft import Draft, given_splits, is_image, split_of, stem_of
 
 _LABELS = ("label", "class", "classname", "class_name", "category", "landcover", "land_cover")
@@ -71,7 +74,7 @@ def tables(members: Members, where: object) -> Draft | None:
     stems = {stem_of(name) for name in images}
     own = [name for name in csvs if stem_of(name) in stems and _xy(headers[name])]
     if own and len(own) * 2 >= len(images):
-        return _points(images, own, headers[own[0]])
+        return _points(members, images, own, headers[own[0]])
     for name, rows in headers.items():
         if rows and "image_path" in rows[0] and {"xmin", "geometry", "x"} & {*rows[0]}:
             return _deepforest(images, name, rows)
@@ -97,7 +100,9 @@ def _xy(rows: list[dict[str, str]]) -> bool:
     return bool(rows) and {"x", "y"} <= {*rows[0]}
 
 
-def _points(images: list[str], files: list[str], rows: list[dict[str, str]]) -> Draft:
+def _points(
+    members: Members, images: list[str], files: list[str], rows: list[dict[str, str]]
+) -> Draft:
     def folder(name: str) -> str:
         return name.rpartition("/")[0] or "."
 
@@ -111,6 +116,9 @@ def _points(images: list[str], files: list[str], rows: list[dict[str, str]]) -> 
         source["label"] = label
     if len(files) < len(images):
         source["missing"] = "empty"
+    if len(members.names) > len(images) + len(files):
+        source["other_files"] = "ignore"
+        draft.note("source", "files that are neither images nor points are ignored")
     return draft
 
 
@@ -127,11 +135,15 @@ def _deepforest(images: list[str], name: str, rows: list[dict[str, str]]) -> Dra
 
 
 def _table(members, images, name, rows, where) -> Draft | None:
-    column, pattern = _file_column(images, rows)
-    if column is None:
+    files = _file_columns(images, rows)
+    if not files:
         return None
-    source = {"kind": "table", "table": str(members.place / name), "path": pattern}
-    if not members.place.is_dir():
+    (column, pattern), *_ = files.items()
+    two = next((both for both in combinations(files, 2) if two_dates(*both)), None)
+    if two is not None:
+        pattern = [files[one] for one in two]
+    source = {"kind": "table", "table": f"{members.place}/{name}", "path": pattern}
+    if not (members.place.is_dir() or isinstance(members, Beside)):
         raise PermafrostError(
             f"the table {name} lies inside the archive, and has to lie beside it",
             where=where,
@@ -140,6 +152,9 @@ def _table(members, images, name, rows, where) -> Draft | None:
     known = {key: _column(rows, names) for key, names in _COLUMNS.items()}
     source |= {key: found for key, found in known.items() if found}
     draft = Draft("classification", source, images)
+    if two is not None:
+        draft.fields["dates"] = "pair"
+        draft.note("source", "two dates in each row: path lists the one before and the one after")
     label = _column(rows, _LABELS)
     used = {column, label, *known.values()}
     numbers = [key for key in rows[0] if key not in used and _are_numbers(rows, key)]
@@ -157,26 +172,65 @@ def _table(members, images, name, rows, where) -> Draft | None:
             draft.note("source", f"other columns of numbers: {', '.join(numbers[1:])}")
     else:
         return None
+    _group_places(draft, rows, column, where)
     if known["split"]:
         draft.splits = given_splits((row[known["split"]] for row in rows), draft)
-    elif known["group"]:
+    elif "group" in source:
         draft.splits = {"method": "group"}
+    elif (
+        known["lon"] and known["lat"] and all(_are_numbers(rows, known[k]) for k in ("lon", "lat"))
+    ):
+        draft.places = [(float(row[known["lon"]]), float(row[known["lat"]])) for row in rows]
     return draft
 
 
-def _file_column(images: list[str], rows: list[dict[str, str]]) -> tuple[str | None, str | None]:
-    """The column that names the images, and how a name becomes a path below the folder."""
+def _group_places(draft: Draft, rows: list[dict[str, str]], column: str, where: object) -> None:
+    """Set `group` where rows are several images of a place.
+
+    Raises
+    ------
+    PermafrostError : file names say so, and no column names the place.
+    """
+    source = draft.source
+    if "group" in source:
+        return
+    lon, lat = source.get("lon"), source.get("lat")
+    if lon and lat and len({(row[lon], row[lat]) for row in rows}) < len(rows):
+        source["group"] = f"<{lon}>/<{lat}>"
+        draft.note("source", "several images have the same coordinates: these are one group")
+        return
+    around = dates_of_places([row[column] or "" for row in rows])
+    if not around:
+        return
+    places = [around.get(row[column]) for row in rows]
+    for one in rows[0]:
+        values = [row[one] for row in rows]
+        if len({*values}) == len({*places}) == len({*zip(values, places, strict=True)}):
+            source["group"] = one
+            draft.note("source", f"files are of several dates: {one} names the place, the group")
+            return
+    raise PermafrostError(
+        f"the table lists several dates of a place, such as {rows[0][column]}, and no column names the place",
+        where=where,
+        remedy="add a column of the place, or one called group, so that its dates stay in one split",
+    )
+
+
+def _file_columns(images: list[str], rows: list[dict[str, str]]) -> dict[str, str]:
+    """Columns that name images -> how a name becomes a path below the folder."""
     have = {*images}
+    found = {}
     for column in rows[0] if rows else ():
         values = [row[column] for row in rows]
         if values[0] in have:
-            return column, column
+            found[column] = column
+            continue
         match = next((name for name in images if name.endswith(f"/{values[0]}")), None)
         if match and values[0]:
             folder = match.removesuffix(values[0])
             if all(f"{folder}{value}" in have for value in values):
-                return column, f"{folder}<{column}>"
-    return None, None
+                found[column] = f"{folder}<{column}>"
+    return found
 
 
 def _column(rows: list[dict[str, str]], names: tuple[str, ...]) -> str | None:

@@ -11,6 +11,8 @@ from permafrost.data.files import Members
 from permafrost.data.georeference import georeference
 
 _MOST = 24
+# images that are asked for their place, and masks for their values
+_PLACED, _MASKS = 1000, 200
 # Pillow's modes with more or fewer channels than they have colours
 _COLOURS = {"P": 3, "PA": 3, "RGBA": 3, "LA": 1, "CMYK": 3}
 
@@ -24,7 +26,8 @@ class Look:
     bands : without transparency, and with the colours of a palette.
     mode : Pillow's; of a TIFF, ``P`` with a palette, ``RGBA`` with transparency, else None.
     names : what the file calls its bands.
-    pixel_m : side of a pixel on the ground.
+    pixel_m : side of a pixel on the ground, of a projected raster.
+    reach_km : two such images whose centres are nearer to each other may overlap: the diagonal of the image.
     """
 
     bands: int
@@ -38,6 +41,7 @@ class Look:
     lon: float | None = None
     lat: float | None = None
     pixel_m: float | None = None
+    reach_km: float | None = None
 
 
 def sample(names: Sequence[str], most: int = _MOST) -> list[str]:
@@ -52,8 +56,12 @@ def look_at(members: Members, names: Sequence[str], *, where: object) -> list[Lo
 
     Raises
     ------
-    PermafrostError : one of them cannot be read.
+    PermafrostError : there are none, or one of them cannot be read.
     """
+    if not names:
+        raise PermafrostError(
+            "holds annotations and no images", where=where, remedy="put the images beside them"
+        )
     return [_look(members, name, where) for name in sample(names)]
 
 
@@ -90,7 +98,7 @@ def _tiff(location: str) -> Look:
             if raster.crs is not None and raster.crs.is_projected:
                 pixel = abs(raster.transform.a) * raster.crs.linear_units_factor[1]
             palette = raster.colorinterp[0].name == "palette"
-            clear = raster.colorinterp[-1].name == "alpha"
+            clear = raster.colorinterp[-1].name == "alpha" and _is_transparency(raster)
             bands = 3 if palette else raster.count - clear
             return Look(
                 bands,
@@ -100,11 +108,40 @@ def _tiff(location: str) -> Look:
                 "P" if palette else "RGBA" if clear else None,
                 tuple(raster.descriptions[:bands]),
                 raster.nodata,
-                place.crs,
+                raster.crs.to_string() if raster.crs is not None and place.transform else None,
                 place.lon,
                 place.lat,
                 pixel,
+                _reach_km(raster, place.lat),
             )
+
+
+def _is_transparency(raster) -> bool:
+    """Whether a last band that is marked as transparency is that: GDAL marks the fourth of four bands of any kind."""
+    shape = min(raster.height, 512), min(raster.width, 512)
+    values = raster.read(raster.count, out_shape=shape)
+    return bool(((values == 0) | (values == values.max())).all())
+
+
+def _reach_km(raster, lat: float | None) -> float | None:
+    if lat is None:
+        return None
+    a, b, _, d, e, _ = tuple(raster.transform)[:6]
+    width, height = math.hypot(a, d) * raster.width, math.hypot(b, e) * raster.height
+    if raster.crs.is_projected:
+        return math.hypot(width, height) * raster.crs.linear_units_factor[1] / 1000
+    # degrees
+    return math.hypot(width * math.cos(math.radians(lat)), height) * 111.2
+
+
+def places_of(members: Members, names: Sequence[str], *, where: object) -> list[Look]:
+    """The looks of up to a thousand of the images, where they are rasters that say where they lie."""
+    return [
+        look
+        for name in sample(names, _PLACED)
+        if name.lower().endswith((".tif", ".tiff"))
+        and (look := _look(members, name, where)).lon is not None
+    ]
 
 
 def pixel_values(members: Members, names: Sequence[str], *, where: object) -> set[int] | None:
@@ -112,7 +149,7 @@ def pixel_values(members: Members, names: Sequence[str], *, where: object) -> se
     import numpy as np
 
     found: set[int] = set()
-    for name in sample(names):
+    for name in sample(names, _MASKS):
         try:
             values = np.unique(_pixels(members, name))
         except Exception as error:
@@ -144,14 +181,3 @@ def _pixels(members: Members, name: str):
     with Image.open(io.BytesIO(members.read(name))) as image:
         array = np.asarray(image)
     return array if array.ndim == 2 else array[..., 0]
-
-
-def extent_km(looks: Sequence[Look]) -> float | None:
-    """The longer side of the ground that the images' centres span; None without places."""
-    placed = [look for look in looks if look.lon is not None]
-    if not placed:
-        return None
-    lons, lats = [look.lon for look in placed], [look.lat for look in placed]
-    north = (max(lats) - min(lats)) * 111.2
-    east = (max(lons) - min(lons)) * 111.2 * math.cos(math.radians(sum(lats) / len(lats)))
-    return max(north, east)

@@ -72,8 +72,9 @@ KINDS: dict[str, Kind] = {
     "folder": Kind(
         "permafrost.data.sources.folder:open_folder",
         "permafrost.data.sources.folder:FolderOptions",
-        tasks_with("label", "mask", "raster"),
+        tasks_with("label", "mask", "raster") | _CHANGE,
         places=("path",),
+        several=True,
     ),
     "geobench": Kind(
         "permafrost.data.sources.geobench:GeobenchSource",
@@ -97,8 +98,9 @@ KINDS: dict[str, Kind] = {
     "table": Kind(
         "permafrost.data.sources.table:TableSource",
         "permafrost.data.sources.table:TableOptions",
-        _LABELS,
+        _LABELS | _CHANGE,
         places=("table", "images"),
+        several=True,
     ),
     "torchgeo": Kind(
         "permafrost.data.sources.torchgeo:open_torchgeo",

@@ -6,8 +6,9 @@ A kind of source reads its files into `Annotated` images with `Found` objects an
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +34,10 @@ from permafrost.data.windows import Window, clip_boxes
 SHOWN = 20
 #: pixels that a corner may lie beyond the edge of its image: sums of decimals are not exact
 SLACK = 1e-6
+_CLIP = (
+    "set clip_boxes: true in source to cut boxes at the edge of their image, and to leave out those without area"
+    " in it"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +77,8 @@ class Found(NamedTuple):
 class Annotated:
     """An image by its file's name and what was found in it, which may be nothing.
 
-    ``size`` is height and width where the annotations state them; they are held against the file.
+    ``size`` is height and width where the annotations state them; they are held against the file. ``problems`` is what
+    is wrong with its annotations.
     """
 
     name: str
@@ -80,6 +86,7 @@ class Annotated:
     size: tuple[int, int] | None = None
     split: str | None = None
     group: str | None = None
+    problems: Sequence[str] = ()
 
 
 class ObjectSource:
@@ -91,13 +98,14 @@ class ObjectSource:
     images : in the order of the records.
     classes : names in the order of their ids where the data says one; the entry's order counts first,
         and without either it is that of the alphabet.
-    clip : cut boxes that reach beyond their image at its edge, and count them; they are an error otherwise.
-    problems : what reading the annotations has found wrong; reported together with what is found here.
+    clip : see `ObjectCheck`.
+    problems : what reading the annotations has found wrong that is of no image; reported together with what is found
+        here.
 
     Raises
     ------
     PermafrostError : one for all images that are missing or cannot be read, boxes without area or
-        beyond their image, and so on.
+        beyond their image, and so on. With `on_error` in the entry, the records of such images say it.
     """
 
     def __init__(
@@ -120,10 +128,16 @@ class ObjectSource:
         self._names = [image.name for image in images]
         prefix = folder_prefix(options.root)
         sample_ids = [name.removeprefix(prefix) for name in self._names]
-        check = ObjectCheck(points=self.task == "point_detection", clip=clip)
+        check = ObjectCheck(
+            points=self.task == "point_detection", clip=clip, skip=entry.on_error is not None
+        )
         check.problems += problems
         known = set(members.names)
-        self._sizes = sizes = [_size(image, members, known, check.problems) for image in images]
+        check.suggest(
+            _other_root([name for name in self._names if name not in known], known, prefix)
+        )
+        images = [_sized(image, members, known, entry.convert) for image in images]
+        self._sizes = [image.size for image in images]
         labels = [found.label for image in images for found in image.found]
         self.classes, ids = class_ids(labels, entry.classes or classes, where=where)
         groups = [image.group for image in images]
@@ -136,22 +150,9 @@ class ObjectSource:
             if options.group is None:
                 groups = [group for _, group in tiles]
         self._records = []
-        for sample_id, group, place, image, size in zip(
-            sample_ids, groups, places, images, sizes, strict=True
-        ):
-            objects, clipped = check.objects(image, size, ids)
-            self._records.append(
-                Record(
-                    sample_id=sample_id,
-                    split=image.split,
-                    group_id=group,
-                    lon=place[0],
-                    lat=place[1],
-                    objects=objects,
-                    image_size=size,
-                    clipped=clipped,
-                )
-            )
+        for sample_id, group, place, image in zip(sample_ids, groups, places, images, strict=True):
+            record = Record(sample_id, None, image.split, group, *place)
+            self._records.append(check.record(record, image, ids))
         check.refuse(where)
 
     def records(self) -> list[Record]:
@@ -170,20 +171,39 @@ class ObjectSource:
         return locate_member(self._members, self._names[index])
 
 
-def _size(
-    image: Annotated, members: Members, known: set[str], problems: list[str]
-) -> tuple[int, int] | None:
-    """Height and width as the annotations state them, else from the file's header."""
+def _empty(boxes: np.ndarray, size: tuple[int, int] | None) -> np.ndarray:
+    """(N,) bool: boxes of finite numbers that have no area, or none in an image of (height, width)."""
+    height, width = size or (np.inf, np.inf)
+    low = np.maximum(boxes[:, :2], -np.inf if size is None else 0)
+    sides = np.minimum(boxes[:, 2:], (width, height)) - low
+    return np.isfinite(boxes).all(axis=1) & (sides <= 0).any(axis=1)
+
+
+def _sized(
+    image: Annotated, members: Members, known: set[str], convert: Sequence[str]
+) -> Annotated:
+    """The image with its height and width as the annotations state them, else from the file's header."""
+    if image.problems or (image.size is not None and image.name in known):
+        return image
     if image.name not in known:
-        problems.append(f"{image.name} is not in {members.place}")
-        return image.size
-    if image.size is not None:
-        return image.size
+        return replace(image, problems=[f"{image.name} is not in {members.place}"])
     try:
-        return member_size(members, image.name)
+        return replace(image, size=member_size(members, image.name, convert))
     except UnreadableImage as failure:
-        problems.append(f"{image.name}: {failure}")
+        return replace(image, problems=[f"{image.name}: {failure}"])
+
+
+def _other_root(missing: Sequence[str], known: set[str], prefix: str) -> str | None:
+    """The root below which all images lie that are missing below `prefix`, as a remedy; None where none is such."""
+    if not missing:
         return None
+    missing = [name.removeprefix(prefix) for name in missing]
+    ends = f"/{missing[0]}"
+    roots = (name.removesuffix(ends) for name in known if name.endswith(ends))
+    for root in sorted(roots):
+        if all(f"{root}/{name}" in known for name in missing):
+            return f"set root: {root} in source, where the images lie"
+    return None
 
 
 class ObjectCheck:
@@ -192,26 +212,48 @@ class ObjectCheck:
     Parameters
     ----------
     points : whether objects are points, else boxes.
-    clip : whether boxes that reach beyond their image are cut at its edge.
+    clip : whether boxes that reach beyond their image are cut at its edge, and those left out that have no area there.
+        Else they are an error. Points are never cut.
+    skip : whether images may be left out for what is wrong with them.
     """
 
-    def __init__(self, *, points: bool, clip: bool) -> None:
+    def __init__(self, *, points: bool, clip: bool, skip: bool) -> None:
         self.problems: list[str] = []
-        self._points, self._clip = points, clip
-        self._beyond = False
+        self._points, self._clip, self._skip = points, clip, skip
+        self._mendable = False
+        self._remedies: dict[str, None] = {}
 
-    def objects(
+    def record(self, record: Record, image: Annotated, ids: dict[str, int]) -> Record:
+        """The record with the image's size and objects; unusable where these are wrong and it may be left out."""
+        before = len(self.problems)
+        self.problems += image.problems
+        objects, bent = self._objects(image, image.size, ids)
+        wrong = self.problems[before:]
+        if not (wrong and self._skip):
+            return replace(record, objects=objects, image_size=image.size, **bent)
+        del self.problems[before:]
+        remedies = [*([_CLIP] if self._mendable else []), *self._remedies]
+        return replace(
+            record,
+            objects=objects.take(np.zeros(len(objects), bool)),
+            # of any size: it is left out before it is cut
+            image_size=(1, 1),
+            unusable=("; ".join(wrong), "; ".join(remedies) or None),
+        )
+
+    def _objects(
         self, image: Annotated, size: tuple[int, int] | None, ids: dict[str, int]
-    ) -> tuple[Objects, int]:
-        """The objects of an image, and how many of them were cut at its edge."""
-        found = image.found
-        boxes = np.array([one.box for one in found], np.float64).reshape(-1, 4)
+    ) -> tuple[Objects, dict[str, int]]:
+        """The objects of an image, and how many were ``clipped`` at its edge and left out ``without_area`` in it."""
+        boxes = np.array([one.box for one in image.found], np.float64).reshape(-1, 4)
+        kept = ~(_empty(boxes, size) & (self._clip and not self._points))
+        found, boxes = list(itertools.compress(image.found, kept)), boxes[kept]
         given = np.array([np.nan if one.area is None else one.area for one in found], np.float64)
         wrong = self._shapes(found, boxes)
         boxes[wrong] = 0
         cut = np.zeros(len(found), bool)
         if size is not None:
-            cut = self._edges(image, boxes, size, wrong)
+            cut = self._edges(found, boxes, size, wrong)
             boxes[cut] = clip_boxes(boxes[cut], np.array([0, 0, size[1], size[0]], np.float64))
         own = np.maximum(boxes[:, 2:] - boxes[:, :2], 0).prod(axis=1)
         areas = np.where(np.isnan(given), own, given)
@@ -223,7 +265,7 @@ class ObjectCheck:
             crowd=[one.crowd for one in found],
             polygons=[one.polygon for one in found],
         )
-        return objects, int(cut.sum())
+        return objects, {"clipped": int(cut.sum()), "without_area": int((~kept).sum())}
 
     def _shapes(self, found: Sequence[Found], boxes: np.ndarray) -> np.ndarray:
         """(N,) bool: boxes that are none, and points that are none."""
@@ -232,6 +274,7 @@ class ObjectCheck:
         sides = tame[:, 2:] - tame[:, :2]
         pointed = (sides == 0).all(axis=1)
         flat = (sides <= 0).any(axis=1)
+        self._mendable |= bool((flat & finite).any()) and not self._points
         for rows, problem in (
             (~finite, "coordinates that are no finite numbers"),
             (finite & self._points & ~pointed, "a box, where the task is to find points"),
@@ -240,7 +283,7 @@ class ObjectCheck:
             self._name(found, boxes, rows, problem)
         return ~finite | (~pointed if self._points else flat)
 
-    def _edges(self, image: Annotated, boxes, size, wrong) -> np.ndarray:
+    def _edges(self, found: Sequence[Found], boxes, size, wrong) -> np.ndarray:
         """(N,) bool: boxes to cut at the edge of their image."""
         height, width = size
         low, high = boxes[:, :2].min(axis=1), boxes[:, 2:] - (width, height)
@@ -248,10 +291,10 @@ class ObjectCheck:
         outside = (boxes[:, 2:] <= 0).any(axis=1) | (boxes[:, :2] >= (width, height)).any(axis=1)
         cut = beyond & ~outside & (not self._points)
         edge = f"beyond the image of {width} x {height} pixels"
+        self._mendable |= bool(beyond.any()) and not self._points
         if not self._clip and cut.any():
-            self._beyond = True
-            self._name(image.found, boxes, cut, f"a box that reaches {edge}")
-        self._name(image.found, boxes, beyond & ~cut, f"an object {edge}")
+            self._name(found, boxes, cut, f"a box that reaches {edge}")
+        self._name(found, boxes, beyond & ~cut, f"an object {edge}")
         return cut & self._clip
 
     def _name(self, found, boxes, rows, problem: str) -> None:
@@ -259,16 +302,29 @@ class ObjectCheck:
             box = ", ".join(f"{value:g}" for value in boxes[row])
             self.problems.append(f"{found[row].where}: {problem} ({box})")
 
+    def suggest(self, remedy: str | None) -> None:
+        """A remedy besides correcting the annotations."""
+        self._remedies |= {remedy: None} if remedy else {}
+
+    def unreadable(self, name: str, failure: UnreadableImage) -> Annotated:
+        """A sample whose annotations cannot be read."""
+        self.suggest(failure.remedy)
+        return Annotated(name, [], problems=[f"{name}: {failure}"])
+
     def refuse(self, where: object) -> None:
         """One error for all that is wrong; none where nothing is."""
         if not self.problems:
             return
         shown = "; ".join(self.problems[:SHOWN])
         more = len(self.problems) - SHOWN
-        clip = ", or set clip_boxes: true in source to cut boxes at the edge of their image"
         raise PermafrostError(
             f"{len(self.problems)} {'entries' if len(self.problems) > 1 else 'entry'} of the"
             f" annotations cannot be used: {shown}{f'; and {more} more' if more > 0 else ''}",
             where=where,
-            remedy=f"correct or remove them{clip if self._beyond else ''}",
+            remedy="; ".join(
+                [
+                    f"correct or remove them{f', or {_CLIP}' if self._mendable else ''}",
+                    *self._remedies,
+                ]
+            ),
         )

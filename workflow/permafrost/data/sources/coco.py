@@ -47,7 +47,7 @@ def open_coco(entry: DatasetEntry, *, where: object) -> ObjectSource:
         problems += file.problems
         classes = _same_classes(classes, file, place, where)
         images += [
-            names.image(image.file_name, image.found, split, image.size)
+            names.image(image.file_name, image.found, split, image.size, problems=image.problems)
             for image in file.images.values()
         ]
     return ObjectSource(
@@ -97,11 +97,12 @@ _NO_ID = "has no id that is a whole number or text"
 
 @dataclass
 class CocoImage:
-    """An image as the file lists it, with its objects in the order of the file."""
+    """An image as the file lists it, its objects in the order of the file, and what is wrong with others."""
 
     file_name: str
     size: tuple[int, int] | None
     found: list[Found] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -109,7 +110,7 @@ class CocoFile:
     """What a file holds.
 
     ``images`` by their ids in the order of the file; ``categories``, id to name; ``problems``, one
-    sentence for every entry that cannot be used.
+    sentence for every entry that cannot be used and is of no image.
     """
 
     images: dict[object, CocoImage]
@@ -201,7 +202,9 @@ def _read_annotations(file: CocoFile, items: list[dict], name: str) -> None:
             except ValueError as error:
                 problem = str(error)
         if problem:
-            file.problems.append(f"{which} {problem}")
+            known = _is_id(image) and image in file.images
+            own = file.images[image].problems if known else file.problems
+            own.append(f"{which} {problem}")
 
 
 def _found(item: dict, label: str, which: str, size: tuple[int, int] | None) -> Found:
@@ -226,8 +229,6 @@ def _corners(bbox) -> list[float]:
     if not isinstance(bbox, list) or len(bbox) != 4:
         raise ValueError(f"has the bbox {str(bbox)[:80]}, which is no [x, y, width, height]")
     x, y, width, height = map(_number, bbox)
-    if not (width > 0 and height > 0) and not math.isnan(x + y + width + height):
-        raise ValueError(f"has a bbox of {width:g} x {height:g} pixels, which has no area")
     return [x, y, x + width, y + height]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.tasks import task_of
 from permafrost.data.bands import dataset_bands
 from permafrost.data.decode import Decoding
 from permafrost.data.entry import DatasetEntry, Modality, Units
@@ -75,7 +76,9 @@ def _unit_of(band: Band, common: Units | None, where: object) -> Units:
 
 def decoding_of(entry: DatasetEntry, bands: Sequence[Band]) -> Decoding:
     """How the entry lets its files be read."""
-    return Decoding(len(bands), frozenset(entry.convert), entry.nodata is not None)
+    return Decoding(
+        len(bands), frozenset(entry.convert), entry.nodata is not None, task_of(entry.task).dense
+    )
 
 
 def class_ids(names: Sequence[str], declared: Sequence[str] | None, *, where: object):
@@ -86,6 +89,8 @@ def class_ids(names: Sequence[str], declared: Sequence[str] | None, *, where: ob
     (list of classes, mapping of name to id).
     """
     found = sorted(set(names))
+    if not declared:
+        _check_alike(found, where)
     classes = list(declared) if declared else found
     if len(set(classes)) < len(classes):
         raise PermafrostError("classes lists a name twice", where=where, remedy="list each once")
@@ -98,6 +103,25 @@ def class_ids(names: Sequence[str], declared: Sequence[str] | None, *, where: ob
             remedy="add them to classes, or remove classes to use all that the data holds",
         )
     return classes, {name: number for number, name in enumerate(classes)}
+
+
+def _check_alike(names: Sequence[str], where: object) -> None:
+    """Refuse classes that a slip of the pen, or a missing value, made."""
+    alike: dict[str, str] = {}
+    for name in names:
+        other = alike.setdefault(name.strip().casefold(), name)
+        if other != name:
+            raise PermafrostError(
+                f"the data holds the classes {other!r} and {name!r}, which differ only in spaces or capitals",
+                where=where,
+                remedy="correct the names, or list all classes in the entry if they are two",
+            )
+    if "nan" in alike:
+        raise PermafrostError(
+            f"the data holds the class {alike['nan']!r}, as programs write a label that is missing",
+            where=where,
+            remedy="give these images a label or leave them out, or list all classes in the entry if it is one",
+        )
 
 
 def required_classes(entry: DatasetEntry, *, where: object) -> list[str]:

@@ -1,17 +1,18 @@
 """Kind ``folder``: classes by folders; for pixels, files of images and of masks or numbers that are named alike.
 
-Classes: ``<root>/<class>/…/<image>``, or with splits ``<root>/<split>/<class>/…/<image>``. Both in a directory or an
-archive.
+Classes: ``<root>/<class>/…/<image>``, or with splits ``<root>/<split>/<class>/…/<image>``, or by a pattern of names.
+Several dates and sensors of a sample are found by patterns. All in a directory or an archive.
 """
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.decode import decode_image
 from permafrost.data.entry import DatasetEntry
-from permafrost.data.files import folder_prefix, open_members
+from permafrost.data.files import Members, folder_prefix, open_members
 from permafrost.data.masks import mask_coding
 from permafrost.data.rasters import TargetCoding
 from permafrost.data.records import Decoded, Record, Source
@@ -21,16 +22,24 @@ from permafrost.data.sources.common import (
     decoding_of,
     required_classes,
 )
-from permafrost.data.sources.pairing import Companions, PairedFiles, pair_files
-from permafrost.data.sources.reading import grouped, locate_member, read_member, read_pair
+from permafrost.data.sources.pairing import DATE, Companions, Pair, PairedFiles, pair_files
+from permafrost.data.sources.reading import grouped, locate_member, read_member
+from permafrost.data.sources.sample_images import (
+    SampleReader,
+    check_places,
+    check_several_dates,
+    holds_series,
+    texts_of,
+)
 from permafrost.data.targets import PIXEL_REGRESSION
 
 MASKS, TARGETS = ("masks", "mask"), ("targets", "target")
+_CLASS, _DATE = "<class>", f"<{DATE}>"
 
 
 @dataclass(frozen=True, kw_only=True)
 class FolderOptions(PairedFiles):
-    """Options of folders of classes, or of pairs.
+    """Options of folders of classes, or of files that are named alike.
 
     Attributes
     ----------
@@ -46,29 +55,55 @@ class FolderOptions(PairedFiles):
 
 
 def open_folder(entry: DatasetEntry, *, where: object) -> Source:
-    """Folders of classes, or pairs of images and masks or rasters, as the task asks for."""
-    kind = FolderSource if entry.task == "classification" else PairSource
+    """Folders of classes, or files that belong together by their names, as the entry asks for."""
+    kind = FolderSource if entry.source.images is None else NamedSource
     return kind(entry, where=where)
 
 
 def check_entry(entry: DatasetEntry, *, where: object) -> None:
     """Refuse options of the source that the task has no use for."""
     options: FolderOptions = entry.source
+    texts = texts_of(options.images)
+    if texts:
+        check_places(
+            entry,
+            "images",
+            options.images,
+            series=any(_DATE in text for text in texts) or holds_series(entry, texts),
+            remedy="list the images before and after, e.g. images: [A, B], or write <date> where the date is in"
+            ' their names, e.g. images: "<sample>/<date>.tif"',
+            where=where,
+        )
+    elif entry.dates != "one" or entry.modalities is not None:
+        raise PermafrostError(
+            "folders of classes hold one image of a sample",
+            where=where,
+            remedy='name all images of a sample by patterns, e.g. images: "<class>/<sample>/<date>.tif"',
+        )
     if entry.task == "classification":
-        given = [key for key in ("images", "masks", "targets") if getattr(options, key) is not None]
+        given = [key for key in ("masks", "targets") if getattr(options, key) is not None]
         if given:
             raise PermafrostError(
-                f"{' and '.join(given)} in source are for the tasks segmentation and pixel_regression",
+                f"{' and '.join(given)} in source have no meaning for the task {entry.task}",
                 where=where,
                 remedy="use root for the folder of the classes, or correct the task",
             )
-        return
+        if not texts:
+            return
+        if _CLASS not in texts[0]:
+            raise PermafrostError(
+                f"images ({texts[0]}) do not say where the name of the class is",
+                where=where,
+                remedy='write <class> there, e.g. images: "<class>/<stem>.tif"',
+            )
     if options.split_folders:
         raise PermafrostError(
             "split_folders is for folders of classes",
             where=where,
             remedy='name the splits by <split>, e.g. images: "<split>/images"',
         )
+    if entry.task == "classification":
+        return
     kind, other = (TARGETS, MASKS) if entry.task == PIXEL_REGRESSION else (MASKS, TARGETS)
     if getattr(options, other[0]) is not None:
         raise PermafrostError(
@@ -90,9 +125,9 @@ class FolderSource:
         self._decoding = decoding_of(entry, self.bands)
         self._members = open_members(options.path, where=where)
         depth = 2 if options.split_folders else 1
-        self._names = self._images(options, depth, where)
+        by_name = class_levels(self._members, options, where)
+        self._names, levels = list(by_name), list(by_name.values())
         start = len(folder_prefix(options.root))
-        levels = [name[start:].split("/") for name in self._names]
         self.classes, ids = class_ids(
             [parts[depth - 1] for parts in levels], entry.classes, where=where
         )
@@ -117,55 +152,79 @@ class FolderSource:
     def locate(self, index: int) -> tuple[float | None, float | None]:
         return locate_member(self._members, self._names[index])
 
-    def _images(self, options: FolderOptions, depth: int, where) -> list[str]:
-        prefix = folder_prefix(options.root)
-        names = [name for name in self._members.names if name.startswith(prefix)]
-        if not names:
-            raise PermafrostError(
-                f"{options.path} holds no folder {options.root!r}",
-                where=where,
-                remedy="correct root",
-            )
-        endings = tuple("." + e.lower() for e in options.extensions)
-        images, others = [], []
-        for name in names:
-            in_class = name.removeprefix(prefix).count("/") >= depth
-            (images if in_class and name.lower().endswith(endings) else others).append(name)
-        if others and options.other_files != "ignore":
-            raise PermafrostError(
-                f"{options.path} holds {len(others)} files that are no images in class folders,"
-                f" e.g. {', '.join(others[:5])}",
-                where=where,
-                remedy="set root to the folder of the classes, or other_files: ignore",
-            )
-        return images
+
+def class_levels(members: Members, options: FolderOptions, where: object) -> dict[str, list[str]]:
+    """Name of each image -> its parts below `root`: a class, or a split and a class, first.
+
+    Raises
+    ------
+    PermafrostError : there is no such root, or there are other files, which the entry does not ignore.
+    """
+    prefix, depth = folder_prefix(options.root), 2 if options.split_folders else 1
+    names = [name for name in members.names if name.startswith(prefix)]
+    if not names:
+        raise PermafrostError(
+            f"{options.path} holds no folder {options.root!r}"
+            if options.root
+            else f"{options.path} holds no images",
+            where=where,
+            remedy="correct root" if options.root else "correct path, or get the data first",
+        )
+    endings = tuple("." + e.lower() for e in options.extensions)
+    images, others = [], []
+    for name in names:
+        in_class = name.removeprefix(prefix).count("/") >= depth
+        (images if in_class and name.lower().endswith(endings) else others).append(name)
+    if others and options.other_files != "ignore":
+        raise PermafrostError(
+            f"{options.path} holds {len(others)} files that are no images in class folders,"
+            f" e.g. {', '.join(others[:5])}",
+            where=where,
+            remedy="set root to the folder of the classes, or other_files: ignore",
+        )
+    return {name: name[len(prefix) :].split("/") for name in images}
 
 
-class PairSource:
-    """Images and masks, or rasters of numbers, that belong together by their names."""
+class NamedSource:
+    """Images that patterns of names find: of one or several dates and sensors, with masks or rasters, or of classes."""
 
     def __init__(self, entry: DatasetEntry, *, where: object) -> None:
         options: FolderOptions = entry.source
         self.task = entry.task
         self.bands = declared_bands(entry, where=where)
         self.ignore_index = entry.ignore_index
+        coding, companions = None, None
         if self.task == PIXEL_REGRESSION:
-            self.classes, self._coding = [], TargetCoding.of(entry.target)
-            # rasters may also be arrays of NumPy, which no image is
+            self.classes, coding = [], TargetCoding.of(entry.target)
             companions = Companions(*TARGETS, (*options.extensions, "npy"))
-        else:
+        elif self.task != "classification":
             self.classes = required_classes(entry, where=where)
-            self._coding = mask_coding(entry, self.classes, where=where)
+            coding = mask_coding(entry, self.classes, where=where)
             companions = Companions(*MASKS, options.extensions)
-        self._decoding = decoding_of(entry, self.bands)
         self._members = open_members(options.path, where=where)
-        self._pairs = pair_files(self._members, options, companions, where=where)
+        self._pairs = pair_files(
+            self._members, options, companions, modalities=entry.modalities, where=where
+        )
+        labels = [None] * len(self._pairs)
+        if self.task == "classification":
+            found = [pair.parts["class"] for pair in self._pairs]
+            self.classes, ids = class_ids(found, entry.classes, where=where)
+            labels = [ids[name] for name in found]
+        self._read = SampleReader(
+            entry, self.bands, functools.partial(read_member, self._members), coding
+        )
         start = len(folder_prefix(options.root))
-        names = [pair.image[start:] for pair in self._pairs]
+        dated = any(_DATE in text for text in texts_of(options.images))
+        names = [_sample_name(pair, start, dated) for pair in self._pairs]
+        check_several_dates(
+            [(name, pair.images) for name, pair in zip(names, self._pairs, strict=True)],
+            entry.dates,
+            where=where,
+        )
         groups = grouped(names, options.group, where=where)
         self._records = [
-            Record(sample_id=name, split=pair.parts.get("split"), group_id=group)
-            for name, group, pair in zip(names, groups, self._pairs, strict=True)
+            Record(sample_id=name, label=label, split=pair.parts.get("split"), group_id=group)
+            for name, label, group, pair in zip(names, labels, groups, self._pairs, strict=True)
         ]
 
     def records(self) -> list[Record]:
@@ -173,7 +232,12 @@ class PairSource:
 
     def decode(self, index: int) -> Decoded:
         pair = self._pairs[index]
-        return read_pair(self._members, pair.image, pair.companion, self._decoding, self._coding)
+        return self._read(pair.images, pair.companion)
 
     def locate(self, index: int) -> tuple[float | None, float | None]:
         return locate_member(self._members, self._pairs[index].image)
+
+
+def _sample_name(pair: Pair, start: int, dated: bool) -> str:
+    """The name of the first image; of images told apart by their dates, what they have in common."""
+    return "/".join(pair.parts.values()) if dated else pair.image[start:]

@@ -10,6 +10,7 @@ array each of its bands is.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from permafrost.data.decode import UnreadableImage
 from permafrost.data.digest import PARTITION_FILES
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.files import folder_prefix, open_members
+from permafrost.data.georeference import degrees
 from permafrost.data.masks import mask_coding
 from permafrost.data.records import Decoded, Record
 from permafrost.data.sources.common import declared_bands, required_classes
@@ -110,6 +112,7 @@ class GeobenchSource:
     def __init__(self, entry: DatasetEntry, *, where: object) -> None:
         options: GeobenchOptions = entry.source
         self._where, self._options = where, options
+        self._skip = entry.on_error is not None
         self.task: str = entry.task
         self.bands = declared_bands(entry, where=where)
         self.classes = required_classes(entry, where=where)
@@ -185,23 +188,30 @@ class GeobenchSource:
 
     def _describe(self, splits: Sequence[str]) -> list[Record]:
         """The records, from all that the files hold but pixels."""
-        labels, dates, corners, failures = [], [], [], []
+        labels, dates, corners, unusable = [], [], [], []
         for name in self._names:
+            label, date, corner, wrong = None, None, None, None
             try:
                 label, date, corner = self._description(name)
             except UnreadableImage as failure:
-                failures.append(Failure(self._file(name), str(failure), failure.remedy))
-                continue
+                wrong = str(failure), failure.remedy
             labels.append(label)
             dates.append(date)
             corners.append(corner)
-        refuse_failures(failures, total=len(self._names), where=self._where)
+            unusable.append(wrong)
+        if not self._skip:
+            failures = [
+                Failure(self._file(name), *wrong)
+                for name, wrong in zip(self._names, unusable, strict=True)
+                if wrong
+            ]
+            refuse_failures(failures, total=len(self._names), where=self._where)
         groups = self._groups()
-        lonlat = degrees(corners)
+        lonlat = lonlats(corners)
         return [
-            Record(name, label, split, group, lon, lat, date)
-            for name, label, split, group, (lon, lat), date in zip(
-                self._names, labels, splits, groups, lonlat, dates, strict=True
+            Record(name, label, split, group, lon, lat, date, unusable=wrong)
+            for name, label, split, group, (lon, lat), date, wrong in zip(
+                self._names, labels, splits, groups, lonlat, dates, unusable, strict=True
             )
         ]
 
@@ -298,7 +308,7 @@ class GeobenchSource:
         return f"{self._root}{name}{_ENDING}"
 
 
-def degrees(corners: Sequence[tuple[str, float, float] | None]) -> list[tuple]:
+def lonlats(corners: Sequence[tuple[str, float, float] | None]) -> list[tuple]:
     """(lon, lat) in degrees (WGS 84) of places in several coordinate systems; None, None of no place."""
     found: list[tuple] = [(None, None)] * len(corners)
     systems: dict[str, list[int]] = {}
@@ -306,10 +316,8 @@ def degrees(corners: Sequence[tuple[str, float, float] | None]) -> list[tuple]:
         if corner is not None:
             systems.setdefault(corner[0], []).append(position)
     for system, positions in systems.items():
-        from rasterio.warp import transform
-
-        columns = zip(*(corners[position][1:] for position in positions), strict=True)
-        lon, lat = transform(system, "EPSG:4326", *map(list, columns))
-        for position, place in zip(positions, zip(lon, lat, strict=True), strict=True):
-            found[position] = place
+        x, y = zip(*(corners[position][1:] for position in positions), strict=True)
+        for position, place in zip(positions, degrees(system, x, y).T.tolist(), strict=True):
+            if not math.isnan(place[0]):
+                found[position] = tuple(place)
     return found

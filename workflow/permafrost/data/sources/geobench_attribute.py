@@ -152,7 +152,7 @@ def label_of(attribute: Mapping) -> int | tuple[int, ...]:
 
 
 def corner_of(attribute: Mapping, array: str) -> tuple[str, float, float] | None:
-    """(coordinate system, x, y) of the upper left corner of an array; None where the file gives none."""
+    """(coordinate system, x, y) of the upper left corner of an array; None where the file gives none to read."""
     described = attribute.get(array)
     described = described if isinstance(described, dict) else {}
     transform, crs = described.get("transform"), described.get("crs")
@@ -162,11 +162,9 @@ def corner_of(attribute: Mapping, array: str) -> tuple[str, float, float] | None
     try:
         values = transform if isinstance(transform, tuple | list) else _affine(transform)
         x, y = float(values[2]), float(values[5])
-        if not isinstance(crs, str) or not (math.isfinite(x) and math.isfinite(y)):
-            raise ValueError(f"{x}, {y} in {crs!r}")
-    except (TypeError, ValueError, IndexError, KeyError) as error:
-        raise UnreadableImage(f"its place cannot be read ({first_line(error)})") from error
-    return crs, x, y
+    except (TypeError, ValueError, IndexError, KeyError):
+        return None
+    return (crs, x, y) if isinstance(crs, str) and math.isfinite(x + y) else None
 
 
 def _affine(stored: StandIn) -> list:

@@ -14,6 +14,7 @@ import numpy as np
 from permafrost.core.progress import progress
 from permafrost.data.decode import UnreadableImage
 from permafrost.data.entry import DatasetEntry
+from permafrost.data.georeference import degrees
 from permafrost.data.masks import mask_coding
 from permafrost.data.rasters import TargetCoding
 from permafrost.data.records import Decoded, Record
@@ -208,12 +209,11 @@ class GridSource:
         return float(there.mean())
 
     def _recorded(self, tiles: Tiles, split: str | None) -> list[Record]:
-        from rasterio.warp import transform
-
         grid, name = self.grid, self._inputs.name
         middle = tiles.corners + tiles.size / 2
         x, y = grid.left + middle[:, 0] * grid.step[0], grid.top - middle[:, 1] * grid.step[1]
-        lon, lat = transform(grid.crs, "EPSG:4326", x, y) if len(tiles) else ([], [])
+        # tiles of a local system have no place
+        lonlat = np.where(np.isnan(found := degrees(grid.crs, x, y)), None, found).T.tolist()
         prefix = "" if split is None else f"{split}/"
         groups = [f"{prefix}{row},{column}" for column, row in tiles.blocks.tolist()]
         return [
@@ -221,8 +221,8 @@ class GridSource:
                 sample_id=tile_name(name, tiles.window(index)),
                 split=split,
                 group_id=None if self._blocks is None else groups[index],
-                lon=float(lon[index]),
-                lat=float(lat[index]),
+                lon=lonlat[index][0],
+                lat=lonlat[index][1],
             )
             for index in range(len(tiles))
         ]

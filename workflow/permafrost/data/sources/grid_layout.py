@@ -71,7 +71,7 @@ class Grid:
 
         crs = CRS.from_user_input(self.crs)
         if not crs.is_geographic:
-            factor = crs.linear_units_factor[1]
+            factor = crs.units_factor[1]
             return self.step[0] * factor, self.step[1] * factor
         latitude = self.top - self.height * self.step[1] / 2
         degree = KM_PER_DEGREE * 1000

@@ -64,9 +64,10 @@ class ImageNames:
         split: str | None,
         size: tuple[int, int] | None = None,
         group: str | None = None,
+        problems: Sequence[str] = (),
     ) -> Annotated:
         """The image that annotations call `name`."""
         file = self._root.replace(SPLIT, str(split)) + name
         return Annotated(
-            check_name(file, self._members.place, self._where), found, size, split, group
+            check_name(file, self._members.place, self._where), found, size, split, group, problems
         )

@@ -46,10 +46,9 @@ def open_points(entry: DatasetEntry, *, where: object) -> ObjectSource:
     members = open_members(options.path, where=where)
     optional = options.missing == "empty"
     pairs = pair_files(members, options, POINTS, optional=optional, where=where)
-    problems: list[str] = []
     only = None if options.label else entry.classes[0]
-    images = [_annotated(members, pair, options, only, problems) for pair in pairs]
-    return ObjectSource(entry, members, images, where=where, problems=problems)
+    images = [_annotated(members, pair, options, only) for pair in pairs]
+    return ObjectSource(entry, members, images, where=where)
 
 
 def check_entry(entry: DatasetEntry, *, where: object) -> None:
@@ -62,9 +61,7 @@ def check_entry(entry: DatasetEntry, *, where: object) -> None:
         )
 
 
-def _annotated(
-    members: Members, pair: Pair, options: PointsOptions, only: str | None, problems: list[str]
-) -> Annotated:
+def _annotated(members: Members, pair: Pair, options: PointsOptions, only: str | None) -> Annotated:
     split, name = pair.parts.get("split"), pair.companion
     if name is None:
         return Annotated(pair.image, [], split=split)
@@ -73,8 +70,7 @@ def _annotated(
             read_member(members, name), x=options.x, y=options.y, label=options.label
         )
     except UnreadableImage as failure:
-        problems.append(f"{name}: {failure}")
-        return Annotated(pair.image, [], split=split)
+        return Annotated(pair.image, [], split=split, problems=[f"{name}: {failure}"])
     places = point_places(points, options.coordinates).tolist()
     found = [
         Found(label, [x, y, x, y], f"{name}: point {number}")

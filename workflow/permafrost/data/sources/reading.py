@@ -7,8 +7,7 @@ import math
 import re
 import zipfile
 import zlib
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from permafrost.core.errors import PermafrostError, first_line
 from permafrost.data.decode import (
     Decoding,
     UnreadableImage,
-    decode_image,
+    exif_orientation,
     image_format,
     open_tiff,
     read_tiff,
@@ -54,23 +53,6 @@ def read_member(members: Members, name: str) -> bytes:
         raise UnreadableImage(f"cannot be read{archive} ({error})") from error
 
 
-def read_pair(
-    members: Members,
-    image: str,
-    companion: str,
-    decoding: Decoding,
-    coding: MaskCoding | TargetCoding,
-) -> Decoded:
-    """An image with its mask or raster of numbers; what is wrong with that names it."""
-    decoded = decode_image(read_member(members, image), decoding)
-    try:
-        values = coding.read(read_member(members, companion))
-    except UnreadableImage as failure:
-        problem = f"its {coding.noun} {companion}: {failure}"
-        raise UnreadableImage(problem, remedy=failure.remedy) from failure
-    return replace(decoded, **{coding.field: values}, mask_name=companion)
-
-
 def coded(coding: MaskCoding | TargetCoding, stored: np.ndarray | Raster) -> np.ndarray:
     """(H, W) labels for what is stored; what is wrong with them says that it is the mask or target."""
     try:
@@ -99,8 +81,8 @@ def locate_member(members: Members, name: str) -> tuple[float | None, float | No
     return place.lon, place.lat
 
 
-def member_size(members: Members, name: str) -> tuple[int, int]:
-    """Height and width of an image from its header."""
+def member_size(members: Members, name: str, convert: Collection[str]) -> tuple[int, int]:
+    """Height and width of an image from its header, once it is converted as an entry permits."""
     from PIL import Image
 
     with _readable(), members.open(name) as stream:
@@ -108,7 +90,8 @@ def member_size(members: Members, name: str) -> tuple[int, int]:
         if kind in ("jpeg", "png"):
             stream.seek(0)
             with Image.open(stream) as image:
-                return image.height, image.width
+                sideways = "exif" in convert and exif_orientation(image) > 4
+                return image.size if sideways else image.size[::-1]
     if kind is None:
         raise UnreadableImage("neither JPEG, PNG nor TIFF")
     with _readable(), open_tiff(members.location(name)) as dataset:

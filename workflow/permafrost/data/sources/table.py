@@ -1,31 +1,38 @@
-"""Kind ``table``: a CSV or parquet file with one row per image, beside a directory or an archive."""
+"""Kind ``table``: one row per image or sample; images are in a directory or an archive, or in the table itself."""
 
 from __future__ import annotations
 
-import csv
-import math
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+import functools
+from dataclasses import dataclass, replace
 
-from permafrost.core.errors import PermafrostError, near_names
-from permafrost.data.decode import decode_image
+from permafrost.core.errors import PermafrostError
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.files import check_name, open_members
 from permafrost.data.masks import mask_coding
 from permafrost.data.rasters import TargetCoding
 from permafrost.data.records import Decoded, Record
-from permafrost.data.sources.common import class_ids, declared_bands, decoding_of, required_classes
-from permafrost.data.sources.reading import locate_member, read_member, read_pair
+from permafrost.data.sources.common import class_ids, declared_bands, required_classes
+from permafrost.data.sources.reading import locate_member, read_member
+from permafrost.data.sources.sample_images import (
+    Places,
+    SampleImages,
+    SampleReader,
+    by_modality,
+    check_once,
+    check_places,
+    check_several_dates,
+    holds_series,
+    read_dates,
+    texts_of,
+)
+from permafrost.data.sources.table_columns import Table
+from permafrost.data.sources.table_files import SEPARATOR
 from permafrost.data.targets import PIXEL_REGRESSION, REGRESSION
 
-_PLACEHOLDER = re.compile(r"<([^<>]+)>")
 #: task -> the option that names a file of its own for every image
-_PIXELS = {"segmentation": "masks", PIXEL_REGRESSION: "targets"}
+_PIXELS = {"segmentation": "masks", "change": "masks", PIXEL_REGRESSION: "targets"}
 #: task -> option of the source that its labels need
 _LABELS = {"classification": "label", "multilabel": "labels", REGRESSION: "target", **_PIXELS}
-_YES, _NO = {"1", "true", "yes", "1.0"}, {"0", "false", "no", "0.0"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,20 +41,26 @@ class TableOptions:
 
     Attributes
     ----------
-    table : CSV or parquet file.
-    images : directory or archive that holds the images.
-    path : a column, or a pattern such as ``2750/<class>/<filename>`` whose ``<…>`` are columns.
+    table : CSV, parquet, WebDataset's tar, zarr store or STAC's JSON, or a folder of such files.
+    files : pattern of the files of a folder or of the groups of a store, see `table_columns.Table`.
+    images : directory or archive that holds the images; None where they are in the table.
+    path : a column, or a pattern such as ``2750/<class>/<filename>`` whose ``<…>`` are columns; see
+        `sample_images.Places` for several dates and modalities of a row.
+    sample : column or pattern of what several rows are images of: the dates of one sample, or of one place.
     label : column of the class.
     labels : columns of 0 and 1, or ``{column, separator}``.
     masks, targets : columns or patterns of files of masks or of rasters of numbers.
     target : column of numbers.
-    split, lon, lat, date : columns.
+    split, lon, lat : columns.
+    date : column; of several dates in a row, the column of each; of a series in one array, one whose cells list them.
     group : column or pattern.
     """
 
     table: str
-    images: str
-    path: str
+    path: Places
+    images: str | None = None
+    files: str | None = None
+    sample: str | None = None
     label: str | None = None
     labels: list[str] | dict[str, str] | None = None
     masks: str | None = None
@@ -57,7 +70,7 @@ class TableOptions:
     group: str | None = None
     lon: str | None = None
     lat: str | None = None
-    date: str | None = None
+    date: str | list[str] | None = None
 
 
 class TableSource:
@@ -66,67 +79,204 @@ class TableSource:
     def __init__(self, entry: DatasetEntry, *, where: object) -> None:
         options: TableOptions = entry.source
         self.task = entry.task
-        self._table = Table(Path(options.table), where)
+        self._options, self._where, self._entry_dates = options, where, entry.dates
+        self._table = Table(options.table, options.files, where=where)
         self.bands = declared_bands(entry, where=where)
         self.ignore_index = entry.ignore_index
-        self._decoding = decoding_of(entry, self.bands)
-        self._members = open_members(options.images, where=where)
-        place = Path(options.images)
-        self._names = [check_name(n, place, where) for n in self._table.text(options.path)]
-        self._check_files(self._names, "files", options, where)
-        self._masks, kind = None, _PIXELS.get(self.task)
-        if kind is not None:
-            masks = self._table.text(getattr(options, kind))
-            self._masks = [check_name(name, place, where) for name in masks]
-            self._check_files(self._masks, kind, options, where)
+        self._members = self._table.images
+        if options.images is not None:
+            self._members = open_members(options.images, where=where)
+        # names of files that are not there, whose samples may be left out
+        self._gone: set[str] = set()
+        self._skip = entry.on_error is not None
+        paths = [
+            [self._files(text, "files") for text in texts]
+            for texts in by_modality(options.path, entry.modalities).values()
+        ]
+        kind = _PIXELS.get(self.task)
+        masks = None if kind is None else self._files(getattr(options, kind), kind)
         self.classes, labels = self._labels(entry, options, where)
+        coding = None
         if self.task == PIXEL_REGRESSION:
-            self._coding = TargetCoding.of(entry.target)
-        elif self._masks is not None:
-            self._coding = mask_coding(entry, self.classes, where=where)
-        columns = {
-            "split": self._table.optional(options.split),
-            "group_id": self._table.optional(options.group),
-            "lon": self._table.numbers(options.lon),
-            "lat": self._table.numbers(options.lat),
-            "date": self._table.optional(options.date),
-        }
+            coding = TargetCoding.of(entry.target)
+        elif masks is not None:
+            coding = mask_coding(entry, self.classes, where=where)
+        self._read = SampleReader(
+            entry, self.bands, functools.partial(read_member, self._members), coding
+        )
+        if options.sample is None or entry.dates == "one":
+            rows = [(name, [row]) for row, name in enumerate(paths[0][0])]
+            images = [self._of_row(paths, row) for row in range(len(rows))]
+        else:
+            rows, order = self._rows_of_samples()
+            images = [
+                SampleImages(
+                    tuple(tuple(texts[0][row] for row in own) for texts in paths),
+                    (tuple(order[row][1] for row in own),) * len(paths),
+                )
+                for _, own in rows
+            ]
+        check_several_dates(
+            [(name, one) for (name, _), one in zip(rows, images, strict=True)],
+            entry.dates,
+            where=f"{where}: {options.table}",
+        )
+        columns = self._columns(entry) | {"label": labels}
+        masks = masks or [None] * len(self._table)
+        self._check_agree(rows, columns | {"mask": masks})
+        self._samples = [(one, masks[own[0]]) for one, (_, own) in zip(images, rows, strict=True)]
         self._records = [
             Record(
                 sample_id=name,
-                label=labels[i],
-                **{key: column[i] for key, column in columns.items()},
+                **{key: column[own[0]] for key, column in columns.items()},
+                unusable=self._missing(files, mask),
             )
-            for i, name in enumerate(self._names)
+            for (name, own), (files, mask) in zip(rows, self._samples, strict=True)
         ]
+
+    def _missing(self, images: SampleImages, mask: str | None) -> tuple[str, None] | None:
+        """Why a sample is unusable some of whose files are not there."""
+        names = [*(name for files in images.files for name in files), mask]
+        gone = [name for name in names if name in self._gone]
+        return (f"{', '.join(gone)} is not in {self._members.place}", None) if gone else None
 
     def records(self) -> list[Record]:
         return self._records
 
     def decode(self, index: int) -> Decoded:
-        image = self._names[index]
-        if self._masks is None:
-            return decode_image(read_member(self._members, image), self._decoding)
-        return read_pair(self._members, image, self._masks[index], self._decoding, self._coding)
+        decoded = self._read(*self._samples[index])
+        if self._dates_in_cell is None:
+            return decoded
+        own = self._dates_in_cell[index]
+        return replace(decoded, dates=tuple(own if a.ndim == 4 else None for a in decoded.arrays))
 
     def locate(self, index: int) -> tuple[float | None, float | None]:
-        return locate_member(self._members, self._names[index])
+        return locate_member(self._members, self._samples[index][0].first)
+
+    def _of_row(self, paths: list[list[list[str]]], row: int) -> SampleImages:
+        """The images of a sample that is one row."""
+        files = tuple(tuple(column[row] for column in columns) for columns in paths)
+        dates: list[tuple[str | None, ...] | None] = []
+        for own in files:
+            known = self._dates_in_row[row] if len(self._dates_in_row[row]) == len(own) else None
+            dates.append((known or (None,) * len(own)) if len(own) > 1 else None)
+        return SampleImages(files, tuple(dates))
+
+    @functools.cached_property
+    def _dates_in_row(self) -> list[tuple[str | None, ...]]:
+        """Of each row, the dates of its images where the entry names a column of each."""
+        if not isinstance(self._options.date, list):
+            return [()] * len(self._table)
+        columns = [self._table.optional(column) for column in self._options.date]
+        known = self._read_dates([text for cells in columns for text in cells if text])
+        return [
+            tuple(text and known[text][1] for text in cells) for cells in zip(*columns, strict=True)
+        ]
+
+    @functools.cached_property
+    def _dates_in_cell(self) -> list[tuple[str | None, ...]] | None:
+        """Of each row, the dates that its one cell lists, of a series that is one array; None where none does."""
+        date, several = self._options.date, self._entry_dates != "one"
+        if not (several and isinstance(date, str) and self._options.sample is None):
+            return None
+        cells = self._table.optional(date)
+        if not any(cell and SEPARATOR in cell for cell in cells):
+            return None
+        lists = [(cell or "").split(SEPARATOR) for cell in cells]
+        known = self._read_dates([text for texts in lists for text in texts if text])
+        return [tuple(known[text][1] if text else None for text in texts) for texts in lists]
+
+    def _read_dates(self, texts: list[str]) -> dict[str, tuple]:
+        where = f"{self._where}: {self._options.table}"
+        return read_dates(texts, what=str(self._options.date), where=where)
+
+    def _rows_of_samples(self) -> tuple[list[tuple[str, list[int]]], list[tuple]]:
+        """(name, rows in the order of their dates) of each sample, and what `read_dates` says of each row."""
+        names, texts = self._table.text(self._options.sample), self._table.text(self._options.date)
+        known = self._read_dates(texts)
+        order = [known[text] for text in texts]
+        rows: dict[str, list[int]] = {}
+        for row, name in enumerate(names):
+            rows.setdefault(name, []).append(row)
+        for name, own in rows.items():
+            where = f"{self._where}: {self._options.table}"
+            check_once(name, (order[row][0] for row in own), where=where)
+        return [
+            (name, sorted(own, key=lambda row: order[row][0])) for name, own in rows.items()
+        ], order
+
+    def _columns(self, entry: DatasetEntry) -> dict[str, list]:
+        """Columns of the records, except the label."""
+        options, single = self._options, entry.dates == "one"
+        # images of one place that are samples of their own
+        group = options.group or (options.sample if single else None)
+        dated = isinstance(options.date, str) and (single or options.sample is None)
+        dated = dated and self._dates_in_cell is None
+        return {
+            "split": self._table.optional(options.split),
+            "group_id": self._table.optional(group),
+            "lon": self._table.numbers(options.lon),
+            "lat": self._table.numbers(options.lat),
+            "date": self._table.optional(options.date if dated else None),
+        }
+
+    def _check_agree(self, rows: list[tuple[str, list[int]]], columns: dict[str, list]) -> None:
+        """Rows of one sample say the same of it."""
+        for name, own in rows:
+            for key, column in columns.items():
+                values = dict.fromkeys(column[row] for row in own)
+                if len(values) > 1:
+                    one, other, *_ = values
+                    raise PermafrostError(
+                        f"the rows of the sample {name} do not agree: its {key} is {one!r} and {other!r}",
+                        where=f"{self._where}: {self._options.table}",
+                        remedy="give all dates of a sample the same label, mask, split, group and place",
+                    )
+
+    def _files(self, text: str, what: str) -> list[str]:
+        """Names of files that all exist, by row."""
+        options = self._options
+        place = self._members.place
+        wanted = self._table.text(text)
+        if options.images is None and not self._members.names:
+            raise PermafrostError(
+                f"{options.table} holds no images",
+                where=self._where,
+                remedy="name the folder or archive of its files with images in source",
+            )
+        if options.images is not None:
+            wanted = [check_name(name, place, self._where) for name in wanted]
+        known = set(self._members.names)
+        missing = [name for name in wanted if name not in known]
+        self._gone.update(missing)
+        if missing and not self._skip:
+            raise PermafrostError(
+                f"{len(missing)} of {len(wanted)} {what} listed in {options.table} are not in "
+                f"{place}: {', '.join(name[:200] for name in missing[:20])}",
+                where=self._where,
+                remedy=f"correct {'path' if what == 'files' else what} in the entry, or complete the {what}",
+            )
+        return wanted
 
     def _labels(self, entry: DatasetEntry, options: TableOptions, where):
         declared = entry.classes
-        if self.task == "segmentation":
-            return required_classes(entry, where=where), [None] * len(self._names)
         if self.task == PIXEL_REGRESSION:
-            return [], [None] * len(self._names)
+            return [], [None] * len(self._table)
+        if self.task in _PIXELS:
+            return required_classes(entry, where=where), [None] * len(self._table)
         if self.task == REGRESSION:
             return [], self._table.targets(options.target)
         if self.task == "classification":
             names = self._table.text(options.label)
+            declared = declared or self._table.classes.get(options.label)
+            if declared and not {*names} & {*declared} and all(_is_id(n, declared) for n in names):
+                names = [declared[int(name)] for name in names]
             classes, ids = class_ids(names, declared, where=where)
             return classes, [ids[name] for name in names]
         labels = options.labels
         if isinstance(labels, dict):
-            return self._separated(labels, declared, where)
+            known = self._table.classes.get(labels["column"])
+            return self._separated(labels, declared or known, where)
         classes = list(declared) if declared else list(labels)
         if len(classes) != len(labels):
             raise PermafrostError(
@@ -138,7 +288,9 @@ class TableSource:
         return classes, list(zip(*columns, strict=True))
 
     def _separated(self, labels: dict, declared, where):
-        cells = self._table.optional(labels["column"])
+        column = labels["column"]
+        unlabelled = labels["missing"] == "empty"
+        cells = self._table.optional(column) if unlabelled else self._table.labels(column)
         lists = [
             [part.strip() for part in (cell or "").split(labels["separator"]) if part.strip()]
             for cell in cells
@@ -150,106 +302,10 @@ class TableSource:
             vectors.append(tuple(int(number in present) for number in range(len(classes))))
         return classes, vectors
 
-    def _check_files(self, wanted: Sequence[str], what: str, options: TableOptions, where) -> None:
-        known = set(self._members.names)
-        missing = [name for name in wanted if name not in known]
-        if missing:
-            raise PermafrostError(
-                f"{len(missing)} of {len(wanted)} {what} listed in {options.table} are not in "
-                f"{options.images}: {', '.join(missing[:20])}",
-                where=where,
-                remedy=f"correct {'path' if what == 'files' else what} in the entry, or complete the {what}",
-            )
-
-
-class Table:
-    """Columns of a CSV (header line, UTF-8) or parquet file, all as text; empty cells are None."""
-
-    def __init__(self, path: Path, where: object) -> None:
-        self.path, self.where = path, where
-        if not path.is_file():
-            raise PermafrostError(
-                f"{path} does not exist", where=where, remedy="correct table in the entry"
-            )
-        reader = _read_parquet if path.suffix.lower() in (".parquet", ".pq") else _read_csv
-        try:
-            self.columns = reader(path)
-        except Exception as error:
-            raise PermafrostError(
-                f"{path} cannot be read as a table ({error})",
-                where=where,
-                remedy="give a CSV with a header line, or a parquet file",
-            ) from error
-
-    def optional(self, pattern: str | None) -> list[str | None]:
-        """A column, or a pattern of columns; all None where the entry names none."""
-        if pattern is None:
-            return [None] * len(next(iter(self.columns.values()), []))
-        names = _PLACEHOLDER.findall(pattern)
-        if not names:
-            return self._column(pattern)
-        columns = [self._column(name) for name in names]
-        return [
-            None if None in cells else _fill(pattern, dict(zip(names, cells, strict=True)))
-            for cells in zip(*columns, strict=True)
-        ]
-
-    def text(self, pattern: str) -> list[str]:
-        """Like `optional`, without empty cells."""
-        return self._convert(pattern, lambda cell: cell)
-
-    def numbers(self, column: str | None) -> list[float | None]:
-        if column is None:
-            return self.optional(None)
-        return self._convert(column, float, empty=True)
-
-    def targets(self, column: str) -> list[float]:
-        """A column of finite numbers; an empty cell is an error."""
-
-        def finite(cell: str) -> float:
-            if not math.isfinite(number := float(cell)):
-                raise ValueError
-            return number
-
-        return self._convert(column, finite)
-
-    def flags(self, column: str) -> list[int]:
-        """A column of 0 and 1 (or true and false)."""
-
-        def flag(cell: str) -> int:
-            if cell.lower() not in _YES | _NO:
-                raise ValueError
-            return int(cell.lower() in _YES)
-
-        return self._convert(column, flag)
-
-    def _convert(self, pattern: str, convert: Callable, *, empty: bool = False) -> list:
-        values = []
-        for line, cell in enumerate(self.optional(pattern), start=2):
-            try:
-                if cell is None and not empty:
-                    raise ValueError
-                values.append(None if cell is None else convert(cell))
-            except ValueError:
-                raise PermafrostError(
-                    f"row {line} has {cell!r} in {pattern}",
-                    where=f"{self.where}: {self.path}",
-                    remedy="correct the table",
-                ) from None
-        return values
-
-    def _column(self, name: str) -> list[str | None]:
-        if name not in self.columns:
-            raise PermafrostError(
-                f"{self.path} has no column {name!r}; {near_names(name, self.columns)}",
-                where=self.where,
-                remedy="name an existing column",
-            )
-        return self.columns[name]
-
 
 def check_entry(entry: DatasetEntry, *, where: object) -> None:
-    """Refuse a source that does not say where the labels stand."""
+    """Refuse a source that does not name its labels, or does not say which rows and columns are one sample."""
+    options: TableOptions = entry.source
     key = _LABELS[entry.task]
     if getattr(entry.source, key) is None:
         raise PermafrostError(
@@ -257,30 +313,44 @@ def check_entry(entry: DatasetEntry, *, where: object) -> None:
             where=where,
             remedy=f"name it with {key}",
         )
+    several = entry.dates != "one"
+    check_places(
+        entry,
+        "path",
+        options.path,
+        series=several
+        and (options.sample is not None or holds_series(entry, texts_of(options.path))),
+        remedy="name the column that rows of one sample share with sample, and that of their dates with date, or list a"
+        " path for each date, e.g. path: [before, after]",
+        where=where,
+    )
+    listed = isinstance(options.date, list)
+    if options.sample is not None and max(map(len, by_modality(options.path).values())) > 1:
+        raise PermafrostError(
+            "sample and several paths in a row exclude each other",
+            where=where,
+            remedy="remove sample, or give one path",
+        )
+    if several and options.sample is not None and (options.date is None or listed):
+        raise PermafrostError(
+            "nothing says in which order the rows of a sample are",
+            where=where,
+            remedy="name the column of their dates, or of their numbers, with date",
+        )
+    if listed and len(options.date) not in map(len, by_modality(options.path).values()):
+        raise PermafrostError(
+            f"date in source names {len(options.date)} columns, for another number of paths",
+            where=where,
+            remedy="name the date of each path, in the same order",
+        )
+    if options.sample is not None and not several and entry.splits.method == "random":
+        raise PermafrostError(
+            "splits by method random put images of one sample on both sides of a split",
+            where=where,
+            remedy="set splits.method: group, or dates: series if they are the dates of one sample",
+        )
 
 
-def _fill(pattern: str, cells: dict[str, str]) -> str:
-    return _PLACEHOLDER.sub(lambda match: cells[match.group(1)], pattern)
-
-
-def _read_csv(path: Path) -> dict[str, list[str | None]]:
-    with open(path, newline="", encoding="utf-8-sig") as stream:
-        reader = csv.reader(stream, strict=True)
-        header = next(reader, [])
-        if len(set(header)) < len(header):
-            raise ValueError("two columns have the same name")
-        rows = [row for row in reader if row]
-    for number, row in enumerate(rows, start=2):
-        if len(row) != len(header):
-            raise ValueError(f"row {number} has {len(row)} cells, the header {len(header)}")
-    return {name: [row[i] or None for row in rows] for i, name in enumerate(header)}
-
-
-def _read_parquet(path: Path) -> dict[str, list[str | None]]:
-    import pyarrow.parquet as pq
-
-    table = pq.read_table(path, partitioning=None)
-    return {
-        name: [None if v is None else str(v) for v in column.to_pylist()]
-        for name, column in zip(table.column_names, table.columns, strict=True)
-    }
+def _is_id(text: str, classes: list[str]) -> bool:
+    """Whether it is the number of a class, from 0."""
+    return text.isascii() and text.isdigit() and int(text) < len(classes)

@@ -83,7 +83,9 @@ class TorchgeoDetection(TorchgeoSource):
     def _listed(self, options: TorchgeoOptions, where: object) -> list[Record]:
         names = [sample_name(self._parts[split], split, i) for split, i in self._index]
         groups = grouped(names, options.group, where=where)
-        check = ObjectCheck(points=False, clip=options.clip_boxes)
+        check = ObjectCheck(
+            points=False, clip=options.clip_boxes, skip=self._entry.on_error is not None
+        )
         ids = {name: number for number, name in enumerate(self.classes)}
         quick = {split: without_pixels(part) for split, part in self._parts.items()}
         records = []
@@ -91,19 +93,8 @@ class TorchgeoDetection(TorchgeoSource):
             try:
                 image = self._annotated(name, split, number, quick[split])
             except UnreadableImage as failure:
-                check.problems.append(f"{name}: {failure}")
-                continue
-            objects, clipped = check.objects(image, image.size, ids)
-            records.append(
-                Record(
-                    sample_id=name,
-                    split=split,
-                    group_id=group,
-                    objects=objects,
-                    image_size=image.size,
-                    clipped=clipped,
-                )
-            )
+                image = check.unreadable(name, failure)
+            records.append(check.record(Record(name, None, split, group), image, ids))
         check.refuse(where)
         return records
 

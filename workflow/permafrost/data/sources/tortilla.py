@@ -243,7 +243,9 @@ class TortillaSource:
 
     def _with_objects(self) -> list[Record]:
         options = self._options
-        check = ObjectCheck(points=False, clip=options.clip_boxes)
+        check = ObjectCheck(
+            points=False, clip=options.clip_boxes, skip=self._entry.on_error is not None
+        )
         ids = {name: number for number, name in enumerate(self.classes)}
         records = []
         for sample, record in zip(self._samples, self._records, strict=True):
@@ -251,11 +253,10 @@ class TortillaSource:
                 parts = by_sensor(parts_of(sample, PART_COLUMNS))
                 size = part_size(_of(parts, self._reference)[-1])
                 found = objects_of(parts, options, self.classes, sample.name)
+                image = Annotated(sample.name, found, size)
             except UnreadableImage as failure:
-                check.problems.append(f"{sample.name}: {failure}")
-                continue
-            objects, clipped = check.objects(Annotated(sample.name, found, size), size, ids)
-            records.append(replace(record, objects=objects, image_size=size, clipped=clipped))
+                image = check.unreadable(sample.name, failure)
+            records.append(check.record(record, image, ids))
         check.refuse(self._where)
         return records
 
@@ -290,7 +291,7 @@ class TortillaSource:
         if marked is not None and self._entry.nodata is None and (pixels.values == marked).any():
             raise UnreadableImage(
                 f"its part {sensor} marks {marked:g} as nodata and holds it",
-                remedy=f"say what nodata is: nodata: {{value: {marked:g}, fill: 0}}, or nodata: keep",
+                remedy=f"say what nodata is: nodata: {{value: {marked:.17g}, fill: 0}}, or nodata: keep",
             )
         return pixels
 

@@ -35,7 +35,10 @@ def objects_of(
     """
     for name in (options.boxes, options.mask):
         if name is not None and name not in parts:
-            raise UnreadableImage(f"has no part {name!r}, only {', '.join(parts)}")
+            raise UnreadableImage(
+                f"has no part {name!r}, only {', '.join(parts)}",
+                remedy="name one of its parts with boxes and mask in source",
+            )
     if options.mask is not None:
         numbers = read_sensor(parts[options.boxes]).values[0, 0]
         labels = read_sensor(parts[options.mask]).values[0, options.label_channel or 0]

@@ -43,7 +43,8 @@ def _files(place: Path, files: Sequence[str] | None, where: object) -> list[Path
         raise PermafrostError(
             f"{place} lacks {', '.join(missing)}",
             where=where,
-            remedy="get the missing files, or correct files in the entry",
+            remedy="get the missing files; or list in an entry of your own, under files, those that are there,"
+            " whose samples are then all",
         )
     series = {match.groups() for name in files if (match := _PART_FILE.fullmatch(name))}
     strangers = [

@@ -6,6 +6,7 @@ entity and every external resource; so is nesting beyond what annotations have.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
@@ -70,24 +71,21 @@ def open_voc(entry: DatasetEntry, *, where: object) -> ObjectSource:
     splits = [pair.parts.get("split") for pair in pairs]
     if sets:
         splits = sets.divide([pair.parts["stem"] for pair in pairs], where=where)
-    problems: list[str] = []
     images = [
-        _annotated(members, pair, split, options.corners, problems)
+        _annotated(members, pair, split, options.corners, entry.convert)
         for pair, split in zip(pairs, splits, strict=True)
         # not listed, which the entry permits
         if not sets or split is not None
     ]
-    return ObjectSource(
-        entry, members, images, where=where, clip=options.clip_boxes, problems=problems
-    )
+    return ObjectSource(entry, members, images, where=where, clip=options.clip_boxes)
 
 
 def _annotated(
-    members: Members, pair: Pair, split: str | None, corners: str, problems: list[str]
+    members: Members, pair: Pair, split: str | None, corners: str, convert: Sequence[str]
 ) -> Annotated:
     name = pair.image
     try:
-        size = member_size(members, name)
+        size = member_size(members, name, convert)
         if pair.companion is None:
             return Annotated(pair.image, [], size, split)
         name = pair.companion
@@ -97,9 +95,7 @@ def _annotated(
                 f"is for an image of {_shown(file.size)} pixels, but {pair.image} has {_shown(size)}"
             )
     except UnreadableImage as failure:
-        problems.append(f"{name}: {failure}")
-        # a size that is stated is not looked up again
-        return Annotated(pair.image, [], (1, 1), split)
+        return Annotated(pair.image, [], split=split, problems=[f"{name}: {failure}"])
     boxes = box_edges(file.corners, corners).tolist()
     found = [
         Found(name, box, f"{pair.companion}: object {number}", crowd=difficult)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import posixpath
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,8 +57,7 @@ def open_yolo(entry: DatasetEntry, *, where: object) -> ObjectSource:
     known, classes = _classes(members, entry, where)
     permitted = options.missing == "empty"
     pairs = pair_files(members, options, LABELS, optional=permitted, known=known, where=where)
-    problems: list[str] = []
-    images = [_annotated(members, pair, classes, permitted, problems) for pair in pairs]
+    images = [_annotated(members, pair, classes, permitted, entry.convert) for pair in pairs]
     return ObjectSource(
         entry,
         members,
@@ -65,17 +65,16 @@ def open_yolo(entry: DatasetEntry, *, where: object) -> ObjectSource:
         where=where,
         classes=classes,
         clip=options.clip_boxes,
-        problems=problems,
     )
 
 
 def _annotated(
-    members: Members, pair: Pair, classes: list[str], permitted: bool, problems: list[str]
+    members: Members, pair: Pair, classes: list[str], permitted: bool, convert: Sequence[str]
 ) -> Annotated:
     split = pair.parts.get("split")
     name = pair.image
     try:
-        size = member_size(members, pair.image)
+        size = member_size(members, pair.image, convert)
         if pair.companion is None:
             return Annotated(pair.image, [], size, split)
         name = pair.companion
@@ -84,9 +83,7 @@ def _annotated(
             raise UnreadableImage("is empty; set missing: empty for images without objects")
         found = _found(file, name, classes, size)
     except UnreadableImage as failure:
-        problems.append(f"{name}: {failure}")
-        # a size that is stated is not looked up again
-        return Annotated(pair.image, [], (1, 1), split)
+        return Annotated(pair.image, [], split=split, problems=[f"{name}: {failure}"])
     return Annotated(pair.image, found, size, split)
 
 

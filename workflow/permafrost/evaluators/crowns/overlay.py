@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line
+from permafrost.core.inputs import check_folder
 from permafrost.data.windows import Window
 from permafrost.evaluators.raster.files import opened
 from permafrost.report.figures.objects import (
@@ -57,6 +58,7 @@ def image_file(folder, name: str) -> Path:
             where="--images",
             remedy="give the folder that holds all images",
         )
+    check_folder(folder)
     try:
         known = path.is_file()
     except OSError:  # a name that is too long for any file

@@ -13,7 +13,7 @@ import numpy as np
 
 from permafrost.data.deepforest.annotations import Annotations
 from permafrost.data.geometries import POINT
-from permafrost.evaluators.crowns.rules import Rules
+from permafrost.evaluators.crowns.rules import DEEPFOREST, Rules
 from permafrost.metrics.objects.overlaps import areas
 from permafrost.metrics.ratios import divide
 
@@ -202,6 +202,8 @@ class CrownEvaluation:
             fate = (
                 f"left out with {lost} predictions" if lost else "all predictions are false alarms"
             )
+            if self._deepforest_without_truth:
+                fate += "; as there is no crown at all, precision is 0, as DeepForest's"
             said.append(f"{count} images hold no crown but have predictions: {fate}.")
         if count := number.get("empty"):
             said.append(f"{count} images hold no crown and have no predictions.")
@@ -240,6 +242,10 @@ class CrownEvaluation:
         searched = truths == 0
         empty = (searched & (predictions == 0)).astype(np.float64), searched.astype(np.float64)
         found = {("empty_image_accuracy", None): empty}
+        if self._deepforest_without_truth:
+            found["precision", None] = np.zeros(len(truths)), np.ones(len(truths))
+            found["recall", None] = matches, truths
+            return found
         predictions = np.where(self.counted, predictions, 0)
         if self.rules.average == "dataset":
             return {
@@ -253,6 +259,12 @@ class CrownEvaluation:
         recall = divide(matches, truths, undefined=0.0), (truths > 0).astype(np.float64)
         precision = divide(matches, predictions, undefined=0.0), has_precision.astype(np.float64)
         return {("recall", None): recall, ("precision", None): precision, **found}
+
+    @property
+    def _deepforest_without_truth(self) -> bool:
+        """Whether no crown is true and DeepForest's rules hold: there, precision is 0 then."""
+        alike = all(getattr(self.rules, key) == value for key, value in DEEPFOREST.items())
+        return alike and not len(self.truth) and len(self.predictions) > 0
 
     def _quality(self) -> dict[Name, tuple[np.ndarray, np.ndarray]]:
         name = "matched_distance" if self.kind == POINT else "matched_iou"

@@ -18,6 +18,7 @@ _LATER = {
     "DetectionStream": "streaming",
     "PreparedTruth": "prepared",
     "from_torchmetrics": "per_image",
+    "init_as_pycocotools": "stand_in",
     "prepare": "prepared",
     "robustness": "slices",
 }
@@ -34,6 +35,7 @@ __all__ = [
     "PreparedTruth",
     "evaluate",
     "from_torchmetrics",
+    "init_as_pycocotools",
     "prepare",
     "robustness",
 ]

@@ -36,6 +36,8 @@ class COCO:
     def __init__(self, annotation_file=None) -> None:
         # results that were given to `loadRes`, until their entries are asked for
         self._results = self._truth = None
+        # the data set whose annotations are copies
+        self._owned: dict | None = None
         if annotation_file is None:
             self.dataset: dict = {}
             return
@@ -51,7 +53,7 @@ class COCO:
     def __getattr__(self, name: str):
         # of attributes that are not there yet
         if name == "dataset" and self.__dict__.get("_truth") is not None:
-            self.dataset = self.make_dataset()
+            self.dataset = self._owned = self.make_dataset()
         elif name in _SECTIONS:
             setattr(self, name, _by_id(self.dataset, _SECTIONS[name]))
         elif name in ("imgToAnns", "catToImgs"):
@@ -68,6 +70,13 @@ class COCO:
     def make_dataset(self) -> dict:
         """The `dataset` of results, see `loadRes`."""
         return dataset_of_results(self._truth, self._results)
+
+    def own_annotations(self) -> None:
+        """Go on with copies of the annotations, so that what was given stays free of marks in them."""
+        if self._owned is not self.dataset:
+            annotations = [dict(entry) for entry in self.dataset.get("annotations", [])]
+            self.dataset = self._owned = {**self.dataset, "annotations": annotations}
+            self.createIndex()
 
     def createIndex(self) -> None:
         """Index the entries of `dataset`, which is needed again after it was changed."""
@@ -254,7 +263,7 @@ def dataset_of_results(truth: COCO, results) -> dict:
     if branch == "segmentation":
         made = _with_masks(entries, columns)
     else:
-        made = [_with_box(entry, branch) for entry in entries]
+        made = [_with_box(entry, branch, columns, row) for row, entry in enumerate(entries)]
     for number, entry in enumerate(made, 1):
         entry["id"] = number
     head = {key: copy.deepcopy(truth.dataset[key]) for key in ("info",) if key in truth.dataset}
@@ -263,13 +272,19 @@ def dataset_of_results(truth: COCO, results) -> dict:
     return {**head, "images": images, "categories": categories, "annotations": made}
 
 
-def _with_box(entry: dict, branch: str) -> dict:
+def _with_box(entry: dict, branch: str, columns: Columns, row: int) -> dict:
+    numbers = entry[branch]
+    numbers = numbers.tolist() if isinstance(numbers, np.ndarray) else numbers
+    # a rotated box, which a subclass may compare, has more numbers than four
+    needed = 4 if branch == "bbox" else 3
+    if not isinstance(numbers, list | tuple) or len(numbers) < needed:
+        columns.refuse([row], f"{branch} is not a list of {needed} numbers or more", key=branch)
     if branch == "bbox":
-        x, y, width, height = entry["bbox"]
+        x, y, width, height = numbers[:4]
         right, bottom = x + width, y + height
         polygon = [[x, y, x, bottom, right, bottom, right, y]]
         return {"segmentation": polygon, **entry, "area": width * height, "iscrowd": 0}
-    xs, ys = entry["keypoints"][0::3], entry["keypoints"][1::3]
+    xs, ys = numbers[0::3], numbers[1::3]
     box = [min(xs), min(ys), max(xs) - min(xs), max(ys) - min(ys)]
     return {**entry, "area": box[2] * box[3], "bbox": box}
 

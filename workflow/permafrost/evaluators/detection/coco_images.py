@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,11 +10,14 @@ from permafrost.core.errors import PermafrostError
 from permafrost.metrics.detection.accumulate import Curves
 from permafrost.metrics.detection.evaluation import Evaluation
 from permafrost.metrics.detection.kernels import make_kernel
+from permafrost.metrics.detection.ragged import in_blocks, spans
 
 if TYPE_CHECKING:
-    from permafrost.evaluators.detection.cocoeval import Params
+    from permafrost.evaluators.detection.parameters import Params
 
 _EPS = np.spacing(1)
+# pairs compared together
+_BLOCK = 1 << 18
 
 
 def matches_per_image(found: Evaluation, p: Params) -> list[dict | None]:
@@ -69,34 +71,31 @@ def _lane(matching, detection_ids, truth_ids, area: int) -> tuple[np.ndarray, ..
     return taken, ignored, taker, matching.truth_ignored[:, area].astype(np.int64)
 
 
-class Likeness(Mapping):
-    """`COCOeval.ious`."""
-
-    def __init__(self, found: Evaluation, p: Params) -> None:
-        self._found = found
-        self._images = {identity: i for i, identity in enumerate(p.imgIds)}
-        categories = p.catIds if p.useCats else [-1]
-        self._categories = {identity: k for k, identity in enumerate(categories)}
-        self._kernel = make_kernel(found.settings.iou_type, found.problem)
-
-    def __len__(self) -> int:
-        return len(self._images) * len(self._categories)
-
-    def __iter__(self) -> Iterator[tuple]:
-        return ((image, category) for image in self._images for category in self._categories)
-
-    def __getitem__(self, key: tuple):
-        image, category = key
-        cells = self._found.cells
-        cell = self._categories[category] * cells.images + self._images[image]
-        rows = slice(*np.searchsorted(cells.detection_cell, [cell, cell + 1]))
-        columns = slice(*np.searchsorted(cells.truth_cell, [cell, cell + 1]))
-        detections, truths = cells.detections[rows], cells.truths[columns]
-        # without a column, a row has no partners, whatever its cell holds
-        if not len(truths) or not cells.count[rows].any():
-            return []
-        pairs = np.repeat(detections, len(truths)), np.tile(truths, len(detections))
-        return self._kernel.exact(*pairs).reshape(len(detections), len(truths))
+def likenesses(found: Evaluation, p: Params) -> dict:
+    """`COCOeval.ious`: (image id, category id) to the (D, G) likeness of its detections, best score first,
+    to its truths, or to an empty list."""
+    cells = found.cells
+    categories = p.catIds if p.useCats else [-1]
+    out: dict = {(image, category): [] for image in p.imgIds for category in categories}
+    kernel = make_kernel(found.settings.iou_type, found.problem)
+    # without a column, a row has no partners, whatever its cell holds
+    partnered = cells.detection_cell[cells.count > 0]
+    busy = np.intersect1d(partnered, cells.truth_cell)
+    sides = []
+    for cell in (cells.detection_cell, cells.truth_cell):
+        sides += [np.searchsorted(cell, busy, side=side) for side in ("left", "right")]
+    heights, widths = sides[1] - sides[0], sides[3] - sides[2]
+    for block in in_blocks(heights * widths, _BLOCK):
+        high, wide = heights[block], widths[block]
+        rows = spans(sides[0][block], high)
+        width = np.repeat(wide, high)
+        columns = spans(np.repeat(sides[2][block], high), width)
+        values = kernel.exact(cells.detections[np.repeat(rows, width)], cells.truths[columns])
+        parts = np.split(values, np.cumsum(high * wide)[:-1])
+        for cell, part, *shape in zip(busy[block].tolist(), parts, high, wide, strict=True):
+            k, i = divmod(cell, cells.images)
+            out[p.imgIds[i], categories[k]] = part.reshape(shape)
+    return out
 
 
 def count_images(images: list, p: Params) -> Curves:

@@ -12,31 +12,29 @@ What differs, on purpose: nothing that is given is changed; wrong entries are re
 `accumulate` refuses parameters of which `evaluate` has not seen the like, where pycocotools mixes up the
 figures; without categories `params.catIds` stays what it was, so that `evaluate` can be called again; only
 `summarize` prints. Matches per image (`evalImgs`, `ious`) are made when they are first asked for.
+
+The steps of pycocotools are here too (`steps.CocoSteps`). Where a subclass, or a patch of the instance or the
+class, replaces `_prepare`, `computeIoU`, `computeOks` or `evaluateImg`, `evaluate` goes image by image through
+them, as slowly as pycocotools, and `evaluation` is None.
 """
 
 from __future__ import annotations
 
 import copy
 import datetime
-from collections.abc import Mapping
+from collections import defaultdict
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.evaluators.detection import mask as maskUtils
 from permafrost.evaluators.detection.coco import COCO
-from permafrost.evaluators.detection.coco_images import Likeness, count_images, matches_per_image
+from permafrost.evaluators.detection.coco_images import count_images, likenesses, matches_per_image
+from permafrost.evaluators.detection.parameters import Params, check_axes, check_summary, distinct
+from permafrost.evaluators.detection.steps import CocoSteps, any_replaced, coco_image_by_image
 from permafrost.metrics.detection.accumulate import Curves, accumulate
-from permafrost.metrics.detection.axes import (
-    AREA_RANGES,
-    IOU_THRESHOLDS,
-    KEYPOINT_AREA_RANGES,
-    KEYPOINT_MAX_DETECTIONS,
-    MAX_DETECTIONS,
-    RECALL_GRID,
-    Axes,
-)
+from permafrost.metrics.detection.axes import Axes
 from permafrost.metrics.detection.categories import restrict_categories
 from permafrost.metrics.detection.evaluate import check_settings, solve
 from permafrost.metrics.detection.evaluation import Evaluation, Settings
@@ -45,7 +43,6 @@ from permafrost.metrics.detection.inputs.predictions import read_predictions
 from permafrost.metrics.detection.inputs.tables import Detections, Reading, Truths, positions_of
 from permafrost.metrics.detection.inputs.truth import read_truth
 from permafrost.metrics.detection.kernels import Problem
-from permafrost.metrics.detection.kernels.keypoints import COCO_SIGMAS
 from permafrost.metrics.detection.problem import (
     checked_detections,
     checked_truth,
@@ -54,44 +51,13 @@ from permafrost.metrics.detection.problem import (
 )
 from permafrost.metrics.detection.summarise import line, statistics, summarise
 
-__all__ = ["COCO", "COCOeval", "Params"]
+__all__ = ["COCO", "COCOeval", "Params", "maskUtils"]
 
 # what decides who matches whom; `accumulate` needs it as `evaluate` had it
 _MATCHED = ("imgIds", "catIds", "iouThrs", "areaRng", "useCats", "iouType")
 
 
-class Params:
-    """pycocotools' parameters, by its names.
-
-    Attributes
-    ----------
-    imgIds, catIds : ids of what is evaluated.
-    iouThrs, recThrs : (T,) IoU thresholds and (R,) recalls at which precision is read.
-    maxDets : M caps on detections per image and category.
-    areaRng, areaRngLbl : A bounds in square pixels, and their names.
-    useCats : 0 pools all categories.
-    iouType : bbox, segm, keypoints, or boundary (which pycocotools has not).
-    kpt_oks_sigmas : falloff of every keypoint.
-    useSegm : pycocotools' old name: 1 for segm, 0 for bbox.
-    """
-
-    def __init__(self, iouType: str = "segm") -> None:
-        keypoints = iouType == "keypoints"
-        areas = KEYPOINT_AREA_RANGES if keypoints else AREA_RANGES
-        self.imgIds: list = []
-        self.catIds: list = []
-        self.iouThrs, self.recThrs = IOU_THRESHOLDS.copy(), RECALL_GRID.copy()
-        self.maxDets = list(KEYPOINT_MAX_DETECTIONS if keypoints else MAX_DETECTIONS)
-        self.areaRng = [list(bounds) for bounds in areas.values()]
-        self.areaRngLbl = list(areas)
-        self.useCats = 1
-        self.iouType = iouType
-        self.useSegm = None
-        if keypoints:
-            self.kpt_oks_sigmas = COCO_SIGMAS.copy()
-
-
-class COCOeval:
+class COCOeval(CocoSteps):
     """Evaluation of results, in pycocotools' three steps.
 
     Attributes
@@ -101,7 +67,7 @@ class COCOeval:
         ``counts`` [T, R, K, A, M], ``params`` and ``date``.
     stats : after `summarize`: 12 numbers, 10 of keypoints.
     evaluation : after `accumulate`: the same as `Evaluation`, from which tables, intervals and error
-        analyses follow.
+        analyses follow; None where a step is replaced.
 
     Parameters
     ----------
@@ -120,8 +86,11 @@ class COCOeval:
         self.stats: np.ndarray | list = []
         self.evaluation: Evaluation | None = None
         self._paramsEval: Params | None = None
-        # results per image that were made elsewhere, instead of those of `evaluate`
-        self._given_images: list | None = None
+        # what was made per image, by steps or elsewhere, or when it was first asked for
+        self._likenesses: dict | None = None
+        self._images: list | None = None
+        # whether figures are counted from it, and whether `evaluate` made it
+        self._by_image = self._stepped = False
         if cocoGt is not None:
             self.params.imgIds = sorted(cocoGt.getImgIds())
             self.params.catIds = sorted(cocoGt.getCatIds())
@@ -136,10 +105,13 @@ class COCOeval:
         p = self.params
         if p.useSegm is not None:
             p.iouType = "segm" if p.useSegm == 1 else "bbox"
-        p.imgIds = list(np.unique(p.imgIds))
+        p.imgIds = distinct(p.imgIds)
+        check_axes(p)
+        # columns need an axis of some length
+        by_image = any_replaced(self) or not (len(p.iouThrs) and len(p.areaRng) and len(p.recThrs))
         if p.useCats:
-            p.catIds = list(np.unique(p.catIds))
-        elif list(p.catIds) != sorted(set(p.catIds)):
+            p.catIds = distinct(p.catIds)
+        elif not by_image and list(p.catIds) != sorted(set(p.catIds)):
             raise PermafrostError(
                 "without categories, catIds must ascend, each once: their order decides ties",
                 where="params.catIds",
@@ -154,12 +126,22 @@ class COCOeval:
                 boundary_ratio=self.boundary_ratio,
             )
         )
-        with pause_collector():
-            problem = self._problem(settings)
-            self.evaluation = solve(problem, settings, _axes(p)[0], (), counted=False)
+        self._forget()
+        if by_image:
+            self.evalImgs = coco_image_by_image(self)
+            self._stepped = True
+        else:
+            with pause_collector():
+                problem = self._problem(settings)
+                self.evaluation = solve(problem, settings, _axes(p)[0], (), counted=False)
         self._paramsEval = copy.deepcopy(p)
-        self.eval, self._given_images = {}, None
-        self.__dict__.pop("_images", None)
+
+    def _forget(self) -> None:
+        """Of the evaluation before."""
+        self.eval, self._by_image = {}, False
+        self._likenesses = self._images = self.evaluation = None
+        for name in ("_gts", "_dts"):
+            vars(self).pop(name, None)
 
     def accumulate(self, p: Params | None = None) -> None:
         """Count matches into `eval`.
@@ -173,8 +155,10 @@ class COCOeval:
         PermafrostError : nothing was evaluated, or something else.
         """
         p = self.params if p is None else p
-        if self._given_images is not None:
-            curves = count_images(self._given_images, p)
+        if self._by_image:
+            if self._stepped:
+                self._check_matched(p)
+            curves = count_images(self.evalImgs, p)
         else:
             curves = self._counted(p)
         self.eval = {
@@ -198,6 +182,7 @@ class COCOeval:
         if not self.eval:
             raise PermafrostError("nothing was counted yet", remedy="call accumulate() first")
         axes, _ = _axes(self.params)
+        check_summary(axes, "iouThrs", "areaRngLbl")
         curves = Curves(*(self.eval[name] for name in ("precision", "recall", "scores")))
         summary = statistics(self.params.iouType, axes, strict=True, lvis=False)
         values = np.array([summarise(statistic, curves, axes) for statistic in summary])
@@ -209,29 +194,53 @@ class COCOeval:
     def evalImgs(self) -> list:
         """Who matched whom, as pycocotools keeps it: a dict, or None for nothing, per category, area
         range and image, in this order."""
-        if self._given_images is not None:
-            return self._given_images
-        return [] if self.evaluation is None else self._images
+        if self._images is None and self.evaluation is not None:
+            with pause_collector():
+                self._images = matches_per_image(self.evaluation, self._paramsEval)
+        return [] if self._images is None else self._images
 
     @evalImgs.setter
     def evalImgs(self, images) -> None:
-        # as distributed evaluations do, which gather them from all processes
-        self._given_images = list(images)
-
-    @cached_property
-    def _images(self) -> list:
-        with pause_collector():
-            return matches_per_image(self.evaluation, self._paramsEval)
+        # also by distributed evaluations, which gather them from all processes
+        self._images, self._by_image, self._stepped = list(images), True, False
 
     @property
-    def ious(self) -> Mapping:
+    def ious(self) -> dict:
         """(image id, category id) to the (D, G) likeness of its detections, best score first, to its
-        truths, or to an empty list; computed when it is asked for."""
-        return {} if self.evaluation is None else Likeness(self.evaluation, self._paramsEval)
+        truths, or to an empty list."""
+        if self._likenesses is None and self.evaluation is not None:
+            self._likenesses = likenesses(self.evaluation, self._paramsEval)
+        return {} if self._likenesses is None else self._likenesses
+
+    @ious.setter
+    def ious(self, likeness: dict) -> None:
+        self._likenesses = likeness
+
+    def __getattr__(self, name: str):
+        # of attributes that are not there yet: annotations by image and category
+        if name not in ("_gts", "_dts"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self._gts, self._dts = defaultdict(list), defaultdict(list)
+        if self.__dict__.get("evaluation") is not None:
+            self._prepare()
+        return self.__dict__[name]
 
     def _counted(self, p: Params) -> Curves:
         if self.evaluation is None:
             raise PermafrostError("nothing was matched yet", remedy="call evaluate() first")
+        self._check_matched(p)
+        found = self.evaluation
+        axes, places = _axes(p)
+        scores = found.detections.scores[found.cells.detections]
+        curves = accumulate(found.cells, found.matching, scores, axes)
+        summary: tuple = ()
+        if p.iouType == "keypoints" or len(axes.max_dets) >= 3:
+            summary = tuple(statistics(p.iouType, axes, strict=True, lvis=False))
+        self.evaluation = replace(found, axes=axes, curves=curves, statistics=summary)
+        return as_asked(curves, np.asarray(p.recThrs, np.float64), places)
+
+    def _check_matched(self, p: Params) -> None:
+        """Refuse to count what `evaluate` has not matched."""
         for name in _MATCHED:
             if not np.array_equal(getattr(p, name), getattr(self._paramsEval, name)):
                 raise PermafrostError(
@@ -246,15 +255,6 @@ class COCOeval:
                 where="params.maxDets",
                 remedy="call evaluate() again",
             )
-        found = self.evaluation
-        axes, places = _axes(p)
-        scores = found.detections.scores[found.cells.detections]
-        curves = accumulate(found.cells, found.matching, scores, axes)
-        summary: tuple = ()
-        if p.iouType == "keypoints" or len(axes.max_dets) >= 3:
-            summary = tuple(statistics(p.iouType, axes, strict=True, lvis=False))
-        self.evaluation = replace(found, axes=axes, curves=curves, statistics=summary)
-        return as_asked(curves, np.asarray(p.recThrs, np.float64), places)
 
     def _problem(self, settings: Settings) -> Problem:
         """What `params` choose of truth and results."""

@@ -8,7 +8,8 @@
 
 What differs, on purpose: nothing that is given is changed; wrong entries are refused by name (QUIRKS.md);
 `eval` has no ``dt_pointers`` (`analysis.detection_table` of `evaluation` says what every detection is).
-Matches per image (`eval_imgs`, `ious`) are made when they are first asked for.
+Matches per image (`eval_imgs`, `ious`) are made when they are first asked for. Where a step of lvis
+(`steps.LvisSteps`) is replaced, `evaluate` goes through them, as that of `COCOeval` does.
 """
 
 from __future__ import annotations
@@ -16,25 +17,26 @@ from __future__ import annotations
 import copy
 import datetime
 import os
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.evaluators.detection.coco_images import Likeness, matches_per_image
-from permafrost.evaluators.detection.cocoeval import Params as CocoParams
+from permafrost.evaluators.detection.coco_images import count_images, likenesses, matches_per_image
 from permafrost.evaluators.detection.cocoeval import as_asked
 from permafrost.evaluators.detection.lvis import LVIS, LVISResults
+from permafrost.evaluators.detection.parameters import Params as CocoParams
+from permafrost.evaluators.detection.parameters import check_numbers, check_summary, distinct
+from permafrost.evaluators.detection.steps import LvisSteps, any_replaced, lvis_image_by_image
 from permafrost.metrics.detection.accumulate import Curves, accumulate
 from permafrost.metrics.detection.axes import AREA_RANGES, IOU_THRESHOLDS, RECALL_GRID, Axes
 from permafrost.metrics.detection.evaluate import check_settings, solve
 from permafrost.metrics.detection.evaluation import Evaluation, Settings
 from permafrost.metrics.detection.inputs.parsing import pause_collector
-from permafrost.metrics.detection.inputs.tables import Categories
 from permafrost.metrics.detection.problem import Request, read_problem
-from permafrost.metrics.detection.summarise import statistics, summarise
+from permafrost.metrics.detection.summarise import statistics
 
 __all__ = ["LVIS", "LVISEval", "LVISResults", "Params"]
 
@@ -52,6 +54,10 @@ _KEYS = {
     "gtIgnore": "gt_ignore",
     "dtIgnore": "dt_ignore",
 }
+
+
+# what `_prepare` makes
+_PREPARED = ("_gts", "_dts", "img_nel", "freq_groups")
 
 
 class Params:
@@ -92,7 +98,7 @@ class _Counts(dict):
         )
 
 
-class LVISEval:
+class LVISEval(LvisSteps):
     """Evaluation of results by LVIS's rules.
 
     Attributes
@@ -102,7 +108,7 @@ class LVISEval:
         [T, R, K, A], ``params`` and ``date``.
     results : after `summarize`: name to number, -1 where nothing is there to find.
     evaluation : after `accumulate`: the same as `Evaluation`, from which tables, intervals and error
-        analyses follow.
+        analyses follow; None where a step is replaced.
 
     Parameters
     ----------
@@ -137,6 +143,11 @@ class LVISEval:
         self.results: OrderedDict = OrderedDict()
         self.evaluation: Evaluation | None = None
         self._evaluated: Params | None = None
+        # what was made per image, by steps or elsewhere, or when it was first asked for
+        self._likenesses: dict | None = None
+        self._images: list | None = None
+        # whether figures are counted from it
+        self._by_image = False
 
     def evaluate(self) -> None:
         """Match the detections of every image and category.
@@ -146,7 +157,9 @@ class LVISEval:
         PermafrostError : a wrong entry, by name, or a wrong parameter.
         """
         p = self.params
-        p.img_ids = list(np.unique(p.img_ids))
+        for name in ("iou_thrs", "rec_thrs", "area_rng"):
+            check_numbers(getattr(p, name), f"params.{name}", pairs=name == "area_rng")
+        p.img_ids = distinct(p.img_ids)
         if list(p.cat_ids) != sorted(set(p.cat_ids)) or not len(p.cat_ids):
             raise PermafrostError(
                 "cat_ids must ascend, each once, and hold one at least",
@@ -162,6 +175,14 @@ class LVISEval:
                 boundary_ratio=self.boundary_ratio,
             )
         )
+        self._evaluated, self._by_image = copy.deepcopy(p), False
+        self.eval, self.evaluation, self._likenesses, self._images = {}, None, None, None
+        for name in _PREPARED:
+            vars(self).pop(name, None)
+        # columns need an axis of some length
+        if any_replaced(self) or not (len(p.iou_thrs) and len(p.area_rng) and len(p.rec_thrs)):
+            self.eval_imgs = lvis_image_by_image(self)
+            return
         images = np.array(p.img_ids).tolist()
         categories = np.array(p.cat_ids).tolist()
         request = Request(
@@ -177,8 +198,6 @@ class LVISEval:
                 images=None if len(images) == len(self.lvis_gt.imgs) else images,
             )
             self.evaluation = solve(problem, settings, request.axes, (), counted=False)
-        self._evaluated = copy.deepcopy(p)
-        self.eval = {}
 
     def accumulate(self) -> None:
         """Count matches into `eval`.
@@ -188,7 +207,7 @@ class LVISEval:
         PermafrostError : nothing was evaluated, or with other parameters than the recalls.
         """
         p, found = self.params, self.evaluation
-        if found is None:
+        if found is None and not self._by_image:
             raise PermafrostError("nothing was matched yet", remedy="call evaluate() first")
         for name in ("img_ids", "cat_ids", "iou_thrs", "area_rng", "use_cats", "iou_type"):
             if not np.array_equal(getattr(p, name), getattr(self._evaluated, name)):
@@ -197,12 +216,15 @@ class LVISEval:
                     where=f"params.{name}",
                     remedy="call evaluate() again",
                 )
-        axes, places = self._axes(self.lvis_dt.max_dets)
-        scores = found.detections.scores[found.cells.detections]
-        curves = accumulate(found.cells, found.matching, scores, axes)
-        summary = tuple(statistics(p.iou_type, axes, strict=True, lvis=True))
-        self.evaluation = replace(found, axes=axes, curves=curves, statistics=summary)
-        curves = as_asked(curves, np.asarray(p.rec_thrs, np.float64), places)
+        if self._by_image:
+            curves = self._counted_by_image()
+        else:
+            axes, places = self._axes(self.lvis_dt.max_dets)
+            scores = found.detections.scores[found.cells.detections]
+            curves = accumulate(found.cells, found.matching, scores, axes)
+            summary = tuple(statistics(p.iou_type, axes, strict=True, lvis=True))
+            self.evaluation = replace(found, axes=axes, curves=curves, statistics=summary)
+            curves = as_asked(curves, np.asarray(p.rec_thrs, np.float64), places)
         precision, recall = curves.precision[..., 0], curves.recall[..., 0]
         self.eval = _Counts(
             params=p,
@@ -216,18 +238,35 @@ class LVISEval:
         """Keep the familiar numbers in `results`."""
         if not self.eval:
             raise PermafrostError("nothing was counted yet", remedy="call accumulate() first")
+        check_summary(self._axes(self.params.max_dets)[0], "iou_thrs", "area_rng_lbl")
+        cap, sizes = self.params.max_dets, ("small", "medium", "large")
+        found = {
+            "AP": self._summarize("ap"),
+            "AP50": self._summarize("ap", iou_thr=0.5),
+            "AP75": self._summarize("ap", iou_thr=0.75),
+            **{f"AP{size[0]}": self._summarize("ap", area_rng=size) for size in sizes},
+            **{
+                f"AP{group}": self._summarize("ap", freq_group_idx=place)
+                for place, group in enumerate(_FREQUENCIES)
+            },
+            f"AR@{cap}": self._summarize("ar"),
+            **{f"AR{size[0]}@{cap}": self._summarize("ar", area_rng=size) for size in sizes},
+        }
+        self.results.update(found)
+
+    def _summarize(self, summary_type, iou_thr=None, area_rng="all", freq_group_idx=None) -> float:
+        """Mean precision (``ap``) or recall (``ar``) where there is something to find, else -1."""
         p = self.params
-        axes, _ = self._axes(p.max_dets)
-        precision, recall = self.eval["precision"][..., None], self.eval["recall"][..., None]
-        curves = Curves(precision, recall, precision)
-        categories = None
-        if p.use_cats:
-            entries = self.lvis_gt.load_cats(p.cat_ids)
-            frequencies = tuple(entry.get("frequency", "") for entry in entries)
-            categories = Categories(np.array(p.cat_ids), ("",) * len(entries), frequencies)
-        for statistic in statistics(p.iou_type, axes, strict=True, lvis=True):
-            value = summarise(statistic, curves, axes, categories)
-            self.results[statistic.name] = -1.0 if np.isnan(value) else value
+        values = self.eval["precision" if summary_type == "ap" else "recall"]
+        if iou_thr is not None:
+            values = values[np.flatnonzero(iou_thr == np.asarray(p.iou_thrs))]
+        values = values[
+            ..., [place for place, name in enumerate(p.area_rng_lbl) if name == area_rng]
+        ]
+        if summary_type == "ap" and freq_group_idx is not None and p.use_cats:
+            values = values[:, :, self.freq_groups[freq_group_idx]]
+        there = values[values > -1]
+        return float(np.mean(there)) if there.size else -1.0
 
     def run(self) -> None:
         """`evaluate`, `accumulate` and `summarize`."""
@@ -259,8 +298,16 @@ class LVISEval:
     def eval_imgs(self) -> list:
         """Who matched whom, as lvis keeps it: a dict, or None for nothing, per category, area range and
         image, in this order."""
-        if self.evaluation is None:
-            return []
+        if self._images is None and self.evaluation is not None:
+            self._images = self._made_images()
+        return [] if self._images is None else self._images
+
+    @eval_imgs.setter
+    def eval_imgs(self, images) -> None:
+        self._images, self._by_image = list(images), True
+        self._evaluated = self._evaluated or copy.deepcopy(self.params)
+
+    def _made_images(self) -> list:
         detections = self.evaluation.detections
         order = np.array(self.lvis_dt.order(), np.int64)
         number = np.zeros(max(order.max(initial=-1), detections.entries.max(initial=-1)) + 1, int)
@@ -276,10 +323,37 @@ class LVISEval:
             ]
 
     @property
-    def ious(self) -> Mapping:
+    def ious(self) -> dict:
         """(image id, category id) to the (D, G) likeness of its detections, best score first, to its
-        truths, or to an empty list; computed when it is asked for."""
-        return {} if self.evaluation is None else Likeness(self.evaluation, self._coco_params())
+        truths, or to an empty list."""
+        if self._likenesses is None and self.evaluation is not None:
+            self._likenesses = likenesses(self.evaluation, self._coco_params())
+        return {} if self._likenesses is None else self._likenesses
+
+    @ious.setter
+    def ious(self, likeness: dict) -> None:
+        self._likenesses = likeness
+
+    def __getattr__(self, name: str):
+        # of attributes that are not there yet: what `_prepare` makes
+        if name not in _PREPARED:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self._gts, self._dts = defaultdict(list), defaultdict(list)
+        if self.__dict__.get("evaluation") is not None or name == "freq_groups":
+            self._prepare()
+        return self.__dict__[name]
+
+    def _counted_by_image(self) -> Curves:
+        """Curves of `eval_imgs`."""
+        images = [
+            None if each is None else {key: each[name] for key, name in _KEYS.items()}
+            for each in self.eval_imgs
+        ]
+        p, asked = self._coco_params(), self.params
+        p.iouThrs, p.recThrs = asked.iou_thrs, np.asarray(asked.rec_thrs, np.float64)
+        # no cap but that of the images
+        p.maxDets = [max((len(e["dtScores"]) for e in images if e is not None), default=0)]
+        return count_images(images, p)
 
     def _coco_params(self) -> CocoParams:
         evaluated, p = self._evaluated, CocoParams("bbox")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
+from permafrost.evaluators.detection.mask import run_lengths
 
 # columns x, y, width, height of a box from its four numbers
 _BOXES = {
@@ -86,7 +87,7 @@ def _columns(images, side: str, box_format: str, *others) -> dict:
         if has_masks:
             pixels = _array(image, "masks", where)
             _check(pixels.ndim == 3 and len(pixels) == count, "masks", pixels, "(N, H, W)", where)
-            masks += map(_run_lengths, pixels)
+            masks += map(run_lengths, pixels)
     columns = {name: np.concatenate(part) if part else np.empty(0) for name, part in parts.items()}
     columns["bbox"] = columns["bbox"].reshape(-1, 4)
     for name in ("image_id", "category_id"):
@@ -109,14 +110,6 @@ def _check(right: bool, key: str, value, wanted, where: str) -> None:
     if not right:
         shape = value.shape if isinstance(value, np.ndarray) else value
         raise PermafrostError(f"{key}: {shape}, not {wanted}", where=where)
-
-
-def _run_lengths(mask: np.ndarray) -> dict:
-    """COCO's uncompressed run lengths of a mask (H, W), column by column."""
-    flat = np.concatenate([[False], np.asarray(mask, bool).T.ravel()])
-    edges = np.flatnonzero(flat[1:] != flat[:-1])
-    counts = np.diff(np.concatenate([[0], edges, [mask.size]]))
-    return {"size": [int(side) for side in mask.shape], "counts": counts.tolist()}
 
 
 def _sizes(masks, tables, images: int) -> dict:

@@ -134,7 +134,7 @@ class PreparedTruth:
         found = joined.detections
         warnings = found.notes.warnings + detection_warnings(found, truths.images)
         detections = replace(found, notes=Notes(warnings, {**found.notes.dropped}))
-        warn(truths, detections, self.settings)
+        warn(truths, detections, self.settings, self.axes)
         problem = replace(joined.problem, truths=truths, detections=detections)
         return replace(joined, truths=truths, detections=detections, problem=problem)
 

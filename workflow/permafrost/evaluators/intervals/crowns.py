@@ -11,11 +11,11 @@ from permafrost.core.errors import PermafrostError
 from permafrost.data.geometries import POINT
 from permafrost.evaluators.crowns.coco import CAP, evaluate_precision
 from permafrost.evaluators.crowns.result import CrownEvaluation, Name
-from permafrost.evaluators.intervals.carriers import Carriers
 from permafrost.evaluators.intervals.detection import DetectionScores, detection_rows
 from permafrost.evaluators.intervals.standalone import difference_rows, score_rows
 from permafrost.metrics.objects.point_precision import FoundPoints, TruePoints, rank_points
 from permafrost.metrics.ratios import mean_of_defined
+from permafrost.statistics.resampling.carriers import Carriers
 from permafrost.statistics.resampling.units import Units
 
 

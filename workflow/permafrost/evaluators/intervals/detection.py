@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
-from permafrost.evaluators.intervals.carriers import Carriers, Name, Replicated
+from permafrost.evaluators.intervals.replicated import Name, Replicated
 from permafrost.evaluators.intervals.standalone import (
     JACKKNIFE,
     carriers_of,
@@ -19,6 +19,7 @@ from permafrost.evaluators.intervals.standalone import (
 from permafrost.metrics.detection.evaluation import Evaluation
 from permafrost.metrics.detection.resampled import replicates
 from permafrost.metrics.detection.summarise import Statistic, of_groups
+from permafrost.statistics.resampling.carriers import Carriers, units_with_truth
 from permafrost.statistics.resampling.intervals import check_method, percentile_interval, reflected
 from permafrost.statistics.resampling.resamples import draw_resamples
 from permafrost.statistics.resampling.units import Units, find_units
@@ -89,7 +90,7 @@ class DetectionScores:
     def carriers(self, units: Units) -> dict[Name, Carriers]:
         """The units that hold truth of the classes and area range of every figure."""
         found = self.evaluation
-        held = self._held(units)
+        held = units_with_truth(found, units.index)
         labels = class_names(found) if found.settings.use_categories else [None]
         groups = found.truths.categories.frequencies or ()
         out = {}
@@ -112,17 +113,6 @@ class DetectionScores:
         has = "has truth" if area == "all" else f"has {area} truth"
         names = [labels[place] for place in chosen]
         return Carriers.of(names, counts[chosen], units, has=has)
-
-    def _held(self, units: Units) -> dict[str, np.ndarray]:
-        """(K,) units with truth that counts, per area range."""
-        cells = self.evaluation.cells
-        unit = units.index[cells.truth_cell % max(cells.images, 1)]
-        held = {}
-        for place, area in enumerate(self.evaluation.axes.area_names):
-            counted = ~self.evaluation.matching.truth_ignored[:, place]
-            pairs = np.unique(cells.truth_bucket[counted] * units.count + unit[counted])
-            held[area] = np.bincount(pairs // units.count, minlength=cells.buckets)
-        return held
 
     def _names(self, statistic: Statistic) -> list[Name]:
         return [(statistic.name, label) for label in class_names(self.evaluation)]
@@ -174,7 +164,7 @@ def detection_rows(
     ----------
     resamples : 0 gives rows without bounds.
     method : ``jackknife_t``, Student's t on the standard error from leaving units out, with the bias of
-        precision from resamples (`carriers.Replicated`); or of resamples alone ``basic``, which
+        precision from resamples (`replicated.Replicated`); or of resamples alone ``basic``, which
         reflects them at the value (`intervals.reflected`), and ``percentile``. The first and second are
         cut to what is possible.
 

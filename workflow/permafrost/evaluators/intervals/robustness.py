@@ -9,9 +9,10 @@ from functools import cached_property
 import numpy as np
 
 from permafrost.evaluators.detection.slices import Robustness, Slice, against_baseline, robustness
-from permafrost.evaluators.intervals.carriers import Carriers, Name, Replicated
 from permafrost.evaluators.intervals.detection import DetectionScores, check_interval
+from permafrost.evaluators.intervals.replicated import Name, Replicated
 from permafrost.evaluators.intervals.standalone import JACKKNIFE, defined, gate_of
+from permafrost.statistics.resampling.carriers import Carriers
 from permafrost.statistics.resampling.intervals import percentile_interval, reflected
 from permafrost.statistics.resampling.resamples import draw_resamples
 from permafrost.statistics.resampling.units import Units
@@ -65,7 +66,7 @@ def robustness_rows(
 
 
 class _Kept:
-    """mPC and rPC of every metric along one axis, as `carriers.Replicated` takes them.
+    """mPC and rPC of every metric along one axis, as `replicated.Replicated` takes them.
 
     Parameters
     ----------

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from permafrost.evaluators.intervals.carriers import Carriers, Name, Replicated, without_parts
+from permafrost.evaluators.intervals.replicated import Name, Replicated, without_parts
+from permafrost.statistics.resampling.carriers import Carriers
 from permafrost.statistics.resampling.intervals import check_method, percentile_interval, reflected
 from permafrost.statistics.resampling.jackknife import PARTS, part_sizes
 from permafrost.statistics.resampling.p_values import bootstrap_p_value
@@ -15,7 +16,7 @@ from permafrost.statistics.resampling.resamples import draw_resamples
 from permafrost.statistics.resampling.units import Units
 
 JACKKNIFE = "jackknife_t"
-# of the metrics that are no share in [0, 1], see `carriers.Replicated.intervals`
+# of the metrics that are no share in [0, 1], see `replicated.Replicated.intervals`
 _FORMS = {"matched_distance": "log", "kappa": "signed"}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from permafrost.core.text import printable_name
 from permafrost.evaluators.output.score_text import (
     SHOWN,
@@ -234,7 +236,8 @@ def content_of(evaluation) -> dict:
     axes = evaluation.axes
     return {
         "stats": {
-            name: None if value != value else value
+            # undefined is -1, as COCO has it, for whatever reason
+            name: -1.0 if value != value else value
             for name, value in zip(evaluation.names, evaluation.stats.tolist(), strict=True)
         },
         "axes": {
@@ -247,4 +250,6 @@ def content_of(evaluation) -> dict:
         "truths": len(evaluation.truths),
         "detections": len(evaluation.detections),
         "dropped": evaluation.dropped,
+        "cut": asdict(evaluation.cut),
+        "without_truth": evaluation.without_truth,
     }

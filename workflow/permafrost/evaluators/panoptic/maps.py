@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line
-from permafrost.core.inputs import check_regular
+from permafrost.core.inputs import check_folder, check_regular
 from permafrost.evaluators.panoptic.entries import ID_LIMIT, VOID, Entry
 
 
@@ -28,6 +28,7 @@ def read_map(masks, entry: Entry) -> tuple[np.ndarray, str]:
     if isinstance(masks, Mapping):
         ids, where = _given(masks, entry), f"label map of image {entry.image!r}"
     else:
+        check_folder(masks)
         ids, where = _read(Path(masks), entry)
     if entry.size is not None and ids.shape != entry.size:
         raise PermafrostError(

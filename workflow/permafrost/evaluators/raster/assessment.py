@@ -1,15 +1,17 @@
-"""geodl's four assessment metrics, and IoU and kappa, from counts of pixels.
+"""Accuracy, means of recall and precision over classes, F1, IoU and kappa, from counts of pixels.
 
 All take (…, K, K) counts, rows the reference and columns the prediction (geodl prints the
 transpose), and keep the leading axes.
 
-geodl's conventions: TP, FP and FN are summed over everything, then divided once. With the smoothing
-``s``, recall and precision of a class are ``(TP + s) / (TP + FN + s)`` and
-``(TP + s) / (TP + FP + s)``; their means over classes are weighted; F1 is the harmonic mean of these
-two *means*, ``2 P R / (P + R + 1e-8)``, not the mean of the classes' F1 (scikit-learn, torchmetrics);
-overall accuracy is not smoothed. A class that occurs in neither raster then has recall and precision
-1 for any ``s > 0``, which raises the means. ``s`` is 1e-8 here, as in geodl's worked examples; the
-default of its functions is 1.
+Recall and precision are weighted means over the classes that occur in either raster. An undefined
+ratio (the recall of a class that the reference lacks, the precision of one that is never predicted)
+counts 0 in them: scikit-learn's ``average="macro", zero_division=0``. F1 is the harmonic mean of
+these two *means*; `macro_f1` is the mean of the classes' F1 (scikit-learn, torchmetrics). With the
+smoothing ``s``, a defined ratio is ``(TP + s) / (TP + FN + s)`` or ``(TP + s) / (TP + FP + s)``.
+
+``like="geodl"`` has geodl's rule: every declared class counts, and all ratios are smoothed, so that
+an undefined one is 1 and raises the mean; ``s`` is then 1e-8, as in geodl's worked examples (the
+default of its functions is 1), and F1 is ``2 P R / (P + R + 1e-8)``.
 The binary mode scores the positive class alone, which is the same as weights (0, 1).
 """
 
@@ -20,7 +22,8 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.ratios import divide, mean_of_defined
 
-SMOOTH = 1e-8
+GEODL = "geodl"
+_GEODL_SMOOTH = 1e-8
 BINARY_WEIGHTS = (0.0, 1.0)
 
 
@@ -30,23 +33,34 @@ def overall_accuracy(counts) -> np.ndarray:
     return divide(np.trace(counts, axis1=-2, axis2=-1), counts.sum(axis=(-2, -1)))
 
 
-def recall(counts, *, smooth: float = SMOOTH, class_weights=None) -> np.ndarray:
-    """Weighted mean over classes of smoothed recall (producer's accuracy)."""
-    hits, references, _ = margins(counts)
-    return _weighted(divide(hits + smooth, references + smooth), class_weights)
+def recall(counts, *, smooth: float | None = None, class_weights=None, like=None) -> np.ndarray:
+    """Weighted mean over classes of recall (producer's accuracy)."""
+    hits, references, predictions = margins(counts)
+    present = references + predictions > 0
+    return _mean(hits, references, present, smooth_of(smooth, like), class_weights, like)
 
 
-def precision(counts, *, smooth: float = SMOOTH, class_weights=None) -> np.ndarray:
-    """Weighted mean over classes of smoothed precision (user's accuracy)."""
-    hits, _, predictions = margins(counts)
-    return _weighted(divide(hits + smooth, predictions + smooth), class_weights)
+def precision(counts, *, smooth: float | None = None, class_weights=None, like=None) -> np.ndarray:
+    """Weighted mean over classes of precision (user's accuracy)."""
+    hits, references, predictions = margins(counts)
+    present = references + predictions > 0
+    return _mean(hits, predictions, present, smooth_of(smooth, like), class_weights, like)
 
 
-def f1(counts, *, smooth: float = SMOOTH, class_weights=None) -> np.ndarray:
+def f1(counts, *, smooth: float | None = None, class_weights=None, like=None) -> np.ndarray:
     """Harmonic mean of `recall` and `precision`."""
-    options = {"smooth": smooth, "class_weights": class_weights}
+    options = {"smooth": smooth, "class_weights": class_weights, "like": like}
     r, p = recall(counts, **options), precision(counts, **options)
-    return 2 * p * r / (p + r + 1e-8)
+    if like == GEODL:
+        return 2 * p * r / (p + r + 1e-8)
+    return divide(2 * p * r, p + r, undefined=0.0) + 0 * r
+
+
+def macro_f1(counts, *, class_weights=None) -> np.ndarray:
+    """Weighted mean of the F1 of the classes that occur in either raster."""
+    hits, references, predictions = margins(counts)
+    both = references + predictions
+    return _mean(2 * hits, both, both > 0, 0.0, class_weights, None)
 
 
 def per_class(counts) -> dict[str, np.ndarray]:
@@ -108,13 +122,28 @@ def check_weights(class_weights, classes: int) -> np.ndarray:
     return weights
 
 
-def check_smooth(smooth: float) -> None:
-    """Refuse a negative smoothing."""
+def smooth_of(smooth: float | None, like: str | None) -> float:
+    """The smoothing: the given one, else geodl's, or none.
+
+    Raises
+    ------
+    PermafrostError : a negative one; an unknown peer.
+    """
+    if like not in (None, GEODL):
+        raise PermafrostError(f"no rule is like {like!r}", remedy=f"give {GEODL}, or leave it out")
+    if smooth is None:
+        return _GEODL_SMOOTH if like == GEODL else 0.0
     if not (np.isfinite(smooth) and smooth >= 0):
         raise PermafrostError(f"the smoothing {smooth} is not a number of at least 0")
+    return smooth
 
 
-def _weighted(ratios: np.ndarray, class_weights) -> np.ndarray:
-    weights = check_weights(class_weights, ratios.shape[-1])
-    used = weights > 0  # an undefined ratio without weight does not matter
-    return (ratios[..., used] * weights[used]).sum(axis=-1) / weights.sum()
+def _mean(hits, totals, present, smooth: float, class_weights, like: str | None) -> np.ndarray:
+    """Weighted mean of hits / totals over the last axis; NaN where no class has a weight."""
+    weights = check_weights(class_weights, hits.shape[-1])
+    counted = weights > 0 if like == GEODL else (weights > 0) & present
+    defined = totals + smooth > 0 if like == GEODL else totals > 0
+    ratios = divide(hits + smooth, totals + smooth, undefined=0.0)
+    ratios = np.where(defined, ratios, np.nan if like == GEODL else 0.0)
+    used = np.where(counted, weights, 0.0)
+    return divide(np.where(counted, ratios * weights, 0.0).sum(axis=-1), used.sum(axis=-1))

@@ -10,9 +10,8 @@ import numpy as np
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.evaluators.raster.assessment import (
     BINARY_WEIGHTS,
-    SMOOTH,
-    check_smooth,
     check_weights,
+    smooth_of,
 )
 from permafrost.evaluators.raster.blocks import BLOCK, Block, BlockReading, raster_blocks
 from permafrost.evaluators.raster.counting import MISSING, MOST_CLASSES, PairCounts
@@ -86,7 +85,8 @@ def evaluate_blocks(
     mode: str | None = None,
     classes: int | Sequence[str] | None = None,
     class_weights: Sequence[float] | None = None,
-    smooth: float = SMOOTH,
+    smooth: float | None = None,
+    like: str | None = None,
     threshold: float = 0.5,
     zero_based: bool = True,
     ignore: Iterable[int] = (),
@@ -101,8 +101,8 @@ def evaluate_blocks(
     mode : ``binary`` scores class 1 of two (geodl's binary mode, the same as class weights 0, 1);
         ``multiclass`` all classes. None: binary for logits of one band.
     classes : number or names of the classes; None: those that occur in either raster, or one per
-        band. Declared classes that do not occur count as geodl counts them: see `assessment`.
-    class_weights, smooth : see `assessment`; weights in the order of the codes.
+        band.
+    class_weights, smooth, like : see `assessment`; weights in the order of the codes.
     threshold : of one logit's sigmoid.
     zero_based : codes count from 0 (geodl's ``zeroStart``), else from 1.
     ignore, missing : see `counting.PairCounts`.
@@ -115,7 +115,7 @@ def evaluate_blocks(
     """
     _check_choice("mode", mode, (*MODES, None))
     _check_choice("missing", missing, MISSING)
-    check_smooth(smooth)
+    smooth = smooth_of(smooth, like)
     counter = PairCounts(
         ignore=ignore,
         missing=missing,
@@ -141,7 +141,8 @@ def evaluate_blocks(
             )
         class_weights = BINARY_WEIGHTS
     weights = check_weights(class_weights, len(codes))
-    return _result(counter, codes, names, weights, smooth, areas or PixelAreas())
+    means = {"class_weights": weights, "smooth": smooth, "like": like}
+    return _result(counter, codes, names, means, areas or PixelAreas())
 
 
 def _classes(counter: PairCounts, declared, mode: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
@@ -178,9 +179,7 @@ def _classes(counter: PairCounts, declared, mode: str) -> tuple[tuple[int, ...],
     return codes, names
 
 
-def _result(
-    counter: PairCounts, codes, names, weights, smooth: float, areas: PixelAreas
-) -> RasterEvaluation:
+def _result(counter: PairCounts, codes, names, means: dict, areas: PixelAreas) -> RasterEvaluation:
     place = {code: number for number, code in enumerate(codes)}
     pairs = sorted(set().union(*counter.blocks))
     row = {pair: number for number, pair in enumerate(pairs)}
@@ -209,8 +208,7 @@ def _result(
         pixels=counter.pixels,
         ignored=counter.ignored,
         unpredicted=counter.unpredicted,
-        smooth=smooth,
-        class_weights=weights,
+        **means,
         pixel_areas=areas,
         area_sums=area_sums,
         mapped_area=mapped_area,

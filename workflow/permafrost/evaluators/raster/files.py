@@ -28,8 +28,11 @@ def opened(path) -> Iterator:
         try:
             dataset = rasterio.open(path)
         except RasterioError as error:
+            check_regular(path)
             raise PermafrostError(
-                f"the raster cannot be opened ({first_line(error)})", where=path
+                f"the raster cannot be opened ({first_line(error)})",
+                where=path,
+                remedy="give a raster that GDAL reads, such as a GeoTIFF",
             ) from error
         with dataset:
             yield dataset
@@ -45,7 +48,7 @@ def check_same_grid(reference, prediction, *, by_pixel: bool = False) -> None:
     Raises
     ------
     PermafrostError : other sizes; another coordinate system; shifted, scaled or turned; only one of
-        them georeferenced.
+        them georeferenced. Where one system is local, as of a building site, places alone are compared.
     """
     where, remedy = prediction.name, "warp the prediction onto the reference's grid (gdalwarp)"
     if reference.shape != prediction.shape:
@@ -56,14 +59,15 @@ def check_same_grid(reference, prediction, *, by_pixel: bool = False) -> None:
         )
     if by_pixel:
         return
-    if (reference.crs is None) != (prediction.crs is None):
+    local = _local(reference) or _local(prediction)
+    if not local and (reference.crs is None) != (prediction.crs is None):
         which = "reference" if reference.crs is None else "prediction"
         raise PermafrostError(
             f"the {which} has no coordinate system, the other raster has one",
             where=where,
             remedy="write it, or compare pixel by pixel with by_pixel (--by-pixel)",
         )
-    if reference.crs != prediction.crs:
+    if not local and reference.crs != prediction.crs:
         raise PermafrostError(
             f"the coordinate system is {prediction.crs}, the reference's {reference.crs}",
             where=where,
@@ -76,6 +80,12 @@ def check_same_grid(reference, prediction, *, by_pixel: bool = False) -> None:
             where=where,
             remedy=remedy,
         )
+
+
+def _local(dataset) -> bool:
+    """Whether its coordinate system leads to no place on Earth."""
+    crs = dataset.crs
+    return crs is not None and not (crs.is_geographic or crs.is_projected)
 
 
 def _size(dataset) -> str:

@@ -22,7 +22,7 @@ class RasterMetric(Metric):
     ----------
     classes : K; 2 in the binary mode.
     mode : ``multiclass``, or ``binary`` (one logit per pixel, of class 1).
-    smooth, class_weights : see `assessment`; in the binary mode class 1 alone is scored.
+    smooth, class_weights, like : see `assessment`; in the binary mode class 1 alone is scored.
     threshold : of one logit's sigmoid, strictly above.
     zero_based : targets count from 0, else from 1.
     ignore_index : target value whose pixels are not counted.
@@ -38,8 +38,9 @@ class RasterMetric(Metric):
         classes: int = 2,
         *,
         mode: str = "multiclass",
-        smooth: float = assessment.SMOOTH,
+        smooth: float | None = None,
         class_weights=None,
+        like: str | None = None,
         threshold: float = 0.5,
         zero_based: bool = True,
         ignore_index: int | None = None,
@@ -53,10 +54,10 @@ class RasterMetric(Metric):
             raise PermafrostError("the binary mode has no class weights")
         if not 0 < threshold < 1:
             raise PermafrostError(f"the threshold {threshold} is no probability")
-        assessment.check_smooth(smooth)
         weights = assessment.BINARY_WEIGHTS if binary else class_weights
         self.class_weights = assessment.check_weights(weights, classes)
-        self.classes, self.binary, self.smooth = classes, binary, smooth
+        self.classes, self.binary, self.like = classes, binary, like
+        self.smooth = assessment.smooth_of(smooth, like)
         self.threshold, self.first = threshold, 0 if zero_based else 1
         self.ignore_index = ignore_index
         self.add_state(
@@ -115,7 +116,7 @@ class RasterMetric(Metric):
 
     @property
     def _options(self) -> dict:
-        return {"smooth": self.smooth, "class_weights": self.class_weights}
+        return {"smooth": self.smooth, "class_weights": self.class_weights, "like": self.like}
 
 
 class OverallAccuracy(RasterMetric):
@@ -126,14 +127,14 @@ class OverallAccuracy(RasterMetric):
 
 
 class Recall(RasterMetric):
-    """Weighted mean of the classes' smoothed recall."""
+    """Weighted mean of the classes' recall."""
 
     def measure(self, counts: np.ndarray):
         return assessment.recall(counts, **self._options)
 
 
 class Precision(RasterMetric):
-    """Weighted mean of the classes' smoothed precision."""
+    """Weighted mean of the classes' precision."""
 
     def measure(self, counts: np.ndarray):
         return assessment.precision(counts, **self._options)

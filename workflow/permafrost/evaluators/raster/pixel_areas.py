@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from permafrost.core.errors import first_line
+from permafrost.data.georeference import moved
 
 # areas that differ less are taken for equal: zones of UTM, and equal-area maps that take the ellipsoid
 # for a sphere, are within it
@@ -175,7 +176,7 @@ class Grid:
 
     def _unproject(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Longitudes and latitudes; NaN of what lies outside of the projection."""
-        found = _transformed(self.crs, self.geodetic, x.ravel(), y.ravel())
+        found = moved(self.crs, self.geodetic, x.ravel(), y.ravel())
         return tuple(values.reshape(x.shape) for values in found)
 
     def _height(self, sine: np.ndarray) -> np.ndarray:
@@ -204,26 +205,6 @@ def _quads(u: np.ndarray, v: np.ndarray) -> np.ndarray:
     across = _turned(u[1:, 1:] - u[:-1, :-1]), v[1:, 1:] - v[:-1, :-1]
     back = _turned(u[1:, :-1] - u[:-1, 1:]), v[1:, :-1] - v[:-1, 1:]
     return np.abs(across[0] * back[1] - back[0] * across[1]) / 2
-
-
-def _transformed(source, target, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """(2, N) coordinates; rasterio transforms all points or none, so those it cannot are looked for."""
-    from rasterio._err import CPLE_BaseError
-    from rasterio.errors import RasterioError
-    from rasterio.warp import transform
-
-    try:
-        found = np.array(transform(source, target, x, y))
-        return np.where(np.isfinite(found), found, np.nan)
-    except (CPLE_BaseError, RasterioError):
-        if len(x) == 1:
-            return np.full((2, 1), np.nan)
-    middle = len(x) // 2
-    halves = (
-        _transformed(source, target, x[part], y[part])
-        for part in (slice(middle), slice(middle, None))
-    )
-    return np.concatenate(list(halves), axis=1)
 
 
 def _turned(angle: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.text import printable_name
 from permafrost.evaluators.raster import assessment
 from permafrost.evaluators.raster.area import AreaEstimates, area_estimates
 from permafrost.evaluators.raster.pixel_areas import PixelAreas
@@ -28,7 +29,7 @@ class RasterEvaluation:
     mapped : (K,) int64: pixels of each class in the whole prediction, with or without reference.
     pixels, ignored, unpredicted : all pixels; those without a reference class; those with one, but
         without a prediction.
-    smooth, class_weights : see `assessment`.
+    smooth, class_weights, like : see `assessment`.
     pixel_areas : what is known of the areas of pixels. Where they differ,
     area_sums, mapped_area : (2, K, K) and (K,) see `area.area_estimates`, in square metres; else None.
     """
@@ -43,6 +44,7 @@ class RasterEvaluation:
     unpredicted: int
     smooth: float
     class_weights: np.ndarray
+    like: str | None = None
     pixel_areas: PixelAreas = field(default_factory=PixelAreas)
     area_sums: np.ndarray | None = None
     mapped_area: np.ndarray | None = None
@@ -61,8 +63,9 @@ class RasterEvaluation:
     def values(self) -> dict[Name, float]:
         """Every figure by its name and class; NaN where undefined.
 
-        ``overall_accuracy``, ``recall``, ``precision`` and ``f1`` are geodl's four; then ``mean_iou``
-        and ``kappa``; per class ``recall``, ``precision``, ``f1`` and ``iou`` without smoothing.
+        ``overall_accuracy``, the means ``recall`` and ``precision`` and their ``f1``, ``macro_f1``,
+        ``mean_iou`` and ``kappa``, see `assessment`; per class ``recall``, ``precision``, ``f1`` and
+        ``iou`` without smoothing.
         """
         return {name: float(value) for name, value in self._measure(self.counts).items()}
 
@@ -80,7 +83,13 @@ class RasterEvaluation:
     @property
     def means(self) -> dict[Name, list[Name]]:
         """The class figures that each of the overall ones is the mean of, or nearly so."""
-        each = {"recall": "recall", "precision": "precision", "f1": "f1", "mean_iou": "iou"}
+        each = {
+            "recall": "recall",
+            "precision": "precision",
+            "f1": "f1",
+            "macro_f1": "f1",
+            "mean_iou": "iou",
+        }
         return {
             (metric, None): [(of_class, name) for name in self.names]
             for metric, of_class in each.items()
@@ -102,9 +111,11 @@ class RasterEvaluation:
     def heading(self) -> str:
         """What was evaluated, in one line."""
         counted = int(self.counts.sum())
+        rule = "means as geodl's" if self.like else "means over the classes that occur"
         return (
             f"{counted} of {self.pixels} pixels in {self.n_blocks} blocks, {len(self.codes)} classes;"
-            f" smoothing {self.smooth:g}, class weights {', '.join(f'{w:g}' for w in self.class_weights)}"
+            f" {rule}, smoothing {self.smooth:g},"
+            f" class weights {', '.join(f'{w:g}' for w in self.class_weights)}"
         )
 
     def notes(self) -> list[str]:
@@ -115,13 +126,33 @@ class RasterEvaluation:
         if self.unpredicted:
             said.append(f"{self.unpredicted} pixels with a reference were not predicted: left out.")
         _, references, predictions = assessment.margins(self.counts)
-        present = zip(self.names, references > 0, predictions > 0, strict=True)
-        absent = [name for name, referenced, predicted in present if not (referenced or predicted)]
-        if absent and self.smooth > 0:
+        weighted = np.flatnonzero(self.class_weights)
+        present = [(self.names[k], references[k] > 0, predictions[k] > 0) for k in weighted]
+        absent, lacking, unseen = [], [], []
+        for name, referenced, predicted in present:
+            if not (referenced and predicted):
+                where = (
+                    absent if not (referenced or predicted) else unseen if referenced else lacking
+                )
+                where.append(printable_name(name))
+        if self.like and self.smooth > 0 and (absent or lacking or unseen):
             said.append(
-                f"The classes {', '.join(absent)} occur in neither raster; smoothing gives them recall"
-                " and precision 1, which raises recall, precision and f1."
+                f"The classes {_listed([*absent, *lacking, *unseen])} are missing in a raster: smoothing, as"
+                " geodl's, gives undefined recall and precision as 1, which raises the means."
             )
+        elif not self.like:
+            if unseen:
+                said.append(
+                    f"Never predicted: {_listed(unseen)}. The undefined precision counts 0 in the mean."
+                )
+            if lacking:
+                said.append(
+                    f"Not in the reference: {_listed(lacking)}. The undefined recall counts 0 in the mean."
+                )
+            if absent:
+                said.append(
+                    f"The classes {_listed(absent)} occur in neither raster, and are left out of all means."
+                )
         return said
 
     def areas(self) -> AreaEstimates:
@@ -162,12 +193,14 @@ class RasterEvaluation:
         ]
 
     def _measure(self, counts: np.ndarray) -> dict[Name, np.ndarray]:
-        options = {"smooth": self.smooth, "class_weights": self.class_weights}
+        weights = {"class_weights": self.class_weights}
+        options = {"smooth": self.smooth, "like": self.like, **weights}
         found = {
             ("overall_accuracy", None): assessment.overall_accuracy(counts),
             ("recall", None): assessment.recall(counts, **options),
             ("precision", None): assessment.precision(counts, **options),
             ("f1", None): assessment.f1(counts, **options),
+            ("macro_f1", None): assessment.macro_f1(counts, **weights),
             ("mean_iou", None): assessment.mean_iou(counts),
             ("kappa", None): assessment.kappa(counts),
         }
@@ -182,6 +215,10 @@ class RasterEvaluation:
         counts = np.zeros((totals.shape[1], size, size))
         counts[:, self.cells[:, 0], self.cells[:, 1]] = totals.T
         return counts
+
+
+def _listed(names: list[str], most: int = 20) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" * (len(names) > most))
 
 
 # bytes of the matrices of resamples that are measured together

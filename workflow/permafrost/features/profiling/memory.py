@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import resource
 import sys
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from permafrost.core.memory import fresh_memory
 from permafrost.features.profiling.quantity import Quantity, undefined
 from permafrost.features.profiling.timing import finish
 
@@ -41,25 +41,17 @@ def _on_gpu(work: Callable[[], object], device: torch.device) -> tuple[int, str]
 
 
 def _of_process(work: Callable[[], object], device: torch.device) -> tuple[int | None, str]:
-    _give_back()
-    if _reset_mark():
-        before = _status("VmRSS")
+    with fresh_memory():
+        if _reset_mark():
+            before = _status("VmRSS")
+            work()
+            return max(0, _status("VmHWM") - before), "resident memory of the process"
+        before = _highest()
         work()
-        return max(0, _status("VmHWM") - before), "resident memory of the process"
-    before = _highest()
-    work()
-    after = _highest()
+        after = _highest()
     if after == before:
         return None, "the process had used more memory before, and the system can't reset that mark"
     return after - before, "resident memory of the process beyond its earlier peak"
-
-
-def _give_back() -> None:
-    """Return freed memory to the system, so that `work` can't use it unnoticed (glibc)."""
-    try:
-        ctypes.CDLL(None).malloc_trim(0)
-    except (OSError, AttributeError, TypeError):
-        return
 
 
 def _reset_mark() -> bool:

@@ -11,6 +11,8 @@ from permafrost.core.row_file import RowFile, row_blocks
 from permafrost.core.tasks import TASKS, tasks_with
 
 BINS = 15
+# peers whose bins can be asked for
+LIKE = ("torchmetrics",)
 # float32 probabilities of a thousand classes add up to 1 within this
 _SUM_TOLERANCE = 1e-3
 _REMEDY = "calibration needs a probe that gives probabilities: leave the measure out for others"
@@ -24,9 +26,9 @@ class Confidence:
     ----------
     confidence : (N, E) of the class predicted, E = 1; or of each of E = L labels. As precise as the scores.
     hit : (N, E) bool: whether the class is right, or the label there.
-    bin : (N, E) the bin of the confidence, in [0, n_bins]; the last is that of exactly 1. Small integers.
+    bin : (N, E) the bin of the confidence, in [0, n_bins). Small integers.
     brier : (N,) Brier score of the item.
-    n_bins : number of bins of equal width, without the last.
+    n_bins : number of bins, with that of exactly 1 where it is one of its own.
     """
 
     confidence: np.ndarray
@@ -41,11 +43,14 @@ class Confidence:
         return Confidence(*(array[rows] for array in arrays), self.n_bins)
 
 
-def confidence(target, scores, *, task: str, n_bins: int = BINS) -> Confidence:
+def confidence(
+    target, scores, *, task: str, n_bins: int = BINS, like: str | None = None
+) -> Confidence:
     """What the calibration of a test set depends on.
 
-    Bins are closed on the left, [i / n, (i + 1) / n), and 1 has a bin of its own, as in
-    torchmetrics. An edge is the number nearest to i / n that the scores' precision has, so that a
+    Bins are closed on the left, [i / n, (i + 1) / n), and the last one on both sides, so that it holds 1
+    (Guo et al., ICML 2017). With ``like="torchmetrics"`` 1 has a bin of its own, the n + 1st. An edge is
+    the number nearest to i / n that the scores' precision has, so that a
     vote of 2 in 5 lies in the bin that begins at 0.4 whether scores are stored as float32 or not.
     (Some of torchmetrics' edges are one number higher: of 15 bins that at 0.4 in float32.)
 
@@ -64,19 +69,30 @@ def confidence(target, scores, *, task: str, n_bins: int = BINS) -> Confidence:
     """
     target, scores = check(target, scores, task)
     blocks = ((block, scores[block]) for block in row_blocks(scores))
-    return confidence_by_blocks(target, blocks, task=task, n_bins=n_bins)
+    return confidence_by_blocks(target, blocks, task=task, n_bins=n_bins, like=like)
 
 
-def confidence_by_blocks(target, blocks, *, task: str, n_bins: int = BINS) -> Confidence:
+def confidence_by_blocks(
+    target, blocks, *, task: str, n_bins: int = BINS, like: str | None = None
+) -> Confidence:
     """As `confidence`, of checked targets and of (slice, scores there) in order, which are not held together."""
     if not isinstance(n_bins, int | np.integer) or n_bins < 1:
         raise PermafrostError(f"{n_bins!r} bins", remedy="give a whole number of at least 1")
-    parts = [_of_block(target[block], scores, task, int(n_bins)) for block, scores in blocks]
-    return Confidence(*(np.concatenate(each) for each in zip(*parts, strict=True)), int(n_bins))
+    edges = bin_edges(int(n_bins), like)[:-1]
+    parts = [_of_block(target[block], scores, task, edges) for block, scores in blocks]
+    return Confidence(*(np.concatenate(each) for each in zip(*parts, strict=True)), len(edges))
 
 
-def _of_block(target: np.ndarray, scores: np.ndarray, task: str, n_bins: int) -> tuple:
-    """The arrays of `Confidence` of some items."""
+def bin_edges(n_bins: int, like: str | None) -> np.ndarray:
+    """Where bins begin, and the end of the last one; of a bin for exactly 1 both are 1."""
+    if like not in (None, *LIKE):
+        raise PermafrostError(f"no calibration is like {like!r}", remedy=near_names(like, LIKE))
+    edges = np.arange(n_bins + 1) / n_bins
+    return np.append(edges, 1.0) if like else edges
+
+
+def _of_block(target: np.ndarray, scores: np.ndarray, task: str, edges: np.ndarray) -> tuple:
+    """The arrays of `Confidence` of some items; bins begin at `edges`."""
     if task == "multilabel":
         trust, hit = scores, target == 1
         brier = np.mean((scores.astype(np.float64) - target) ** 2, axis=1)
@@ -87,9 +103,8 @@ def _of_block(target: np.ndarray, scores: np.ndarray, task: str, n_bins: int) ->
         true_scores = np.take_along_axis(scores, target[:, None], axis=1)[:, 0].astype(np.float64)
         squares = np.einsum("ij,ij->i", scores, scores, dtype=np.float64)
         brier = squares + 1.0 - 2.0 * true_scores
-    edges = (np.arange(n_bins + 1) / n_bins).astype(scores.dtype)
-    places = np.searchsorted(edges, trust, side="right") - 1
-    return trust, hit, places.astype(np.min_scalar_type(n_bins)), brier
+    places = np.searchsorted(edges.astype(scores.dtype), trust, side="right") - 1
+    return trust, hit, places.astype(np.min_scalar_type(len(edges))), brier
 
 
 def check(target, scores, task: str) -> tuple[np.ndarray, np.ndarray | RowFile]:

@@ -6,8 +6,9 @@ With n_b entries in bin b, their summed confidence c_b and hits h_b, and n entri
     rms_calibration_error      = sqrt(sum (h_b - c_b)^2 / n_b / n)
     maximum_calibration_error  = max |h_b - c_b| / n_b    over bins that hold an entry
 
-which are torchmetrics' ``l1``, ``l2`` and ``max`` norms. All of them need only these sums, so that
-on resamples they need no predictions: sums of units, times how often each unit was drawn.
+which are torchmetrics' ``l1``, ``l2`` and ``max`` norms, and with ``like="torchmetrics"`` of its bins.
+All of them need only these sums, so that on resamples they need no predictions: sums of units, times how often
+each unit was drawn.
 
 All four are lower for better probabilities; the Brier score also rewards telling classes apart.
 The calibration errors are biased up, the more so on a resample, as chance alone parts confidence
@@ -20,32 +21,34 @@ from __future__ import annotations
 
 import numpy as np
 
-from permafrost.metrics.calibration.confidence import BINS, Confidence, confidence
+from permafrost.metrics.calibration.confidence import BINS, Confidence, bin_edges, confidence
 from permafrost.metrics.ratios import divide
 from permafrost.metrics.tasks import BRIER, CALIBRATION_ERRORS
 
 NAMES = (*CALIBRATION_ERRORS, BRIER)
 
 
-def evaluate(target, scores, *, task: str, n_bins: int = BINS) -> dict[str, float]:
+def evaluate(
+    target, scores, *, task: str, n_bins: int = BINS, like: str | None = None
+) -> dict[str, float]:
     """The metrics in `NAMES` of a test set; arguments as `confidence`.
 
     ``multilabel`` takes every label of every item as one entry, with the probability of the label
     as confidence (torchmetrics' ``BinaryCalibrationError`` of all entries).
     Units: probability, [0, 1]; the Brier score of ``classification`` is in [0, 2].
     """
-    items = confidence(target, scores, task=task, n_bins=n_bins)
+    items = confidence(target, scores, task=task, n_bins=n_bins, like=like)
     sums = unit_sums(items, np.zeros(len(items.brier), np.intp), 1)
     return {name: float(value[0]) for name, value in evaluate_sums(sums).items()}
 
 
 def unit_sums(items: Confidence, units, n_units: int) -> np.ndarray:
-    """(3 (n_bins + 1) + 2, U) sums of each unit, whose weighted sums serve `evaluate_sums`.
+    """(3 n_bins + 2, U) sums of each unit, whose weighted sums serve `evaluate_sums`.
 
     Rows: entries, confidence and hits of each bin; then Brier scores and number of items. With
     (U, B) counts of resamples, ``unit_sums(...) @ counts`` are the sums of all resamples.
     """
-    units, bins = np.asarray(units, np.intp), items.n_bins + 1
+    units, bins = np.asarray(units, np.intp), items.n_bins
     entries = items.bin.shape[1]
     cells = (items.bin.astype(np.intp) * n_units + units[:, None]).ravel()
     sums = [
@@ -61,7 +64,7 @@ def unit_sums(items: Confidence, units, n_units: int) -> np.ndarray:
 
 
 def evaluate_sums(sums: np.ndarray) -> dict[str, np.ndarray]:
-    """The metrics in `NAMES`, each of the trailing shape of the (3 (n_bins + 1) + 2, …) sums.
+    """The metrics in `NAMES`, each of the trailing shape of the (3 n_bins + 2, …) sums.
 
     NaN where there are no items.
     """
@@ -78,23 +81,25 @@ def evaluate_sums(sums: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def reliability(target, scores, *, task: str, n_bins: int = BINS) -> dict[str, np.ndarray]:
+def reliability(
+    target, scores, *, task: str, n_bins: int = BINS, like: str | None = None
+) -> dict[str, np.ndarray]:
     """The reliability diagram as columns, one row per bin; arguments as `confidence`.
 
     Returns
     -------
-    ``lower``, ``upper`` (both 1 for the last, which holds confidences of exactly 1), ``count``,
+    ``lower``, ``upper`` (both 1 where confidences of exactly 1 have a bin of their own), ``count``,
     ``confidence`` (mean) and ``accuracy`` (share of hits), NaN in an empty bin.
     """
-    items = confidence(target, scores, task=task, n_bins=n_bins)
+    items = confidence(target, scores, task=task, n_bins=n_bins, like=like)
     sums = unit_sums(items, np.zeros(len(items.brier), np.intp), 1)
-    edges = np.append(np.arange(n_bins + 1) / n_bins, 1.0)
+    edges = bin_edges(n_bins, like)
     columns = {name: column[:, 0] for name, column in reliability_of_sums(sums).items()}
     return {"lower": edges[:-1], "upper": edges[1:], **columns}
 
 
 def reliability_of_sums(sums: np.ndarray) -> dict[str, np.ndarray]:
-    """``count``, ``confidence`` and ``accuracy``, (n_bins + 1, …) each, from sums of bins."""
+    """``count``, ``confidence`` and ``accuracy``, (n_bins, …) each, from sums of bins."""
     count, trust, hits = np.split(np.asarray(sums)[:-2], 3)
     return {
         "count": count.astype(np.int64),

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
+from permafrost.core.text import printable_name
 from permafrost.metrics.detection.accumulate import Curves
 from permafrost.metrics.detection.axes import Axes
 from permafrost.metrics.detection.cells import Cells
+from permafrost.metrics.detection.cut import Cut
 from permafrost.metrics.detection.inputs.tables import Detections, Truths
 from permafrost.metrics.detection.kernels import Problem
 from permafrost.metrics.detection.matching import Matching
 from permafrost.metrics.detection.pairs import Pairs
 from permafrost.metrics.detection.summarise import Statistic, line, summarise
+
+# categories that a warning names
+_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -97,10 +103,55 @@ class Evaluation:
     def warnings(self) -> list[str]:
         """What a reader of the scores should know."""
         said = self.truths.notes.warnings + self.detections.notes.warnings
+        said = [*said, *self.uncounted()]
         whole, images = self.problem.whole, len(self.truths.images)
         if whole is not None and images < whole.images:
             others = f"; {whole.elsewhere} detections are on others" if whole.elsewhere else ""
             said = [*said, f"only {images} of {whole.images} images are evaluated{others}"]
+        return said
+
+    @cached_property
+    def cut(self) -> Cut:
+        """What the largest cap leaves out. LVIS's cap is on the detections of an image: see `warnings`."""
+        pooled, images = not self.settings.use_categories, len(self.truths.images)
+        cap = -1 if self.settings.lvis else self.axes.max_dets[-1]
+        cells = [
+            table.image if pooled else table.category * images + table.image
+            for table in (self.detections, self.truths)
+        ]
+        counted = ~(self.truths.ignored | self.truths.crowd)
+        return Cut.of_cells(cells[0], cells[1][counted], images, cap)
+
+    @cached_property
+    def without_truth(self) -> dict[str, int]:
+        """Name of every category that has detections, but no truth that counts, to their number."""
+        if not self.settings.use_categories:
+            return {}
+        names = self.truths.categories.names
+        found = np.bincount(self.detections.category, minlength=len(names))
+        there = np.bincount(self.truths.category[~self.truths.ignored], minlength=len(names))
+        places = np.flatnonzero((found > 0) & (there == 0)).tolist()
+        return {names[place]: int(found[place]) for place in places}
+
+    def uncounted(self) -> list[str]:
+        """Warnings about detections, and objects, that no figure counts."""
+        said, cut, bare, source = [], self.cut, self.without_truth, self.detections.source
+        if cut:
+            unfound = ", so these objects cannot be found" if cut.objects else ""
+            each = "image and category" if self.settings.use_categories else "image"
+            caps = ",".join(map(str, (*self.axes.max_dets[:-1], cut.most)))
+            said.append(
+                f"{source}: {cut.words()} on {cut.images} of {len(self.truths.images)} images are beyond the"
+                f" cap of {cut.cap} detections of an {each}{unfound}; raise max_dets, for example --max-dets"
+                f" {caps}"
+            )
+        if bare:
+            few = [printable_name(name) for name in list(bare)[:_NAMED]]
+            more = f" and {len(bare) - _NAMED} more" if len(bare) > _NAMED else ""
+            said.append(
+                f"{source}: {sum(bare.values())} of {len(self.detections)} detections count in no figure, as"
+                f" their categories have no truth: {', '.join(few)}{more}"
+            )
         return said
 
     def value(self, statistic: Statistic) -> float:

@@ -10,6 +10,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.metrics.detection import federated
 from permafrost.metrics.detection.axes import Axes
 from permafrost.metrics.detection.categories import find_categories, restrict_categories
+from permafrost.metrics.detection.cut import Cut
 from permafrost.metrics.detection.evaluation import Settings
 from permafrost.metrics.detection.inputs.forms import taken
 from permafrost.metrics.detection.inputs.predictions import read_predictions
@@ -69,7 +70,7 @@ def read_problem(truth, predictions, request: Request, *, images=None) -> Proble
         truths, detections, whole = _only(truths, detections, images)
     truths, truth_masks = checked_truth(truths, settings, drop)
     detections, detection_masks = checked_detections(truths, detections, settings, drop)
-    warn(truths, detections, settings)
+    warn(truths, detections, settings, request.axes)
     return Problem(
         truths=truths,
         detections=detections,
@@ -218,7 +219,7 @@ def _note(table: Truths | Detections, read: ReadMasks) -> None:
     table.notes.dropped.update({f"{section}: {what}": n for what, n in read.dropped.items()})
 
 
-def warn(truths: Truths, detections: Detections, settings: Settings) -> None:
+def warn(truths: Truths, detections: Detections, settings: Settings, axes: Axes) -> None:
     """Note, with the truths, what was left out of either and what a reader should know."""
     notes: Notes = truths.notes
     for dropped in (truths.notes.dropped, detections.notes.dropped):
@@ -228,6 +229,16 @@ def warn(truths: Truths, detections: Detections, settings: Settings) -> None:
             f"{truths.source}: an annotation has the id 0, which strict mode counts as missed even"
             " where it is found, as pycocotools does"
         )
+    if settings.lvis:
+        cut = Cut.of_cells(
+            detections.image, truths.image[:0], len(truths.images), axes.max_dets[-1]
+        )
+        if cut:
+            notes.warnings.append(
+                f"{detections.source}: {cut.words()} on {cut.images} of {len(truths.images)} images are beyond"
+                f" LVIS's cap of {cut.cap} detections of an image; raise max_dets, for example --max-dets"
+                f" {cut.most}"
+            )
     frequencies = truths.categories.frequencies
     if settings.lvis and "" in (frequencies or ()):
         missing = sum(not f for f in frequencies)

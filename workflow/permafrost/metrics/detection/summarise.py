@@ -160,7 +160,8 @@ def pick(statistic: Statistic, axes: Axes) -> tuple[int | None, int, int] | None
 
 
 def line(statistic: Statistic, value: float, axes: Axes) -> str:
-    """A line of the summary as people know it."""
+    """A line of the summary as people know it; -1 also where the threshold, range or cap was not evaluated."""
+    value = -1.0 if np.isnan(value) else value
     title = "Average Precision" if statistic.of == "precision" else "Average Recall"
     short = "(AP)" if statistic.of == "precision" else "(AR)"
     if statistic.threshold is None:

@@ -206,14 +206,13 @@ def _context(grid: Grid, results: Path, assumed: int, data: Path | None) -> Cont
     }
     features = {
         (dataset, backbone): feature_size(
-            entry,
+            grid.backbones[backbone],
             sizes[dataset],
             grid.config["extraction"],
             task_has_maps(grid.datasets[dataset]["task"]),
             results / "features" / dataset / backbone / f"{SPLITS[0]}.zarr",
         )
-        for dataset in grid.datasets
-        for backbone, entry in grid.backbones.items()
+        for dataset, backbone in grid.pairs()
     }
     return Context(grid, sizes, features)
 

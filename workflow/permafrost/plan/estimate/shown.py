@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from permafrost.core.device import NO_GPU, NO_GPU_REMEDY, gpu_is_visible
 from permafrost.core.text import bytes_words
 from permafrost.plan.estimate.estimate import Estimate, JobEstimate, corrections_of, uncorrected
+from permafrost.plan.estimate.found import findable, findable_lines
 from permafrost.plan.grid import LABELS
 
 
@@ -111,9 +113,13 @@ def lines(estimate: Estimate, downloads: Sequence[tuple[str, str, float | None]]
     kinds = disk(estimate)
     each = ", ".join(f"{name} {bytes_words(size)}" for name, size in kinds.items())
     yield f"Disk:      {bytes_words(sum(kinds.values()))} ({each})"
+    yield from findable_lines(estimate.context)
     yield from _of_downloads(downloads)
     yield from _of_sizes(estimate)
     yield from _of_rates(estimate)
+    device = estimate.context.grid.config["runtime"]["device"]
+    if device.startswith("cuda") and not gpu_is_visible():
+        yield f"Note:      {NO_GPU.format(device)}: {NO_GPU_REMEDY}"
     if why is not None:
         yield f"Note:      as if nothing were done, for a plan cannot be made yet: {why}"
 
@@ -191,6 +197,7 @@ def as_json(estimate: Estimate, downloads, why: str | None) -> dict:
         "disk": disk(estimate),
         "downloads": [dict(zip(("kind", "name", "bytes"), one, strict=True)) for one in downloads],
         "datasets": {name: vars(size) for name, size in estimate.context.datasets.items()},
+        "findable": {name: vars(one) for name, one in findable(estimate.context).items()},
         "nothing_is_known_of_what_is_done": why,
     }
 

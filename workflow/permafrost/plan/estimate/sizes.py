@@ -32,6 +32,7 @@ class DatasetSize:
     ----------
     images : by split. side : pixels of an image's side. channels : of all sensors.
     dates : images of a sample.
+    test_groups : number of groups of test images that belong together; None where there are none, or nobody knows.
     known : ``prepared``, ``published`` (the entry says it), ``generated``, ``counted`` (in the data), or ``assumed``.
     """
 
@@ -41,6 +42,7 @@ class DatasetSize:
     classes: int
     dates: int
     known: str
+    test_groups: int | None = None
 
     @property
     def count(self) -> int:
@@ -77,6 +79,7 @@ def dataset_size(
             len(prepared.classes) or 1,
             dates,
             "prepared",
+            prepared.splits["test"]["groups"],
         )
     published = _PUBLISHED.match(entry.get("published") or "")
     if published:
@@ -108,6 +111,7 @@ def _counted(entry: dict) -> DatasetSize | None:
         image = job.source.decode(int(job.plan.indices[SPLITS[0]][0]))
     except (PermafrostError, UnreadableImage):
         return None
+    groups = {job.records[place].group_id for place in job.plan.indices["test"]} - {None}
     return DatasetSize(
         {split: len(rows) for split, rows in job.plan.indices.items()},
         max(image.image.shape[-2:]),
@@ -115,6 +119,7 @@ def _counted(entry: dict) -> DatasetSize | None:
         len(job.source.classes) or 1,
         max(len(one) if one.ndim == 4 else 1 for one in image.arrays),
         "counted",
+        len(groups) or None,
     )
 
 

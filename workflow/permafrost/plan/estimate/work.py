@@ -138,7 +138,7 @@ def _measured(context: Context, dataset: str, backbone: str) -> float:
 
 
 def _paired(context: Context, dataset: str) -> float:
-    return sum(_measured(context, dataset, one) for one in context.grid.backbones)
+    return sum(_measured(context, dataset, one) for one in context.grid.backbones_on(dataset))
 
 
 def _scored(context: Context, dataset: str, *_) -> float:
@@ -148,7 +148,7 @@ def _scored(context: Context, dataset: str, *_) -> float:
 
 
 def _compared(context: Context, dataset: str, probe: str) -> float:
-    backbones = len(context.grid.backbones)
+    backbones = len(context.grid.backbones_on(dataset, probe))
     return _scored(context, dataset) * backbones
 
 

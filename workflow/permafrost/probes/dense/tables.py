@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from permafrost.core.leakage import sample_columns
 from permafrost.core.tables import write_table
 from permafrost.metrics.segmentation.boundary import boundary_counts
 from permafrost.probes.dense.interpolate import bilinear_matrix
@@ -64,9 +65,8 @@ class ImageRows[Split: MapSplit]:
         if count != len(self.test):
             raise RuntimeError(f"{count} of {len(self.test)} test images came")
         labels, pictures = self.shown.columns(count)
-        names = ("sample_id", "group_id")
         return {
-            **{name: self.test.samples[name].cast(pa.string()) for name in names},
+            **sample_columns(self.test.samples),
             **scores,
             "shown": pa.array(labels, pa.string()),
             self.picture: pa.array(pictures, pa.binary()),

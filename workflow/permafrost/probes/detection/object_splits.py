@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.leakage import LEAK, sample_columns, worst_leak
 from permafrost.data.geometries import POINT
 from permafrost.data.objects import WINDOW, Objects, objects_of
 from permafrost.probes.dense.map_splits import MapSplit
@@ -22,6 +23,7 @@ class WholeImage:
     rows : (W,) rows of the split that show parts of it.
     size : height and width in pixels.
     objects : each once, unclipped, by number.
+    leak : the worst of its windows, see `core.leakage.LEAKS`.
     """
 
     name: str
@@ -29,6 +31,7 @@ class WholeImage:
     rows: np.ndarray
     size: tuple[int, int]
     objects: Objects
+    leak: str | None = None
 
 
 class ObjectSplit(MapSplit):
@@ -97,7 +100,9 @@ class ObjectSplit(MapSplit):
         rows: dict[str, list[int]] = {}
         for row, name in enumerate(self.samples["image_id"].to_pylist()):
             rows.setdefault(name, []).append(row)
-        groups = self.samples["group_id"].to_pylist()
+        known = sample_columns(self.samples)
+        groups = known["group_id"].to_pylist()
+        leaks = known[LEAK].to_pylist() if LEAK in known else [None] * len(groups)
         heights, widths = (
             self.samples[name].to_numpy() for name in ("image_height", "image_width")
         )
@@ -108,6 +113,7 @@ class ObjectSplit(MapSplit):
                 np.array(own),
                 (int(heights[own[0]]), int(widths[own[0]])),
                 _together([self.objects[row] for row in own]),
+                worst_leak(leaks[row] for row in own),
             )
             for name, own in rows.items()
         ]

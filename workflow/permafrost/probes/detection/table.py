@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from permafrost.core.leakage import LEAK
 from permafrost.data.objects import objects_column
 from permafrost.metrics.objects.detected import Detected, join
 from permafrost.probes.dense.shown import Ranked
@@ -34,10 +35,12 @@ def detection_table(
         if not image.objects.crowd.all():
             ranked.offer(row, hits(test, image, each.above(threshold)).f1)
     labels = ranked.labels()
+    leaks = [image.leak for image in images]
     return pa.table(
         {
             "sample_id": pa.array([image.name for image in images], pa.string()),
             "group_id": pa.array([image.group for image in images], pa.string()),
+            **({LEAK: pa.array(leaks, pa.string())} if any(leaks) else {}),
             "height": pa.array([image.size[0] for image in images], pa.int32()),
             "width": pa.array([image.size[1] for image in images], pa.int32()),
             "objects": objects_column([image.objects for image in images]),

@@ -11,6 +11,8 @@ from permafrost.core.row_file import RowFile, row_blocks
 from permafrost.metrics.classification import accuracy, micro_average_precision
 
 BLOCK_ROWS = 1024
+# spreads of features that probes take as they are, and the share of the mean below which a spread is rounding
+ORDINARY, ROUNDING = (1e-4, 1e6), 1e-6
 
 
 def centre_and_scale(
@@ -18,18 +20,41 @@ def centre_and_scale(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and divisor of each column, float64; the bias absorbs the mean, so it is always taken.
 
+    Without `standardize` the divisor is 1, but for features of an extreme scale (`common_divisor`).
+
     Rows are added in order whatever is read at a time, so that the size of blocks changes nothing.
     """
     count, width = features.shape
     mean = _column_sums(features, lambda rows: rows) / count
     if not standardize:
-        return mean, np.ones_like(mean)
+        return mean, np.full_like(mean, common_divisor(features, mean))
     spread = np.sqrt(_column_sums(features, lambda rows: (rows - mean) ** 2) / count)
     low, high = np.full(width, np.inf), np.full(width, -np.inf)
     for rows in row_blocks(features):
         block = features[rows]
         low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
     return mean, np.where((low == high) | (spread == 0), 1.0, spread)
+
+
+def common_divisor(features: np.ndarray | RowFile, mean: np.ndarray) -> float:
+    """1, or the power of two next to the spread of features whose scale is extreme.
+
+    Penalties and learning rates are meant for features around 1: those of 1e-8 would be held down by any of them,
+    those of 1e30 overflow. The spread is the root of the mean squared distance of the (N, d) rows to their (d,) mean.
+    Spreads in `ORDINARY` stay, and so does one that is rounding beside the mean: such features have collapsed.
+    """
+    squares = _column_sums(features, lambda rows: (rows - mean) ** 2)
+    spread = float(np.sqrt(squares.sum() / max(len(features), 1)))
+    ordinary = ORDINARY[0] <= spread <= ORDINARY[1]
+    if ordinary or spread <= ROUNDING * float(np.linalg.norm(mean)):
+        return 1.0
+    return float(2.0 ** np.round(np.log2(spread)))
+
+
+def scale_gates(scale: np.ndarray, standardize: bool) -> list[str]:
+    """``rescaled_features:1.5e-08`` if `centre_and_scale` met features of an extreme scale."""
+    rescaled = not standardize and scale.size and scale[0] != 1.0
+    return [f"rescaled_features:{scale[0]:.1e}"] if rescaled else []
 
 
 def _column_sums(features: np.ndarray | RowFile, of: Callable) -> np.ndarray:

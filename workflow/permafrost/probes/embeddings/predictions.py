@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from permafrost.core.leakage import sample_columns
 from permafrost.core.tables import write_table
 from permafrost.probes.embeddings.features import Features
 from permafrost.probes.job import ProbeJob
@@ -54,9 +55,8 @@ def write_rows(
     gates: list[str],
     **own,
 ) -> None:
-    """Write `columns` of the test split beside its samples and groups; `own` goes into the metadata."""
+    """Write `columns` of the test split beside what identifies its samples; `own` goes into the metadata."""
     test = splits["test"]
-    names = {name: test.samples[name].cast(pa.string()) for name in ("sample_id", "group_id")}
     metadata = prediction_metadata(
         job,
         test.attributes,
@@ -65,7 +65,9 @@ def write_rows(
         settings=settings,
         gates=gates,
     )
-    write_table(job.output, pa.table({**names, **columns}), {**metadata, **own})
+    write_table(
+        job.output, pa.table({**sample_columns(test.samples), **columns}), {**metadata, **own}
+    )
 
 
 def _column(values: np.ndarray) -> pa.Array:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from permafrost.core.device import resolve_device
 from permafrost.probes.embeddings.features import Features, class_gates, on_embeddings
 from permafrost.probes.embeddings.predictions import Prediction
-from permafrost.probes.knn.search import knn_predict, mean_vote, neighbours
+from permafrost.probes.knn.search import check_labels, mean_vote, neighbours, vote
+from permafrost.probes.knn.ties import tie_gates
 
 
 @dataclass(frozen=True)
@@ -23,28 +26,29 @@ def run_knn(
 ) -> Prediction:
     """Predict the test split by its neighbours in train; validation and `seed` are not used.
 
-    Classes by vote; numbers as the mean of the neighbours'.
+    Classes by vote; numbers as the mean of the neighbours'. `ties` says which answers their order decided.
     """
     train, test = splits["train"], splits["test"]
-    settings = {"k": options.k, "metric": options.metric}
-    if train.task == "regression":
-        found = neighbours(
-            train.embeddings, test.embeddings, **settings, device=resolve_device(device, "faiss")
-        )
-        return Prediction(mean_vote(found, train.labels), None, settings)
-    scores, prediction = knn_predict(
-        train.embeddings,
-        train.labels,
-        test.embeddings,
-        k=options.k,
-        metric=options.metric,
-        n_classes=len(train.classes),
-        task=train.task,
-        device=resolve_device(device, "faiss"),
-    )
-    return Prediction(
-        prediction, scores, settings, class_gates(train.labels, train.task, len(train.classes))
-    )
+    settings, classes = {"k": options.k, "metric": options.metric}, len(train.classes)
+    rows = (train.embeddings, test.embeddings)
+    where = {"metric": options.metric, "device": resolve_device(device, "faiss")}
+    numbers, labels = train.task == "regression", train.labels
+    if not numbers:
+        labels = check_labels(labels, len(train.embeddings), classes, train.task)
+    # one more than are asked, which may be as far as the last of them
+    more = options.k + (options.k < len(train.embeddings))
+    found = neighbours(*rows, more, **where)
+
+    def answer(near: np.ndarray, _=None) -> tuple[np.ndarray | None, np.ndarray]:
+        if numbers:
+            return None, mean_vote(near, labels)
+        return vote(near, labels, n_classes=classes, task=train.task)
+
+    scores, prediction = answer(found[:, : options.k])
+    gates = tie_gates(*rows, found, answer, k=options.k, **where)
+    if not numbers:
+        gates += class_gates(train.labels, train.task, classes)
+    return Prediction(prediction, scores, settings, gates)
 
 
 run = on_embeddings(run_knn, streams=True)

@@ -66,7 +66,7 @@ def knn_predict(
     ------
     PermafrostError : k above N, NaN or infinite features, wrong shapes, unknown options.
     """
-    train_y = _labels(train_y, len(train_x), n_classes, task)
+    train_y = check_labels(train_y, len(train_x), n_classes, task)
     found = neighbours(train_x, test_x, k, metric=metric, device=device)
     return vote(found, train_y, n_classes=n_classes, task=task)
 
@@ -337,7 +337,8 @@ def _features(features, split: str):
     return features
 
 
-def _labels(labels, rows: int, n_classes: int, task: str) -> np.ndarray:
+def check_labels(labels, rows: int, n_classes: int, task: str) -> np.ndarray:
+    """Labels of `rows` training samples as `vote` takes them; errors as `knn_predict`."""
     if task not in TASKS:
         raise PermafrostError(f"unknown task {task!r} for knn", remedy=near_names(task, TASKS))
     labels = np.asarray(labels)

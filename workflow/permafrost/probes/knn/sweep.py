@@ -20,7 +20,8 @@ from permafrost.probes.embeddings.predictions import Prediction
 from permafrost.probes.embeddings.settings import PredictionsBySetting, Setting
 from permafrost.probes.knn import rows as blocks
 from permafrost.probes.knn.distances import unit
-from permafrost.probes.knn.search import NeighbourSearch, vote
+from permafrost.probes.knn.search import NeighbourSearch, neighbours, vote
+from permafrost.probes.knn.ties import tie_gates
 from permafrost.probes.knn.train_rows import TrainRows, in_steps
 
 
@@ -103,6 +104,7 @@ def run_knn_sweep(
             best = settings, Prediction(prediction, scores)
     chosen, answer = best
     gates += class_gates(train.labels, train.task, len(train.classes))
+    gates += _tie_gates(train, test, chosen, resolve_device(device, "faiss"))
     if len(ks) > 1 and chosen["k"] == ks[-1]:
         gates.append("best_k_on_edge")
     grid = [
@@ -127,6 +129,24 @@ def run_knn_sweep(
 
 
 run = on_embeddings(run_knn_sweep, streams=True)
+
+
+def _tie_gates(train: Features, test: Features, chosen: dict, device: str) -> list[str]:
+    """Which test answers of the chosen setting their order decided; see `ties`."""
+    if not len(test.embeddings):
+        return []
+    known = {"n_classes": len(train.classes), "task": train.task}
+    rows, k, heat = (train.embeddings, test.embeddings), chosen["k"], chosen["temperature"]
+    where = {"metric": chosen["metric"], "device": device}
+    found = neighbours(*rows, k + (k < len(train.embeddings)), **where)
+
+    def answer(near: np.ndarray, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if heat is None:
+            return vote(near, train.labels, **known)
+        weight = similarities(train.embeddings, test.embeddings[some], near)
+        return weighted_vote(near, weight, train.labels, temperature=heat, **known)
+
+    return tie_gates(*rows, found, answer, k=k, **where)
 
 
 def possible_ks(ks: list[int], n_train: int) -> tuple[list[int], list[str]]:

@@ -13,6 +13,7 @@ from permafrost.core.joined_rows import JoinedRows
 from permafrost.probes.embeddings.arithmetic import (
     centre_and_scale,
     probabilities,
+    scale_gates,
     score_on_validation,
 )
 from permafrost.probes.linear.backend import make_backend
@@ -162,6 +163,7 @@ def fit_linear(
         "final": {key: values[0] for key, values in _record([final]).items()},
     }
     gates = _gates(best, len(grid), solutions + [final], run.directions, labels)
+    gates += scale_gates(b.numpy(run.basis.scale), settings.standardize)
     return LinearFit(task, coef, intercept, record, gates, path)
 
 

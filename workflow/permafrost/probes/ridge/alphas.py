@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,7 +42,13 @@ class ChosenAlpha:
 
     @classmethod
     def of(
-        cls, options: AlphaOptions, errors: np.ndarray, *, metric: str, directions: int
+        cls,
+        options: AlphaOptions,
+        errors: np.ndarray,
+        *,
+        metric: str,
+        directions: int,
+        gates: Sequence[str] = (),
     ) -> ChosenAlpha:
         """From the root mean squared error of every value.
 
@@ -49,6 +56,7 @@ class ChosenAlpha:
         ----------
         metric : what `errors` are, in words.
         directions : of the features, along which they vary.
+        gates : what else the fit met.
         """
         alphas = options.alphas
         best = len(alphas) - 1 - int(np.argmin(errors[::-1]))
@@ -61,5 +69,5 @@ class ChosenAlpha:
             "directions": directions,
         }
         on_edge = len(alphas) > 1 and best in (0, len(alphas) - 1)
-        gates = ["best_alpha_on_edge"] if on_edge else []
-        return cls(alphas[[best]], settings, gates + ([] if directions else ["collapsed_features"]))
+        met = [*gates, *(["best_alpha_on_edge"] if on_edge else [])]
+        return cls(alphas[[best]], settings, met + ([] if directions else ["collapsed_features"]))

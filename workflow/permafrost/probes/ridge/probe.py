@@ -6,6 +6,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.joined_rows import JoinedRows
+from permafrost.probes.embeddings.arithmetic import scale_gates
 from permafrost.probes.embeddings.features import Features, check_splits, on_embeddings
 from permafrost.probes.embeddings.predictions import Prediction
 from permafrost.probes.ridge.alphas import AlphaOptions, ChosenAlpha
@@ -52,7 +53,9 @@ def fit_ridge(train: Features, val: Features, options: AlphaOptions) -> tuple[Ri
     scores = np.sqrt(np.mean(errors, axis=0))
     if merged and options.choose == "validation":
         fit = Ridge.of(*whole, standardize=standardize)
-    return fit, ChosenAlpha.of(options, scores, metric="rmse", directions=fit.directions)
+    gates = scale_gates(fit.scale, standardize)
+    best = ChosenAlpha.of(options, scores, metric="rmse", directions=fit.directions, gates=gates)
+    return fit, best
 
 
 run = on_embeddings(run_ridge, streams=True)

@@ -77,9 +77,8 @@ def fit_sgd_linear(
         "standardize": options.standardize,
         "seed": seed,
     }
-    gates = [
-        f"learning_rate_diverged:{rate:g}" for rate, ok in zip(rates, finite, strict=True) if not ok
-    ]
+    diverged = [rate for rate, ok in zip(rates, finite, strict=True) if not ok]
+    gates = [*fitted.rescaled, *(f"learning_rate_diverged:{rate:g}" for rate in diverged)]
     if len(rates) > 2 and best in (0, len(rates) - 1):
         gates.append("best_learning_rate_on_edge")
     return fitted, best, settings, gates

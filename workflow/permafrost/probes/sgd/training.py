@@ -17,6 +17,7 @@ from permafrost.probes.embeddings.arithmetic import (
     answers,
     centre_and_scale,
     probabilities,
+    scale_gates,
     scaled,
     varies,
 )
@@ -124,6 +125,7 @@ class FittedModel:
         known = splits["train"]
         self.splits, self.task = splits, known.task
         self.mean, self.scale = centre_and_scale(known.embeddings, standardize)
+        self.rescaled = scale_gates(self.scale, standardize)
         generator = np.random.default_rng(seed)
         width = known.embeddings.shape[1]
         self.model = build(generator, width, len(known.classes), known.task)

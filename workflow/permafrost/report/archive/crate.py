@@ -42,7 +42,7 @@ class Run:
     versions : of installed packages, by name.
     times : seconds since 1970 when the run began and ended.
     agent : name of the person who ran it, where known.
-    incomplete : of a run of which jobs failed, what lacks, in a sentence.
+    incomplete : of a run of which jobs failed, what is missing, in a sentence.
     """
 
     plan: dict

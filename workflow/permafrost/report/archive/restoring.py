@@ -22,6 +22,7 @@ from pathlib import Path, PurePosixPath
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import file_digest
+from permafrost.core.inputs import check_regular
 from permafrost.report.archive.contents import record_refusal, refusals, results_refusal
 from permafrost.report.archive.crate import WORKFLOW
 from permafrost.report.archive.manifest import (
@@ -141,6 +142,7 @@ def restore_archive(archive, into, *, overwrite: bool = False) -> Restored:
 
 @contextlib.contextmanager
 def _open(archive: Path) -> Iterator[zipfile.ZipFile]:
+    check_regular(archive)
     try:
         packed = zipfile.ZipFile(archive)
     except FileNotFoundError as error:

@@ -98,7 +98,7 @@ def write_archive(
     root : Snakemake's working directory, with the Snakefile.
     output : the zip.
     agent : who ran it; default git's user name, where there is one.
-    incomplete : of a run of which jobs failed, what lacks, in a sentence.
+    incomplete : of a run of which jobs failed, what is missing, in a sentence.
 
     Raises
     ------

@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from permafrost.core.leakage import LEAKS, counted_gates
+from permafrost.report.values.rows import gates_of
+
+if TYPE_CHECKING:
+    from permafrost.data.card import Card
+
+_LEAKAGE = [*LEAKS.values()]
 # gate -> (short name for a table, what it means and what to do)
 WORDS = {
     "incomplete_run": (
@@ -65,12 +75,18 @@ WORDS = {
     "one_unit": (
         "one test unit",
         "All of the test set is one image, or one group of images that belong together: how far the value would "
-        "move with others cannot be said, and the interval is a point. Divide the data so that test has more than one.",
+        "move with others cannot be said, and the interval is all that is possible. Divide the data so that test has "
+        "more than one.",
     ),
     "few_units": (
         "few test units",
         "The test set is only two to five images, or groups of images that belong together: intervals and p-values are "
         "formed, but so few units cannot show what they assume. Divide the data so that test has more.",
+    ),
+    "equal_in_all_units": (
+        "all test units equal",
+        "Every test image, or group of images, has the same error, so how far the value would move with others cannot "
+        "be said; the interval allows for units without error, and for as many more.",
     ),
     "significance_out_of_reach": (
         "significance out of reach",
@@ -120,6 +136,62 @@ WORDS = {
     ),
 }
 _WITH_CLASS = {
+    "decided_by_ties": (
+        "{} answers decided by ties",
+        "{} answers would be others if training rows or classes came in another order: neighbours were equally far, or "
+        "votes were equal. They went to the lowest row and the lowest class.",
+    ),
+    "rescaled_features": (
+        "features of scale {}",
+        "The features vary by about {}. The probe divided them by this number first, since its penalties are meant for "
+        "features around 1. Look at the normalisation of this backbone.",
+    ),
+    "detections_cut": (
+        "{} beyond max_detections",
+        "{} are more than max_detections of an image and class, of which average precision counts those of the "
+        "highest scores: objects beyond that number cannot be found. Raise max_detections of the dataset.",
+    ),
+    "few_errors": (
+        "{} wrong",
+        "Of the test items {} are wrong, and they are in fewer than five units (images or groups). How far "
+        "probabilities are from the share that is right depends on them, so its interval may be too narrow.",
+    ),
+    "heavy_tail": (
+        "{} of the error in one unit",
+        "One test image, or group of images, has {} of all errors (of their squares, for R² and RMSE). Others like it "
+        "may be missing from the test set, and the interval does not know them. Look at the hardest images and at the "
+        "median absolute error.",
+    ),
+    "sparse_bins": (
+        "{} bins nearly empty",
+        "{} bins hold fewer than 100 answers. Chance decides which of them has the largest gap, so no interval of "
+        "the largest calibration error can be trusted.",
+    ),
+    "test_duplicates_in_train": (
+        "{} are duplicates of training images",
+        "{} are byte-equal to a training or validation image: the value is no score on unseen images. Read that on "
+        "the clean test images, if there are any, and divide the data anew.",
+    ),
+    "test_near_duplicates_in_train": (
+        "{} are near-duplicates of training images",
+        "{} look like a training or validation image (by the dataset's card): the value overstates what to expect of "
+        "unseen images. Read that on the clean test images, if there are any, and divide the data anew.",
+    ),
+    "test_groups_in_train": (
+        "{} are of groups in training",
+        "{} are of a group (scene, tile, flight) that training or validation has images of: the value overstates what "
+        "to expect of unseen groups. Read that on the clean test images, if there are any, and divide it by group.",
+    ),
+    "one_unit": (
+        "{}",
+        "A single unit carries this value ({}): how far it would move with others cannot be said, and the interval is "
+        "all that is possible. Divide the data so that test has more of them.",
+    ),
+    "few_units": (
+        "{}",
+        "Few units carry this value ({}): an interval is formed with as few degrees of freedom, but so few units "
+        "cannot show what it assumes. Divide the data so that test has more of them.",
+    ),
     "k_above_gallery": (
         "no k = {}",
         "The gallery has fewer than {} images, so recall and hits among that many nearest were left out.",
@@ -149,6 +221,12 @@ _WITH_CLASS = {
         "learning rate {} diverged",
         "Training at the learning rate {} left weights that are not finite; it took no part in the choice.",
     ),
+    "significance_out_of_reach": (
+        "only differences above {} can be found",
+        "With this test set and so many backbones only differences above {} would be found with a chance of 80 %, "
+        "which is more than lies between chance and the best possible score. Give it more test units, or compare "
+        "fewer backbones.",
+    ),
     "class_missing_in_val": (
         "class {} missing in val",
         "Class {} has no validation sample (pixel, object): settings were chosen without it.",
@@ -156,6 +234,19 @@ _WITH_CLASS = {
     "class_missing_in_test": (
         "class {} missing in test",
         "Class {} has no test sample (pixel, object): how well it is recognised cannot be said.",
+    ),
+    "unusual_input": (
+        "unusual input: {}",
+        "Channels are fed with a mean beyond ±1 or a deviation below 0.3 or above 10 over train ({}), unlike what the "
+        "weights were trained with. Check unit, scale and offset of these bands, and `input` of the backbone (`white` "
+        "where pictures and reflectance meet). It may be right: statistics that include clouds give clear land a small "
+        "deviation. `input: {{normalization: dataset}}` shows whether it matters.",
+    ),
+    "sentinel2_offset": (
+        "Sentinel-2's offset {}",
+        "Sentinel-2's offset of 1000 (since baseline 04.00) is {}: their reflectance is 0.1 off what weights were "
+        "trained with. If all images have it, give `offset: -0.1` under `units` of the dataset's entry; if some have "
+        "it, subtract 1000 from their files; if none has it, give no offset.",
     ),
 }
 
@@ -201,6 +292,47 @@ def gather_classes(gates: list[str]) -> list[str]:
     return sorted([*rest, *(f"{kind}:{', '.join(found)}" for kind, found in listed.items())])
 
 
+def leakage_said(rows: Iterable[dict], datasets: Iterable[str] | None = None) -> list[str]:
+    """A sentence for each dataset whose test images training has seen, by the gates of its score rows.
+
+    `datasets` are those that count, all by default.
+    """
+    wanted = None if datasets is None else set(datasets)
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        if wanted is None or row["dataset"] in wanted:
+            met = {gate for gate in gates_of(row) if gate.partition(":")[0] in _LEAKAGE}
+            found.setdefault(row["dataset"], set()).update(met)
+    return [
+        f"Leakage in {dataset}: {' and '.join(map(explain, sorted(met, key=_place)))}."
+        for dataset, met in sorted(found.items())
+        if met
+    ]
+
+
+def leakage_flags(card: Card) -> list[dict[str, str]]:
+    """What a card's audit says of its test images that concerns every score, in short and at length."""
+    if "test_in_train" not in card.audit:
+        return []
+    audit, images = card.audit, card.splits["test"]["count"]
+    gates = counted_gates(audit["test_in_train"], images)
+    flags = [{"short": explain(gate), "long": explain_at_length(gate)} for gate in gates]
+    copies = audit["copies_in_test"]
+    if copies["exact"] or copies["near"]:
+        long = (
+            f"Of {images} test images, {copies['exact']} equal another one and {copies['near']} are near-duplicates of "
+            f"another one. Copies are one unit of resampling, joined with their groups: intervals rest on "
+            f"{copies['units']} units."
+        )
+        short = f"copies among the test images: {copies['units']} units of {images}"
+        flags.append({"short": short, "long": long})
+    return flags
+
+
+def _place(gate: str) -> tuple[int, str]:
+    return _LEAKAGE.index(gate.partition(":")[0]), gate
+
+
 def explain(gate: str) -> str:
     """A gate in a few words; one that is not known is shown by its name."""
     return _look_up(gate)[0]
@@ -215,6 +347,7 @@ def _look_up(gate: str) -> tuple[str, str]:
     if gate in WORDS:
         return WORDS[gate]
     kind, _, detail = gate.partition(":")
+    detail = detail.strip()
     if kind in _OF_CLASSES and ", " in detail:
         short, long = _OF_CLASSES[kind]
         return short.format(detail.count(", ") + 1), long.format(detail)

@@ -107,6 +107,68 @@ def _text(value) -> str | None:
     return None if value is None else str(value)
 
 
+def suite_words(suite: Mapping | None) -> str | None:
+    """Which suite a run is of, and whether it is comparable with others of it; None where it is of none.
+
+    Parameters
+    ----------
+    suite : ``name``, ``version``, ``digest`` of the suite, ``data`` of its datasets, and what was ``changed``.
+    """
+    if not suite:
+        return None
+    named = f"Suite {suite['name']}, version {suite['version']}"
+    if changed := suite.get("changed"):
+        return f"{named}, changed. Not comparable with runs of this suite: {'; '.join(changed)}."
+    digests = ", ".join(f"{key} {suite.get(key, 'not known')[:12]}" for key in ("digest", "data"))
+    return f"{named} ({digests}): comparable with every run that says the same."
+
+
+def policy_words(fit: str | None) -> str | None:
+    """Which policy fed what does not fit; None of `strict`, by which nothing is invented."""
+    if fit in (None, "strict"):
+        return None
+    return f"What does not fit is fed by the policy {fit}: not comparable with rankings of another policy."
+
+
+def left_out_words(left_out: list[dict], of: str, name: str) -> str:
+    """A sentence on what a backbone or a dataset does not fit; empty where it fits all.
+
+    Parameters
+    ----------
+    left_out : rows of `permafrost.plan.misfits.recorded_misfits`.
+    of : ``backbone`` or ``dataset``; `name` is its name.
+    """
+    other = "dataset" if of == "backbone" else "backbone"
+    said = [
+        one[other] + (f" ({one['probe']})" if one["probe"] else "")
+        for one in left_out
+        if one[of] == name
+    ]
+    return (
+        f"{other.capitalize()}s left out because they do not fit: {', '.join(said)}."
+        if said
+        else ""
+    )
+
+
+def same_words(same: Mapping[tuple[str, str], str], of: str, name: str) -> str:
+    """A sentence on cells that are one measurement under two names; empty where there is none.
+
+    Parameters
+    ----------
+    same : `permafrost.report.values.rows.copies`.
+    of : ``backbone`` or ``dataset``; `name` is its name.
+    """
+    if of == "dataset":
+        said = [
+            f"{copy} is the same as {first}" for (one, copy), first in same.items() if one == name
+        ]
+    else:
+        said = [f"{first} on {dataset}" for (dataset, one), first in same.items() if one == name]
+        said = [f"it is the same as {', '.join(said)}"] if said else []
+    return f"Fed the same, and so counted once: {', '.join(said)}." if said else ""
+
+
 def describe_outdated(table: pa.Table, metadata: Mapping, recorded: Mapping) -> str | None:
     """What to say above a leaderboard that was made from another plan than `recorded`; None if it is of it.
 

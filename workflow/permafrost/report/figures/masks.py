@@ -65,7 +65,7 @@ def draw_pictures(
     across = across_of(example for _, found in groups for example, _ in found)
     seen = [(example.truth, answer.mask) for _, found in groups for example, answer in found]
     with drawing() as Figure:
-        legend = _legend(classes, colours, seen, errors=True)
+        legend = class_legend(classes, colours, seen, errors=True)
         sheet = Sheet(Figure, Grid.of_pairs(across, lines), title, note, legend)
         for line, (heading, pairs) in enumerate(lines):
             sheet.heading(line, heading)
@@ -108,7 +108,7 @@ def draw_comparison(
     seen = [(example.truth,) for example in examples]
     seen += [(answer.mask,) for _, answers in columns for answer in answers if answer]
     with drawing() as Figure:
-        legend = _legend(classes, colours, seen, errors=False)
+        legend = class_legend(classes, colours, seen, errors=False)
         grid = Grid.of_columns(across, len(examples), left + len(columns))
         sheet = Sheet(Figure, grid, title, note, legend)
         for line, example in enumerate(examples):
@@ -135,7 +135,7 @@ def _right(value: float) -> str:
     return f"{100 * value:.1f} % right" if finite(value) else "no scored pixel"
 
 
-def _legend(classes: list[str], colours: list[str], seen, *, errors: bool) -> tuple[list, int]:
+def class_legend(classes: list[str], colours: list[str], seen, *, errors: bool) -> tuple[list, int]:
     """Handles of the classes that the masks `seen` hold (all, where they are few), and the letters of the
     longest name; with `errors` also what is dark there."""
     from matplotlib.patches import Patch

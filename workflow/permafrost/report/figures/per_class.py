@@ -16,6 +16,7 @@ from permafrost.report.figures.style import (
     stripe_rows,
 )
 from permafrost.report.values.rows import finite, metric_name
+from permafrost.statistics.resampling.carriers import ENOUGH_UNITS
 
 MOST = len(COLOURS)  # backbones in one figure
 
@@ -28,7 +29,7 @@ def draw_per_class(
     order: list[str] | None = None,
     what: str | None = None,
 ):
-    """One line per class, worst at the bottom, and in it one dot per backbone.
+    """One line per class, worst at the bottom, and in it one dot per backbone; classes of few units have a star.
 
     Parameters
     ----------
@@ -44,6 +45,7 @@ def draw_per_class(
     classes = order or [
         row["class"] for row in sorted(rows, key=_best_first) if row["backbone"] == backbones[0]
     ]
+    few = {row["class"] for row in rows if 0 < (row.get("n_carriers") or 0) < ENOUGH_UNITS}
     font, step = (8.5, 0.22) if len(classes) <= 25 else (7, 0.16)
     step = max(step, 0.1 * len(backbones) + 0.08)
     with drawing() as Figure:
@@ -68,14 +70,19 @@ def draw_per_class(
             put_legend(axes, names, _handles(len(backbones)))
         axes.set_ylim(len(classes) - 0.4, -0.6)
         axes.set_yticks(
-            range(len(classes)), [_name(name, support) for name in classes], fontsize=font
+            range(len(classes)),
+            [_name(name, support) + "*" * (name in few) for name in classes],
+            fontsize=font,
         )
         axes.set_xlim(-0.01, 1.01)
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
         axes.grid(axis="x")
         confidence = f"{100 * rows[0]['confidence']:g} %"
-        axes.set_xlabel(f"{what or metric_name(rows[0]['metric'])} with {confidence} interval")
+        note = f"   (* in fewer than {ENOUGH_UNITS} test units)" if few else ""
+        axes.set_xlabel(
+            f"{what or metric_name(rows[0]['metric'])} with {confidence} interval{note}"
+        )
         put_title(figure, title)
     return figure
 

@@ -36,7 +36,7 @@ class Material:
     expect : path -> fingerprint that the file must carry.
     examples : how many test images to show; picture_seed : chooses them.
     similarity : path of the table of pairs of backbones, where one was made.
-    bins : of the reliability diagrams, those of the scores.
+    bins, bins_like : of the reliability diagrams, those of the scores.
     """
 
     name: str
@@ -50,6 +50,7 @@ class Material:
     picture_seed: int = 0
     similarity: Path | None = None
     bins: int = 15
+    bins_like: str | None = None
 
     @functools.cached_property
     def lines(self) -> list[dict]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from permafrost.backbones.input.fed import FedChannel
 from permafrost.report.explanations.costs import WORDS
+from permafrost.report.explanations.leaderboard_state import left_out_words, same_words
 from permafrost.report.material.dataset import slug
 from permafrost.report.sections.run import backbone_facts
 from permafrost.report.tables.compared import direction_of
-from permafrost.report.values.rows import distinct
+from permafrost.report.values.notation import number
+from permafrost.report.values.rows import copies, distinct, finite
 
 #: what `backbone_sections` asks of `sections.dataset.dataset_section`
 NEEDED = ("name", "lines", "comparisons", "costs")
@@ -33,6 +36,7 @@ def backbone_sections(plan: Mapping, datasets: list[dict], made: list[dict]) -> 
     fed = _fed(made)
     against = {one["name"]: _against_best(one["lines"], one["comparisons"]) for one in datasets}
     lines: dict[str, list[dict]] = {}
+    same = copies(line for dataset in datasets for line in dataset["lines"])
     for dataset in datasets:
         for line in dataset["lines"]:
             name = line["backbone"]
@@ -47,6 +51,8 @@ def backbone_sections(plan: Mapping, datasets: list[dict], made: list[dict]) -> 
             "fed": fed.get(name, []),
             "wins": _wins(lines[name]),
             "lines": lines[name],
+            "left_out": left_out_words(plan.get("left_out", []), "backbone", name),
+            "same": same_words(same, "backbone", name),
             "costs": _costs(name, datasets),
             "warnings": _warnings(lines[name]),
             "entry": json.dumps(
@@ -83,14 +89,22 @@ def _fed(made: list[dict]) -> dict[str, list[dict]]:
 
 
 def _input_words(fed: Mapping) -> dict[str, str]:
-    zeros = fed.get("zero_filled") or []
+    absent, values = fed.get("zero_filled") or [], fed.get("filled_with") or {}
+    zeros = [band for band in absent if band not in values]
+    filled = [f"{band} ({value:.3g})" for band, value in values.items()]
     nearest = fed.get("nearest") or {}
     stand_ins = [f"{one['band']} for {wanted}" for wanted, one in nearest.items()]
     size, crop = fed.get("size"), fed.get("crop")
     side = "native size" if size is None else f"{size} pixels, {fed.get('interpolation')}"
-    bands = [band for band in fed.get("bands", []) if band not in zeros]
+    bands = [band for band in _bands(fed) if band not in absent]
     remarks = [
+        f"{fed['fit']}, {fed['bands_real']} of {fed['bands_wanted']} wanted bands"
+        if fed.get("fit", "exact") != "exact"
+        else "",
         f"filled with zeros: {', '.join(zeros)}" if zeros else "",
+        f"filled with a neutral value: {', '.join(filled)}" if filled else "",
+        f"left out: {', '.join(fed['left_out'])}" if fed.get("left_out") else "",
+        f"from power to dB: {', '.join(fed['to_decibels'])}" if fed.get("to_decibels") else "",
         f"nearest in wavelength: {', '.join(stand_ins)}" if stand_ins else "",
         f"up to {fed['most_dates']} dates at once" if fed.get("dates") == "all" else "",
         "clipped" if fed.get("clip") else "",
@@ -104,15 +118,22 @@ def _input_words(fed: Mapping) -> dict[str, str]:
     }
 
 
+def _bands(fed: Mapping) -> list[str]:
+    """Names of the channels, with mean and deviation as fed where they are recorded; of zeros the name alone."""
+    names, stats = fed.get("bands", []), fed.get("as_fed")
+    if stats is None:
+        return names
+    known = map(FedChannel, names, stats["mean"], stats["std"])
+    return [one.name if one.name in (fed.get("zero_filled") or []) else str(one) for one in known]
+
+
 def _against_best(lines: list[dict], compared: list[dict]) -> dict[tuple[str, str], tuple]:
     """(probe, backbone) to words on how it stands to the best of one dataset, and 0 (alone), 1 (alike) or 2 (worse).
 
-    Two are told apart where every seed does so after adjustment, in one direction.
+    Pairs that could not be tested are left out.
     """
-    pairs: dict[tuple[str, str], list[dict]] = {}
-    for row in compared:
-        pairs.setdefault((row["probe"], row["other"]), []).append(row)
-    apart = {key: direction_of(rows) != 0 for key, rows in pairs.items()}
+    pairs = {(row["probe"], row["other"]): row for row in compared if finite(row["p_adjusted"])}
+    apart = {key: direction_of(row) != 0 for key, row in pairs.items()}
     best = {row["probe"]: row["best"] for row in compared}
     found = {}
     for line in lines:
@@ -124,14 +145,19 @@ def _against_best(lines: list[dict], compared: list[dict]) -> dict[tuple[str, st
         elif key in apart:
             beaten = apart[key]
             words = "worse than" if beaten else "not told apart from"
-            found[key] = (f"{words} {best[probe]} ({_chance(pairs[key])})", 2 if beaten else 1)
+            found[key] = (
+                f"{words} {best[probe]} ({_chance(pairs[key], beaten)})",
+                2 if beaten else 1,
+            )
     return found
 
 
-def _chance(rows: list[dict]) -> str:
-    worst = max(rows, key=lambda row: -1.0 if row["p_adjusted"] is None else row["p_adjusted"])
-    text = worst["p_text"]
-    return f"p {text}" if text[:1] in "<≤>" else f"p = {text}"
+def _chance(row: dict, apart: bool) -> str:
+    text = row["p_text"]
+    said = f"p {text}" if text[:1] in "<≤>" else f"p = {text}"
+    if apart or not finite(row["detectable"]):
+        return said
+    return f"{said}; finds {number(row['detectable'])} or more"
 
 
 def _listed(names: list[str], most: int = 2) -> str:

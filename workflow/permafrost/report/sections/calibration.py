@@ -28,6 +28,7 @@ from permafrost.statistics.predictions.columns import array_of
 _FIRST = CALIBRATION_ERRORS[0]
 # temperatures are read against 1; what is scaled follows
 COLUMNS = (*CALIBRATION_ERRORS, BRIER, TEMPERATURE, f"{_FIRST}{SCALED}", f"{BRIER}{SCALED}")
+_OWN_GATES = ("temperature_", "few_errors", "sparse_bins")
 _SHORT = {
     CALIBRATION_ERRORS[0]: "ECE",
     CALIBRATION_ERRORS[1]: "RMS error",
@@ -83,14 +84,12 @@ def _cell(row: dict) -> dict:
         "value": row["value"] if finite(row["value"]) else None,
         "text": number(row["value"]),
         "interval": interval_of(row),
-        "flagged": any(gate.startswith("temperature_") for gate in gates_of(row)),
+        "flagged": any(gate.startswith(_OWN_GATES) for gate in gates_of(row)),
     }
 
 
 def _remarks(own: dict[str, dict]) -> set[str]:
-    met = {
-        gate for row in own.values() for gate in gates_of(row) if gate.startswith("temperature_")
-    }
+    met = {gate for row in own.values() for gate in gates_of(row) if gate.startswith(_OWN_GATES)}
     return {explain_at_length(gate) for gate in met}
 
 
@@ -134,8 +133,8 @@ def _diagrams(material: Material, folder: Path) -> list[Drawn]:
         said=f"mean probability of {'a label' if multilabel else 'the class that was predicted'}",
         right="share present" if multilabel else "share right",
         counted=entries,
-        note=f"On the dashed line the two agree. Below: number of {entries} in each of {material.bins} bins "
-        "and at exactly 1, on a logarithmic scale.",
+        note=f"On the dashed line the two agree. Below: number of {entries} in each of {material.bins} bins"
+        f"{' and at exactly 1' if material.bins_like else ''}, on a logarithmic scale.",
     )
     left = len(best) - len(shown)
     rest = f" The {len(shown)} best backbones of {len(best)}." if left else ""
@@ -159,7 +158,8 @@ def _diagram(material: Material, one: Evaluation) -> dict:
     names = ["target", "scores"]
     table, _ = read_table(path, expect=material.expected(path), columns=names)
     target, scores = (array_of(table, name) for name in names)
-    bins = reliability(target, scores, task=material.card.task, n_bins=material.bins)
+    binning = {"n_bins": material.bins, "like": material.bins_like}
+    bins = reliability(target, scores, task=material.card.task, **binning)
     errors = [
         row["value"]
         for row in material.rows

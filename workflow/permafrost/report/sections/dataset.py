@@ -10,7 +10,7 @@ from permafrost.core.specification import SPLITS
 from permafrost.core.tables import read_table
 from permafrost.core.tasks import task_of
 from permafrost.core.text import bytes_words
-from permafrost.report.explanations.gates import explain, explain_at_length
+from permafrost.report.explanations.gates import explain, explain_at_length, leakage_flags
 from permafrost.report.figures.dataset import counted_of
 from permafrost.report.figures.numbers import target_words
 from permafrost.report.material.dataset import Drawn, Material
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _PIXELS_PER_INCH = 110  # on the page: text in figures is then about as large as text around them
 
 
+# backbones that are named beside the best; of more, their number
+_NAMED = 2
 _SPATIAL = {"short": explain("spatially_random"), "long": explain_at_length("spatially_random")}
 
 
@@ -68,7 +70,8 @@ def dataset_section(material: Material, comparisons: Mapping[str, Path], folder:
 
 def dataset_flags(card: Card) -> list[dict]:
     """What makes the scores of a dataset doubtful, in a few words and at length."""
-    flags = [_SPATIAL] if card.spatially_random else []
+    flags = leakage_flags(card)
+    flags += [_SPATIAL] if card.spatially_random else []
     if doubts := card.audit.get("bands"):
         found = "; ".join(doubt["found"] for doubt in doubts)
         long = f"In train {found}. Check the order, the names and the units of the bands in the dataset's entry."
@@ -116,6 +119,7 @@ def card_facts(card: Card) -> list[tuple[str, str]]:
         ("ground sampling distance", f"{card.gsd_m:g} m" if card.gsd_m else "not known"),
         ("split", _split(card)),
         *_unmatched(card),
+        ("images left out, not readable", ", ".join(card.skipped or [])),
         ("as published", card.published or ""),
         ("licence", card.licence or "not given"),
         ("citation", card.citation or "not given"),
@@ -284,6 +288,7 @@ def _split_values(name: str, card: Card) -> dict[str, str]:
         counts = [card.target["splits"][name][key] for key in ("min", "max")]
         words = lambda value: true_minus(f"{value:.4g}")  # noqa: E731
     values = {"samples": str(split["count"]), "groups": _or_unknown(split.get("groups"))}
+    values |= {"without a place on Earth": _or_unknown(split.get("without_place"))}
     if counted_of(card) == "objects":
         objects = (card.detection or {}).get("splits", {}).get(name, {})
         named = (
@@ -291,6 +296,8 @@ def _split_values(name: str, card: Card) -> dict[str, str]:
             ("without objects", "empty"),
             ("objects", "objects"),
             ("crowds", "crowd"),
+            ("cut at the edge", "clipped"),
+            ("left out, without area in the image", "without_area"),
         )
         values |= {title: _or_unknown(objects.get(key)) for title, key in named}
     extremes = zip(_extremes(card), (min(counts), max(counts)), strict=True)
@@ -308,6 +315,8 @@ def audit_facts(card: Card) -> list[dict]:
         ("exact duplicates across splits", audit.get("exact_duplicates")),
         ("near-duplicates across splits (perceptual hash)", audit.get("near_duplicates")),
         ("groups shared by splits", audit.get("shared_groups")),
+        ("test images in training or validation", _total(audit.get("test_in_train"))),
+        ("test images that copy others of test", _total(audit.get("copies_in_test"))),
     ]
     facts = [
         {"name": name, "value": "not checked" if value is None else f"{value}", "bad": bool(value)}
@@ -319,6 +328,11 @@ def audit_facts(card: Card) -> list[dict]:
         {"name": "smallest distance from train to test", "value": shown, "bad": distance == 0}
     )
     return facts
+
+
+def _total(counts: Mapping[str, int] | None) -> int | None:
+    """All images that were counted, of whatever kind."""
+    return None if counts is None else sum(n for kind, n in counts.items() if kind != "units")
 
 
 def _comparisons(material: Material, paths: Mapping[str, Path]) -> list[dict]:
@@ -345,8 +359,12 @@ def _shown(figure: Drawn) -> dict:
     }
 
 
-def dataset_line(section: dict, page: str) -> dict:
+def dataset_line(section: dict, page: str, alike: Mapping[tuple[str, str], list[str]]) -> dict:
     """What the page over everything says of a dataset whose own page is `page`.
+
+    Parameters
+    ----------
+    alike : see `explorer.not_told_apart`.
 
     Returns
     -------
@@ -360,9 +378,20 @@ def dataset_line(section: dict, page: str) -> dict:
         **{key: section[key] for key in ("name", "title", "anchor", "task", "counts", "flags")},
         "href": page,
         "bests": [
-            {**lines[0], "backbone": " = ".join(line["backbone"] for line in lines)}
-            for lines in bests.values()
+            {**lines[0], **_named(lines, alike.get((section["name"], probe), []))}
+            for probe, lines in bests.items()
         ],
     }
     shown = {key: bool(section[key]) for key in ("calibration", "measures", "costs")}
     return {"values": values, "shown": {**shown, "objects": task_of(section["task"]).objects}}
+
+
+def _named(best: list[dict], alike: list[str]) -> dict:
+    """Who is best: its name, how many ``others`` are not told apart from it, and whether it is best for ``certain``."""
+    names = [line["backbone"] for line in best]
+    others = sorted({*alike} - {*names})
+    return {
+        "backbone": " = ".join(names),
+        "others": " or ".join(others) if len(others) <= _NAMED else f"{len(others)} others",
+        "certain": len(names) == 1 and alike == names,
+    }

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from permafrost.core.tasks import task_of
-from permafrost.report.explanations.gates import explain
+from permafrost.report.explanations.gates import explain, leakage_said
 from permafrost.report.material.dataset import slug
 from permafrost.report.sections.backbone import backbone_page
 from permafrost.report.sections.run import backbone_facts
@@ -18,19 +18,21 @@ from permafrost.report.sections.scores import flags_of
 from permafrost.report.tables.answer import (
     RANKED_BY,
     UNCERTAINTIES,
+    exact_said,
     of_standings,
+    same_said,
     tests_said,
     verdict,
 )
-from permafrost.report.tables.compared import told_apart_in
+from permafrost.report.tables.compared import pairs_of, told_apart_in, untested_in
 from permafrost.report.values.rows import distinct, finite, metric_name, overall
-from permafrost.report.values.seeds import merge_seeds
+from permafrost.report.values.seeds import clean_lines, merge_seeds
 from permafrost.statistics.across_datasets.letters import compact_letters, ranks_possible
 
 #: statistics of a backbone that are shown beside its rank: name to that of the standings
 _BESIDE = {
-    "best": "probability_best", "top3": "probability_top3", "mean": "mean", "iqm": "iqm", "elo": "elo",
-    "win_rate": "win_rate", "gain": "gain", "improvability": "improvability",
+    "best": "probability_best", "loss": "expected_loss", "top3": "probability_top3", "mean": "mean",
+    "iqm": "iqm", "elo": "elo", "win_rate": "win_rate", "gain": "gain", "improvability": "improvability",
     "normalised": "normalised_mean", "normalised_iqm": "normalised_iqm",
 }  # fmt: skip
 # 16 bits of a number; the last one says that there is none
@@ -72,6 +74,10 @@ def explorer(
         "backbones": _backbones(plan, names["backbones"], rows),
         "datasets": [_dataset(plan, name) for name in names["datasets"]],
         "probes": names["probes"],
+        "unfit": {
+            "|".join(filter(None, (one["dataset"], one["backbone"], one["probe"]))): one["reason"]
+            for one in plan.get("left_out", ())
+        },
         "gates": [explain(gate) for gate in gates],
         "metrics": {
             f"{line['dataset']}|{line['probe']}": [
@@ -82,8 +88,8 @@ def explorer(
             ]
             for line in lines
         },
-        "cells": _cells(lines, places, gates, fields),
-        "standings": _standings(standings, fields, tests),
+        "cells": _cells(lines, places, gates, fields) | _clean_cells(lines, clean_lines(rows)),
+        "standings": _standings(standings, fields, tests, lines),
         "pairs": {
             "|".join(key): pairs.columns(places["backbones"])
             for key, pairs in fields.items()
@@ -91,6 +97,18 @@ def explorer(
         },
         "confidence": lines[0]["confidence"] if lines else 0.95,
     }
+
+
+def not_told_apart(data: Mapping) -> dict[tuple[str, str], list[str]]:
+    """(dataset, probe) to the best backbone and those not told apart from it; without those that were not compared."""
+    names = [[one["name"] for one in data[kind]] for kind in ("datasets", "backbones")]
+    found: dict[tuple[str, str], list[str]] = {}
+    columns = (data["cells"][name] for name in ("dataset", "backbone", "probe", "alike"))
+    for dataset, backbone, probe, alike in zip(*columns, strict=True):
+        if alike:
+            key = (names[0][dataset], data["probes"][probe])
+            found.setdefault(key, []).append(names[1][backbone])
+    return found
 
 
 def embedded(data) -> str:
@@ -142,48 +160,54 @@ class _Pairs:
         lines = sorted(lines, key=lambda line: (line["rank"] or float("inf"), line["backbone"]))
         self.ranked = [line["backbone"] for line in lines]
         metric = lines[0]["metric"]
-        self.rows: dict[tuple[str, str], list[dict]] = {}
-        for row in rows:
-            if row["metric"] == metric:
-                self.rows.setdefault((row["backbone_a"], row["backbone_b"]), []).append(row)
+        self.rows = pairs_of(row for row in rows if row["metric"] == metric)
         self.compared = {name for pair in self.rows for name in pair} >= set(
             self.ranked[:2]
         ) and bool(self.rows)
         higher = 1 if lines[0]["higher_is_better"] else -1
         self.better = told_apart_in(self.rows, self.ranked, higher) if self.compared else None
+        self.untested = untested_in(self.rows, self.ranked)
 
     def alike(self, backbone: str) -> int | None:
-        """Whether it is the best or not told apart from it."""
-        if self.better is None:
-            return None
+        """Whether it is the best or not told apart from it; None where that was not tested."""
         place = self.ranked.index(backbone)
+        if self.better is None or self.untested[0, place]:
+            return None
         return int(not self.better[0, place] and not self.better[place, 0])
 
     def columns(self, places: dict[str, int]) -> dict:
-        """Half the interval and the adjusted p-value of each pair of sorted names, as base64 of 16 bits each."""
+        """Half the interval, the adjusted p-value and the smallest difference that can be found of each pair.
+
+        Pairs are those of sorted names; numbers are base64 of 16 bits each.
+        """
         names = sorted(self.ranked)
-        pairs = [self.rows.get(pair, []) for pair in itertools.combinations(names, 2)]
-        halves = [_half(rows) for rows in pairs]
-        scale = max((half for half in halves if finite(half)), default=0.0)
-        chances = [max(_chances(rows), default=np.nan) for rows in pairs]
+        pairs = [self.rows.get(pair) for pair in itertools.combinations(names, 2)]
+        halves = np.array([_half(row) for row in pairs])
+        found = np.array([_number(row, "detectable") for row in pairs])
+        scale, most = (_largest(each) for each in (halves, found))
         return {
             "backbones": [places[name] for name in names],
             "scale": scale,
-            "half": _packed(np.array(halves) / (scale or 1)),
-            "p": _packed(np.array(chances)),
+            "half": _packed(halves / (scale or 1)),
+            "p": _packed(np.array([_number(row, "p_adjusted") for row in pairs])),
+            "most": most,
+            "found": _packed(found / (most or 1)),
         }
 
 
-def _half(rows: list[dict]) -> float:
-    """Mean over seeds of the larger half of the interval."""
-    halves = [
-        max(row["upper"] - row["difference"], row["difference"] - row["lower"]) for row in rows
-    ]
-    return float(np.mean(halves)) if halves else np.nan
+def _half(row: dict | None) -> float:
+    """The larger half of the interval."""
+    if row is None or not finite(row["difference"]):
+        return np.nan
+    return max(row["upper"] - row["difference"], row["difference"] - row["lower"])
 
 
-def _chances(rows: list[dict]) -> list[float]:
-    return [row["p_adjusted"] for row in rows if finite(row["p_adjusted"])]
+def _number(row: dict | None, column: str) -> float:
+    return np.nan if row is None or not finite(row[column]) else row[column]
+
+
+def _largest(values: np.ndarray) -> float:
+    return float(np.nanmax(values)) if np.isfinite(values).any() else 0.0
 
 
 def _packed(shares: np.ndarray) -> str:
@@ -213,8 +237,21 @@ def _cells(lines: list[dict], places: dict, gates: list[str], fields: dict) -> d
     }
 
 
+def _clean_cells(lines: list[dict], clean: dict) -> dict[str, list]:
+    """Value, interval and number of test images without leakage, where that is known of any evaluation."""
+    if not clean:
+        return {}
+    found = [clean.get((line["dataset"], line["probe"], line["backbone"])) for line in lines]
+    return {
+        "clean": [
+            one and [*(_short(one[name]) for name in ("value", "lower", "upper")), one["n_test"]]
+            for one in found
+        ]
+    }
+
+
 def _standings(
-    standings: list[dict], fields: dict, tests: list[dict]
+    standings: list[dict], fields: dict, tests: list[dict], lines: list[dict]
 ) -> dict[str, dict[str, dict]]:
     """Group to probe to the answer: words, what it rests on, and a row of each backbone."""
     found: dict[str, dict[str, dict]] = {}
@@ -223,6 +260,7 @@ def _standings(
         by_statistic = of_standings(standings, group=group, probe=probe)
         ranked = by_statistic[RANKED_BY]
         first = ranked[0]
+        datasets = [name for name in first["datasets"].split(";") if name]
         alone = fields.get((first["datasets"], probe))
         if alone is not None:
             # of one dataset, the paired comparisons are made for this
@@ -232,8 +270,15 @@ def _standings(
             for key, statistic in _BESIDE.items()
         }
         found.setdefault(group, {})[probe] = {
-            "verdict": verdict(by_statistic),
-            "datasets": [name for name in first["datasets"].split(";") if name],
+            "verdict": " ".join(
+                [
+                    verdict(by_statistic),
+                    *exact_said(by_statistic),
+                    *same_said(first),
+                    *leakage_said(lines, datasets),
+                ]
+            ),
+            "datasets": datasets,
             "left_out": [name for name in first["left_out"].split(";") if name],
             "uncertainty": UNCERTAINTIES[first["uncertainty"]],
             "note": first["note"],
@@ -259,7 +304,7 @@ def _standings(
 
 
 def _take_letters(ranked: list[dict], pairs: _Pairs) -> None:
-    if pairs.better is None:
+    if pairs.better is None or (pairs.untested & ~np.eye(len(pairs.ranked), dtype=bool)).any():
         return
     letters = dict(zip(pairs.ranked, compact_letters(pairs.better), strict=True))
     ranks = dict(zip(pairs.ranked, ranks_possible(pairs.better).tolist(), strict=True))

@@ -70,7 +70,10 @@ def _words(lines: list[dict], names: list[str]) -> str:
     """What was measured, and how the intervals were made."""
     said = []
     if row := first_of(lines, views=False):
-        said.append(f"Measured on {sample_words(row)} ({interval_words(row)}).")
+        said.append(
+            f"Measured on {sample_words(row)} ({interval_words(row)}). RankMe and the dimensions grow with the "
+            "number of rows: only values of equally many rows compare."
+        )
     if row := first_of(lines, views=True):
         made = ", ".join(words_of(name)[0] for name in names if name in OF_VIEWS)
         said.append(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from permafrost.core.versions import gather_versions, mixture_words
+from permafrost.core.versions import environments_of, gather_versions, mixture_words
 from permafrost.probes.kinds import KINDS
-from permafrost.report.explanations.leaderboard_state import headline
+from permafrost.report.explanations.leaderboard_state import headline, policy_words, suite_words
 
 
 def incomplete_section(about: Mapping | None) -> dict | None:
@@ -46,6 +46,8 @@ def run_section(plan: dict, metadata: list[dict], hardware: Mapping[str, object]
     probes = plan.get("probes") or plan["config"].get("probes", {})
     return {
         "plan_hash": plan["plan"],
+        "suite": suite_words(plan["config"].get("suite")),
+        "policy": policy_words(plan["config"].get("fit")),
         "backbones": entry_lines(plan["backbones"]),
         "backbone_facts": backbone_facts(plan["backbones"]),
         "dataset_entries": entry_lines(plan["datasets"]),
@@ -53,7 +55,7 @@ def run_section(plan: dict, metadata: list[dict], hardware: Mapping[str, object]
         "reading": probes_explained(probes),
         "settings": _settings(plan["config"]),
         "versions": {name: ", ".join(versions) for name, versions in met.items()},
-        "mixture": mixture_words(met),
+        "mixture": mixture_words(metadata, environments_of(plan)),
         "hardware": [(str(name), _words(value)) for name, value in (hardware or {}).items()],
         "compute": compute_words(metadata),
     }

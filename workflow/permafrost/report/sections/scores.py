@@ -14,7 +14,7 @@ from permafrost.report.values.rows import (
     metric_name,
     overall,
 )
-from permafrost.report.values.seeds import merge_seeds
+from permafrost.report.values.seeds import clean_lines, merge_seeds
 from permafrost.statistics.across_datasets.ranks import missing_results
 
 _SPATIAL = "spatially_random"
@@ -53,7 +53,7 @@ def leaderboard_lines(rows: list[dict]) -> list[dict]:
     Several seeds are one line (`seeds.merge_seeds`). Bars of one dataset share a scale, from its
     lowest lower limit to its highest upper one.
     """
-    lines = []
+    lines, clean = [], clean_lines(rows)
     for dataset in distinct(rows, "dataset"):
         of_dataset = merge_seeds(overall(rows, dataset=dataset))
         low, high = _range(of_dataset)
@@ -65,6 +65,7 @@ def leaderboard_lines(rows: list[dict]) -> list[dict]:
                     "place": place,
                     "seed_words": ", ".join(map(str, row["seeds"])),
                     "metric_name": metric_name(row["metric"]),
+                    "clean": clean.get((dataset, row["probe"], row["backbone"])),
                     "flags": [
                         {"short": explain(g), "long": explain_at_length(g)} for g in flags_of(row)
                     ],
@@ -159,9 +160,7 @@ def comparison_lines(rows: list[dict], best: str) -> list[dict]:
                 "p_text": p_value_text(row["p_adjusted"], smallest=1 / (row["resamples"] + 1)),
             }
         )
-    return sorted(
-        lines, key=lambda line: (line["probe"], line["seed"], line["difference"], line["other"])
-    )
+    return sorted(lines, key=lambda line: (line["probe"], line["difference"], line["other"]))
 
 
 def comparison_remarks(lines: list[dict]) -> list[str]:

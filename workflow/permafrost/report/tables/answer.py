@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+
 from permafrost.report.tables.blocks import Block
-from permafrost.report.values.notation import interval_of, number, p_value_text, places
+from permafrost.report.values.notation import chance, interval_of, number, p_value_text, places
 from permafrost.report.values.rows import distinct, finite
 from permafrost.statistics.across_datasets.letters import letters_in, ranks_text
 from permafrost.statistics.across_datasets.ranking import RANKED_BY
@@ -16,6 +18,7 @@ UNCERTAINTIES = {
     "none": "nothing: what chance does is not known here",
 }
 _NAMED = 3
+_LISTED = 12
 
 
 def of_standings(rows: list[dict], **where) -> dict[str, list[dict]]:
@@ -44,9 +47,8 @@ def verdict(found: dict[str, list[dict]]) -> str:
     others = [row for row in ranked if row["backbone"] not in best]
     says = f"{_list(best)} {'are' if len(best) > 1 else 'is'} "
     says += "best" if ranked[0]["n_datasets"] == 1 else "first by mean rank"
-    chances = {row["backbone"]: row["value"] for row in found.get("probability_best", ())}
-    if len(best) == 1 and best[0] in chances:
-        says += f" (chance of being best {percent(chances[best[0]])})"
+    if len(best) == 1:
+        says += _how_sure(best[0], found)
     if ranked[0]["uncertainty"] == "none":
         return f"{says}. Whether that is chance is not known: {ranked[0]['note']}."
     letters = letters_in("".join(row["letters"] or "" for row in ranked[: len(best)]))
@@ -62,14 +64,58 @@ def verdict(found: dict[str, list[dict]]) -> str:
     return f"{says}, but {named} cannot be told apart from it."
 
 
+def exact_said(found: dict[str, list[dict]]) -> list[str]:
+    """The ranking of exact cells alone, and whether the order is another one; nothing where all cells are exact.
+
+    Parameters
+    ----------
+    found : `of_standings` of one group and probe.
+    """
+    exact = found.get("exact_mean_rank")
+    if not exact:
+        return []
+    ranked = found[RANKED_BY]
+    if not finite(exact[0]["rank"]):
+        return [
+            "No dataset feeds all of them exactly: what was filled, left out or rescaled may decide the order."
+        ]
+    place = {row["backbone"]: row["rank"] for row in ranked}
+    pairs = itertools.combinations(exact, 2)
+    changed = any(
+        one["rank"] < other["rank"] and place[one["backbone"]] > place[other["backbone"]]
+        for one, other in pairs
+    )
+    names = [f"{row['backbone']} {number(row['value'], 2)}" for row in exact]
+    more = [f"and {len(names) - _LISTED} more"] if len(names) > _LISTED else []
+    says = "the order changes: fillings decide it" if changed else "the order is the same"
+    return [
+        f"Ranked on exact cells alone (datasets: {exact[0]['datasets'].replace(';', ', ')}; {len(exact)} of"
+        f" {len(ranked)} backbones), {says}. Mean ranks: {', '.join([*names[:_LISTED], *more])}."
+    ]
+
+
+def same_said(row: dict) -> list[str]:
+    """Which backbones of a row of the standings are ranked as another one."""
+    pairs = [pair.split("=") for pair in (row.get("same_as") or "").split(";") if pair]
+    named = ", ".join(f"{copy} is the same as {first}" for copy, first in pairs)
+    return [f"One measurement under two names is counted once: {named}."] if named else []
+
+
 def answer(
-    rows: list[dict], *, group: str, probe: str, most: int | None = None, tests: list[dict] = ()
+    rows: list[dict],
+    *,
+    group: str,
+    probe: str,
+    most: int | None = None,
+    tests: list[dict] = (),
+    warnings: list[str] = (),
 ) -> Block | None:
     """Ranked backbones of one group and probe; None where nothing was ranked.
 
     Parameters
     ----------
     rows : of the standings; most : backbones shown, all by default; tests : of the standings' metadata.
+    warnings : sentences that follow the verdict.
     """
     found = of_standings(rows, group=group, probe=probe)
     if RANKED_BY not in found:
@@ -80,17 +126,19 @@ def answer(
         f"{group} · {probe} · {first['n_datasets']} dataset{'s' * (first['n_datasets'] != 1)}\n"
         f"{verdict(found)}"
     )
+    head = "\n".join([head, *exact_said(found), *warnings])
     foot = [f"Left out, for lack of a score: {first['left_out']}"] if first["left_out"] else []
+    foot += same_said(first)
     if not finite(first["rank"]):
         return Block(
             head, [["backbone"], *([row["backbone"]] for row in ranked)], foot="\n".join(foot)
         )
     means = {row["backbone"]: row for row in found.get("mean", ())}
-    chances = {row["backbone"]: row["value"] for row in found.get("probability_best", ())}
+    chances, losses = (_values(found, name) for name in ("probability_best", "expected_loss"))
     certain = first["uncertainty"] != "none"
     header = ["rank", "backbone", "mean rank", *(["interval"] if certain else [])]
     header += ["mean", *(["interval "] if certain else [])] if means else []
-    header += ["best", "ranks", "letters"] if certain else []
+    header += ["best", *(["loss"] if losses else []), "ranks", "letters"] if certain else []
     lines = [header]
     for row, place in zip(ranked, places([row["rank"] for row in ranked]), strict=True):
         name = row["backbone"]
@@ -101,7 +149,9 @@ def answer(
             line += [interval_of(means[name])] if certain else []
         if certain:
             ranks = ranks_text(row["rank_low"], row["rank_high"])
-            line += [percent(chances[name]) if name in chances else "", ranks, row["letters"]]
+            line += [chance(chances[name]) if name in chances else ""]
+            line += [_loss(losses[name])] if losses else []
+            line += [ranks, row["letters"]]
         lines.append(line)
     further = 0 if most is None else len(lines) - 1 - most
     if further > 0:
@@ -112,11 +162,35 @@ def answer(
             f"{100 * first['confidence']:g} % intervals over {UNCERTAINTIES[first['uncertainty']]};"
             " who shares a letter is not told apart."
         )
+        lost = ", loss: how much worse than the best it is expected to be" if losses else ""
+        foot += [f"best: chance of being the best{lost}."] if chances else []
     for one in tests:
         if (one["group"], one["probe"]) == (group, probe):
             foot += tests_said(one)
     foot = "\n".join(f"  {line}" for line in foot)
-    return Block(head, lines, frozenset({"rank", "mean rank", "mean", "best"}), foot)
+    return Block(head, lines, frozenset({"rank", "mean rank", "mean", "best", "loss"}), foot)
+
+
+def _values(found: dict[str, list[dict]], statistic: str) -> dict[str, float]:
+    return {row["backbone"]: row["value"] for row in found.get(statistic, ())}
+
+
+def _how_sure(name: str, found: dict[str, list[dict]]) -> str:
+    """The chance and the expected loss of who is first, and who has a larger chance."""
+    chances, losses = (_values(found, each) for each in ("probability_best", "expected_loss"))
+    if name not in chances:
+        return ""
+    says = f"chance of being best {chance(chances[name])}"
+    if name in losses:
+        says += f", expected loss against the best {_loss(losses[name])}"
+    likeliest = max(chances, key=chances.get)
+    if chance(chances[likeliest]) != chance(chances[name]):
+        says += f"; {likeliest} has the largest chance, {chance(chances[likeliest])}"
+    return f" ({says})"
+
+
+def _loss(value: float) -> str:
+    return "< 0.001" if 0 < value < 0.0005 else number(value)
 
 
 def _p_of(value: float) -> str:
@@ -135,7 +209,7 @@ def tests_said(tests: dict) -> list[str]:
     if "first" in tests:
         first, second = tests["first"], tests["second"]
         if tests["practical"] is not None:
-            lower, within, higher = map(percent, tests["practical"])
+            lower, within, higher = map(chance, tests["practical"])
             lines.append(
                 f"{first} against {second} on a further dataset: better {higher}, practically level {within},"
                 f" worse {lower}."
@@ -150,13 +224,6 @@ def tests_said(tests: dict) -> list[str]:
                 f"{' or '.join(ways)} would tell {first} and {second} apart with a chance of 80 %."
             )
     return lines
-
-
-def percent(share: float) -> str:
-    """A chance; never 0 or 100 %, which draws cannot show."""
-    if share < 0.005:
-        return "< 1 %"
-    return "> 99 %" if share > 0.995 else f"{100 * share:.0f} %"
 
 
 def _list(names: list[str]) -> str:

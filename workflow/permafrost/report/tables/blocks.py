@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
+from permafrost.statistics.across_datasets.letters import letters_in
+
 
 @dataclass(frozen=True)
 class Block:
@@ -37,7 +39,10 @@ class Block:
 
 
 def print_blocks(blocks: list[Block]) -> None:
-    """Print them: on a terminal with colours, lines that fit its width and the best in bold; else as plain text."""
+    """Print them: on a terminal with colours and lines that fit its width, else as plain text.
+
+    On a terminal, the best and those that share a letter with it are bold.
+    """
     if not sys.stdout.isatty():
         print("\n\n".join(block.plain() for block in blocks))
         return
@@ -57,9 +62,20 @@ def print_blocks(blocks: list[Block]) -> None:
                 table.add_column(
                     name, justify="right" if name in block.right else "left", overflow="fold"
                 )
-            for place, line in enumerate(block.lines[1:]):
+            best = _best(block.lines)
+            for line in block.lines[1:]:
                 # names are text, not markup
-                table.add_row(*map(Text, line), style="bold" if place == 0 else None)
+                table.add_row(*map(Text, line), style="bold" if line in best else None)
             console.print(table)
         if block.foot:
             console.print(Text(block.foot))
+
+
+def _best(lines: list[list[str]]) -> list[list[str]]:
+    """The first line, and those that share a letter with it."""
+    first = lines[1]
+    if "letters" not in lines[0]:
+        return [first]
+    at = lines[0].index("letters")
+    letters = letters_in(first[at])
+    return [line for line in lines[1:] if line is first or letters & letters_in(line[at])]

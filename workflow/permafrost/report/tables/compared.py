@@ -2,59 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from permafrost.report.tables.blocks import Block
-from permafrost.report.values.notation import interval, p_value_text, signed
-from permafrost.report.values.rows import distinct, metric_name
+from permafrost.report.values.notation import interval, number, p_value_text, signed
+from permafrost.report.values.rows import distinct, finite, metric_name
 from permafrost.statistics.across_datasets.letters import compact_letters
 
 
+def pairs_of(rows: Iterable[dict]) -> dict[tuple[str, str], dict]:
+    """(backbone_a, backbone_b) to its row, of comparisons of one metric."""
+    return {(row["backbone_a"], row["backbone_b"]): row for row in rows}
+
+
 def told_apart_in(
-    pairs: Mapping[tuple[str, str], list[dict]], ranked: list[str], higher: int = 1
+    pairs: Mapping[tuple[str, str], dict], ranked: list[str], higher: int = 1
 ) -> np.ndarray:
-    """(K, K) whether the row's backbone is better than the column's after adjustment, with every seed.
+    """(K, K) whether the row's backbone is better than the column's after adjustment.
 
     Parameters
     ----------
-    pairs : (backbone_a, backbone_b) to comparisons of one metric, one of each seed.
+    pairs : `pairs_of` comparisons.
     ranked : K names. higher : 1 or, where less is better, -1.
     """
     place = {name: number for number, name in enumerate(ranked)}
     better = np.zeros((len(ranked), len(ranked)), bool)
-    for (a, b), rows in pairs.items():
+    for (a, b), row in pairs.items():
         if a in place and b in place:
-            sign = higher * direction_of(rows)
+            sign = higher * direction_of(row)
             better[place[a], place[b]] = sign > 0
             better[place[b], place[a]] = sign < 0
     return better
 
 
-def direction_of(rows: list[dict]) -> int:
-    """Sign of the difference of two backbones where every seed tells them apart in one direction, else 0."""
-    signs = {int(np.sign(row["difference"])) if _is_apart(row) else 0 for row in rows}
-    return signs.pop() if len(signs) == 1 else 0
+def direction_of(row: dict) -> int:
+    """Sign of the difference of two backbones that are told apart, else 0."""
+    return int(np.sign(row["difference"])) if _is_apart(row) else 0
+
+
+def untested_in(pairs: Mapping[tuple[str, str], dict], ranked: list[str]) -> np.ndarray:
+    """(K, K) which two were never tested: no comparison, or one without a p-value."""
+    place = {name: number for number, name in enumerate(ranked)}
+    untested = ~np.eye(len(ranked), dtype=bool)
+    for (a, b), row in pairs.items():
+        if a in place and b in place and finite(row["p_adjusted"]):
+            untested[place[a], place[b]] = untested[place[b], place[a]] = False
+    return untested
 
 
 def letters_of(rows: list[dict], ranked: list[str]) -> dict[str, str]:
     """Letters of backbones on one dataset under one probe, from the comparisons of its primary metric.
 
+    Two share a letter exactly where they were tested and not told apart.
+
     Parameters
     ----------
-    rows : comparisons of one metric; ranked : the backbones, best first. Empty where a pair was not compared.
+    rows : comparisons of one metric; ranked : the backbones, best first. Empty where one was compared with no other,
+        or nothing could be tested.
     """
-    pairs: dict[tuple[str, str], list[dict]] = {}
-    for row in rows:
-        pairs.setdefault((row["backbone_a"], row["backbone_b"]), []).append(row)
-    if {name for pair in pairs for name in pair} != set(ranked) or len(ranked) < 2:
+    pairs = pairs_of(rows)
+    untested = untested_in(pairs, ranked)
+    known = {name for pair in pairs for name in pair} == set(ranked) and len(ranked) > 1
+    if not known or untested.sum() == len(ranked) * (len(ranked) - 1):
         return {}
-    return dict(zip(ranked, compact_letters(told_apart_in(pairs, ranked)), strict=True))
+    different = told_apart_in(pairs, ranked)
+    return dict(zip(ranked, compact_letters(different | different.T | untested), strict=True))
+
+
+def finds(rows: list[dict]) -> str:
+    """What letters leave open, from the comparisons of one metric; empty where nothing was tested."""
+    tested = [row for row in rows if finite(row["p_adjusted"])]
+    if not tested:
+        return ""
+    known = [row["detectable"] if finite(row["detectable"]) else np.inf for row in tested]
+    half = float(np.median(known))
+    says = "who shares a letter is not told apart: "
+    if not np.isfinite(half):
+        return f"{says}no difference, however large, is found here with a chance of 80 %"
+    return f"{says}differences below about {number(half)} are found with a chance of less than 80 %"
 
 
 def _is_apart(row: dict) -> bool:
-    return row["p_adjusted"] is not None and row["p_adjusted"] <= 1 - row["confidence"]
+    return finite(row["p_adjusted"]) and row["p_adjusted"] <= 1 - row["confidence"]
 
 
 def difference_block(rows: list[dict], a: str, b: str) -> Block:
@@ -69,35 +100,45 @@ def difference_block(rows: list[dict], a: str, b: str) -> Block:
             "dataset",
             "probe",
             "metric",
-            "seed",
+            "runs",
             "difference",
             "interval",
             "p",
             "p adjusted",
+            "can find",
             "better",
         ]
     ]
-    for row in sorted(rows, key=lambda row: (row["dataset"], row["probe"], row["seed"])):
+    for row in sorted(rows, key=lambda row: (row["dataset"], row["probe"])):
         sign = 1 if row["backbone_a"] == a else -1
         low, high = sorted((sign * row["lower"], sign * row["upper"]))
         value = sign * row["difference"]
-        apart = _is_apart(row)
+        apart, tested = _is_apart(row), finite(row["p_adjusted"])
         better = (value > 0) == row["higher_is_better"]
         lines.append(
             [
                 row["dataset"],
                 row["probe"],
                 metric_name(row["metric"]),
-                str(row["seed"]),
+                str(row["n_runs"]),
                 signed(value),
                 interval(low, high, signed),
                 p_value_text(row["p_value"]),
                 p_value_text(row["p_adjusted"]),
-                (a if better else b) if apart else "not told apart",
+                number(row["detectable"])
+                if finite(row["detectable"])
+                else "nothing"
+                if tested
+                else "",
+                (a if better else b) if apart else "not told apart" if tested else "not tested",
             ]
         )
-    if len(distinct(rows, "seed")) == 1:
+    if distinct(rows, "n_runs") == [1]:
         lines = [[*line[:3], *line[4:]] for line in lines]
     head = f"{a} less {b}: paired differences on the same test items"
-    foot = "  p adjusted counts all pairs of backbones that were compared on the dataset."
-    return Block(head, lines, frozenset({"difference", "p", "p adjusted", "seed"}), foot)
+    foot = (
+        "  p adjusted counts all pairs of backbones that were compared on the dataset.\n"
+        "  can find: the smallest difference that this test finds with a chance of 80 %."
+    )
+    numbers = frozenset({"runs", "difference", "p", "p adjusted", "can find"})
+    return Block(head, lines, numbers, foot)

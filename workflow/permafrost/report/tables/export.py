@@ -10,8 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from permafrost.core.errors import PermafrostError
+from permafrost.report.explanations.gates import leakage_said
 from permafrost.report.tables.answer import RANKED_BY, of_standings
-from permafrost.report.tables.compared import letters_of, told_apart_in
+from permafrost.report.tables.compared import (
+    letters_of,
+    pairs_of,
+    told_apart_in,
+    untested_in,
+)
 from permafrost.report.tables.shown import EVERYTHING, Shown
 from permafrost.report.values.notation import NONE, interval, number
 from permafrost.report.values.rows import distinct, finite, metric_name, overall
@@ -61,6 +67,8 @@ class Table:
     Attributes
     ----------
     heads : of the columns; lines : name and cells; letters : of backbones, where they are ranked; about : a sentence.
+    leakage : of datasets, a sentence on test images that training has seen.
+    unfit : (backbone, dataset) without a score to why they do not fit.
     """
 
     probe: str
@@ -68,6 +76,8 @@ class Table:
     lines: list[tuple[str, list[Cell]]]
     letters: dict[str, str]
     about: str
+    leakage: dict[str, str]
+    unfit: dict[tuple[str, str], str]
 
 
 def tables_of(
@@ -110,12 +120,23 @@ def _table(shown: Shown, group: str, probe: str, dataset: str | None) -> Table:
         lines.append((name, [*cells, *(columns[one].get(name, Cell()) for one in datasets)]))
     level = rows[0]["confidence"] if rows else 0.95
     scores = "; ".join(f"{name}: {metrics[name]}" for name in datasets)
+    unfit = {
+        (one["backbone"], one["dataset"]): one["reason"]
+        for one in shown.left_out
+        if one["dataset"] in datasets and one["probe"] in (None, probe)
+    }
+    named = ", ".join(f"{name} on {one}" for name, one in unfit)
+    without = [f"Left out, for they do not fit: {named}."] if unfit else []
+    leakage = {name: " ".join(leakage_said(rows, [name])) for name in datasets}
+    leakage = {name: said for name, said in leakage.items() if said}
     return Table(
         probe,
         ["backbone", *(["mean rank"] if several else []), *datasets],
         lines if datasets else [],
         letters,
-        f"{probe}, {100 * level:g} % intervals. {scores}.",
+        f"{probe}, {100 * level:g} % intervals. {' '.join([f'{scores}.', *leakage.values(), *without])}",
+        leakage,
+        unfit,
     )
 
 
@@ -125,11 +146,10 @@ def _column(shown: Shown, rows: list[dict], probe: str) -> dict[str, Cell]:
     compared = shown.comparisons.get((rows[0]["dataset"], probe), [])
     tied: set[str] = set()
     if letters_of(compared, ranked):
-        pairs: dict[tuple[str, str], list[dict]] = {}
-        for row in compared:
-            pairs.setdefault((row["backbone_a"], row["backbone_b"]), []).append(row)
+        pairs = pairs_of(compared)
         better = told_apart_in(pairs, ranked, 1 if rows[0]["higher_is_better"] else -1)
-        tied = {name for place, name in enumerate(ranked) if place and not better[0, place]}
+        apart = better[0] | untested_in(pairs, ranked)[0]
+        tied = {name for place, name in enumerate(ranked) if place and not apart[place]}
     return {
         row["backbone"]: Cell(
             row["value"],
@@ -151,14 +171,21 @@ def to_csv(tables: list[Table], *, intervals: bool, mark_tied: bool) -> str:
     writer = csv.writer(stream, lineterminator="\n")
     bounds = ("lower", "upper") if intervals else ()
     tied = ("tied",) if mark_tied else ()
-    writer.writerow(["probe", "backbone", "column", "value", *bounds, "best", *tied, "letters"])
+    left_out = ("left_out",) if any(table.unfit for table in tables) else ()
+    writer.writerow(
+        ["probe", "backbone", "column", "value", *bounds, "best", *tied, "letters", "leakage"]
+        + [*left_out]
+    )
     for table in tables:
         for name, cells in table.lines:
             for head, cell in zip(table.heads[1:], cells, strict=True):
                 marks = [str(getattr(cell, mark)).lower() for mark in ("best", *tied)]
                 numbers = [getattr(cell, column) for column in ("value", *bounds)]
                 letters = table.letters.get(name, "")
-                writer.writerow([table.probe, name, head, *numbers, *marks, letters])
+                writer.writerow(
+                    [table.probe, name, head, *numbers, *marks, letters, table.leakage.get(head)]
+                    + [table.unfit.get((name, head)) for _ in left_out]
+                )
     return stream.getvalue()
 
 

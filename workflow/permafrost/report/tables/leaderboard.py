@@ -14,6 +14,7 @@ from permafrost.core.outputs import whole_file
 from permafrost.core.tables import metadata_of, read_table, write_table
 from permafrost.core.versions import gather_versions
 from permafrost.metrics.tasks import place_of
+from permafrost.statistics.across_datasets.cells import FACTS, Cells
 from permafrost.statistics.across_datasets.ranks import add_mean_ranks, add_ranks, add_seed_spread
 
 _KEY = ("dataset", "probe", "setting", "backbone", "seed", "metric", "class")
@@ -27,12 +28,13 @@ def read_scores(
     return [read_table(path, expect=expect.get(str(path)))[0] for path in paths]
 
 
-def build_leaderboard(tables: list[pa.Table]) -> pa.Table:
+def build_leaderboard(tables: list[pa.Table], cells: Iterable[Mapping] = ()) -> pa.Table:
     """All score rows with their ranks and the spread over seeds, in the leaderboard's order.
 
     Parameters
     ----------
     tables : score tables, one per evaluation (dataset, backbone, probe, seed).
+    cells : what each backbone is fed of each dataset, where that is known (`cells.Cells`).
 
     Raises
     ------
@@ -49,7 +51,17 @@ def build_leaderboard(tables: list[pa.Table]) -> pa.Table:
             )
     scores = pa.concat_tables([table.replace_schema_metadata(None) for table in tables])
     _refuse_repeats(scores)
+    scores = _with_cells(scores, Cells.of(cells))
     return sort_leaderboard(add_seed_spread(add_mean_ranks(add_ranks(scores))))
+
+
+def _with_cells(scores: pa.Table, cells: Cells) -> pa.Table:
+    """`scores` with the columns of their cells, null where nothing is known."""
+    names = list(zip(*(scores[name].to_pylist() for name in ("dataset", "backbone")), strict=True))
+    for fact in FACTS:
+        kind = pa.int64() if fact.startswith("bands") else pa.string()
+        scores = scores.append_column(fact, pa.array([cells.fact(*n, fact) for n in names], kind))
+    return scores
 
 
 def sort_leaderboard(table: pa.Table) -> pa.Table:
@@ -89,12 +101,14 @@ def _place(row: dict, settings: dict[str | None, int]) -> tuple:
     )
 
 
-def write_leaderboard(tables: list[pa.Table], parquet_path, csv_path, metadata: dict) -> pa.Table:
+def write_leaderboard(
+    tables: list[pa.Table], parquet_path, csv_path, metadata: dict, cells: Iterable[Mapping] = ()
+) -> pa.Table:
     """Build the leaderboard and write it twice: parquet with `metadata`, CSV for everything else.
 
-    `metadata` holds at least ``fingerprint``. Returns the table.
+    `metadata` holds at least ``fingerprint``; `cells` as in `build_leaderboard`. Returns the table.
     """
-    table = build_leaderboard(tables)
+    table = build_leaderboard(tables, cells)
     versions = gather_versions([metadata_of(one) for one in tables])
     metadata = {**metadata, "score_versions": versions}
     write_csv(csv_path, table)

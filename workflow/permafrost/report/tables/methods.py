@@ -11,6 +11,8 @@ from permafrost.report.values.rows import distinct, metric_name
 
 TITLE = "Permafrost: how good are the features of frozen geospatial backbones?"
 AUTHORS = "The Permafrost developers"
+# combinations that are named; of more, their number
+_MOST_NAMED = 12
 # the libraries that a paper names; the archive has all
 _NAMED = ("python", "torch", "timm", "torchgeo", "faiss-cpu", "numpy", "scipy")
 _INTERVALS = {
@@ -46,7 +48,7 @@ def methods_text(
     rows = [row for row in rows if row["probe"] in plan["probes"]]
     comparisons = [row for row in comparisons if row["probe"] in plan["probes"]]
     paragraphs = [
-        [_what(plan), *_datasets(plan, rows)],
+        [_what(plan), *_left_out(plan), *_datasets(plan, rows)],
         [_features(plan)],
         _probes(plan),
         [*_metrics(rows), *_intervals(rows), *_comparisons(comparisons)],
@@ -74,6 +76,19 @@ def _what(plan: Mapping) -> str:
         f"We evaluated {_count(len(backbones), 'frozen backbone')} ({_listed(backbones)}) on "
         f"{_count(len(datasets), 'dataset')} with Permafrost {__version__}."
     )
+
+
+def _left_out(plan: Mapping) -> list[str]:
+    pairs = {(one["backbone"], one["dataset"], one["probe"]) for one in plan.get("left_out", [])}
+    if not pairs:
+        return []
+    if len(pairs) > _MOST_NAMED:
+        return [f"{len(pairs)} combinations that do not fit each other were left out."]
+    named = [
+        f"{backbone} on {dataset}" + (f" with {probe}" if probe else "")
+        for backbone, dataset, probe in sorted(pairs, key=lambda pair: (*pair[:2], pair[2] or ""))
+    ]
+    return [f"Left out, because they do not fit each other: {_listed(named)}."]
 
 
 def _titles(entries: Mapping[str, Mapping]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from permafrost.core.errors import PermafrostError
+from permafrost.report.explanations.gates import leakage_said
 from permafrost.report.material.dataset import slug
 from permafrost.report.values.rows import distinct, finite, metric_name, overall
 from permafrost.report.values.seeds import merge_seeds
@@ -54,6 +55,7 @@ def model_cards(rows: list[dict], plan: Mapping, **where) -> dict[str, str]:
                     "upper": line["upper"],
                     "confidence": line["confidence"],
                     "seeds": len(line["seeds"]),
+                    **({"warnings": said} if (said := leakage_said([line])) else {}),
                     # the hub's field for a source wants an address, which a run has none of
                     "made_by": f"Permafrost, plan {plan['plan'][:12]}",
                 },

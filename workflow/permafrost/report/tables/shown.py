@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,9 +11,10 @@ import pyarrow.compute as pc
 
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.tables import read_table
+from permafrost.report.explanations.gates import leakage_said
 from permafrost.report.tables.answer import answer
 from permafrost.report.tables.blocks import Block
-from permafrost.report.tables.compared import difference_block, letters_of
+from permafrost.report.tables.compared import difference_block, finds, letters_of
 from permafrost.report.tables.terminal import leaderboard_blocks
 from permafrost.report.values.rows import distinct, overall
 from permafrost.report.values.seeds import merge_seeds
@@ -30,6 +32,7 @@ class Shown:
     standings : rows, empty where there are none of this leaderboard.
     comparisons : (dataset, probe) to rows of the primary metric.
     tests : of the standings' metadata, one of each group and probe.
+    left_out : rows of `permafrost.plan.misfits.recorded_misfits`.
     """
 
     leaderboard: pa.Table
@@ -37,10 +40,16 @@ class Shown:
     standings: list[dict]
     comparisons: dict[tuple[str, str], list[dict]]
     tests: list[dict]
+    left_out: list[dict] = field(default_factory=list)
 
     @classmethod
-    def of(cls, leaderboard: pa.Table, results: Path, *, fingerprint: str) -> Shown:
-        """Read what lies beside a leaderboard; what is missing or of another run is not shown."""
+    def of(cls, leaderboard: pa.Table, results: Path, about: Mapping) -> Shown:
+        """Read what lies beside a leaderboard; what is missing or of another run is not shown.
+
+        Parameters
+        ----------
+        about : the leaderboard's metadata.
+        """
         rows = overall(leaderboard.to_pylist())
         metrics = {(row["dataset"], row["probe"]): row["metric"] for row in rows}
         comparisons = {}
@@ -50,9 +59,10 @@ class Shown:
             comparisons[dataset, probe] = [row for row in compared if row["metric"] == metric]
         standings, tests = [], []
         if (results / "standings.parquet").exists():
-            table, about = read_table(results / "standings.parquet", expect=fingerprint)
-            standings, tests = table.to_pylist(), about.get("tests", [])
-        return cls(leaderboard, rows, standings, comparisons, tests)
+            found = read_table(results / "standings.parquet", expect=about["fingerprint"])
+            standings, tests = found[0].to_pylist(), found[1].get("tests", [])
+        left_out = about.get("left_out", [])
+        return cls(leaderboard, rows, standings, comparisons, tests, left_out)
 
     def blocks(
         self,
@@ -79,7 +89,13 @@ class Shown:
             table = self.leaderboard
             for name, value in chosen.items():
                 table = table.filter(pc.equal(table.column(name), value))
-            shown += leaderboard_blocks(table, letters=self._letters(), most=most)
+            shown += leaderboard_blocks(
+                table,
+                letters=self._letters(),
+                found={key: finds(rows) for key, rows in self.comparisons.items()},
+                most=most,
+                left_out=self.left_out,
+            )
         return shown
 
     def _answers(self, group: str | None, probe: str | None, most: int | None) -> list[Block]:
@@ -88,7 +104,14 @@ class Shown:
         blocks = []
         for name in distinct(self.standings, "probe"):
             block = (
-                answer(self.standings, group=asked, probe=name, tests=self.tests, most=most)
+                answer(
+                    self.standings,
+                    group=asked,
+                    probe=name,
+                    tests=self.tests,
+                    most=most,
+                    warnings=self.leakage(asked, name),
+                )
                 if probe in (None, name)
                 else None
             )
@@ -104,6 +127,12 @@ class Shown:
             names = ", ".join(repr(name) for name in others)
             blocks.append(Block(f"Other groups of datasets, for --group: {names}", []))
         return blocks
+
+    def leakage(self, group: str, probe: str) -> list[str]:
+        """What is to be said of leakage in the datasets that a probe is ranked over in a group."""
+        ranked = [one for one in self.standings if (one["group"], one["probe"]) == (group, probe)]
+        datasets = {name for one in ranked for name in one["datasets"].split(";")}
+        return leakage_said(self.rows, datasets)
 
     def _letters(self) -> dict[tuple[str, str], dict[str, str]]:
         found = {}

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
+from permafrost.core.text import shortened
 from permafrost.report.tables.blocks import Block
-from permafrost.report.values.notation import interval_of, number, places
-from permafrost.report.values.rows import distinct, finite, gates_of, metric_name, overall
-from permafrost.report.values.seeds import merge_seeds
+from permafrost.report.values.notation import NONE, interval_of, number, places
+from permafrost.report.values.rows import (
+    copies,
+    distinct,
+    finite,
+    gates_of,
+    metric_name,
+    overall,
+)
+from permafrost.report.values.seeds import clean_lines, merge_seeds
+from permafrost.statistics.across_datasets.cells import EXACT
 
 _MARKS = "*†‡§¶#"
 _SPATIAL = "spatially_random"
+
+
+_LONGEST_REASON = 120
 
 
 def format_leaderboard(table: pa.Table, *, digits: int = 3, most: int | None = None) -> str:
@@ -20,7 +34,13 @@ def format_leaderboard(table: pa.Table, *, digits: int = 3, most: int | None = N
 
 
 def leaderboard_blocks(
-    table: pa.Table, *, digits: int = 3, most: int | None = None, letters: dict | None = None
+    table: pa.Table,
+    *,
+    digits: int = 3,
+    most: int | None = None,
+    letters: dict | None = None,
+    found: dict | None = None,
+    left_out: Sequence[dict] = (),
 ) -> list[Block]:
     """One block per dataset and probe, best backbone first: rank (``1=`` where tied), value, interval, gates.
 
@@ -31,10 +51,14 @@ def leaderboard_blocks(
     digits : decimals of the values.
     most : backbones of a block; how many more there are is said below it. All by default.
     letters : (dataset, probe) to letters of backbones (`compared.letters_of`).
+    found : (dataset, probe) to what is said below it of differences that can be found (`compared.finds`).
+    left_out : rows of `permafrost.plan.misfits.recorded_misfits`: backbones without a score, and why.
     """
-    rows = overall(table.to_pylist())
+    every = table.to_pylist()
+    same = copies(every)
+    rows, clean = overall(every), clean_lines(every)
     marks = _marks(rows)
-    letters = {} if letters is None else letters
+    letters, found = letters or {}, found or {}
     blocks = [
         _block(
             overall(rows, dataset=dataset, probe=probe),
@@ -42,6 +66,14 @@ def leaderboard_blocks(
             digits,
             most,
             letters.get((dataset, probe)),
+            found.get((dataset, probe)),
+            clean,
+            same,
+            [
+                (one["backbone"], one["reason"])
+                for one in left_out
+                if one["dataset"] == dataset and one["probe"] in (None, probe)
+            ],
         )
         for dataset in distinct(rows, "dataset")
         for probe in distinct(overall(rows, dataset=dataset), "probe")
@@ -71,19 +103,32 @@ def _flags(row: dict) -> list[str]:
 
 
 def _block(
-    rows: list[dict], marks: dict[str, str], digits: int, shown: int | None, letters: dict | None
+    rows: list[dict],
+    marks: dict[str, str],
+    digits: int,
+    shown: int | None,
+    letters: dict | None,
+    found: str | None,
+    clean: dict,
+    same: dict,
+    left_out: list[tuple[str, str]],
 ) -> Block:
     from permafrost.report.explanations.gates import explain
 
     rows = sorted(merge_seeds(rows), key=lambda row: (row["rank"] or float("inf"), row["backbone"]))
     first = rows[0]
     most = max(len(row["seeds"]) for row in rows)
+    drawn = " and draws" if any((row["n_draws"] or 1) > 1 for row in rows) else ""
+    runs = drawn + " and seeds" * (most > 1)
     over = f"; mean of up to {most} seeds ± standard deviation" if most > 1 else ""
     head = (
         f"{first['dataset']} · {first['probe']} · {metric_name(first['metric'])} "
-        f"({100 * first['confidence']:g} % interval over {first['n_units']} {first['unit']}s{over})"
+        f"({100 * first['confidence']:g} % interval over {first['n_units']} {first['unit']}s{runs}{over})"
     )
     header = ["rank", "backbone", "value", *(["seeds"] if most > 1 else []), "interval"]
+    own = {row["backbone"]: _clean(row, clean) for row in rows}
+    unseen = next(filter(None, own.values()), None)
+    header += ["clean", "interval "] if unseen else []
     header += ["letters"] if letters else []
     lines = []
     for row, place in zip(rows, places([row["rank"] for row in rows]), strict=True):
@@ -95,13 +140,41 @@ def _block(
                 number(row["value"], digits),
                 *([_spread(row["seed_std"], digits)] if most > 1 else []),
                 interval_of(row, lambda value: number(value, digits)),
+                *(_cells(own[row["backbone"]], digits) if unseen else []),
                 *([letters[row["backbone"]]] if letters else []),
-                flags,
+                "  ".join(filter(None, [flags, *_of_cell(row, same)])),
             ]
         )
     further = len(lines[shown:]) if shown is not None else 0
-    more = f"  and {further} more: permafrost show" if further else ""
-    return Block(head, [[*header, ""], *lines[:shown]], frozenset({"rank", "value"}), more)
+    foot = [f"  and {further} more: permafrost show"] if further else []
+    foot += [f"  {found}"] if found and letters else []
+    if unseen:
+        foot.append(f"  clean: on the {unseen['n_test']} test images that training has not seen")
+    right = frozenset({"rank", "value", "clean"})
+    empty = [""] * (len(header) - 3)
+    lines = lines[:shown] + [
+        [NONE, name, NONE, *empty, f"left out: {shortened(reason, _LONGEST_REASON)}"]
+        for name, reason in left_out
+    ]
+    return Block(head, [[*header, ""], *lines], right, "\n".join(foot))
+
+
+def _of_cell(row: dict, same: dict) -> list[str]:
+    """How the dataset fits the backbone, unless exactly, and whose measurement it is."""
+    said, first = [], same.get((row["dataset"], row["backbone"]))
+    if row.get("fit") not in EXACT:
+        said.append(f"{row['fit']}, {row['bands_real']} of {row['bands_wanted']} bands")
+    return said + ([f"same as {first}"] if first else [])
+
+
+def _clean(row: dict, clean: dict) -> dict | None:
+    return clean.get((row["dataset"], row["probe"], row["backbone"]))
+
+
+def _cells(row: dict | None, digits: int) -> list[str]:
+    if row is None:
+        return ["", ""]
+    return [number(row["value"], digits), interval_of(row, lambda value: number(value, digits))]
 
 
 def _spread(value, digits: int) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from permafrost.core.leakage import CLEAN
 from permafrost.core.tables import read_metadata
 from permafrost.metrics.tasks import primary_metric
 from permafrost.report.figures import training
@@ -74,7 +75,7 @@ def draw_settings(material: Material, folder: Path) -> list[Drawn]:
     rows = [
         row
         for row in material.rows
-        if row["setting"] is not None
+        if row["setting"] not in (None, CLEAN)
         and row["class"] is None
         and row["metric"] == metric
         and row["kind"] in LAYOUTS

@@ -9,7 +9,8 @@
   const number = (value, digits = 3) => value == null ? NONE : minus((Math.round(value * 10 ** digits) / 10 ** digits + 0).toFixed(digits));
   const signed = (value) => value == null ? NONE : (value > 0 ? "+" : "") + number(value);
   const range = (low, high, write = number) => low == null || high == null ? "" : "[" + write(low) + ", " + write(high) + "]";
-  const percent = (share) => share == null ? "" : share < 0.005 ? "< 1 %" : share > 0.995 ? "> 99 %" : Math.round(100 * share) + " %";
+  const rounded = (share) => Math.round(100 * share);
+  const percent = (share) => share == null ? "" : rounded(share) < 1 ? "< 1 %" : rounded(share) > 99 ? "> 99 %" : rounded(share) + " %";
   const big = (count) => count == null ? NONE : count >= 1e6 ? (count / 1e6).toFixed(count < 1e7 ? 1 : 0) + " M" : count.toLocaleString("en");
   const make = (tag, attributes, ...children) => {
     const element = document.createElement(tag);
@@ -43,13 +44,13 @@
   const pairOf = (dataset, a, b) => {
     const key = dataset + "|" + state.probe, pairs = data.pairs[key];
     if (!pairs) return null;
-    if (!decoded.has(key)) decoded.set(key, { half: numbers(pairs.half), p: numbers(pairs.p), place: new Map(pairs.backbones.map((one, i) => [names.backbone[one], i])) });
+    if (!decoded.has(key)) decoded.set(key, { half: numbers(pairs.half), p: numbers(pairs.p), found: numbers(pairs.found), place: new Map(pairs.backbones.map((one, i) => [names.backbone[one], i])) });
     const found = decoded.get(key), n = found.place.size;
     let i = found.place.get(a), j = found.place.get(b);
     if (i == null || j == null || i === j) return null;
     if (i > j) [i, j] = [j, i];
     const place = i * n - i * (i + 1) / 2 + (j - i - 1);
-    return { half: found.half[place] == null ? null : found.half[place] * pairs.scale, p: found.p[place] };
+    return { half: found.half[place] == null ? null : found.half[place] * pairs.scale, p: found.p[place], found: found.found[place] == null ? null : found.found[place] * pairs.most };
   };
 
   // --- the state, from the address and back
@@ -172,7 +173,8 @@
       sort: (name) => of(name).rank, csv: (name) => [of(name).rank, ...(of(name).ranks || [null, null])], heads: ["rank", "rank_low", "rank_high"],
       show: (name) => { const row = of(name), sets = row.ranks || []; return [row.rank == null ? NONE : String(row.rank), make("br"), make("small", {}, sets[0] == null ? "" : sets[0] === sets[1] ? "= " + sets[0] : sets[0] + "–" + sets[1])]; } });
     if (ours) columns.push({ key: "letters", head: "letters", title: "Backbones that share a letter are not told apart.", sort: (name) => of(name).letters, show: (name) => [of(name).letters || ""], csv: (name) => [of(name).letters] });
-    if (ours && some("best")) columns.push({ key: "best", head: "best", number: true, title: "Chance of being the best by mean rank: share of the draws.", sort: (name) => of(name).best ? -of(name).best[0] : null, show: (name) => [percent((of(name).best || [])[0])], csv: (name) => [(of(name).best || [])[0]] });
+    if (ours && some("best")) columns.push({ key: "best", head: "best", number: true, title: "Chance of being the best, by the model of all scores (docs/ranking.md).", sort: (name) => of(name).best ? -of(name).best[0] : null, show: (name) => [percent((of(name).best || [])[0])], csv: (name) => [(of(name).best || [])[0]] });
+    if (ours) ranked("loss", "loss", "How much worse than the best it is expected to be, in the metric's units, with its interval.", 3, true);
     if (ours && found && found.datasets.length > 1) {
       ranked("mean_rank", "mean rank", "Mean over datasets of the rank on each.", 2, true);
       ranked("mean", "mean", "Mean over datasets of the primary metric.");
@@ -186,6 +188,7 @@
     for (const dataset of datasets) columns.push(datasetColumn(dataset, datasets.length < 5));
     return columns;
   };
+  const unfit = (dataset, name) => data.unfit[dataset + "|" + name] || data.unfit[[dataset, name, state.probe].join("|")];
   const datasetColumn = (dataset, roomy) => {
     const [metric, higher, units, unit] = metricOf(dataset), sign = higher ? 1 : -1, one = data.datasets[names.dataset.indexOf(dataset)];
     const values = data.backbones.filter(isShown).map(({ name }) => (cellOf(dataset, name) || {}).value).filter((value) => value != null);
@@ -196,11 +199,11 @@
       title: (one.title || dataset) + ": " + metric + (higher ? "" : ", less is better") + ", " + (units == null ? "as published." : level + " intervals over " + units + " " + unit + "s."),
       sort: (name) => { const cell = cellOf(dataset, name); return cell == null || cell.value == null ? null : -sign * cell.value; },
       csv: (name) => { const cell = cellOf(dataset, name) || {}; return [cell.value, cell.lower, cell.upper]; }, wide: true,
-      show: (name) => { const cell = cellOf(dataset, name), shown = value(cell); const text = [shown == null ? NONE : state.cells === "rank" ? String(shown) : state.cells === "gain" ? signed(shown) : number(shown)];
-        return roomy && state.cells === "value" && cell ? [...text, make("br"), make("small", {}, range(cell.lower, cell.upper))] : text; },
+      show: (name) => { const cell = cellOf(dataset, name), shown = value(cell); if (cell == null && unfit(dataset, name)) return [make("small", {}, "does not fit")]; const text = [shown == null ? NONE : state.cells === "rank" ? String(shown) : state.cells === "gain" ? signed(shown) : number(shown)];
+        return roomy && state.cells === "value" && cell ? [...text, make("br"), make("small", {}, range(cell.lower, cell.upper)), ...(cell.clean ? [make("br"), make("small", {}, "clean " + number(cell.clean[0]))] : [])] : text; },
       dress: (name, td) => {
         const cell = cellOf(dataset, name);
-        if (cell == null || cell.value == null) { td.classList.add("absent"); td.title = name + " has no score on " + dataset; return; }
+        if (cell == null || cell.value == null) { td.classList.add("absent"); td.title = cell == null && unfit(dataset, name) ? name + " does not fit " + dataset + ": " + unfit(dataset, name) : name + " has no score on " + dataset; return; }
         const share = high > low ? (cell.value - low) / (high - low) : 1;
         td.style.setProperty("--share", Math.round(100 * (higher ? share : 1 - share)) + "%");
         td.classList.add("heat");
@@ -210,6 +213,7 @@
         td.title = name + " on " + dataset + ": " + metric + " " + number(cell.value) + " " + range(cell.lower, cell.upper) + ", rank " + cell.rank
           + (cell.seed_std == null ? "" : ", \u00b1 " + number(cell.seed_std) + " over seeds")
           + (cell.alike == null ? "" : cell.alike ? "; the best or not told apart from it" : "; worse than the best")
+          + (cell.clean ? "; " + number(cell.clean[0]) + " " + range(cell.clean[1], cell.clean[2]) + " on the " + cell.clean[3] + " test images that training has not seen" : "")
           + (cell.gates.length ? ". Warnings: " + cell.gates.map((gate) => data.gates[gate]).join("; ") : "");
       },
     };
@@ -268,12 +272,12 @@
       return make("tr", {}, make("th", { scope: "row" }, make("a", { href: data.datasets[names.dataset.indexOf(dataset)].href || null }, dataset)), make("td", { class: "text" }, metric),
         make("td", {}, number(x.value)), make("td", {}, number(y.value)), make("td", {}, signed(gap)),
         make("td", { class: "interval" }, half == null ? "" : range(gap - half, gap + half, signed)),
-        make("td", {}, pair && pair.p != null ? (pair.p < 0.001 ? "< 0.001" : number(pair.p)) : NONE), make("td", { class: "text" }, theirs ? protocol : pair ? (apart ? better : "not told apart") : "not compared"));
+        make("td", {}, pair && pair.p != null ? (pair.p < 0.001 ? "< 0.001" : number(pair.p)) : NONE), make("td", { class: "text" }, theirs ? protocol : pair ? (apart ? better : pair.p == null ? "not tested" : "not told apart" + (pair.found == null ? "" : ": finds " + number(pair.found) + " or more")) : "not compared"));
     }).filter(Boolean);
     if (!rows.length) { out.replaceChildren(make("p", { class: "note" }, "No dataset that is shown has scores of both.")); return; }
     out.replaceChildren(theirs ? make("p", {}, "No test compares published scores: test items and protocol may differ. The last column says how.") : make("p", {}, make("strong", {}, state.a), " is better on " + wins + ", ", make("strong", {}, state.b), " on " + losses + "; on " + even + " of " + rows.length + " datasets they are not told apart."),
       make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Paired differences" }, make("table", {}, make("thead", {}, make("tr", {}, ...["dataset", "metric", state.a, state.b, "difference", "interval", "p", theirs ? "protocol" : "better"].map((head, place) =>
-        make("th", { scope: "col", class: [0, 1, 5, 7].includes(place) ? "text" : "", title: head === "p" ? "Adjusted for all pairs of backbones that were compared on the dataset; of several seeds the largest." : head === "difference" ? "On the same test items, " + level + " interval." : null }, head)))), make("tbody", {}, ...rows))));
+        make("th", { scope: "col", class: [0, 1, 5, 7].includes(place) ? "text" : "", title: head === "p" ? "Adjusted for all pairs of backbones that were compared on the dataset." : head === "difference" ? "On the same test items, " + level + " interval." : null }, head)))), make("tbody", {}, ...rows))));
   };
 
   function download() {

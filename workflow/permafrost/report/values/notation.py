@@ -58,6 +58,12 @@ def places(ranks: Sequence[float | None]) -> list[str]:
     ]
 
 
+def chance(share: float) -> str:
+    """``93 %``; never 0 or 100 %, which draws cannot show: ``< 1 %``, ``> 99 %``."""
+    percent = math.floor(100 * share + 0.5)
+    return "< 1 %" if percent < 1 else "> 99 %" if percent > 99 else f"{percent} %"
+
+
 def p_value_text(value: float | None, *, smallest: float = 0.0, digits: int = 3) -> str:
     """A p-value in words: ``< 0.001`` below what the digits show, and at the smallest one that can be.
 

@@ -38,6 +38,17 @@ def distinct(rows: Iterable[dict], column: str) -> list:
     return sorted({row[column] for row in rows})
 
 
+def copies(rows: Iterable[dict]) -> dict[tuple[str, str], str]:
+    """(dataset, backbone) to the first backbone with the same ``input_id`` there, of those that are one measurement."""
+    named = sorted({(row["dataset"], row.get("input_id") or "", row["backbone"]) for row in rows})
+    first: dict[tuple[str, str], str] = {}
+    found = {}
+    for dataset, made, backbone in named:
+        if made and first.setdefault((dataset, made), backbone) != backbone:
+            found[dataset, backbone] = first[dataset, made]
+    return found
+
+
 def finite(value) -> bool:
     return value is not None and math.isfinite(value)
 

@@ -1,14 +1,12 @@
-"""Several seeds of one evaluation as one line: mean, spread over seeds, and an interval.
+"""Several seeds of one evaluation as one line: mean, spread over seeds, and an interval that holds items and seeds.
 
-The two say different things and are never added up:
-
-- the interval says how far the value would move with another test set. Each seed has one of its
-  own; the line has the mean of their lower and of their upper limits. The standard error of a mean is at most
-  the mean of the standard errors, and equals it where all seeds err on the same images, which they nearly
-  do; so the line's interval is about right, and too wide rather than too narrow. The interval
-  of one seed would lie around that seed's value instead of around the mean.
-- the spread is the standard deviation over seeds (denominator n - 1): how far a training
-  with another seed moves the value on this same test set. Two or three seeds tell it roughly.
+- The spread is the standard deviation over seeds (denominator n - 1): how far a training with another seed moves the
+  value on this same test set.
+- The interval says how far the mean would move with another test set and other seeds. What items do to it is taken from
+  the means of the seeds' limits: the standard error of a mean is at most the mean of the standard errors, and equals it
+  where all seeds err on the same images, so the interval is too wide rather than too narrow. The variance of the mean
+  over seeds is added to it, with Satterthwaite's degrees of freedom: of two or three seeds that differ by more than
+  test items do, little is known.
 """
 
 from __future__ import annotations
@@ -16,9 +14,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from permafrost.core.leakage import CLEAN
+from permafrost.metrics.tasks import metric_of, primary_metric
 from permafrost.report.values.rows import finite, gates_of
-from permafrost.statistics.across_datasets.ranks import mean_tied_ranks
+from permafrost.statistics.across_datasets.ranks import ranks_counted_once
+from permafrost.statistics.resampling.student_t import normal_quantile, t_quantile
 
+# degrees of freedom beyond which t is normal to five digits
+_NORMAL = 1e5
 _FIELD = ("dataset", "probe", "metric", "class")  # where lines are ranked
 _LINE = (*_FIELD, "backbone")
 
@@ -34,7 +37,7 @@ def merge_seeds(rows: Iterable[dict]) -> list[dict]:
     -------
     Rows with the keys of the leaderboard and ``seeds`` (ascending; seeds whose value is undefined are
     left out where another seed's is not). Where there are more, ``value`` is the mean over
-    seeds, ``lower`` and ``upper`` are means of the seeds' limits, ``gates`` are those that any seed
+    seeds, ``lower`` and ``upper`` hold items and seeds, ``gates`` are those that any seed
     met, ``rank`` is that of the mean among the lines given (as `statistics.across_datasets.ranks` ranks for the
     mean rank), and ``seed`` is None. Where there is one, its row is unchanged and ``seed_std`` is None.
     """
@@ -54,6 +57,18 @@ def merge_seeds(rows: Iterable[dict]) -> list[dict]:
     return lines
 
 
+def clean_lines(rows: Iterable[dict]) -> dict[tuple[str, str, str], dict]:
+    """(dataset, probe, backbone) to the line of the primary metric on the test images without leakage, where known."""
+    lines = merge_seeds(
+        row
+        for row in rows
+        if row["setting"] == CLEAN
+        and row["class"] is None
+        and row["metric"] == primary_metric(row["task"])
+    )
+    return {(line["dataset"], line["probe"], line["backbone"]): line for line in lines}
+
+
 def _merge(rows: list[dict]) -> dict:
     rows = [row for row in rows if finite(row["value"])] or rows[:1]
     line = {**rows[0], "seeds": [row["seed"] for row in rows]}
@@ -63,13 +78,35 @@ def _merge(rows: list[dict]) -> dict:
         **line,
         "seed": None,
         "value": rows[0]["seed_mean"],
-        **{key: sum(row[key] for row in rows) / len(rows) for key in ("lower", "upper")},
+        **_limits(rows),
         "gates": ";".join(sorted({gate for row in rows for gate in gates_of(row)})),
     }
 
 
+def _limits(rows: list[dict]) -> dict[str, float]:
+    """``lower`` and ``upper`` of the mean over seeds."""
+    lower, upper = (sum(row[key] for row in rows) / len(rows) for key in ("lower", "upper"))
+    first, half = rows[0], (upper - lower) / 2
+    of_seeds = first["seed_std"] ** 2 / len(rows) if finite(first["seed_std"]) else 0.0
+    # the gate `one_unit` marks a point
+    if not (of_seeds > 0 and half > 0):
+        return {"lower": lower, "upper": upper}
+    of_items = (half / normal_quantile(first["confidence"])) ** 2
+    df = (of_items + of_seeds) ** 2 / of_seeds**2 * (len(rows) - 1)
+    quantile = float(t_quantile(first["confidence"], min(df, _NORMAL)))
+    factor = quantile * math.sqrt(of_items + of_seeds) / half
+    value, bounds = first["seed_mean"], metric_of(first["metric"]).bounds
+    wider = [value - factor * (value - lower), value + factor * (upper - value)]
+    # a setting may be the difference of two, which no range of the metric bounds
+    if first["setting"] in (None, CLEAN):
+        wider[0] = max(wider[0], -math.inf if bounds == "below_one" else 0.0)
+        wider[1] = min(wider[1], math.inf if bounds == "positive" else 1.0)
+    return {"lower": wider[0], "upper": wider[1]}
+
+
 def _rank(lines: list[dict]) -> None:
     values = [line["value"] if finite(line["value"]) else math.nan for line in lines]
-    ranks = mean_tied_ranks(values, lines[0]["higher_is_better"])
+    ids = [line.get("input_id") for line in lines]
+    ranks = ranks_counted_once(values, lines[0]["higher_is_better"], ids)
     for line, rank in zip(lines, ranks.tolist(), strict=True):
         line["rank"] = rank if line["class"] is None and finite(rank) else None

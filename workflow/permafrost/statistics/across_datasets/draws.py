@@ -153,17 +153,6 @@ def interval(
     return tuple(np.where(still, end, bound) for end, bound in zip(ends, bounds, strict=True))
 
 
-def probability_of_rank(drawn_ranks, places: int) -> np.ndarray:
-    """(K,) share of the draws (B, K) in which a backbone is among the first `places`; ties share what is left.
-
-    In simulation as many are as it says, but for few datasets: of those with .98 by five datasets, .86 are best.
-    """
-    drawn = np.asarray(drawn_ranks, np.float64)[..., None]
-    ahead = np.sum(np.swapaxes(drawn, -1, -2) < drawn, axis=-1)
-    level = np.sum(np.swapaxes(drawn, -1, -2) == drawn, axis=-1)
-    return np.clip((places - ahead) / level, 0, 1).mean(axis=0)
-
-
 def told_apart(
     value,
     drawn,

@@ -14,32 +14,43 @@ import numpy as np
 def compact_letters(different, order=None) -> list[str]:
     """Letters of each of K backbones: two share a letter exactly where they are not told apart.
 
-    Begins with one group of all. Each pair that differs splits the groups that hold both, and groups that lie
-    within others are dropped (insert and absorb). So each group is as large as it can be.
+    Each pair of two that are alike and share no letter yet is given one, which is then given to all that are alike
+    with everybody who has it, in the order of `order`; letters whose pairs all have another one are dropped. So each
+    group is as large as it can be, none is without need, and there are no more letters than pairs, in no more than
+    K^3 steps whatever the pattern: all groups that cannot be larger may be exponentially many.
 
     Parameters
     ----------
     different : (K, K) whether two are told apart; symmetric, or True where the row is better.
     order : indices, best first, by which letters are given: the first has an "a". Default: as they come.
 
-    Source: Piepho, An Algorithm for a Letter-Based Representation of All-Pairwise Comparisons (2004).
+    Source: Piepho, An Algorithm for a Letter-Based Representation of All-Pairwise Comparisons (2004), for the letters;
+    Kellerman, Determination of Keyword Conflict (1973), for covering the pairs of a graph by groups.
     """
     different = np.asarray(different, bool)
     different = different | different.T
     if np.any(np.diag(different)):
         raise ValueError("a backbone differs from itself")
-    order = list(range(len(different)) if order is None else order)
-    groups = [frozenset(order)]
-    for place, one in enumerate(order):
-        for other in order[place + 1 :]:
-            if different[one, other]:
-                groups = _split(groups, one, other)
-    position = {backbone: place for place, backbone in enumerate(order)}
-    groups.sort(key=lambda group: sorted(position[each] for each in group))
-    return [
-        "".join(_letter(number) for number, group in enumerate(groups) if backbone in group)
-        for backbone in range(len(different))
-    ]
+    order = np.arange(len(different)) if order is None else np.asarray(order)
+    alike = ~different[np.ix_(order, order)]
+    groups: list[np.ndarray] = []
+    shared = np.zeros(alike.shape, int)
+    for one, other in np.argwhere(np.triu(alike)).tolist():
+        # backbones that are alike with no other have a letter of their own
+        if not shared[one, other] and (one != other or alike[one].sum() == 1):
+            groups.append(_grown(alike, one, other))
+            shared[np.ix_(groups[-1], groups[-1])] += 1
+    for place in reversed(range(len(groups))):
+        own = np.ix_(groups[place], groups[place])
+        if shared[own].min() > 1:
+            shared[own] -= 1
+            del groups[place]
+    groups.sort(key=list)
+    letters = [""] * len(different)
+    for number, group in enumerate(groups):
+        for backbone in order[group]:
+            letters[backbone] += _letter(number)
+    return letters
 
 
 def letters_in(text: str | None) -> set[str]:
@@ -71,14 +82,16 @@ def ranks_text(smallest: int, largest: int) -> str:
     return f"{smallest}" if smallest == largest else f"{smallest}\u2013{largest}"
 
 
-def _split(groups: list[frozenset], one: int, other: int) -> list[frozenset]:
-    kept = [group for group in groups if not {one, other} <= group]
-    for group in groups:
-        if {one, other} <= group:
-            for part in (group - {one}, group - {other}):
-                if not any(part <= another for another in kept):
-                    kept = [another for another in kept if not another <= part] + [part]
-    return kept
+def _grown(alike: np.ndarray, one: int, other: int) -> np.ndarray:
+    """Places of a largest group that holds two: whoever is alike with all of it joins, the best first."""
+    group, may_join = [one, other], alike[one] & alike[other]
+    may_join[[one, other]] = False
+    while may_join.any():
+        joins = int(np.argmax(may_join))
+        group.append(joins)
+        may_join &= alike[joins]
+        may_join[joins] = False
+    return np.unique(group)
 
 
 def _letter(number: int) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
+from permafrost.statistics.across_datasets.chances import Measured
 from permafrost.statistics.across_datasets.draws import Scores
 
 MISSING = ("common", "worst", "baseline")
@@ -30,6 +31,7 @@ class Complete:
     imputed : (D, K) which scores are filled in.
     left_out : dataset that is not ranked to the backbones without a score on it.
     baseline : index of the backbone that scores are taken from; None where it is the worst of each dataset.
+    measured : all scores that were given, with their gaps.
     """
 
     scores: Scores
@@ -37,6 +39,7 @@ class Complete:
     imputed: np.ndarray
     left_out: dict[str, list[str]]
     baseline: int | None
+    measured: Measured
 
 
 def complete(
@@ -81,7 +84,7 @@ def complete(
         source = means.argmin(axis=1)
     else:
         source = np.full(len(datasets), -1 if place is None else place)
-    rows = np.arange(len(datasets))
+    rows, given = np.arange(len(datasets)), items
     gaps = absent.any(axis=1)
     kept = ~gaps if missing == "common" else ~(gaps & absent[rows, source])
     filled = np.where(absent[..., None], values[rows, source][:, None], values)
@@ -99,6 +102,7 @@ def complete(
             for row in np.flatnonzero(~kept)
         },
         place,
+        Measured(values, higher, given, kept),
     )
 
 

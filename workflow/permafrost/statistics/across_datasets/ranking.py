@@ -17,9 +17,12 @@ class Statistic:
 #: in the order of the table; the first is what backbones are ranked by where one is needed
 STATISTICS = {
     "mean_rank": Statistic("mean rank", higher_is_better=False, of_order=True),
+    "expected_rank": Statistic("expected rank", higher_is_better=False),
     "probability_best": Statistic("probability of being best"),
     "probability_top3": Statistic("probability of being among the best three"),
+    "expected_loss": Statistic("expected loss against the best", higher_is_better=False),
     "win_rate": Statistic("win rate", of_order=True),
+    "exact_mean_rank": Statistic("mean rank on exact cells", higher_is_better=False, of_order=True),
     "elo": Statistic("Elo rating", of_order=True),
     "improvement_over_rest": Statistic("probability of improvement over the others", of_order=True),
     "improvability": Statistic("improvability", higher_is_better=False),

@@ -37,8 +37,23 @@ def mean_tied_ranks(values, higher_is_better: bool = True) -> np.ndarray:
     return ranks
 
 
+def ranks_counted_once(values, higher_is_better: bool, ids) -> np.ndarray:
+    """`mean_tied_ranks` where rows of one id and one value count once, and share a place; id None is nobody else's."""
+    values = np.asarray(values, np.float64)
+    pairs = enumerate(zip(ids, values.tolist(), strict=True))
+    keys = [place if one is None else (one, value) for place, (one, value) in pairs]
+    firsts: dict = {}
+    for place, key in enumerate(keys):
+        firsts.setdefault(key, place)
+    ranks = mean_tied_ranks(values[list(firsts.values())], higher_is_better)
+    found = dict(zip(firsts, ranks, strict=True))
+    return np.array([found[key] for key in keys])
+
+
 def add_ranks(table: pa.Table) -> pa.Table:
     """`table` of score rows with a column ``rank``: per dataset, probe, setting, metric and seed.
+
+    With a column ``input_id``, equal values of one such id are one measurement, and count once.
 
     Rows of single classes, rows whose value is undefined, and rows of which neither more nor less is
     better (``higher_is_better`` is null: measures of features) have no rank (null).
@@ -54,9 +69,11 @@ def add_ranks(table: pa.Table) -> pa.Table:
         part = table.take(overall)
         values = part.column("value").to_numpy()
         higher = part.column("higher_is_better").to_numpy(zero_copy_only=False)
+        ids = _ids(part)
         for rows in same_rows(part, FIELD):
             _refuse_twice(part, rows)
-            ranks[overall[rows]] = mean_tied_ranks(values[rows], bool(higher[rows[0]]))
+            higher_first, of_rows = bool(higher[rows[0]]), [ids[row] for row in rows]
+            ranks[overall[rows]] = ranks_counted_once(values[rows], higher_first, of_rows)
     return table.append_column("rank", pa.array(ranks, pa.float64(), mask=np.isnan(ranks)))
 
 
@@ -80,7 +97,7 @@ def mean_rank_rows(table: pa.Table) -> list[dict]:
     field; where it names some of the seeds, the backbone was ranked by the others.
     """
     results = primary_results(table, "value")
-    higher = _directions(table)
+    higher, ids = _directions(table), dict(zip(*_cells_of(table), strict=True))
     rows = []
     for probe in sorted({key[0] for key in results}):
         backbones = per_backbone(results, probe)
@@ -91,7 +108,8 @@ def mean_rank_rows(table: pa.Table) -> list[dict]:
             means = [
                 math.fsum(s[dataset]) / len(s[dataset]) for _, s, _ in backbones if dataset in s
             ]
-            ranks = mean_tied_ranks(means, higher[probe, dataset])
+            same = [ids[dataset, backbone] for backbone in field]
+            ranks = ranks_counted_once(means, higher[probe, dataset], same)
             for backbone, rank in zip(field, ranks.tolist(), strict=True):
                 places[backbone].append(rank)
         for backbone, by_dataset, missing in backbones:
@@ -153,6 +171,16 @@ def per_backbone(results: dict, probe: str) -> list[tuple[str, dict[str, list[fl
                 by_dataset.setdefault(dataset, []).append(value)
         rows.append((backbone, by_dataset, missing))
     return rows
+
+
+def _ids(table: pa.Table) -> list[str | None]:
+    named = "input_id" in table.column_names
+    return table.column("input_id").to_pylist() if named else [None] * len(table)
+
+
+def _cells_of(table: pa.Table) -> tuple[list[tuple[str, str]], list[str | None]]:
+    columns = (table.column(name).to_pylist() for name in ("dataset", "backbone"))
+    return list(zip(*columns, strict=True)), _ids(table)
 
 
 def _directions(table: pa.Table) -> dict[tuple, bool]:

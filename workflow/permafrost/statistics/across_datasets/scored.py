@@ -11,6 +11,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.metrics.tasks import metric_of
 from permafrost.statistics.across_datasets import draws as drawing
 from permafrost.statistics.across_datasets import standings
+from permafrost.statistics.across_datasets.chances import chances
 from permafrost.statistics.across_datasets.draws import Scores
 from permafrost.statistics.across_datasets.elo import elo
 from permafrost.statistics.across_datasets.letters import compact_letters, ranks_possible
@@ -20,6 +21,8 @@ from permafrost.statistics.across_datasets.tested import tested
 
 # a standard deviation is known to 5 % from that many draws, and ratings of each cost a fit
 _COSTLY = 200
+# draws of the model are not independent
+_PER_DRAW = 4
 # numbers that are ranked together
 _TOGETHER = 2_000_000
 
@@ -94,7 +97,8 @@ class Scored:
         oriented, backbones = shifted.oriented(), len(self.backbones)
 
         yield from find.rows("mean_rank", standings.mean_rank, oriented, base, (1, backbones))
-        yield from find.chances(standings.mean_rank, base, backbones)
+        if base is not None:
+            yield from self._chances(find, ranking)
         yield from find.rows("win_rate", standings.win_rate, oriented, base, (0, 1))
         costly = None if base is None else base[:_COSTLY]
         yield from find.rows("elo", _elo, oriented, costly)
@@ -109,6 +113,38 @@ class Scored:
         yield from find.rows("improvability", _improvability, oriented, base, (0, 1))
         yield from self._means(find, base, oriented, ranking)
         yield from self._normalised(find, ranking)
+
+    def _chances(self, find: _Finder, ranking: Ranking):
+        """What the model of all scores says: expected ranks, chances of being among the first, expected losses."""
+        found = chances(
+            self.table.measured,
+            find.uncertainty,
+            draws=_PER_DRAW * ranking.draws,
+            seed=ranking.seed,
+        )
+        more = np.sum(~self.table.measured.ranked)
+        note = f"also from {more} datasets without all backbones" if more else ""
+        note = "without what is filled in" if self.table.imputed.any() else note
+        ranks, apart = found.ranks, found.apart(ranking.confidence)
+        ends = (1 - ranking.confidence) / 2, (1 + ranking.confidence) / 2
+        mean, between = ranks.mean(axis=0), ranks_possible(apart).T
+        order = np.argsort(mean, kind="stable")
+        columns = {"value": mean, "rank": standings.ranks_within(-mean)}
+        columns |= dict(zip(("lower", "upper"), np.quantile(ranks, ends, axis=0), strict=True))
+        columns |= dict(zip(("rank_low", "rank_high"), between, strict=True))
+        columns["letters"] = np.array(compact_letters(apart, order))
+        yield find.columns("expected_rank", columns, ranks, note, False)
+        for name, places in (("probability_best", 1), ("probability_top3", 3)):
+            if places < len(self.backbones):
+                value = found.of_rank(places)
+                columns = {"value": value, "rank": standings.ranks_within(value)}
+                yield find.columns(name, columns, ranks, note, True)
+        if len(self.metrics) == 1 or self._shares:
+            value = found.loss.mean(axis=0)
+            columns = {"value": value, "rank": standings.ranks_within(-value)}
+            bounds = np.quantile(found.loss, ends, axis=0)
+            columns |= dict(zip(("lower", "upper"), bounds, strict=True))
+            yield find.columns("expected_loss", columns, ranks, note, False)
 
     def _means(self, find: _Finder, base, oriented, ranking: Ranking):
         """Means of scores as they are: of one metric, or of several that all are shares of 1."""
@@ -246,23 +282,12 @@ class _Finder:
             columns["letters"] = np.array(
                 compact_letters(apart, np.argsort(-sign * value, kind="stable"))
             )
-        yield self._columns(name, columns, drawn, note, better)
-
-    def chances(self, ranked: Callable, drawn, backbones: int):
-        """Yield the rows of the probabilities to be among the first."""
-        if drawn is None:
-            return
-        found = standings.ranks_within(-_in_blocks(ranked, drawn))
-        for name, places in (("probability_best", 1), ("probability_top3", 3)):
-            if places < backbones:
-                value = drawing.probability_of_rank(found, places)
-                columns = {"value": value, "rank": standings.ranks_within(value)}
-                yield self._columns(name, columns, drawn, "by mean rank", True)
+        yield self.columns(name, columns, drawn, note, better)
 
     def absent(self, name: str, backbones: int, why: str):
-        yield self._columns(name, {"value": [None] * backbones}, None, why, True)
+        yield self.columns(name, {"value": [None] * backbones}, None, why, True)
 
-    def _columns(self, name: str, columns: dict, drawn, note: str, better: bool) -> list[dict]:
+    def columns(self, name: str, columns: dict, drawn, note: str, better: bool) -> list[dict]:
         common = {
             "statistic": name,
             "higher_is_better": better,

@@ -1,8 +1,8 @@
 """Who is best over many datasets: one row per group of datasets, probe, backbone and statistic.
 
 A group is ranked under a probe on the datasets on which every backbone has a score; `missing` says what else can be
-asked for. The others are named in the column ``left_out``, and what is filled in, in ``imputed``. What is drawn for
-the intervals, and when, is in `draws`.
+asked for. The others are named in the column ``left_out``, and what is filled in, in ``imputed``. Backbones that are
+one measurement are ranked once (``same_as``), see `cells`. What is drawn for the intervals, and when, is in `draws`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import itertools
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError
+from permafrost.statistics.across_datasets.cells import Cells
 from permafrost.statistics.across_datasets.fields import read_fields, scores_of
 from permafrost.statistics.across_datasets.missing import complete
 from permafrost.statistics.across_datasets.ranking import RANKED_BY, Ranking
@@ -26,7 +28,10 @@ MADE = ":"
 
 
 def build_standings(
-    tables: Iterable[pa.Table], ranking: Ranking, tests: list[dict] | None = None
+    tables: Iterable[pa.Table],
+    ranking: Ranking,
+    tests: list[dict] | None = None,
+    cells: Cells | None = None,
 ) -> pa.Table:
     """Standings of all groups and probes.
 
@@ -34,6 +39,7 @@ def build_standings(
     ----------
     tables : of scores, each with its metadata; those without a primary score (measures, profiles) are passed over.
     tests : gets what `tested.tested` finds, with its ``group`` and ``probe``.
+    cells : what backbones are fed, where that is known.
 
     Raises
     ------
@@ -51,27 +57,43 @@ def build_standings(
             if asked and not (again and MADE in group):
                 seen.add((probe, frozenset(asked)))
                 absent = [name for name in datasets if name not in evaluated]
-                rows += _rows(group, probe, asked, absent, of_probe, ranking, tests)
+                rows += _rows(
+                    group, probe, asked, absent, of_probe, ranking, tests, cells or Cells()
+                )
     return table_of(rows, COLUMNS)
 
 
 def _rows(
-    group: str, probe: str, asked: list[str], absent: list[str], fields: dict, ranking, tests
+    group: str,
+    probe: str,
+    asked: list[str],
+    absent: list[str],
+    fields: dict,
+    ranking: Ranking,
+    tests: list[dict] | None,
+    cells: Cells,
 ) -> list:
     backbones = sorted({name for dataset in asked for name in fields[dataset].values})
+    named = [*(ranking.reference or ()), *filter(None, [ranking.baseline])]
+    copies = cells.copies(backbones, {name: fields[name].values for name in asked}, named)
+    # two that are one are a tie to look at, and no ranking without each other
+    copies = copies if len(backbones) - len(copies) > 1 else {}
+    backbones = [name for name in backbones if name not in copies]
     if len(backbones) < 2:
         return []
     common = {
         "group": group,
         "probe": probe,
         "imputed": "",
+        "same_as": ";".join(f"{copy}={first}" for copy, first in sorted(copies.items())),
         "confidence": ranking.confidence,
         "seed": ranking.seed,
     }
     rule = {"missing": ranking.missing, "baseline": ranking.baseline}
+    given = scores_of([fields[name] for name in asked], backbones)
     try:
         table = complete(
-            *scores_of([fields[name] for name in asked], backbones),
+            *given,
             datasets=asked,
             backbones=backbones,
             **rule,
@@ -83,11 +105,14 @@ def _rows(
     common |= {
         "n_datasets": len(ranked),
         "datasets": ";".join(ranked),
+        "unfit": "",
         "left_out": ";".join([*(name for name in asked if name not in ranked), *absent]),
     }
     if not ranked:
         nothing = {"note": why, "uncertainty": "none", "statistic": RANKED_BY}
-        return [{**_EMPTY, **common, **nothing, "backbone": name} for name in backbones]
+        return _with_copies(
+            [{**_EMPTY, **common, **nothing, "backbone": name} for name in backbones], copies
+        )
     metrics = list(dict.fromkeys(fields[name].metric for name in ranked))
     imputed = {
         name: ";".join(itertools.compress(ranked, column))
@@ -96,11 +121,51 @@ def _rows(
     scored = Scored(table, backbones, metrics)
     if tests is not None:
         tests.append({"group": group, "probe": probe, **scored.tests(ranking)})
-    return [
+    rows = [
         {**_EMPTY, **common, "backbone": name, "imputed": imputed[name], **row}
         for statistic in scored.statistics(ranking)
         for name, row in zip(backbones, statistic, strict=True)
     ]
+    rows += [{**_EMPTY, **common, **row} for row in _exact_rows(given, backbones, asked, cells)]
+    return _with_copies(rows, copies)
+
+
+def _with_copies(rows: list[dict], copies: dict[str, str]) -> list[dict]:
+    """`rows`, and for each copy the rows of the backbone that it was ranked as."""
+    return rows + [
+        {**row, "backbone": copy}
+        for copy, first in sorted(copies.items())
+        for row in rows
+        if row["backbone"] == first
+    ]
+
+
+def _exact_rows(given: tuple, backbones: list[str], asked: list[str], cells: Cells) -> list[dict]:
+    """The rows of the ranking of exact cells alone; none where all cells are."""
+    values, higher, _ = given
+    means = np.array([[_mean_of_seeds(seeds) for seeds in row] for row in values])
+    found = cells.ranked_exactly(means * np.where(higher, 1, -1)[:, None], backbones, asked)
+    if found is None:
+        return []
+    nothing = "" if found["ranks"] else "no dataset feeds these backbones exactly"
+    about = {
+        "statistic": "exact_mean_rank",
+        "higher_is_better": False,
+        "uncertainty": "none",
+        "n_datasets": len(found["datasets"]),
+        "datasets": ";".join(found["datasets"]),
+        "note": nothing,
+    }
+    ranks = found["ranks"] or dict.fromkeys(backbones, (None, None))
+    return [
+        {**about, "backbone": name, "value": mean, "rank": rank}
+        for name, (mean, rank) in ranks.items()
+    ]
+
+
+def _mean_of_seeds(values: np.ndarray) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else np.nan
 
 
 _EMPTY = dict.fromkeys(COLUMNS.names) | {"note": ""}

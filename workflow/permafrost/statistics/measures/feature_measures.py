@@ -19,6 +19,7 @@ from permafrost.metrics.representation import (
 )
 from permafrost.statistics.measures.measured import measured
 from permafrost.statistics.measures.rows import FeatureRows, ViewRows, read_rows, read_views
+from permafrost.statistics.scores.gates import few_units
 from permafrost.statistics.tables import SCORES, table_of
 
 # stands where a score has its probe
@@ -129,6 +130,7 @@ def _lines(
 ) -> list[dict]:
     """Rows of the table; `source` is the fingerprint of the store that was measured."""
     attributes, split = rows.attributes, spec.options["split"]
+    few = few_units([{"n_units": rows.units.count}])
     common = {
         "dataset": spec.dataset,
         "backbone": spec.backbone,
@@ -136,14 +138,15 @@ def _lines(
         "kind": KIND,
         "seed": 0,
         "task": attributes["task"],
-        **dict.fromkeys(("class", "setting", "n_draws", "draw_std")),
+        **dict.fromkeys(("class", "setting", "n_draws", "draw_std", "n_carriers", "largest_share")),
         **{f"n_{name}": rows.total if name == split else None for name in SPLITS},
+        "n_rows": len(rows),
         "feature_dim": rows.features.shape[-1],
         "primary": False,
         "higher_is_better": None,
         "split_method": attributes["split_method"],
         "spatially_random": attributes["spatially_random"],
-        "gates": ";".join(sorted(attributes.get("gates", []))),
+        "gates": ";".join(sorted([*attributes.get("gates", []), *few])),
         "fingerprint": fingerprint,
         "backbone_fingerprint": source,
     }

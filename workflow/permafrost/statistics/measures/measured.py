@@ -1,24 +1,36 @@
-"""Intervals of measures of features: what they are on resamples of the units that were measured."""
+"""Intervals of measures of features, from the effect of each unit that was measured."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
 
 import numpy as np
 
 from permafrost.core.identity import derive_seed
 from permafrost.metrics.representation.measure import Measure
-from permafrost.statistics.resampling.intervals import percentile_interval
+from permafrost.statistics.resampling.intervals import expanded, percentile_interval
+from permafrost.statistics.resampling.jackknife import spread_of
 from permafrost.statistics.resampling.resamples import iter_resamples
+from permafrost.statistics.resampling.student_t import t_quantile
 from permafrost.statistics.resampling.units import Units
 
-ONE_UNIT = "no interval: a single {} cannot be resampled"
+ONE_UNIT = "no interval: a single {} does not show how far others would move it"
+FORMS = {"linear": "jackknife_t", "log": "jackknife_log", "count": "percentile"}
 
 
 def measured[Name: Hashable](
     measures: Mapping[Name, Measure], units: Units, bootstrap: dict, *, dataset: str
 ) -> dict[Name, dict]:
     """Each measure with its interval, by the name it has in `measures`.
+
+    With the terms T_u of U units about their mean, Student's t on the standard error ::
+
+        error^2 = (U / (U - 1))^3  sum_u T_u^2
+
+    on the measure's scale, with the degrees of freedom of `resampling.jackknife`. A term is a derivative at the
+    whole. Times U / (U - 1) it is what leaving the unit out takes away from a mean, and times that once more from
+    second moments, as of spectra. Counts have percentiles of resamples, expanded for few units.
 
     Parameters
     ----------
@@ -32,39 +44,63 @@ def measured[Name: Hashable](
     bootstrap_seed, notes``. The interval is NaN where the measure is undefined, and where there is one
     unit only; the notes then say why.
     """
-    count = bootstrap["resamples"]
-    replicates = {name: np.full(count, np.nan) for name in measures}
-    if units.count > 1:
-        seed = derive_seed("bootstrap", dataset, bootstrap["seed"])
-        first = 0
-        for block in iter_resamples(units.count, count, seed):
-            part = slice(first, first + len(block))
-            for name, measure in measures.items():
-                replicates[name][part] = measure.replicates(block.counts)
-            first = part.stop
+    seed = derive_seed("bootstrap", dataset, bootstrap["seed"])
+    counted = {name: one for name, one in measures.items() if one.scale == "count"}
+    replicates = _replicates(counted, units, bootstrap["resamples"], seed)
     common = {
         "confidence": bootstrap["confidence"],
-        "method": "percentile",
-        "resamples": count,
         "unit": units.kind,
         "n_units": units.count,
         "bootstrap_seed": bootstrap["seed"],
     }
-    return {
-        name: {**_interval(measures[name], replicates[name], units, common["confidence"]), **common}
-        for name in measures
-    }
+    rows = {}
+    for name, measure in measures.items():
+        if name in replicates:
+            ends = _of_counts(replicates[name], units, bootstrap["confidence"])
+            number = bootstrap["resamples"]
+        else:
+            ends, number = _of_terms(measure, units, bootstrap["confidence"]), units.count
+        notes = measure.notes
+        if units.count == 1 and "undefined" not in notes:
+            notes = {**notes, "interval": ONE_UNIT.format(units.kind)}
+        rows[name] = {
+            "value": measure.value,
+            "lower": ends[0],
+            "upper": ends[1],
+            "method": FORMS[measure.scale],
+            "resamples": number,
+            "n_undefined": 0 if measure.terms is not None else number,
+            "notes": notes,
+            **common,
+        }
+    return rows
 
 
-def _interval(measure: Measure, replicates: np.ndarray, units: Units, confidence: float) -> dict:
-    lower, upper = percentile_interval(replicates, confidence)
-    notes = measure.notes
-    if units.count == 1 and "undefined" not in notes:
-        notes = {**notes, "interval": ONE_UNIT.format(units.kind)}
-    return {
-        "value": measure.value,
-        "lower": lower,
-        "upper": upper,
-        "n_undefined": int(np.count_nonzero(np.isnan(replicates))),
-        "notes": notes,
-    }
+def _of_terms(measure: Measure, units: Units, confidence: float) -> tuple[float, float]:
+    if measure.terms is None or units.count < 2:
+        return math.nan, math.nan
+    terms, sizes = measure.terms[:, 0], np.bincount(units.index)
+    without = -terms * (units.count / (units.count - 1)) ** 2
+    spread = spread_of(0.0, without, sizes, scale=np.float64(0), centred=True)
+    half = float(t_quantile(confidence, spread.df)) * float(spread.error)
+    if measure.scale == "log":
+        factor = math.exp(min(half, 700.0))
+        return measure.value / factor, measure.value * factor
+    return measure.value - half, measure.value + half
+
+
+def _replicates(measures: Mapping, units: Units, count: int, seed: int) -> dict:
+    replicates = {name: np.full(count, np.nan) for name in measures}
+    if not measures or units.count == 1:
+        return replicates
+    first = 0
+    for block in iter_resamples(units.count, count, seed):
+        part = slice(first, first + len(block))
+        for name, measure in measures.items():
+            replicates[name][part] = measure.replicates(block.counts)
+        first = part.stop
+    return replicates
+
+
+def _of_counts(replicates: np.ndarray, units: Units, confidence: float) -> tuple[float, float]:
+    return percentile_interval(expanded(replicates, units.count, confidence), confidence)

@@ -9,6 +9,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
+from permafrost.core.leakage import IDENTIFYING, sample_columns
 from permafrost.core.stores import Store
 from permafrost.features.dates import OverDates, date_counts, over_dates, reduction_of
 from permafrost.metrics.representation.points import draw_rows
@@ -67,7 +68,7 @@ def read_rows(path: Path, options: dict, *, dataset: str, expect: str | None = N
         )
     seed = derive_seed("measures", dataset, options["seed"])
     drawn = draw_rows(len(store), options["max_rows"], seed)
-    samples = store.samples(["sample_id", "group_id"])
+    samples = sample_columns(store.samples(IDENTIFYING))
     ids, groups = (samples[name].take(drawn).to_pylist() for name in ("sample_id", "group_id"))
     features = _take(store, drawn, over)
     bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
@@ -140,7 +141,7 @@ def read_views(path: Path, *, expect: str | None = None, split: str | None = Non
     PermafrostError : a store that is damaged, or of another plan or split, NaN or infinity (the sample is named).
     """
     store = Store(path, expect=expect, split=split)
-    samples = store.samples(["sample_id", "group_id"])
+    samples = sample_columns(store.samples(IDENTIFYING))
     ids, groups = (samples[name].to_pylist() for name in ("sample_id", "group_id"))
     features = store.read("views")
     bad = np.flatnonzero(~np.isfinite(features).all(axis=(1, 2)))

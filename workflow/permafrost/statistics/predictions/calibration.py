@@ -30,11 +30,16 @@ from permafrost.metrics.calibration import (
     unit_sums,
 )
 from permafrost.metrics.calibration.temperature import BOUNDS
-from permafrost.metrics.tasks import CALIBRATION, SCALED, TEMPERATURE
+from permafrost.metrics.tasks import BRIER, CALIBRATION, CALIBRATION_ERRORS, SCALED, TEMPERATURE
 from permafrost.statistics.predictions.labelled import LabelledSamples
 from permafrost.statistics.replicates.weighted import MANY_UNITS, UnitSums, weighted_by_counts
+from permafrost.statistics.resampling.intervals import same_in_all_units
 from permafrost.statistics.resampling.resamples import Resamples
 
+FEW_ERRORS, SPARSE_BINS = "few_errors", "sparse_bins"
+# in fewer units with an error than this, resamples do not show how much errors move a calibration error;
+# with fewer entries in a bin, chance decides how far its hits are from its confidence
+ENOUGH_ERRORS, ENOUGH_IN_BIN = 5, 100
 UNDEFINED, AT_BOUND, FLAT = "temperature_undefined", "temperature_at_bound", "temperature_flat"
 _FLAGS = {"at_bound": AT_BOUND, "flat": FLAT}
 # the grid: so many standard errors to either side, where the derivative is nearly a straight line
@@ -51,12 +56,14 @@ class CalibrationOptions:
     Attributes
     ----------
     bins : of equal width, for the calibration errors.
+    like : peer whose bins are taken, see `metrics.calibration.confidence`.
     folds : of units, for temperatures; with fewer units, as many as there are.
     floor : to which probabilities are raised before they are scaled, or None.
     seed : assigns units to folds; the same for all backbones of a dataset.
     """
 
     bins: int
+    like: str | None = None
     folds: int = 5
     floor: float | None = None
     seed: int = 0
@@ -77,8 +84,11 @@ class Calibration:
         self.n_units = int(self.units.max()) + 1
         self.task, self.options = task, options
         self.scaling = {"task": task, "floor": options.floor}
-        items = confidence(self.target, self.scores, task=self.task, n_bins=self.options.bins)
+        self.binning = {"n_bins": options.bins, "like": options.like}
+        items = confidence(self.target, self.scores, task=self.task, **self.binning)
         self.sums = self._unit_sums(items)
+        self.wrong = _wrong(items, task)
+        self.in_bins = np.bincount(items.bin.ravel(), minlength=items.n_bins)
 
     @property
     def values(self) -> dict[str, float]:
@@ -93,16 +103,58 @@ class Calibration:
             values[TEMPERATURE] = self.temperature.value  # that of the grid is rounded
         return values
 
+    @property
+    def few_errors(self) -> list[str]:
+        """``few_errors:3 of 100`` where 3 of 100 items are wrong, in fewer than `ENOUGH_ERRORS` units."""
+        if self.n_units < 2 or len(np.unique(self.units[self.wrong])) >= ENOUGH_ERRORS:
+            return []
+        return [f"{FEW_ERRORS}:{np.count_nonzero(self.wrong)} of {len(self.wrong)}"]
+
     def flags(self, metric: str) -> list[str]:
-        """Signs that a metric means little, or why it is undefined; see the names above."""
+        """Signs that a metric or its interval means little, or why it is undefined; see the names above.
+
+        `few_errors` of all but the Brier score of independent items, whose interval allows for them.
+        ``sparse_bins:9 of 12``: of 12 bins that hold an entry, 9 hold fewer than `ENOUGH_IN_BIN`; of
+        the largest gap of any bin.
+        """
+        covered = metric == BRIER and self.n_units == len(self.wrong)
+        flags = set() if covered else set(self.few_errors)
+        if metric.startswith(CALIBRATION_ERRORS[-1]):
+            held = self.in_bins[self.in_bins > 0]
+            if sparse := np.count_nonzero(held < ENOUGH_IN_BIN):
+                flags.add(f"{SPARSE_BINS}:{sparse} of {len(held)}")
+        return sorted(flags | self._of_temperatures(metric))
+
+    def widened(self, row: dict) -> dict:
+        """The ends of a row's interval, moved where the test set cannot show them.
+
+        Where no item is wrong, a share of `same_in_all_units` of the units may yet be as bad as can be, which moves
+        gaps by that share in either direction. A temperature at its bound may be any.
+        """
+        metric, value = row["metric"], row["value"]
+        if self.n_units < 2 or np.isnan(value):
+            return {}
+        if metric == TEMPERATURE:
+            at_bound = AT_BOUND in self._of_temperatures(metric)
+            return dict(zip(("lower", "upper"), BOUNDS, strict=True)) if at_bound else {}
+        if self.wrong.any():
+            return {}
+        most = 2.0 if metric.startswith(BRIER) and self.task == "classification" else 1.0
+        share = same_in_all_units(self.n_units, row["confidence"])
+        ends = {"upper": max(row["upper"], value + share * (most - value))}
+        if not metric.startswith(BRIER):
+            ends["lower"] = min(row["lower"], max(value - share, 0.0))
+        return ends
+
+    def _of_temperatures(self, metric: str) -> set[str]:
         if metric == TEMPERATURE:
             fitted = [self.temperature]
         elif metric.endswith(SCALED):
             fitted = self.fitted.temperatures if self.fitted else [None]
         else:
-            return []
+            return set()
         flags = {_FLAGS[one.notes["flag"]] for one in fitted if one and "flag" in one.notes}
-        return sorted(flags | {UNDEFINED for one in fitted if one is None or np.isnan(one.value)})
+        return flags | {UNDEFINED for one in fitted if one is None or np.isnan(one.value)}
 
     def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
         """Metric name to (B,) on each resample; NaN where undefined on the whole test set."""
@@ -167,7 +219,7 @@ class Calibration:
             self.fitted.answers.target,
             self.fitted.blocks(),
             task=self.task,
-            n_bins=self.options.bins,
+            **self.binning,
         )
         return self._unit_sums(items)
 
@@ -216,7 +268,7 @@ class Joined:
     def __init__(self, *families) -> None:
         self.families = families
         # the first one's metrics may have exact intervals, see `families.SingleLabel`
-        for name in ("proportions", "support"):
+        for name in ("proportions", "holders"):
             if hasattr(families[0], name):
                 setattr(self, name, getattr(families[0], name))
 
@@ -244,6 +296,12 @@ def calibration_of(predictions, units: np.ndarray, options: dict) -> Calibration
     )
 
 
+def _wrong(items: Confidence, task: str) -> np.ndarray:
+    """(N,) whether an item is wrong: its class, or any of its labels at a probability of 0.5."""
+    right = items.hit if task != "multilabel" else (items.confidence > 0.5) == items.hit
+    return ~right.all(axis=1)
+
+
 class _SumsOfItems:
     """`metrics.calibration.unit_sums` of many units, made of the items of some units at a time."""
 
@@ -252,7 +310,7 @@ class _SumsOfItems:
             order = np.argsort(units, kind="stable")
             items, units = items.take(order), units[order]
         self._items, self._units = items, units
-        self.shape = (3 * (items.n_bins + 1) + 2, n_units)
+        self.shape = (3 * items.n_bins + 2, n_units)
 
     @property
     def nbytes(self) -> int:

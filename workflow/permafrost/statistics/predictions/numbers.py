@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from permafrost.metrics.regression import evaluate, from_sums, sums_of
+from permafrost.metrics.ratios import divide
+from permafrost.metrics.regression import MEDIAN, evaluate, from_sums, sums_of
 from permafrost.statistics.predictions.columns import (
     Targets,
     array_of,
@@ -19,6 +20,10 @@ from permafrost.statistics.resampling.resamples import Resamples
 
 # resamples whose counts are turned into floats at a time
 _TOGETHER = 256
+# counts of samples that are added up at a time
+_ELEMENTS = 1 << 22
+# with no more samples on either side of the middle, all of them are looked at
+_FEW = 1000
 
 
 @dataclass(frozen=True)
@@ -74,10 +79,10 @@ class PredictedNumbers(Targets):
         """Every metric on the whole test set."""
         return evaluate(self.target, self.prediction)
 
-    def family(self, units: np.ndarray) -> NumberErrors:
+    def family(self, units: np.ndarray) -> SampleErrors:
         """Every metric on resamples of the units."""
-        sums = sums_of(self.target - self.target.mean(), self.prediction - self.target)
-        return NumberErrors(sums, units)
+        errors = self.prediction - self.target
+        return SampleErrors(sums_of(self.target - self.target.mean(), errors), units, errors)
 
 
 class NumberErrors:
@@ -94,7 +99,71 @@ class NumberErrors:
 
     def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
         """Metric name to (B,) on each resample; NaN if undefined."""
-        # as many resamples at a time, whatever the number of units
-        together = {"float_bytes": 8 * _TOGETHER * self._sums.shape[1]}
-        values = from_sums(weighted_by_counts({"sums": self._sums}, resamples, **together)["sums"])
+        values = from_sums(self._weighted({"sums": self._sums}, resamples)["sums"])
         return {name: values[name] for name in values if metrics is None or name in metrics}
+
+    def _weighted(self, parts: dict, resamples: Resamples) -> dict[str, np.ndarray]:
+        # as many resamples at a time, whatever the number of units
+        together = 8 * _TOGETHER * self._sums.shape[1]
+        return weighted_by_counts(parts, resamples, float_bytes=together)
+
+    def largest_share(self, metric: str) -> float:
+        """Share of the errors that the unit with most of them has: of e² in R² and RMSE, else of abs(e).
+
+        0 where all errors are 0.
+        """
+        held = self._sums[1 if metric in ("r2", "rmse") else 2]
+        return float(divide(held.max(), held.sum(), undefined=0.0))
+
+
+class SampleErrors(NumberErrors):
+    """`NumberErrors` of single samples, whose errors have a median.
+
+    Parameters
+    ----------
+    errors : (N,) prediction - truth.
+    """
+
+    def __init__(self, samples: np.ndarray, units: np.ndarray, errors: np.ndarray) -> None:
+        super().__init__(samples, units)
+        absolute = np.abs(errors)
+        order = np.argsort(absolute, kind="stable")
+        self._ordered, self._units = absolute[order], np.asarray(units)[order]
+
+    def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
+        values = super().replicates(resamples, metrics)
+        if metrics is None or MEDIAN in metrics:
+            values[MEDIAN] = self._medians(resamples)
+        return values
+
+    def _medians(self, resamples: Resamples) -> np.ndarray:
+        """(B,) medians of abs(e), each as often as its unit was drawn; the mean of the two in the middle.
+
+        Of many samples only those around the middle are looked at, as widely as the resamples ask for.
+        """
+        size = len(self._ordered)
+        around = int(8 * np.sqrt(size)) + _FEW
+        while True:
+            first, last = max(size // 2 - around, 0), min(size // 2 + around, size)
+            inside, found = self._medians_within(first, last, resamples)
+            if inside:
+                return found
+            around *= 4
+
+    def _medians_within(self, first: int, last: int, resamples: Resamples):
+        """Whether all medians are among the ordered samples [first, last), and they."""
+        units = self._sums.shape[1]
+        counted = np.stack([np.bincount(self._units[:first], minlength=units), self._sums[0]])
+        below, total = self._weighted({"counts": counted.astype(float)}, resamples)["counts"]
+        ranks = np.stack([(total + 1) // 2, total // 2 + 1]) - below
+        found = np.empty(len(resamples))
+        step = max(1, _ELEMENTS // (last - first))
+        for start in range(0, len(resamples), step):
+            chosen = slice(start, start + step)
+            counts = resamples.counts[:, chosen]
+            places = np.cumsum(counts[self._units[first:last]], axis=0, dtype=np.int64)
+            if (ranks[0, chosen] < 1).any() or (ranks[1, chosen] > places[-1]).any():
+                return False, found
+            middle = [(places >= rank).argmax(axis=0) for rank in ranks[:, chosen]]
+            found[chosen] = self._ordered[first:last][middle].mean(axis=0)
+        return True, found

@@ -229,6 +229,10 @@ class ObjectFamily:
         self.predictions, self.units = predictions, np.asarray(units)
         self.sums = sum_by_unit(predictions.scores.counts, self.units)
 
+    def holders(self, metric: str) -> np.ndarray | None:
+        """As of `families.SingleLabel`: of a class, the units with an object that counts in the metric."""
+        return self.predictions.scores.holders(metric, self.units)
+
     def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
         """Metric name to (B,), or (K, B) per class, on each resample; NaN if undefined."""
         scores, task = self.predictions.scores, self.predictions.task

@@ -113,9 +113,9 @@ class _Means:
         self.sums = np.stack([np.bincount(units, row, minlength=count) for row in rows])
         self.proportions = frozenset(name for name in each if name.startswith("hit_at_"))
 
-    def support(self, metric: str) -> float:
-        """Number of units with a query to which anything is relevant; see `families.SingleLabel`."""
-        return float(np.count_nonzero(self.sums[0]))
+    def holders(self, metric: str) -> np.ndarray:
+        """(1,) units with a query to which anything is relevant; see `families.SingleLabel`."""
+        return np.array([np.count_nonzero(self.sums[0])])
 
     def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
         """Metric name to (B,); NaN on a resample without a query to which anything is relevant."""

@@ -1,9 +1,9 @@
 """Predictions of a test set under the settings of one probe, some of them drawn repeatedly.
 
 A setting that was drawn repeatedly has one value per metric, the mean over its draws, and an interval of that
-mean. All draws are scored on the same resamples of the test units, so that the interval keeps the chance of the
-test set, which they share. The spread of draws on the whole test set is the second kind of uncertainty, like the
-spread over seeds (`across_datasets.ranks.add_seed_spread`), and is given beside it.
+mean, which holds the chance of the test set, that all draws share, and that of the draws (`resampling.runs`). The
+spread of draws on the whole test set, like the spread over seeds (`across_datasets.ranks.add_seed_spread`), is given
+beside it.
 
 A gain is the difference of every metric between two settings, on the whole test set and on the same resamples of
 its units, so that the chance of the test set cancels.
@@ -11,7 +11,7 @@ its units, so that the chance of the test set cancels.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -78,6 +78,7 @@ class _Differences:
 
     def __init__(self, first, second) -> None:
         self.first, self.second = first, second
+        self.holders = getattr(first, "holders", lambda _: None)
 
     def replicates(self, resamples, metrics=None) -> dict[str, np.ndarray]:
         one, other = (each.replicates(resamples, metrics) for each in (self.first, self.second))
@@ -149,6 +150,12 @@ class Draws(Targets):
     classes: list[str]
     about: ScoredSetting
 
+    def each(self) -> list[Draws]:
+        """Every draw by itself."""
+        return [
+            replace(self, drawn=self.drawn[place : place + 1]) for place in range(len(self.drawn))
+        ]
+
     @property
     def answers(self) -> np.ndarray:
         """Predictions of the first draw, which represents the others where predictions are shown, not scored."""
@@ -165,9 +172,21 @@ class Draws(Targets):
 
     def values(self) -> dict[str, np.ndarray]:
         """(D,) value of every metric in every draw, on the whole test set."""
+        return self._values(self.metrics)
+
+    def class_values(self) -> dict[str, np.ndarray]:
+        """(L,) mean over draws of what ``macro_ap`` is the mean of: the intervals of the labels widen its interval."""
+        return {name: each.mean(axis=0) for name, each in self._values(self._of_labels).items()}
+
+    @property
+    def _of_labels(self) -> tuple[str, ...]:
+        return ("average_precision",) if self.task == "multilabel" else ()
+
+    def _values(self, names) -> dict[str, np.ndarray]:
+        """(D, …) of every draw, on the whole test set."""
         once = Resamples.of(np.ones((len(self), 1), np.uint8))
-        each = [one.replicates(once, self.metrics) for one in self._families(np.arange(len(self)))]
-        return {name: np.array([float(one[name][0]) for one in each]) for name in self.metrics}
+        each = [one.replicates(once, names) for one in self._families(np.arange(len(self)))]
+        return {name: np.stack([one[name][..., 0] for one in each]) for name in names}
 
     def evaluate(self) -> dict:
         """Every metric on the whole test set: the mean over draws."""
@@ -182,7 +201,8 @@ class Draws(Targets):
 
     def family(self, units: np.ndarray) -> _MeanOverDraws:
         """Every metric on resamples of the units."""
-        return _MeanOverDraws(self._families(units), self.metrics)
+        names = (*self.metrics, *self._of_labels)
+        return _MeanOverDraws(self._families(units), names, self.values())
 
     def _predictions(self, drawn: np.ndarray) -> np.ndarray:
         """What a draw says of each sample; labels as the probes choose them."""
@@ -202,13 +222,14 @@ class Draws(Targets):
 
 
 class _MeanOverDraws:
-    """Metrics of all draws on the same resamples, averaged."""
+    """Metrics of all draws on the same resamples, averaged; `draws` has the (D,) values on the whole test set."""
 
-    def __init__(self, families: list, names: tuple[str, ...]) -> None:
-        self.families, self.names = families, names
+    def __init__(self, families: list, names: tuple[str, ...], draws: dict) -> None:
+        self.families, self.names, self.draws = families, names, draws
+        self.holders = families[0].holders
 
     def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
-        """Metric name to (B,); NaN on a resample where any draw is undefined."""
+        """Metric name to (B,), or (L, B) per label; NaN on a resample where any draw is undefined."""
         wanted = [name for name in self.names if metrics is None or name in metrics]
         each = [family.replicates(resamples, wanted) for family in self.families]
         return {name: np.mean([one[name] for one in each], axis=0) for name in wanted}

@@ -20,6 +20,7 @@ from permafrost.metrics.objects.detected import Detected
 from permafrost.metrics.objects.hits import count_hits
 from permafrost.metrics.objects.matching import IOU_THRESHOLD
 from permafrost.metrics.ratios import ratios_of_hits
+from permafrost.statistics.resampling.carriers import units_with_truth
 
 _SETTINGS = Settings("bbox")
 # of ``AR10``; no more than the largest cap
@@ -80,6 +81,13 @@ class BoxScores:
             for objects, detections in zip(self.objects, self.detections, strict=True)
         ]
         return np.array(found, np.int64).reshape(-1, 3).T
+
+    def holders(self, metric: str, units: np.ndarray) -> np.ndarray | None:
+        """(K,) units with truth of each class in the metric's range of areas; see `families.SingleLabel`."""
+        ranges = {one.name: one.area for one in (*self.overall, *self.per_class)}
+        return (
+            units_with_truth(self.evaluation, units)[ranges[metric]] if metric in ranges else None
+        )
 
     def ratios(self, sums: np.ndarray) -> dict[str, np.ndarray]:
         """Metric name to (B,), from (3, B) weighted sums of `counts`."""

@@ -22,7 +22,10 @@ from permafrost.metrics.ratios import divide
 from permafrost.metrics.tasks import TOP_K, class_metrics, overall_metrics
 from permafrost.statistics.replicates.rankings import Ranking
 from permafrost.statistics.replicates.totals import Segments
+from permafrost.statistics.resampling.carriers import units_of_each
 from permafrost.statistics.resampling.resamples import Resamples
+
+_MACRO = ("macro_precision", "macro_recall", "macro_f1")
 
 
 class SingleLabel:
@@ -45,14 +48,19 @@ class SingleLabel:
     # shares of samples that are right, each sample counting once: binomial where samples are the units
     proportions = frozenset({"accuracy", "top5_accuracy", "recall", "precision"})
 
-    def support(self, metric: str) -> float | np.ndarray:
-        """Number of units that a metric rests on, (K,) per class: what knows it where all are alike."""
-        by = self.prediction if metric.endswith("precision") else self.target
-        if metric in ("recall", "precision"):
-            return units_of_each(by, self.units, self.classes)
-        if metric in ("accuracy", "top5_accuracy"):
-            return float(len(self.sizes))
-        return harmonic_support(units_of_each(by, self.units, self.classes))
+    def holders(self, metric: str) -> np.ndarray | None:
+        """(K,) units that hold each class that a metric is of, or a mean of; None where all units carry it."""
+        if metric.endswith("precision"):
+            return self._answered
+        return self._held if metric in ("recall", "balanced_accuracy", *_MACRO) else None
+
+    @cached_property
+    def _held(self) -> np.ndarray:
+        return units_of_each(self.target, self.units, self.classes)
+
+    @cached_property
+    def _answered(self) -> np.ndarray:
+        return units_of_each(self.prediction, self.units, self.classes)
 
     def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
         """Metric name to (B,), or (K, B) per class, on each resample; NaN if undefined."""
@@ -111,13 +119,16 @@ class MultiLabel:
 
     proportions = frozenset()
 
-    def support(self, metric: str) -> float | np.ndarray:
-        """As of `SingleLabel`: of a label, the units in which it is true."""
+    def holders(self, metric: str) -> np.ndarray | None:
+        """As of `SingleLabel`: of a label, the units in which it is true; (1,) of all labels together."""
         if metric in ("micro_ap", "micro_f1"):
-            return float(len(np.unique(self.units[self.target.any(axis=1)])))
+            return np.array([len(np.unique(self.units[self.target.any(axis=1)]))])
+        return self._held if metric in ("average_precision", "macro_ap") else None
+
+    @cached_property
+    def _held(self) -> np.ndarray:
         rows, labels = np.nonzero(self.target)
-        each = units_of_each(labels, self.units[rows], self.classes)
-        return each if metric == "average_precision" else harmonic_support(each)
+        return units_of_each(labels, self.units[rows], self.classes)
 
     def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
         """Metric name to (B,), or (L, B) per class, on each resample; NaN if undefined."""
@@ -150,18 +161,6 @@ class MultiLabel:
                 ranking = Ranking(self.target[:, label], self.scores[:, label], self.units)
             self._rankings[label] = ranking
         return self._rankings[label]
-
-
-def units_of_each(labels, units, classes: int) -> np.ndarray:
-    """(K,) number of different units among the samples of each label."""
-    pairs = np.unique(np.asarray(labels, np.int64) + classes * np.asarray(units, np.int64))
-    return np.bincount(pairs % classes, minlength=classes).astype(np.float64)
-
-
-def harmonic_support(each: np.ndarray) -> float:
-    """K^2 / sum 1 / n_k over the K classes that occur: units that know the mean over classes as well."""
-    present = each[each > 0]
-    return float(len(present) ** 2 / np.sum(1 / present)) if present.size else 0.0
 
 
 def share_of(hit: np.ndarray, units: np.ndarray, resamples: Resamples, drawn) -> np.ndarray:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from permafrost.metrics.segmentation import class_counts, evaluate_counts
+from permafrost.metrics.segmentation.evaluate import NO_CHANGE
 from permafrost.metrics.tasks import class_metrics, overall_metrics
 from permafrost.statistics.resampling.resamples import Resamples
 
@@ -42,6 +43,19 @@ class PixelCounts:
         if self.boundary:
             counts += [np.asarray(each).T for each in boundaries]
         self.sums = sum_by_unit(np.concatenate(counts).astype(np.int64), np.asarray(units))
+
+    def holders(self, metric: str) -> np.ndarray | None:
+        """As of `families.SingleLabel`: of a class, the units with a pixel of it that counts in the metric."""
+        if metric in ("pixel_accuracy", "frequency_weighted_iou"):
+            return None
+        truths, answers = np.count_nonzero(
+            self.sums[self.classes : 3 * self.classes], axis=1
+        ).reshape(2, -1)
+        held = answers.copy() if metric.endswith("precision") else truths.copy()
+        held[list(self.dead_classes)] = 0
+        if metric.startswith("change_"):
+            held[NO_CHANGE] = 0
+        return held
 
     def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
         """Metric name to (B,), or (K, B) per class, on each resample; NaN if undefined."""

@@ -12,6 +12,7 @@ from permafrost.metrics.objects.detected import Detected
 from permafrost.metrics.objects.hits import count_hits
 from permafrost.metrics.objects.point_precision import RankedPoints, rank_points
 from permafrost.metrics.ratios import divide, mean_of_defined, ratios_of_hits
+from permafrost.statistics.resampling.carriers import units_of_each
 
 
 class PointScores:
@@ -61,6 +62,14 @@ class PointScores:
         ]
         counts = np.array(found, np.int64).reshape(-1, 3).T
         return np.stack([*counts, np.abs(counts[1] - counts[2]), np.ones_like(counts[0])])
+
+    def holders(self, metric: str, units: np.ndarray) -> np.ndarray | None:
+        """(K,) units with objects of each class, for what is read from curves; see `families.SingleLabel`."""
+        if metric not in ("point_ap", "class_point_ap"):
+            return None
+        own = [np.unique(each.classes[~each.crowd]) for each in self.objects]
+        images = np.repeat(np.arange(len(own)), [len(each) for each in own])
+        return units_of_each(np.concatenate(own), units[images], self.classes)
 
     def ratios(self, sums: np.ndarray) -> dict[str, np.ndarray]:
         """Metric name to (B,), from (5, B) weighted sums of `counts`."""

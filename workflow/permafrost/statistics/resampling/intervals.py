@@ -7,6 +7,7 @@ Those of replicates are percentile, basic (of squares too), and BCa, bias-correc
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from permafrost.statistics.resampling.student_t import normal_quantile, t_quanti
 
 # those to choose from; ``auto`` takes what covers, see `bootstrap.bootstrap_scores`
 METHODS = ("auto", "percentile", "bca")
+# with fewer items of the rarer outcome, Wilson's interval of a share is too narrow on one side
+_FEW = 10
 
 
 def check_method(method: str, confidence: float) -> None:
@@ -51,6 +54,86 @@ def wilson_interval(value: float, size: float, quantile: float) -> tuple[float, 
     return max(0.0, (centre - half) / (1 + extra)), min(1.0, (centre + half) / (1 + extra))
 
 
+def share_interval(value: float, size: int, confidence: float) -> tuple[float, float]:
+    """The interval of a share of `size` independent items: Wilson's, no narrower than that of mid-P.
+
+    Wilson's alone holds the truth in no more than 84 % where 0.15 items of the rarer outcome are
+    expected, as of an accuracy of 0.997 of 50 images. With fewer than 10 of them its ends are moved out
+    to those of the mid-P interval; both together hold it in 93 % or more, whatever the size.
+
+    Source: Berry and Armitage, Mid-P Confidence Intervals: A Brief Review (1995).
+    """
+    lower, upper = wilson_interval(value, size, normal_quantile(confidence))
+    rarer = round(min(value, 1 - value) * size)
+    if rarer >= _FEW:
+        return lower, upper
+    least, most = _mid_p(rarer, size, confidence)
+    if value > 0.5:
+        least, most = 1 - most, 1 - least
+    return min(lower, least), max(upper, most)
+
+
+@lru_cache(maxsize=1024)
+def _mid_p(count: int, size: int, confidence: float) -> tuple[float, float]:
+    """The shares p with P(X < count) + P(X = count) / 2 = (1 ± confidence) / 2, of X binomial with `size`, p."""
+
+    def below(p: float) -> float:
+        chances = [math.comb(size, k) * p**k * (1 - p) ** (size - k) for k in range(count + 1)]
+        return math.fsum(chances) - chances[-1] / 2
+
+    def solved(level: float) -> float:
+        low, high = 0.0, 1.0
+        while high - low > 1e-12 * high:
+            middle = (low + high) / 2
+            low, high = (middle, high) if below(middle) > level else (low, middle)
+        return high
+
+    tail = (1 - confidence) / 2
+    return (solved(1 - tail) if count else 0.0), (solved(tail) if count < size else 1.0)
+
+
+def skewed_interval(
+    value: float, error: float, slope: float, quantile: float
+) -> tuple[float, float]:
+    """Ends x of (x - value)^2 = quantile^2 (error^2 + slope (x - value)): the error is that of the end.
+
+    `wilson_interval` knows how the error of a share changes with the share; this takes it from the units, which may
+    weigh very differently: one hard image costs average precision more than many others.
+
+    Parameters
+    ----------
+    slope : of the squared error over the value, see `jackknife.Spread`.
+    """
+    shift = quantile**2 * slope / 2
+    half = math.hypot(quantile * error, shift)
+    return value + shift - half, value + shift + half
+
+
+def interval_of_mean(
+    values: np.ndarray, ends: np.ndarray, deviations: np.ndarray
+) -> tuple[float, float]:
+    """The interval of a mean over K classes from their own ones: halves are added as errors are.
+
+    So it keeps how far a class that few units carry, or in which nothing was seen to go wrong, may yet be off.
+
+    Parameters
+    ----------
+    values : (K,) of the classes. ends : (K, 2) their intervals.
+    deviations : (K, J) what leaving out each part takes away from each; how classes move together is read from them.
+        Those of a class that does not move, or is undefined without a part, count as independent.
+
+    Source: Zou and Donner, Construction of Confidence Limits about Effect Measures (2008), equation 5.
+    """
+    length = np.linalg.norm(deviations, axis=1, keepdims=True)
+    moving = length > 0
+    alike = np.divide(deviations, length, out=np.zeros_like(deviations), where=moving)
+    halves = np.abs(ends - values[:, None]).T
+    known = moving[:, 0]
+    together = np.sum((halves[:, known] @ alike[known]) ** 2, axis=1)
+    error = np.sqrt(together + np.sum(halves[:, ~known] ** 2, axis=1)) / len(values)
+    return float(values.mean() - error[0]), float(values.mean() + error[1])
+
+
 def log_interval(value: float, error: float, quantile: float) -> tuple[float, float]:
     """value exp(± quantile error / value): the interval of a positive size, on its logarithm."""
     if value <= 0:
@@ -68,15 +151,26 @@ def same_in_all_units(n_units: int, confidence: float) -> float:
 
 
 def constant_difference_interval(
-    value: float, n_units: int, confidence: float
+    value: float, n_units: int, confidence: float, *, bound: float = 1.0
 ) -> tuple[float, float]:
     """The interval of a difference that is `value` in each of its units, so that no error is known.
 
     Units of the opposite difference may make up the share q of `same_in_all_units`, hence
-    value ± 2 q |value|. It leaves 0 out where 2^(1 - U) <= 1 - confidence: the p-value of the sign test.
+    value ± 2 q |value|. It leaves 0 out where 2^(1 - U) <= 1 - confidence: the p-value of the sign test. Where no unit
+    differs, the share q may yet, by `bound` at most, all in one direction: 0 ± q bound.
     """
-    half = 2 * same_in_all_units(n_units, confidence) * abs(value)
+    half = same_in_all_units(n_units, confidence) * (2 * abs(value) or bound)
     return value - half, value + half
+
+
+def constant_interval(value: float, n_units: int, confidence: float) -> tuple[float, float]:
+    """The interval of a positive size that is `value` in each of its units, so that no error is known.
+
+    The share q of `same_in_all_units` of other units may have none of it: (1 - q) value, and as far
+    above it on the logarithm. A value of 0 has no width, since nothing tells how large others may be.
+    """
+    rest = 1 - same_in_all_units(n_units, confidence)
+    return value * rest, value / rest
 
 
 def percentile_interval(replicates: np.ndarray, confidence: float) -> tuple[float, float]:

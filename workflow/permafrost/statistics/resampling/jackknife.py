@@ -38,11 +38,18 @@ class Spread:
     error : standard error.
     df : its degrees of freedom, 1 to J - 1.
     bias : of the metric, by the jackknife.
+    largest_share : of sum_j d_j^2, that of the part whose absence moves the metric most; 1 where one carries it all.
+    slope : of the squared error over the metric, sum d_j^3 / sum d_j^2 about the mean: how much smaller the error
+        comes out where chance made the metric high. Of a share (1 - 2 p) / n.
+    deciding : (sum d_j^2)^2 / sum d_j^4, of parts that add alike their number.
     """
 
     error: np.ndarray
     df: np.ndarray
     bias: np.ndarray
+    largest_share: np.ndarray
+    slope: np.ndarray
+    deciding: np.ndarray
 
 
 def part_sizes(units: Units) -> np.ndarray:
@@ -57,7 +64,8 @@ def spread_of(values, left_out, sizes, *, scale=None, centred: bool = False) -> 
     Parameters
     ----------
     values : (…) on the whole test set.
-    left_out : (…, J) without each part; NaN, where the metric is undefined without it, adds nothing.
+    left_out : (…, J) without each part. Where the metric is undefined without one, which then carries all of it,
+        the error is infinite.
     sizes : (J,) of `part_sizes`.
     scale : (…) size of the numbers that rounding is judged by; default that of the values.
     centred : take squares about the mean of d_j. About 0 they hold the bias too, as an interval should; of a
@@ -76,8 +84,16 @@ def spread_of(values, left_out, sizes, *, scale=None, centred: bool = False) -> 
     moving = np.count_nonzero(deviations, axis=-1)
     of_sizes = (parts - 1) / parts * np.sum(sizes) ** 2 / np.sum(np.square(sizes, dtype=float))
     df = np.maximum(np.minimum(np.minimum(df, moving - 1), of_sizes), 1)
+    carried_by_one = np.isnan(left_out).any(axis=-1)
+    error, df = np.where(carried_by_one, np.inf, error), np.where(carried_by_one, 1.0, df)
     undefined = np.isnan(values)
-    return Spread(*(np.where(undefined, np.nan, each) for each in (error, df, -(parts - 1) * mean)))
+    with np.errstate(invalid="ignore"):
+        share = np.square(deviations).max(axis=-1) / np.square(deviations).sum(axis=-1)
+        third = np.sum((deviations - mean[..., None]) ** 3, axis=-1)
+        slope = np.where(second > 0, third / second, 0.0)
+        deciding = second**2 / fourth
+    found = (error, df, -(parts - 1) * mean, np.where(carried_by_one, 1.0, share), slope, deciding)
+    return Spread(*(np.where(undefined, np.nan, each) for each in found))
 
 
 def contributions(values, left_out, sizes, *, scale=None) -> np.ndarray:

@@ -8,24 +8,42 @@ wild bootstrap with the hypothesis imposed): the same signs for all pairs, so th
 each other is kept. Resamples of the units serve as well where units are many; with few they vary too
 little, and in simulation 12 equal backbones on 15 groups had a significant pair in 34 % of the test
 sets instead of 5 %. Calibration errors, which are not sums over parts even nearly, have resamples.
+Over several runs (seeds, draws of the training set) the mean difference is tested, with items and runs in its
+error (`runs`). Few runs say too little of a variance for signs to be turned: its p-value, as a normal score, is
+compared with the largest of normal numbers that depend on each other as what parts and runs add to the differences.
 Source: Romano and Wolf (2005), see `p_values.step_down_max_t`; Cameron, Gelbach and Miller,
 Bootstrap-Based Improvements for Inference with Clustered Errors (2008), for the signs.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from permafrost.statistics.resampling.detectable import (
+    critical_value,
+    smallest_found,
+    units_that_must_differ,
+)
 from permafrost.statistics.resampling.intervals import (
     constant_difference_interval,
-    expanded,
-    percentile_interval,
-    reflected_square,
 )
-from permafrost.statistics.resampling.jackknife import contributions, part_sizes, spread_of
-from permafrost.statistics.resampling.p_values import bootstrap_p_value, step_down_max_t
+from permafrost.statistics.resampling.jackknife import (
+    Spread,
+    contributions,
+    part_sizes,
+    spread_of,
+    strays,
+)
+from permafrost.statistics.resampling.p_values import step_down_max_t
+from permafrost.statistics.resampling.runs import (
+    OverRuns,
+    over_runs,
+    variance_of_runs,
+)
 from permafrost.statistics.resampling.student_t import normal_score, t_quantile, two_sided_p
 from permafrost.statistics.resampling.units import Units
 
@@ -43,89 +61,194 @@ class Paired:
     p_value: np.ndarray
     p_adjusted: np.ndarray
     n_undefined: np.ndarray
+    detectable: np.ndarray
 
 
 def paired_by_jackknife(
-    values, left_out, pairs, *, units: Units, resamples: int, confidence: float, seed: int
+    values,
+    left_out,
+    pairs,
+    *,
+    units: Units,
+    resamples: int,
+    confidence: float,
+    seed: int,
+    bounded: bool = True,
+    shared: bool = False,
 ) -> Paired:
-    """Differences of metrics that are smooth in what the parts of a test set hold.
+    """Differences of metrics that are smooth in what the parts of a test set hold, meaned over R runs.
 
     Parameters
     ----------
-    values : (K,) of each backbone on the whole test set.
-    left_out : (K, J) without each part; not read where there is one unit.
+    values : (R, K) of each backbone on the whole test set, NaN where it lacks the run: a pair is compared in the runs
+        that both have.
+    left_out : (R, K, J) without each part; not read where there is one unit.
     pairs : (P, 2) indices of backbones.
-    resamples : number of turned signs, for the adjustment; where all 2^(J - 1) - 1 are fewer, those.
+    resamples : number of turned signs, for the adjustment; where all 2^(J - 1) - 1 are fewer, those. Over several
+        runs, of normal numbers.
+    bounded : whether the metric lies in [0, 1].
+    shared : whether runs are draws of a training set that all backbones learn from, and not trainings of each.
     """
     values, left_out, pairs = np.asarray(values), np.asarray(left_out), np.asarray(pairs)
-    sizes = part_sizes(units)
-    blocks = [pairs[start : start + _TOGETHER] for start in range(0, len(pairs), _TOGETHER)]
+    test = _Differences(values, left_out, part_sizes(units), bounded, shared)
+    judged = [test.spread(chosen) for chosen in blocks(pairs)]
     columns = [
-        tested_pairs(values[block.T], left_out[block.T], sizes, units.count, confidence)
-        for block in blocks
+        _tested(*each, units.count, confidence, bounds=test.unit_bounds(chosen))
+        for each, chosen in zip(judged, blocks(pairs), strict=True)
     ]
     difference, lower, upper, p_value, n_undefined = map(np.concatenate, zip(*columns, strict=True))
-    if units.count == 1 or len(pairs) == 1:
-        return Paired(difference, lower, upper, p_value, p_value, n_undefined)
-    signs = _signs(left_out.shape[1], resamples, seed)
+    found = Paired(difference, lower, upper, p_value, p_value, n_undefined, np.nan * difference)
+    if units.count == 1:
+        return found
+    single = len(values) == 1
+    signs = test.multipliers(resamples, seed)
+    statistics = np.full(len(pairs), np.nan)
+    tested = np.flatnonzero(~np.isnan(p_value))
+    for chosen in blocks(tested):
+        if single:
+            statistics[chosen] = np.abs(test.standardised(pairs[chosen]).sum(axis=1))
+        else:
+            statistics[chosen] = normal_score(p_value[chosen])
+    largest = np.zeros(signs.shape[1])
 
-    def standardised(chosen: np.ndarray) -> np.ndarray:
-        (first, second), (one, other) = values[pairs[chosen].T], left_out[pairs[chosen].T]
-        parts = contributions(first - second, one - other, sizes, scale=_scale(first, second))
+    def under_null(chosen: np.ndarray) -> np.ndarray:
+        drawn = np.abs(test.standardised(pairs[chosen]) @ signs)
+        np.maximum(largest, drawn.max(axis=0), out=largest)
+        return drawn
+
+    p_adjusted = adjusted(p_value, statistics, under_null)
+    critical = critical_value(largest, confidence) if len(tested) > 1 else 0.0
+    detectable = [
+        test.detectable(chosen, spread, critical, len(tested), units.count, confidence)
+        for chosen, (_, spread, _) in zip(blocks(pairs), judged, strict=True)
+    ]
+    return replace(found, p_adjusted=p_adjusted, detectable=np.concatenate(detectable))
+
+
+@dataclass(frozen=True)
+class _Differences:
+    """Differences of pairs of backbones over runs; see `paired_by_jackknife`."""
+
+    values: np.ndarray
+    left_out: np.ndarray
+    sizes: np.ndarray
+    bounded: bool
+    shared: bool
+
+    def spread(self, pairs: np.ndarray) -> tuple[np.ndarray, Spread, np.ndarray]:
+        """(P,) differences, how far they stray, and how many of the numbers behind them are undefined."""
+        if len(self.values) == 1:
+            difference, without, scale = self._of_run(0, pairs)
+            spread = spread_of(difference, without, self.sizes, scale=scale, centred=True)
+            return difference, spread, np.count_nonzero(np.isnan(without), axis=1)
+        over, undefined = self._over_runs(pairs)
+        return over.values, over.spread, undefined
+
+    def standardised(self, pairs: np.ndarray) -> np.ndarray:
+        """(P, J) or, over several runs, (P, J + M) what parts and runs add to differences, of length 1 in all.
+
+        M is R where runs are shared, else R K: each backbone strays by itself.
+        """
+        if len(self.values) == 1:
+            difference, without, scale = self._of_run(0, pairs)
+            parts = contributions(difference, without, self.sizes, scale=scale)
+        else:
+            over, _ = self._over_runs(pairs)
+            of_items = strays(over.values, over.left_out, self.sizes, scale=self._scale(pairs))
+            # as large as their variance, of which parts of unequal size hold another share
+            of_runs = self._strays_of_runs(pairs, over)
+            wanted = over.spread.error**2 - np.sum(of_runs**2, axis=1)
+            wanted = np.sqrt(np.maximum(wanted, 0.0))
+            length = np.sqrt(np.sum(of_items**2, axis=1))
+            factor = np.divide(wanted, length, out=np.zeros_like(length), where=length > 0)
+            parts = np.concatenate([of_items * factor[:, None], of_runs], axis=1)
         length = np.sqrt(np.sum(parts**2, axis=1, keepdims=True))
         return np.divide(parts, length, out=np.zeros_like(parts), where=length > 0)
 
-    statistics = np.full(len(pairs), np.nan)
-    tested = np.flatnonzero(~np.isnan(p_value))
-    for start in range(0, len(tested), _TOGETHER):
-        chosen = tested[start : start + _TOGETHER]
-        statistics[chosen] = np.abs(standardised(chosen).sum(axis=1))
-    p_adjusted = _adjusted(p_value, statistics, lambda chosen: np.abs(standardised(chosen) @ signs))
-    return Paired(difference, lower, upper, p_value, p_adjusted, n_undefined)
+    def multipliers(self, resamples: int, seed: int) -> np.ndarray:
+        """(J, B) of `_signs` or, over several runs, (J + M, B) normal numbers."""
+        runs, count, parts = self.left_out.shape
+        if runs == 1:
+            return _signs(parts, resamples, seed)
+        rows = parts + runs * (1 if self.shared else count)
+        return np.random.Generator(np.random.PCG64(seed)).standard_normal((rows, resamples))
 
+    def detectable(
+        self, pairs, spread: Spread, critical: float, family: int, n_units: int, confidence: float
+    ) -> np.ndarray:
+        """(P,) differences that the family finds with 80 % power; NaN where none is large enough.
 
-def paired_gaps(values, replicates, pairs, *, units: Units, confidence: float) -> Paired:
-    """Differences of calibration errors, each mirrored as squares on the same resamples.
+        Parameters
+        ----------
+        critical : size that the largest statistic of the family exceeds in 1 - `confidence` of the cases.
+        family : number of tests.
+        """
+        alone = t_quantile(confidence, spread.df)
+        if len(self.values) > 1:
+            together = t_of_score(critical, spread.df)
+        else:
+            # t of a difference whose `standardised` contributions have this sum
+            shares = np.sum((self.sizes / np.sum(self.sizes)) ** 2)
+            room = 1 - critical**2 * shares
+            parts = len(self.sizes)
+            together = critical * math.sqrt((parts - 1) / parts / room) if room > 0 else np.inf
+        found = smallest_found(spread.error, spread.df, np.maximum(alone, together))
+        few = units_that_must_differ(n_units, (1 - confidence) / max(family, 1))
+        found = np.where(spread.error == 0, few * self.unit_bounds(pairs), found)
+        return np.where(np.isfinite(found), found, np.nan)
 
-    Parameters
-    ----------
-    values : (K,) of each backbone on the whole test set.
-    replicates : (K, B) of each on the same resamples.
-    pairs : (P, 2) indices of backbones.
-    """
-    n_units = units.count
-    mirrored = np.stack([reflected_square(*each) for each in zip(values, replicates, strict=True)])
-    rows = []
-    for a, b in pairs:
-        drawn = expanded(mirrored[a] - mirrored[b], n_units, confidence)
-        p_value = bootstrap_p_value(drawn) if n_units > 1 else np.nan
-        undefined = np.count_nonzero(np.isnan(drawn))
-        interval = percentile_interval(drawn, confidence)
-        rows.append((values[a] - values[b], *interval, p_value, undefined))
-    difference, lower, upper, p_value, n_undefined = map(np.array, zip(*rows, strict=True))
+    def unit_bounds(self, pairs: np.ndarray) -> np.ndarray:
+        """(P,) what a single unit may differ by: 1 of metrics in [0, 1], else taken to be as large as the values."""
+        return np.ones(len(pairs)) if self.bounded else self._scale(pairs)
 
-    def strayed(chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        first, second = mirrored[pairs[chosen].T]
-        drawn = first - second
-        # the centre is the difference without what chance adds to the errors
-        centre, error = np.nanmean(drawn, axis=1), np.nanstd(drawn, axis=1)
-        error = np.where(error > 0, error, np.inf)[:, None]
-        return centre / error[:, 0], (drawn - centre[:, None]) / error
+    def _of_run(self, run: int, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        (first, second), (one, other) = self.values[run][pairs.T], self.left_out[run][pairs.T]
+        return first - second, one - other, _scale(first, second)
 
-    statistics = np.full(len(pairs), np.nan)
-    tested = np.flatnonzero(~np.isnan(p_value))
-    for start in range(0, len(tested), _TOGETHER):
-        chosen = tested[start : start + _TOGETHER]
-        units = np.sqrt((n_units - 1) / n_units) * np.abs(strayed(chosen)[0])
-        statistics[chosen] = normal_score(two_sided_p(units, n_units - 1))
-    p_adjusted = _adjusted(p_value, statistics, lambda chosen: np.abs(strayed(chosen)[1]))
-    return Paired(difference, lower, upper, p_value, p_adjusted, n_undefined.astype(np.int64))
+    def _over_runs(self, pairs: np.ndarray) -> tuple[OverRuns, np.ndarray]:
+        have = self._have(pairs)
+        each = [self._of_run(run, pairs) for run in range(len(self.values))]
+        differences, without = (np.stack([one[place] for one in each]) for place in (0, 1))
+        undefined = np.count_nonzero(np.isnan(without) & have[..., None], axis=(0, 2))
+        about = {"have": have, "scale": self._scale(pairs)}
+        of_runs = None
+        if not self.shared:
+            (a, df), (b, _) = (variance_of_runs(self.values[:, one], **about) for one in pairs.T)
+            both = np.maximum(a**2 + b**2, np.finfo(float).tiny)
+            of_runs = a + b, np.maximum((a + b) ** 2 / both, 1) * df
+        about |= {"centred": True, "of_runs": of_runs}
+        return over_runs(differences, without, self.sizes, **about), undefined
+
+    def _have(self, pairs: np.ndarray) -> np.ndarray:
+        """(R, P) the runs that both of a pair have; all where it is undefined in every run."""
+        have = ~np.isnan(self.values[:, pairs]).any(axis=2)
+        return have | ~have.any(axis=0)
+
+    def _strays_of_runs(self, pairs: np.ndarray, over: OverRuns) -> np.ndarray:
+        """(P, M) what runs add; see `standardised`."""
+        have, rows = self._have(pairs), np.arange(len(pairs))
+
+        def strays_from_mean(values):
+            values = np.where(have, values, 0.0)
+            return np.where(have, values - values.sum(axis=0) / have.sum(axis=0), 0.0) * over.factor
+
+        first, second = (self.values[:, one] for one in pairs.T)
+        if self.shared:
+            return strays_from_mean(first - second).T
+        runs, count, _ = self.left_out.shape
+        found = np.zeros((len(pairs), runs, count))
+        found[rows, :, pairs[:, 0]] = strays_from_mean(first).T
+        found[rows, :, pairs[:, 1]] = -strays_from_mean(second).T
+        return found.reshape(len(pairs), runs * count)
+
+    def _scale(self, pairs: np.ndarray) -> np.ndarray:
+        return np.abs(np.nan_to_num(self.values)).max(axis=0)[pairs].max(axis=1)
 
 
 def tested_pairs(
     values, left_out, sizes, n_units, confidence: float, *, most_df=np.inf
 ) -> list[np.ndarray]:
-    """Columns ``difference, lower, upper, p_value, n_undefined`` of P pairs.
+    """Columns ``difference, lower, upper, p_value, n_undefined`` of P pairs of metrics in [0, 1].
 
     Parameters
     ----------
@@ -137,21 +260,48 @@ def tested_pairs(
     """
     difference, without = values[0] - values[1], left_out[0] - left_out[1]
     undefined = np.count_nonzero(np.isnan(without), axis=1)
+    spread = spread_of(difference, without, sizes, scale=_scale(*values), centred=True)
+    df = np.where(np.isnan(spread.df), np.nan, np.minimum(spread.df, most_df))
+    bounds = np.ones(len(difference))
+    return _tested(
+        difference, replace(spread, df=df), undefined, n_units, confidence, bounds=bounds
+    )
+
+
+def _tested(
+    difference, spread: Spread, undefined, n_units, confidence: float, *, bounds
+) -> list[np.ndarray]:
+    """The columns of `tested_pairs`; bounds : (P,) what a single unit may differ by."""
     if np.ndim(n_units) == 0 and n_units == 1:
         return [difference, difference, difference, np.full(len(difference), np.nan), undefined]
     n_units = np.broadcast_to(n_units, difference.shape)
-    spread = spread_of(difference, without, sizes, scale=_scale(*values), centred=True)
-    df = np.where(np.isnan(spread.df), np.nan, np.minimum(spread.df, most_df))
-    half = t_quantile(confidence, df) * spread.error
+    # what a single part carries cannot be tested
+    spread = replace(spread, error=np.where(np.isinf(spread.error), np.nan, spread.error))
+    half = t_quantile(confidence, spread.df) * spread.error
     lower, upper = difference - half, difference + half
     with np.errstate(divide="ignore", invalid="ignore"):
-        p_value = two_sided_p(difference / spread.error, df)
+        p_value = two_sided_p(difference / spread.error, spread.df)
     # the same difference in all units, or none in any
     for pair in np.flatnonzero(spread.error == 0):
         value, count = difference[pair], max(float(n_units[pair]), 1.0)
-        lower[pair], upper[pair] = constant_difference_interval(value, count, confidence)
+        lower[pair], upper[pair] = constant_difference_interval(
+            value, count, confidence, bound=float(bounds[pair])
+        )
         p_value[pair] = 2.0 ** (1 - count) if value else 1.0
     return [difference, lower, upper, p_value, undefined]
+
+
+def t_of_score(score: float, df: np.ndarray) -> np.ndarray:
+    """The t with the p-value of a normal score."""
+    p_value = math.erfc(score / math.sqrt(2))
+    if p_value in (0, 1):
+        return np.full(np.shape(df), 0.0 if p_value else np.inf)
+    return t_quantile(1 - p_value, df)
+
+
+def blocks(rows: np.ndarray) -> Iterator[np.ndarray]:
+    """As many pairs as are computed together."""
+    return (rows[start : start + _TOGETHER] for start in range(0, len(rows), _TOGETHER))
 
 
 def _scale(first, second) -> np.ndarray:
@@ -173,7 +323,7 @@ def _signs(parts: int, resamples: int, seed: int) -> np.ndarray:
     return np.concatenate([np.ones((1, resamples)), 1.0 - 2.0 * turned])
 
 
-def _adjusted(p_value, statistics, null_replicates) -> np.ndarray:
+def adjusted(p_value, statistics, null_replicates) -> np.ndarray:
     """Never below the values of single tests, and those where there is one test."""
     if np.count_nonzero(~np.isnan(p_value)) < 2:
         return p_value

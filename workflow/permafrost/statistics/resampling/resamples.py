@@ -98,7 +98,7 @@ def iter_jackknife(
     Parameters
     ----------
     parts : J, at most U. The units are assigned in turn, so that part j has the units
-        j, j + J, j + 2 J, …; None makes every unit a part.
+        j, j + J, j + 2 J, …, which `units` numbers at random; None makes every unit a part.
     block : as of `iter_resamples`.
     """
     parts = n_units if parts is None else min(parts, n_units)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,8 +18,10 @@ class Units:
     ----------
     kind : ``group`` or ``image``.
     count : U, the number of units.
-    index : (N,) the unit of each sample, in [0, U); units are numbered by their sorted names, so
-        the numbering does not depend on the order of the rows.
+    index : (N,) the unit of each sample, in [0, U). Units are numbered in the order of the hashes of
+        their names: it depends neither on the order of the rows nor on what the names say. So parts that
+        take every J-th unit (`resamples.iter_jackknife`) are random, also where names are sorted by
+        region or class.
     """
 
     kind: str
@@ -44,22 +47,20 @@ def find_units(n_samples: int, *, sample_ids=None, groups=None) -> Units:
             raise PermafrostError(f"{len(names)} {what} for {n_samples} samples")
     known = _known(groups, n_samples)
     if not known.any():
-        return Units("image", n_samples, _image_numbers(sample_ids, n_samples))
-    grouped = np.flatnonzero(known)
-    names, index_of_grouped = np.unique(
-        np.array([str(groups[row]) for row in grouped]), return_inverse=True
-    )
-    index = np.empty(n_samples, np.intp)
-    index[known] = index_of_grouped
+        return Units("image", n_samples, _numbers(_image_names(sample_ids, n_samples))[1])
     alone = np.flatnonzero(~known)
+    if alone.size and sample_ids is None:
+        raise PermafrostError(
+            f"{alone.size} of {n_samples} samples have no group",
+            remedy="give sample_ids, so that each of them can be a unit of its own",
+        )
+    # a group and an image may have the same name
+    names = np.empty(n_samples, object)
+    names[known] = [f"group {groups[row]}" for row in np.flatnonzero(known)]
     if alone.size:
-        if sample_ids is None:
-            raise PermafrostError(
-                f"{alone.size} of {n_samples} samples have no group",
-                remedy="give sample_ids, so that each of them can be a unit of its own",
-            )
-        index[alone] = len(names) + _image_numbers([sample_ids[row] for row in alone], alone.size)
-    return Units("group", len(names) + alone.size, index)
+        images = _image_names([sample_ids[row] for row in alone], alone.size)
+        names[alone] = [f"image {name}" for name in images]
+    return Units("group", *_numbers(names.astype(str)))
 
 
 def _known(groups, n_samples: int) -> np.ndarray:
@@ -68,18 +69,28 @@ def _known(groups, n_samples: int) -> np.ndarray:
     return np.array([name is not None and name == name for name in groups], bool)
 
 
-def _image_numbers(sample_ids, n_samples: int) -> np.ndarray:
+def _image_names(sample_ids, n_samples: int) -> np.ndarray:
+    """(N,) names of images, which are refused where two are the same."""
     if sample_ids is None:
-        return np.arange(n_samples)
+        return np.arange(n_samples).astype(str)
     names = np.array(list(map(str, sample_ids)))
-    order = np.argsort(names, kind="stable")
-    ordered = names[order]
+    ordered = np.sort(names)
     twice = ordered[1:][ordered[1:] == ordered[:-1]]
     if twice.size:
         raise PermafrostError(
             f"the sample id {str(twice[0])!r} occurs more than once",
             remedy="prepare the dataset again: sample ids must be unique in it",
         )
-    numbers = np.empty(n_samples, np.intp)
-    numbers[order] = np.arange(n_samples)
-    return numbers
+    return names
+
+
+def _numbers(names: np.ndarray) -> tuple[int, np.ndarray]:
+    """The number of different names, and (N,) the place of each in the order of their hashes."""
+    different, index = np.unique(names, return_inverse=True)
+    digests = b"".join(
+        hashlib.blake2b(name.encode(errors="surrogateescape"), digest_size=8).digest()
+        for name in different.tolist()
+    )
+    places = np.empty(len(different), np.intp)
+    places[np.argsort(np.frombuffer(digests, ">u8"), kind="stable")] = np.arange(len(different))
+    return len(different), places[index]

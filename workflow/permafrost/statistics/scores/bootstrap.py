@@ -7,18 +7,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from permafrost.metrics.tasks import metric_of, primary_metric
+from permafrost.metrics.tasks import CALIBRATION, metric_of, primary_metric
 from permafrost.statistics.predictions.reading import Predictions
+from permafrost.statistics.resampling.carriers import (
+    Carriers,
+    carriers_of_metrics,
+    quantiles_of,
+)
 from permafrost.statistics.resampling.intervals import (
     basic_interval,
     basic_square_interval,
     bca_interval,
     check_method,
     constant_difference_interval,
+    constant_interval,
     expanded,
+    interval_of_mean,
     log_interval,
     percentile_interval,
     reflected_square,
+    share_interval,
+    skewed_interval,
     wilson_interval,
 )
 from permafrost.statistics.resampling.jackknife import PARTS, Spread, part_sizes, spread_of, strays
@@ -27,8 +36,10 @@ from permafrost.statistics.resampling.resamples import (
     iter_jackknife,
     iter_resamples,
 )
-from permafrost.statistics.resampling.student_t import normal_quantile, t_quantile
+from permafrost.statistics.resampling.runs import over_runs
+from permafrost.statistics.resampling.student_t import normal_quantile
 from permafrost.statistics.resampling.units import Units, find_units
+from permafrost.statistics.scores.gates import EQUAL, heavy_tail
 
 
 def bootstrap_scores(
@@ -45,12 +56,14 @@ def bootstrap_scores(
     Parameters
     ----------
     predictions : of one backbone on a test set; units are its groups where known, else its images.
+        The error of a mean over draws of the training set holds draws and items (`runs`).
     seed : shared by all backbones of a dataset, so that they are scored on the same resamples.
     method : ``auto`` takes for each metric what covers in simulation (`docs/intervals.md`), from the
         standard error of `jackknife`: ``wilson`` for metrics in [0, 1], ``jackknife_log`` for positive
-        ones, ``jackknife_t`` for R², for what is read from curves (cut to [0, 1], less the bias that
-        resamples show, see `carriers.Replicated.intervals`) and for differences; and ``basic_square`` from
-        resamples for those ``of_gaps`` (`intervals.reflected_square`). ``percentile`` and ``bca`` are the bootstrap's
+        ones and 1 - R², ``jackknife_t`` for what is read from curves (cut to [0, 1], less the bias that
+        resamples show, see `replicated.Replicated.intervals`) and for differences; and ``basic_square`` from
+        resamples for those ``of_gaps`` (`intervals.reflected_square`) and ``percentile`` ones, `expanded`, for those
+        ``of_quantiles``. ``percentile`` and ``bca`` are the bootstrap's
         (an interval per metric that has no BCa falls back to percentile, and its row's ``method`` says so);
         with them, metrics ``of_curves`` have ``basic`` intervals (`intervals.reflected`).
     calibration : options of `calibration.Calibration`, for predictions with probabilities; None
@@ -60,10 +73,15 @@ def bootstrap_scores(
     -------
     Rows ``metric, class (None for overall), value, lower, upper, confidence, method, resamples,
     n_undefined, unit, n_units, n_test, primary, higher_is_better (None where neither more nor
-    less is), bootstrap_seed``; those of `calibration` have ``flags`` too, what limits this one metric.
+    less is), bootstrap_seed``; ``flags`` are what limits this one metric.
     The value is that of the whole test set. ``resamples`` is the number of resamples that the interval
     comes from: of draws, or of parts that were left out in turn. Those on which a metric is undefined
     (such as the recall of a class that was not drawn) do not enter it and are counted in ``n_undefined``.
+    ``n_carriers`` units carry the value: those that hold the class, of a mean over classes as many of one class as
+    would tell as much (`carriers.Carriers.effective`), else all; ``largest_share`` is that of the part whose absence
+    moves the value most in the sum of the squares of all such moves, None where no part is left out. Where a class
+    has too few carriers, ``flags`` says so; where a single one carries the value, the interval is the metric's
+    range, and NaN where that has no end.
     The primary row has ``strays`` too, a list of those of `jackknife.strays`; None with one unit or an undefined value.
     """
     check_method(method, confidence)
@@ -81,7 +99,8 @@ def bootstrap_scores(
         judged = calibration_of(predictions, units.index, calibration)
         values, family = {**values, **judged.values}, Joined(family, judged)
     how = _How(method, resamples, confidence, seed, getattr(predictions, "is_difference", False))
-    interval = _Intervals.of(family, values, units, how)
+    inner = getattr(predictions, "class_values", dict)()
+    interval = _Intervals.of(family, values | inner, predictions.classes, units, how)
     common = {
         "confidence": confidence,
         "unit": units.kind,
@@ -97,8 +116,11 @@ def bootstrap_scores(
             row["higher_is_better"] = metric_of(metric).higher_is_better
             if row["primary"]:
                 row["strays"] = interval.strays(metric)
-            if judged is not None and (flags := judged.flags(metric)):
-                row["flags"] = flags
+            flags = interval.gates(metric, column)
+            if judged is not None and metric in CALIBRATION:
+                row |= judged.widened(row) if how.method == "auto" else {}
+                flags = flags + judged.flags(metric)
+            row["flags"] = flags
             rows.append(row)
     return rows
 
@@ -148,8 +170,8 @@ class _Intervals:
     left_out : metric to (…, J) without each part, of those whose intervals need them.
     spreads : of `left_out`, where the method is ``auto``.
     biases : metric to how far resamples move what is read from curves, where the method is ``auto``.
-    supports : number of units that each of these metrics rests on.
-    quantiles : metric to those of Student's t for its spread, and for its support.
+    carriers : metric to the units that carry it, or each of its classes.
+    quantiles : metric to those of Student's t for its spread, and for as many units as carry it.
     """
 
     how: _How
@@ -160,13 +182,13 @@ class _Intervals:
     left_out: dict[str, np.ndarray]
     spreads: dict[str, Spread]
     biases: dict[str, np.ndarray]
-    supports: dict[str, np.ndarray]
+    carriers: dict[str, list[Carriers]]
     quantiles: dict[str, tuple[np.ndarray, np.ndarray]]
 
     @classmethod
-    def of(cls, family, values: dict, units: Units, how: _How) -> _Intervals:
+    def of(cls, family, values: dict, classes, units: Units, how: _How) -> _Intervals:
         automatic = how.method == "auto"
-        gaps = {name for name in values if metric_of(name).of_gaps}
+        gaps = {name for name in values if metric_of(name).of_gaps or metric_of(name).of_quantiles}
         curves = {name for name in values if metric_of(name).of_curves}
         drawn = gaps if automatic else set(values)
         others = set(values) - gaps if automatic else set(values) - curves - gaps
@@ -177,7 +199,8 @@ class _Intervals:
         if (automatic and units.count > 1) or how.method == "bca":
             parts = iter_jackknife(units.count, PARTS if automatic else None)
             left_out = gather(family, parts, others)
-        spreads, supports, biases = {}, {}, {}
+        spreads, biases = {}, {}
+        carriers = carriers_of_metrics(family, values, classes, units)
         if automatic and units.count > 1 and not how.differences and set(left_out) & curves:
             blocks = iter_resamples(units.count, how.resamples, how.seed)
             moved = gather(family, blocks, set(left_out) & curves)
@@ -188,7 +211,14 @@ class _Intervals:
                 name: spread_of(values[name], each, sizes, centred=name in biases)
                 for name, each in left_out.items()
             }
-            supports = {name: _support(family, name, spreads[name], units) for name in spreads}
+            for name in set(spreads) & set(getattr(family, "draws", ())):
+                each = [
+                    gather(one, iter_jackknife(units.count, PARTS), {name})
+                    for one in family.families
+                ]
+                without = np.stack([one[name] for one in each])
+                over = over_runs(family.draws[name], without, sizes, centred=name in biases)
+                spreads[name] = over.spread
         return cls(
             how,
             values,
@@ -198,8 +228,8 @@ class _Intervals:
             left_out,
             spreads,
             biases,
-            supports,
-            _quantiles(spreads, supports, how.confidence),
+            carriers,
+            quantiles_of(spreads, carriers, how.confidence),
         )
 
     def row(self, metric: str, column: int | None) -> dict:
@@ -210,9 +240,8 @@ class _Intervals:
             seen = self.replicates[metric][pick]
             (lower, upper), method = self._drawn(metric, value, seen, pick)
         elif self.units.count == 1:
-            # a point, which the gate `one_unit` marks
-            seen = np.array([value])
-            lower, upper, method = value, value, self._form(metric)
+            seen, method = np.array([value]), self._form(metric)
+            lower, upper = self._anything(metric, value)
         else:
             seen = self.left_out[metric][pick]
             method = self._form(metric)
@@ -226,7 +255,42 @@ class _Intervals:
             "method": method,
             "resamples": len(seen),
             "n_undefined": int(np.count_nonzero(np.isnan(seen))),
+            **self._carried(metric, column),
         }
+
+    def gates(self, metric: str, column: int | None) -> list[str]:
+        """Why few units carry a metric, or its class `column`; of the whole test set `gates` knows."""
+        pick = ... if column is None else column
+        if np.isnan(np.asarray(self.values[metric])[pick]):
+            return []
+        own, spread = self.carriers[metric][column or 0], self.spreads.get(metric)
+        found = [own.gate] if own.gate and not own.of_all else []
+        share = self._form(metric) == "wilson" and not self._binomial(metric)
+        if not found and spread is not None and share:
+            found = [own.deciding_gate(float(spread.deciding[pick]))]
+        if hasattr(self.family, "largest_share") and not self.how.differences:
+            found += heavy_tail(self.family.largest_share(metric), self.units.count)
+        if metric_of(metric).bounds == "positive" and spread is not None and spread.error == 0:
+            found.append(EQUAL)
+        return [gate for gate in found if gate]
+
+    def _binomial(self, metric: str) -> bool:
+        return self.units.kind == "image" and metric in getattr(self.family, "proportions", ())
+
+    def _carried(self, metric: str, column: int | None) -> dict:
+        """``n_carriers, largest_share``; see `bootstrap_scores`."""
+        pick = ... if column is None else column
+        own, spread = self.carriers[metric][column or 0], self.spreads.get(metric)
+        share = math.nan if spread is None else float(spread.largest_share[pick])
+        if hasattr(self.family, "largest_share"):
+            share = self.family.largest_share(metric)
+        return {"n_carriers": own.number, "largest_share": None if math.isnan(share) else share}
+
+    def _anything(self, metric: str, value: float) -> tuple[float, float]:
+        """The interval of what a single unit carries: its range."""
+        if math.isnan(value) or metric_of(metric).bounds != "unit":
+            return math.nan, math.nan
+        return (-1.0 if self.how.differences else 0.0), 1.0
 
     def strays(self, metric: str) -> list[float] | None:
         """What J parts of the test set add to an overall metric (`jackknife.strays`); None where unknown."""
@@ -237,17 +301,24 @@ class _Intervals:
             left_out = gather(self.family, iter_jackknife(self.units.count, PARTS), {metric})[
                 metric
             ]
+        if np.isnan(left_out).any():
+            return None
         return strays(self.values[metric], left_out, part_sizes(self.units)).tolist()
 
     def _drawn(self, metric: str, value: float, drawn: np.ndarray, pick):
         """The interval from replicates, and its name."""
+        if metric_of(metric).of_quantiles and self.how.method == "auto":
+            drawn = expanded(drawn, self.units.count, self.how.confidence)
+            lower, upper = percentile_interval(drawn, self.how.confidence)
+            lowest = -np.inf if self.how.differences else 0.0
+            return (max(lower, lowest), upper), "percentile"
         if metric_of(metric).of_gaps:
             if self.how.method == "auto":
                 return self._expanded_square(value, drawn), "basic_square"
             return basic_square_interval(value, drawn, self.how.confidence), "basic_square"
         if metric_of(metric).of_curves:
             return basic_interval(value, drawn, self.how.confidence), "basic"
-        if self.how.method == "bca":
+        if self.how.method == "bca" and metric in self.left_out:
             left_out = self.left_out[metric][pick]
             interval = bca_interval(value, drawn, left_out, self.how.confidence)
             if interval is not None:
@@ -255,64 +326,75 @@ class _Intervals:
         return percentile_interval(drawn, self.how.confidence), "percentile"
 
     def _expanded_square(self, value: float, drawn: np.ndarray) -> tuple[float, float]:
-        mirrored = reflected_square(value, drawn)
-        lower, upper = percentile_interval(
-            expanded(mirrored, self.units.count, self.how.confidence), self.how.confidence
+        confidence = self.how.confidence
+        if np.isnan(drawn).all():
+            return np.nan, np.nan
+        mirrored, plain = (
+            expanded(each, self.units.count, confidence)
+            for each in (reflected_square(value, drawn), drawn)
         )
-        return max(lower, 0.0), min(upper, 1.0)
+        lower, upper = percentile_interval(mirrored, confidence)
+        # squares take away too much where gaps of few bins decide: not less than value ± t × error
+        half = normal_quantile(confidence) * float(np.nanstd(plain))
+        return max(min(lower, value - half), 0.0), min(max(upper, value + half), 1.0)
 
     def _form(self, metric: str) -> str:
         known = metric_of(metric)
-        if self.how.differences or known.bounds == "below_one" or known.of_curves:
+        if self.how.differences or known.of_curves:
             return "jackknife_t"
-        return "jackknife_log" if known.bounds == "positive" else "wilson"
+        return "wilson" if known.bounds == "unit" else "jackknife_log"
 
     def _jackknife(self, metric: str, value: float, pick) -> tuple[float, float]:
         spread, form = self.spreads[metric], self._form(metric)
-        error = float(spread.error[pick])
+        error, own = float(spread.error[pick]), self.carriers[metric][0 if pick is ... else pick]
+        if self._binomial(metric):
+            return share_interval(value, round(own.support), self.how.confidence)
+        if own.alone or math.isinf(error):
+            return self._anything(metric, value)
         quantile, few = (float(each[pick]) for each in self.quantiles[metric])
-        if form == "jackknife_log":
-            return log_interval(value, error, quantile)
+        below_one = metric_of(metric).bounds == "below_one"
+        size = 1 - value if below_one else value
+        if form == "jackknife_log" and not (below_one and size == 0):
+            lower, upper = log_interval(size, error, quantile)
+            if error == 0:
+                lower, upper = constant_interval(size, self.units.count, self.how.confidence)
+            return (1 - upper, 1 - lower) if below_one else (lower, upper)
         if self.how.differences:
             if error == 0:
-                return constant_difference_interval(value, self.units.count, self.how.confidence)
+                bound = float(metric_of(metric).bounds == "unit")
+                return constant_difference_interval(
+                    value, self.units.count, self.how.confidence, bound=bound
+                )
             return value - quantile * error, value + quantile * error
         if form == "jackknife_t" and error > 0:
-            lowest, centre = -np.inf if metric_of(metric).bounds == "below_one" else 0.0, value
+            centre = value
             if metric in self.biases:
-                # see `carriers.Replicated.intervals`
+                # see `replicated.Replicated.intervals`
                 bias = float(self.biases[metric][pick])
                 centre, error = value - 2 * bias, math.hypot(error, bias)
-            return max(centre - quantile * error, lowest), min(centre + quantile * error, 1.0)
-        support = float(self.supports[metric][pick])
-        if self.units.kind == "image" and metric in getattr(self.family, "proportions", ()):
-            return wilson_interval(value, support, normal_quantile(self.how.confidence))
+            return max(centre - quantile * error, 0.0), min(centre + quantile * error, 1.0)
         centre = value
         if metric_of(metric).biased and 0 < value - float(spread.bias[pick]) < 1:
             centre -= float(spread.bias[pick])
         if error == 0 or not 0 < centre < 1:
             # all units are alike, which is known of those alone that the metric rests on
-            return wilson_interval(min(max(value, 0.0), 1.0), support, few)
-        return wilson_interval(centre, centre * (1 - centre) / error**2, quantile)
+            return wilson_interval(min(max(value, 0.0), 1.0), own.support, few)
+        lower, upper = wilson_interval(centre, centre * (1 - centre) / error**2, quantile)
+        skew = skewed_interval(centre, error, float(spread.slope[pick]), quantile)
+        ends = [(lower, upper), skew, *self._of_classes(metric, value)]
+        return max(0.0, min(each[0] for each in ends)), min(1.0, max(each[1] for each in ends))
 
-
-def _support(family, metric: str, spread: Spread, units: Units) -> np.ndarray:
-    """Number of units that a metric rests on, at least 1; all of them where the family does not know."""
-    known = family.support(metric) if hasattr(family, "support") else units.count
-    return np.maximum(np.broadcast_to(np.float64(known), spread.error.shape), 1.0)
-
-
-def _quantiles(spreads: dict, supports: dict, confidence: float) -> dict:
-    """Those of Student's t for every metric, all at once."""
-    degrees = [
-        each for name in spreads for each in (spreads[name].df, np.maximum(supports[name] - 1, 1))
-    ]
-    if not degrees:
-        return {}
-    quantiles = t_quantile(confidence, np.concatenate([np.ravel(each) for each in degrees]))
-    ends = np.cumsum([each.size for each in degrees])[:-1]
-    parts = [
-        part.reshape(each.shape)
-        for part, each in zip(np.split(quantiles, ends), degrees, strict=True)
-    ]
-    return dict(zip(spreads, zip(parts[::2], parts[1::2], strict=True), strict=True))
+    def _of_classes(self, metric: str, value: float) -> list[tuple[float, float]]:
+        """From the intervals of the classes that `metric` is the mean of; none where it is no mean of such."""
+        each = metric_of(metric).mean_of
+        if each not in self.spreads:
+            return []
+        known = np.flatnonzero(~np.isnan(self.values[each]))
+        values, left_out = self.values[each][known], self.left_out[each][known]
+        ends = np.array(
+            [
+                self._jackknife(each, float(one), int(place))
+                for one, place in zip(values, known, strict=True)
+            ]
+        )
+        return [interval_of_mean(values, ends, values[:, None] - left_out)]

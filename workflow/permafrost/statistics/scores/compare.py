@@ -1,6 +1,7 @@
 """Paired comparison of backbones: differences of a metric on the same parts of one test set.
 
-How a difference is tested, and adjusted for the number of pairs, is in `paired`.
+Several seeds of a backbone, and several draws of its training set, are runs: the mean over them is compared. How a
+difference is tested, and adjusted for the number of pairs, is in `paired`.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from permafrost.metrics.tasks import (
     primary_metric,
 )
 from permafrost.statistics.predictions.reading import Predictions
+from permafrost.statistics.predictions.settings import Draws
 from permafrost.statistics.resampling.intervals import check_method
 from permafrost.statistics.resampling.jackknife import PARTS
 from permafrost.statistics.resampling.p_values import mcnemar_p_value
-from permafrost.statistics.resampling.paired import paired_by_jackknife, paired_gaps
+from permafrost.statistics.resampling.paired import paired_by_jackknife
+from permafrost.statistics.resampling.paired_gaps import paired_gaps
 from permafrost.statistics.resampling.resamples import Resamples, iter_jackknife, iter_resamples
 from permafrost.statistics.resampling.units import Units, find_units
-from permafrost.statistics.scores.gates import comparison_gates
+from permafrost.statistics.scores.gates import chance_level, comparison_gates
 
 ADJUSTMENT = "romano_wolf"
 # what is compared of calibration: the score that is proper, and the error that is read most
@@ -38,7 +41,7 @@ _WAITING_BYTES = 512 << 20
 
 
 def compare(
-    predictions_by_backbone: Mapping[str, Predictions],
+    predictions_by_backbone: Mapping[str, Predictions | Mapping[int, Predictions]],
     *,
     metric: str | None = None,
     resamples: int = 2000,
@@ -50,7 +53,9 @@ def compare(
 
     Parameters
     ----------
-    predictions_by_backbone : of one dataset, probe and seed. Each is asked for once, and let go before the next.
+    predictions_by_backbone : of one dataset and probe; of each backbone one, or those of its seeds. Each is asked for
+        once, and let go before the next. Two backbones are compared in the seeds that both have; pairs without any
+        are left out.
     metric : an overall metric of the task; default its primary one, and with `calibration` after it
         those in `CALIBRATION_COMPARED`.
     resamples : no adjusted p-value is below 1 / (resamples + 1).
@@ -60,14 +65,16 @@ def compare(
     Returns
     -------
     Rows ``metric, higher_is_better, backbone_a, backbone_b, difference (a - b), lower, upper, p_value,
-    p_adjusted, adjustment, p_mcnemar, n_undefined, gates, confidence, resamples, unit, n_units, n_test,
-    bootstrap_seed``, for pairs in the order of the names. Where less is better, a negative difference
+    p_adjusted, detectable, adjustment, p_mcnemar, n_undefined, gates, confidence, resamples, unit, n_units, n_test,
+    seeds, n_runs, bootstrap_seed``, for pairs in the order of the names. Where less is better, a negative difference
     speaks for a. The family of ``p_adjusted`` is all pairs of this call with one metric, and
-    ``adjustment`` names the procedure (`p_values.step_down_max_t`). ``gates`` are those of
-    `comparison_gates`.
+    ``adjustment`` names the procedure (`p_values.step_down_max_t`). ``detectable`` is the smallest difference that
+    this family would find with a chance of 80 %, None where none is large enough. ``seeds`` (joined by semicolons) are
+    those that both have, ``n_runs`` the number of runs that the difference is a mean of: seeds times draws. ``gates``
+    are those of `comparison_gates`, and of calibration `Calibration.few_errors` of both.
     With a single unit, which every resample repeats, p-values are NaN.
     ``p_mcnemar`` (unadjusted) is given for accuracy where images are the units and each has one
-    answer, else None.
+    answer, else None. Runs that are the same for all backbones count once.
     Empty for fewer than two backbones.
 
     Raises
@@ -80,25 +87,32 @@ def compare(
     if len(names) < 2:
         return []
     judged = calibration is not None
-    first = predictions_by_backbone[names[0]]
+    runs = _by_seed(predictions_by_backbone[names[0]])
+    first = next(iter(runs.values()))
     metrics = [_known_metric(metric, first, calibration=judged)]
     if metric is None and judged:
         metrics += CALIBRATION_COMPARED
     units = find_units(len(first), sample_ids=first.sample_ids, groups=first.groups)
+    chance = chance_level(first.truth, first.task, first.dead_classes)
     test_set = _TestSet.of(names[0], first)
-    found = _Found(metrics, len(names), units, resamples, seed)
+    found = _Found(metrics, units, resamples, seed)
     for place, name in enumerate(names):
-        one = first if place == 0 else predictions_by_backbone[name]
-        if place:
+        runs = _by_seed(predictions_by_backbone[name]) if runs is None else runs
+        for of_seed in runs:
+            one = runs[of_seed] if first is None else first
+            first = None
             test_set.check(name, one)
-        found.add(place, one, _family(one, units, metrics, calibration))
-        # only what was found is kept
-        one = first = None
+            for draw, run in enumerate(_draws(one)):
+                found.add((place, of_seed, draw), run, _family(run, units, metrics, calibration))
+            # only what was found is kept
+            one = run = None
+        runs = None
     found.draw()
-    gates = comparison_gates(units.count, resamples, confidence)
+    pairs = [pair for pair in itertools.combinations(range(len(names)), 2) if found.common(*pair)]
+    if not pairs:
+        return []
     common = {
         "adjustment": ADJUSTMENT,
-        "gates": ";".join(gates),
         "confidence": confidence,
         "resamples": resamples,
         "unit": units.kind,
@@ -106,71 +120,91 @@ def compare(
         "n_test": test_set.count,
         "bootstrap_seed": seed,
     }
-    pairs = np.array(list(itertools.combinations(range(len(names)), 2)))
-    drawn = {"units": units, "confidence": confidence}
+    drawn = {"units": units, "confidence": confidence, "seed": seed}
     rows: list[dict] = []
     for metric in metrics:
-        values = found.values[metric]
-        if metric_of(metric).of_gaps:
-            columns = paired_gaps(values, found.replicates[metric], pairs, **drawn)
+        values, replicates = found.of(metric)
+        known = metric_of(metric)
+        if known.of_gaps:
+            columns = paired_gaps(values, replicates, np.array(pairs), **drawn)
         else:
-            columns = paired_by_jackknife(
-                values, found.replicates[metric], pairs, resamples=resamples, seed=seed, **drawn
-            )
+            about = {
+                "resamples": resamples,
+                "bounded": known.bounds == "unit",
+                "shared": found.shared,
+            }
+            columns = paired_by_jackknife(values, replicates, np.array(pairs), **drawn, **about)
+        room = 1 - chance if metric == metrics[0] and known.bounds != "positive" else np.inf
+        gates = comparison_gates(
+            units.count, resamples, confidence, detectable=columns.detectable, room=room
+        )
         rows += [
             {
                 "metric": metric,
-                "higher_is_better": metric_of(metric).higher_is_better,
+                "higher_is_better": known.higher_is_better,
                 "backbone_a": names[a],
                 "backbone_b": names[b],
                 **{name: column[place].item() for name, column in vars(columns).items()},
-                "p_mcnemar": _mcnemar(found.right[a], found.right[b])
+                "detectable": _or_none(columns.detectable[place]),
+                "p_mcnemar": _mcnemar(found.right(a), found.right(b))
                 if metric == "accuracy"
                 else None,
+                "gates": ";".join([*gates, *found.few_errors(metric, a, b)]),
+                "seeds": ";".join(map(str, dict.fromkeys(run[0] for run in found.common(a, b)))),
+                "n_runs": len(found.common(a, b)),
                 **common,
             }
-            for place, (a, b) in enumerate(pairs.tolist())
+            for place, (a, b) in enumerate(pairs)
         ]
     return rows
 
 
+def _or_none(value: np.floating) -> float | None:
+    return None if np.isnan(value) else value.item()
+
+
+def _by_seed(given: Predictions | Mapping[int, Predictions]) -> Mapping[int, Predictions]:
+    return given if isinstance(given, Mapping) else {0: given}
+
+
+def _draws(one: Predictions) -> list[Predictions]:
+    return one.each() if isinstance(one, Draws) else [one]
+
+
 class _Found:
-    """What is kept of each of K backbones: values, and replicates of J parts left out or of B resamples.
+    """What is kept of each run of each of K backbones: values, and replicates of J parts left out or of B resamples.
+
+    A run is (seed, draw), and a key (place of the backbone, seed, draw).
 
     Attributes
     ----------
-    values : metric to (K,).
-    replicates : metric to (K, J), or to (K, B) of those ``of_gaps``.
-    right : of each backbone the packed bits of which samples it has right; None where that is no pair of answers.
+    values : metric to key to value.
+    replicates : metric to key to (J,), or to (B,) of those ``of_gaps``.
+    answered : key to the packed bits of which samples it has right; None where that is no pair of answers.
     """
 
-    def __init__(
-        self, metrics: list[str], count: int, units: Units, resamples: int, seed: int
-    ) -> None:
+    def __init__(self, metrics: list[str], units: Units, resamples: int, seed: int) -> None:
         self.units, self.resamples, self.seed = units, resamples, seed
         self.gaps = [metric for metric in metrics if metric_of(metric).of_gaps]
         self.smooth = [metric for metric in metrics if metric not in self.gaps]
-        self.values = {metric: np.empty(count) for metric in metrics}
-        # nothing is left without the only unit
-        parts = min(PARTS, units.count) if units.count > 1 else 1
-        self.replicates = {metric: np.full((count, parts), np.nan) for metric in self.smooth}
-        self.replicates |= {metric: np.empty((count, resamples)) for metric in self.gaps}
-        self.right: list[np.ndarray | None] = []
-        self._waiting: list[tuple[int, _Family]] = []
+        self.values: dict[str, dict] = {metric: {} for metric in metrics}
+        self.replicates: dict[str, dict] = {metric: {} for metric in metrics}
+        self.answered: dict[tuple, np.ndarray | None] = {}
+        self._waiting: list[tuple[tuple, _Family]] = []
+        self._few: dict[tuple, list[str]] = {}
 
-    def add(self, place: int, one: Predictions, family: _Family) -> None:
+    def add(self, key: tuple[int, int, int], one: Predictions, family: _Family) -> None:
         for metric, value in family.values.items():
-            self.values[metric][place] = value
-        if self.units.count > 1:
-            first = 0
-            for block in iter_jackknife(self.units.count, PARTS):
-                part = slice(first, first + len(block))
-                for metric in self.smooth:
-                    self.replicates[metric][place, part] = family.replicates(block, metric)
-                first = part.stop
-        self.right.append(_right(one, self.units))
+            self.values[metric][key] = value
+        for metric in self.smooth:
+            # nothing is left without the only unit
+            blocks = iter_jackknife(self.units.count, PARTS) if self.units.count > 1 else ()
+            parts = [family.replicates(block, metric) for block in blocks]
+            self.replicates[metric][key] = np.concatenate(parts) if parts else np.full(1, np.nan)
+        self.answered[key] = _right(one, self.units)
+        self._few[key] = family.few_errors
         if self.gaps:
-            self._waiting.append((place, family.only(self.gaps)))
+            self._waiting.append((key, family.only(self.gaps)))
             if sum(waiting.nbytes for _, waiting in self._waiting) > _WAITING_BYTES:
                 self.draw()
 
@@ -178,14 +212,56 @@ class _Found:
         """Replicates of those that wait: every block of resamples serves all of them."""
         if not self._waiting:
             return
+        for key, _ in self._waiting:
+            for metric in self.gaps:
+                self.replicates[metric][key] = np.empty(self.resamples)
         first = 0
         for block in iter_resamples(self.units.count, self.resamples, self.seed):
             part = slice(first, first + len(block))
-            for place, family in self._waiting:
+            for key, family in self._waiting:
                 for metric in self.gaps:
-                    self.replicates[metric][place, part] = family.replicates(block, metric)
+                    self.replicates[metric][key][part] = family.replicates(block, metric)
             first = part.stop
         self._waiting = []
+
+    @property
+    def shared(self) -> bool:
+        """Whether runs are draws of a training set, the same for all backbones."""
+        return any(draw for _, _, draw in self.answered)
+
+    def common(self, *places: int) -> list[tuple[int, int]]:
+        """The runs that all of these backbones have."""
+        each = [{key[1:] for key in self.answered if key[0] == place} for place in places]
+        return sorted(set.intersection(*each))
+
+    def of(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
+        """(R, K) values and (R, K, J) or (R, K, B) replicates, NaN of runs that a backbone lacks."""
+        own = self.replicates[metric]
+        runs = sorted({key[1:] for key in own})
+        count = 1 + max(key[0] for key in own)
+        width = len(next(iter(own.values())))
+        values = np.full((len(runs), count), np.nan)
+        replicates = np.full((len(runs), count, width), np.nan)
+        for (place, *run), drawn in own.items():
+            at = runs.index(tuple(run)), place
+            values[at], replicates[at] = self.values[metric][place, *run], drawn
+        same = [
+            np.array_equal(each, each[:1].repeat(len(runs), 0), True)
+            for each in (values, replicates)
+        ]
+        return (values[:1], replicates[:1]) if all(same) else (values, replicates)
+
+    def few_errors(self, metric: str, *places: int) -> list[str]:
+        """The gates of calibration that any run of these backbones met."""
+        if metric not in CALIBRATION:
+            return []
+        return sorted({gate for key in self._few if key[0] in places for gate in self._few[key]})
+
+    def right(self, place: int) -> np.ndarray | None:
+        """Which samples a backbone has right, where all of its runs give the same answers."""
+        bits = [one for key, one in self.answered.items() if key[0] == place]
+        alike = all(one is not None and np.array_equal(one, bits[0]) for one in bits)
+        return bits[0] if alike else None
 
 
 @dataclass(frozen=True)
@@ -204,6 +280,10 @@ class _Family:
         """What some calibration errors need."""
         parts = [(family, own) for family, own in self.parts if set(own) & set(metrics)]
         return _Family({}, [(family.without_scores(), own) for family, own in parts])
+
+    @property
+    def few_errors(self) -> list[str]:
+        return [gate for family, _ in self.parts for gate in getattr(family, "few_errors", ())]
 
     @property
     def nbytes(self) -> int:
@@ -231,10 +311,9 @@ def _family(
 
 def _right(one: Predictions, units: Units) -> np.ndarray | None:
     """Packed bits of which samples have the right class, where images are the units and each has one answer."""
-    # McNemar's test is of one pair of answers to each image, not of a mean over answers
     if primary_metric(one.task) != "accuracy" or units.kind != "image":
         return None
-    return None if len(getattr(one, "drawn", ())) > 1 else np.packbits(one.answers == one.truth)
+    return np.packbits(one.answers == one.truth)
 
 
 def _mcnemar(a: np.ndarray | None, b: np.ndarray | None) -> float | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from permafrost.core.leakage import leakage_gates
 from permafrost.core.specification import Specification
 from permafrost.core.tables import write_table
 from permafrost.statistics.predictions.reading import Predictions, read_predictions
@@ -37,45 +38,51 @@ class CompareSpec(Specification):
 
 
 def compare_predictions(folder: Path, output: Path, *, spec: CompareSpec, fingerprint: str) -> None:
-    """Compare all pairs of backbones of one dataset and probe, for each seed, and write `output`.
+    """Compare all pairs of backbones of one dataset and probe, over all seeds, and write `output`.
 
     Parameters
     ----------
     folder : holds ``{dataset}/{backbone}/seed{seed}/{probe}.parquet``.
     """
-    by_seed: dict[int, dict[str, Callable]] = {}
+    by_backbone: dict[str, dict[int, Callable]] = {}
     for name, expected in spec.inputs.predictions.items():
         backbone, seed = name.rsplit("/seed", 1)
         path = folder / spec.dataset / backbone / f"seed{seed}" / f"{spec.probe}.parquet"
         read = partial(read_predictions, path, expect=expected, scratch=output.parent)
-        by_seed.setdefault(int(seed), {})[backbone] = read
-    rows = [
-        {**row, "dataset": spec.dataset, "probe": spec.probe, "seed": seed}
-        for seed, predictions in sorted(by_seed.items())
-        for row in compare(
-            _WhenAsked(predictions),
-            resamples=spec.options["resamples"],
-            confidence=spec.options["confidence"],
-            seed=bootstrap_seed(spec.dataset, spec.options),
-            calibration=spec.options.get("calibration"),
-        )
-    ]
+        by_backbone.setdefault(backbone, {})[int(seed)] = read
+    leakage: dict[str, None] = {}
+    rows = compare(
+        {
+            name: _WhenAsked(dict(sorted(seeds.items())), leakage)
+            for name, seeds in by_backbone.items()
+        },
+        resamples=spec.options["resamples"],
+        confidence=spec.options["confidence"],
+        seed=bootstrap_seed(spec.dataset, spec.options),
+        calibration=spec.options.get("calibration"),
+    )
+    about = {"dataset": spec.dataset, "probe": spec.probe, "bootstrap_seed": spec.options["seed"]}
     for row in rows:
-        row["bootstrap_seed"] = spec.options["seed"]
-    table = table_of(rows, COLUMNS)
+        row["gates"] = ";".join(filter(None, [row["gates"], *leakage]))
+    table = table_of([{**row, **about} for row in rows], COLUMNS)
     write_table(output, table, {"fingerprint": fingerprint, "stage": spec.stage})
 
 
 class _WhenAsked(Mapping):
-    """Predictions of backbones that are read when they are asked for, so that all are not held."""
+    """Predictions of the seeds of a backbone that are read when they are asked for, so that all are not held.
 
-    def __init__(self, readers: dict[str, Callable]) -> None:
-        self._readers = readers
+    The gates of leakage of what is read are added to `leakage`.
+    """
 
-    def __getitem__(self, backbone: str) -> Predictions:
-        return self._readers[backbone]()[0]
+    def __init__(self, readers: dict[int, Callable], leakage: dict[str, None]) -> None:
+        self._readers, self._leakage = readers, leakage
 
-    def __iter__(self) -> Iterator[str]:
+    def __getitem__(self, seed: int) -> Predictions:
+        predictions, table, _ = self._readers[seed]()
+        self._leakage.update(dict.fromkeys(leakage_gates(table)))
+        return predictions
+
+    def __iter__(self) -> Iterator[int]:
         return iter(self._readers)
 
     def __len__(self) -> int:

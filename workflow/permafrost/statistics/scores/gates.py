@@ -14,21 +14,22 @@ from collections.abc import Iterable
 import numpy as np
 
 from permafrost.core.tasks import task_of
+from permafrost.metrics.detection.cut import Cut
 from permafrost.metrics.segmentation.evaluate import NO_CHANGE
 from permafrost.metrics.tasks import primary_metric
 from permafrost.statistics.predictions.reading import Predictions
+from permafrost.statistics.resampling.carriers import ENOUGH_UNITS, FEW_UNITS, ONE_UNIT
 
 BELOW_CHANCE = "below_chance"
 ONE_CLASS = "one_class_predictions"
 CONSTANT_PREDICTIONS = "constant_predictions"
 CONSTANT_TEST = "constant_target_in_test"
 NO_DETECTIONS = "no_detections"
-ONE_UNIT = "one_unit"
+DETECTIONS_CUT = "detections_cut"
 MISSING_IN_TEST = "class_missing_in_test"
-FEW_UNITS = "few_units"
+HEAVY_TAIL = "heavy_tail"
+EQUAL = "equal_in_all_units"
 OUT_OF_REACH = "significance_out_of_reach"
-# with fewer units no sign test can reject at 5 %: whatever an interval says rests on assumptions alone
-ENOUGH_UNITS = 6
 
 
 def chance_level(truth, task: str, dead_classes: Iterable[int] = ()) -> float:
@@ -113,6 +114,18 @@ def no_detections(truth, answers, task: str) -> list[str]:
     return [NO_DETECTIONS] if found_none else []
 
 
+def detections_cut(predictions: Predictions) -> list[str]:
+    """``detections_cut:90 detections and 50 objects`` if images hold more objects of a class than average precision
+    counts detections (``max_detections``). More detections than that cost nothing but the last ones, and are usual."""
+    if task_of(predictions.task).targets != "boxes":
+        return []
+    images = np.repeat(np.arange(len(predictions.truth)), predictions.truth.shape[-1])
+    cut = Cut.of(
+        predictions.answers.ravel(), predictions.truth.ravel(), images, predictions.rules[0]
+    )
+    return [f"{DETECTIONS_CUT}:{cut.words()}"] if cut.objects else []
+
+
 def one_unit(rows: list[dict]) -> list[str]:
     """``one_unit`` if the test set is a single group or image: its interval is a point and means nothing."""
     return [ONE_UNIT] if any(row["n_units"] == 1 for row in rows) else []
@@ -127,10 +140,25 @@ def few_units(rows: list[dict]) -> list[str]:
     return [FEW_UNITS] if any(1 < row["n_units"] < ENOUGH_UNITS for row in rows) else []
 
 
-def comparison_gates(n_units: int, resamples: int, confidence: float) -> list[str]:
+def heavy_tail(share: float, n_units: int) -> list[str]:
+    """``heavy_tail:40 %`` if one of the units has that `share` of all errors of a metric, in [0, 1].
+
+    So it is from twelve times the fair share 1 / U on, but from 10 % in large test sets and from 30 % in small ones.
+    Errors that are normal reach it in few test sets; where they are skewed or a few are far out, others of their kind
+    were probably not drawn, and no interval from the data knows them.
+    """
+    if n_units < 2 or share < max(0.1, min(0.3, 12 / n_units), 2 / n_units):
+        return []
+    return [f"{HEAVY_TAIL}:{100 * share:.0f} %"]
+
+
+def comparison_gates(
+    n_units: int, resamples: int, confidence: float, *, detectable=(), room: float = np.inf
+) -> list[str]:
     """Gates of all comparisons on a test set: `one_unit`, `few_units`, and ``significance_out_of_reach``.
 
-    The last says that no p-value of a family can reach 1 - confidence, whatever the data.
+    The last says that no p-value of a family can reach 1 - confidence, whatever the data; followed by a number, that
+    half of its tests need a larger difference than that, which is all of the `room` from chance to the best value.
 
     So it is with too few resamples, since no adjusted p-value is below 1 / (resamples + 1), and with
     too few units: if two backbones are alike, one of them is ahead on all of U units with probability
@@ -138,8 +166,15 @@ def comparison_gates(n_units: int, resamples: int, confidence: float) -> list[st
     """
     smallest = max(1 / (resamples + 1), 2.0 ** (1 - n_units))
     rows = [{"n_units": n_units}]
-    reached = smallest <= 1 - confidence
-    return [*one_unit(rows), *few_units(rows), *([] if reached else [OUT_OF_REACH])]
+    gates = [*one_unit(rows), *few_units(rows)]
+    if smallest > 1 - confidence:
+        return [*gates, OUT_OF_REACH]
+    # NaN: no difference is large enough
+    needed = np.nan_to_num(np.asarray(detectable, np.float64), nan=np.inf)
+    half = float(np.median(needed)) if needed.size else 0.0
+    if half >= room:
+        gates.append(f"{OUT_OF_REACH}:{half:.2g}" if np.isfinite(half) else OUT_OF_REACH)
+    return gates
 
 
 def class_missing_in_test(
@@ -170,6 +205,7 @@ def score_gates(predictions: Predictions, rows: list[dict]) -> list[str]:
         *constant,
         *constant_target_in_test(truth, task),
         *no_detections(truth, predictions.answers, task),
+        *detections_cut(predictions),
         *one_unit(rows),
         *few_units(rows),
         *class_missing_in_test(truth, task, len(predictions.classes), dead),

@@ -1,7 +1,7 @@
 """From a table of predictions to a table of scores: one row per metric, with its interval.
 
 Where a probe scored further settings, the rows of each follow the rows that are ranked; their column
-``setting`` names it.
+``setting`` names it. So do those of the test images that training has not seen, where it has seen some.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from permafrost.core.identity import canonical_json, derive_seed
+from permafrost.core.leakage import leakage_gates
 from permafrost.core.specification import Specification
 from permafrost.core.tables import write_table
+from permafrost.statistics.predictions.clean import clean_part
 from permafrost.statistics.predictions.reading import Predictions, read_predictions
 from permafrost.statistics.predictions.settings import (
     Draws,
@@ -67,10 +69,14 @@ def score_predictions(
     read, table, metadata = read_predictions(
         predictions, expect=spec.inputs.predictions, scratch=output.parent
     )
+    clean = clean_part(read, table, metadata)
+    unseen, metadata = metadata, {**metadata, "gates": [*metadata["gates"], *leakage_gates(table)]}
     options = {**spec.options, "seed": bootstrap_seed(spec.dataset, spec.options)}
     judged = calibration_options(spec, options.pop("calibration", None))
     rows = _rows(read, metadata, {**options, "calibration": judged})
     about = {"fingerprint": fingerprint, "stage": spec.stage, **_items(read, rows)}
+    if clean is not None:
+        rows += _rows_of_setting(clean, unseen, options)
     settings = settings_from_table(table, metadata)
     for one in settings:
         rows += _rows_of_setting(one, metadata, options)
@@ -127,6 +133,7 @@ def _rows(predictions: Predictions, metadata: dict, options: dict) -> list[dict]
             "gates": shared["gates"] | set(row.get("flags", ())),
             "n_draws": drawn,
             "draw_std": spread.get(row["metric"]),
+            "n_rows": None,
         }
         for row in rows
     ]

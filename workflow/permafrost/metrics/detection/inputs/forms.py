@@ -134,6 +134,17 @@ def coordinates(polygons: list) -> np.ndarray:
         return np.array([min(max(n, -limit), limit) for n in flat], np.float64)
 
 
+def without_numpy(polygons) -> list:
+    """Polygons whose arrays and numbers of NumPy have become Python's."""
+    listed = polygons.tolist() if isinstance(polygons, np.ndarray) else polygons
+    return [
+        [n.item() if isinstance(n, np.generic) else n for n in each]
+        if isinstance(each, list | tuple | np.ndarray)
+        else each
+        for each in listed
+    ]
+
+
 def polygon_problem(polygons, strict: bool) -> str | None:
     """What is wrong with the polygons of an entry; `strict` is as forgiving as pycocotools."""
     if not len(polygons):

@@ -200,7 +200,9 @@ def _geometry(columns: Columns, how: Reading) -> dict:
 def branch_of(columns: Columns) -> str:
     """What the first entry says that the file holds; the order is pycocotools'."""
     first = columns.first() if len(columns) else {"bbox": [0]}
-    if first.get("bbox"):
+    box = first.get("bbox")
+    # an array has no truth value of its own
+    if box is not None and (np.size(box) if isinstance(box, np.ndarray) else box):
         return "bbox"
     for key in ("segmentation", "keypoints"):
         if key in first:

@@ -19,6 +19,7 @@ from permafrost.metrics.detection.inputs.forms import (
     plain_sizes,
     polygon_problem,
     run_problem,
+    without_numpy,
 )
 from permafrost.metrics.detection.masks.codec import decode
 from permafrost.metrics.detection.masks.polygons import COORDINATE_LIMIT, rasterise
@@ -131,7 +132,7 @@ class _Reader:
                     self.refuse(row, "counts is neither a list nor a string")
                     continue
                 sized.append(row)
-            elif kind is list or kind is tuple:
+            elif kind is list or kind is tuple or kind is np.ndarray:
                 polygons.append(row)
             else:
                 self.refuse(row, "neither polygons nor run lengths")
@@ -218,10 +219,11 @@ class _Reader:
 
     def _polygon(self, row: int) -> list:
         """The polygons of an entry, checked; none where they are wrong."""
-        problem = polygon_problem(self.given[row], self.strict)
+        given = without_numpy(self.given[row])
+        problem = polygon_problem(given, self.strict)
         if problem:
             self.refuse(row, problem)
-        return [] if problem else as_drawn(self.given[row])
+        return [] if problem else as_drawn(given)
 
     def _finite(self, rows, sizes, points, owners):
         """Without the polygons of entries that have a coordinate that cannot be drawn."""

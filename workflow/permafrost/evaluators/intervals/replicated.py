@@ -1,106 +1,21 @@
-"""How many units carry a figure, and its interval from leaving units out.
-
-Figures of rare classes rest on the few images that hold them, however many images there are. So the
-degrees of freedom of Student's t are no more than the units that carry a figure allow, and a figure that
-rests on too few is marked.
-
-With n_k units that hold truth of class k, and units that tell about the same, the variance of a mean over
-classes is proportional to sum_k 1 / n_k, and Satterthwaite's degrees of freedom of its estimate are
-(sum 1 / n_k)^2 / sum (1 / n_k^2 / (n_k - 1)): n - 1 for a single class. A class of one unit, whose variance
-is unknown, counts as half a degree.
-Source: Satterthwaite, An Approximate Distribution of Estimates of Variance Components (1946).
-"""
+"""The figures of an evaluation with units left out and on resamples, and their intervals."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
+from permafrost.statistics.resampling.carriers import Carriers
 from permafrost.statistics.resampling.intervals import log_interval, wilson_interval
 from permafrost.statistics.resampling.jackknife import PARTS, part_sizes, spread_of
 from permafrost.statistics.resampling.resamples import draw_resamples, iter_jackknife
 from permafrost.statistics.resampling.student_t import t_quantile
 from permafrost.statistics.resampling.units import Units
-from permafrost.statistics.scores.gates import ENOUGH_UNITS, FEW_UNITS, ONE_UNIT
 
 Name = tuple[str, str | None]  # metric, class (None: overall)
 # how an interval is formed: see `Replicated.intervals`
 FORMS = ("t", "wilson", "signed", "log")
-
-
-@dataclass(frozen=True)
-class Carriers:
-    """The units that carry a figure.
-
-    Attributes
-    ----------
-    labels : of the classes that the figure is a mean of; (None,) or its class where it is no mean.
-    counts : (K,) units of each. A class without any is left out, unless it has a value all the same, as a
-        share of false alarms has: then nothing is known of it.
-    units : U, of the test set.
-    kind : what a unit is called.
-    has : what a class has in these units, in words.
-    """
-
-    labels: tuple
-    counts: np.ndarray
-    units: int
-    kind: str
-    has: str = "has truth"
-
-    @classmethod
-    def of(
-        cls,
-        labels,
-        counts,
-        units: Units,
-        *,
-        kind: str | None = None,
-        has: str = "has truth",
-        valued=False,
-    ):
-        """`valued` (K,) bool are the classes that have a value."""
-        counts = np.asarray(counts)
-        kept = np.flatnonzero((counts > 0) | np.asarray(valued))
-        labels = tuple(labels[place] for place in kept)
-        return cls(labels, counts[kept], units.count, kind or units.kind, has)
-
-    @cached_property
-    def df(self) -> float:
-        """Degrees of freedom, 1 to U - 1."""
-        if not self.counts.size:
-            return 1.0
-        shares = 1 / np.maximum(self.counts, 1)
-        df = shares.sum() ** 2 / np.sum(shares**2 / np.maximum(self.counts - 1, 0.5))
-        return float(max(1.0, min(df, self.units - 1)))
-
-    @property
-    def effective(self) -> float:
-        """Number of units of one class that would have as many degrees of freedom."""
-        return 1.0 if self.alone else min(self.df + 1, self.units)
-
-    @property
-    def alone(self) -> bool:
-        """Whether one unit carries all: it cannot be left out."""
-        return self.units == 1 or (len(self.counts) == 1 and int(self.counts[0]) <= 1)
-
-    @property
-    def gate(self) -> str:
-        """``one_unit`` or ``few_units`` with the reason, or nothing; see `gates`."""
-        if not self.counts.size or self.effective >= ENOUGH_UNITS:
-            return ""
-        code = ONE_UNIT if self.alone else FEW_UNITS
-        fewest = int(np.argmin(self.counts))
-        count = int(self.counts[fewest])
-        number = f"{count or 'no'} {self.kind}{'s' * (count > 1)}"
-        if count >= self.units or self.labels[fewest] is None:
-            return f"{code}: {number}"
-        more = int(np.count_nonzero(self.counts < ENOUGH_UNITS)) - 1
-        rest = f", {more} more in fewer than {ENOUGH_UNITS}" if more > 0 else ""
-        return f'{code}: class "{self.labels[fewest]}" {self.has} in {number}{rest}'
 
 
 def without_parts(units: Units) -> np.ndarray:
@@ -161,7 +76,7 @@ class Replicated:
         for place, name in enumerate(names):
             value, error, own = float(values[place]), float(spread.error[place]), carriers[name]
             form = forms.get(name[0], "wilson")
-            if math.isnan(value) or own.alone:
+            if math.isnan(value) or own.alone or math.isinf(error):
                 found[name] = math.nan, math.nan
             elif error == 0 and own.counts.max(initial=0) <= 1:
                 # nothing can be left out

@@ -1,0 +1,74 @@
+"""What is fed for a band that a dataset lacks: a value that says nothing, after normalisation.
+
+=============================================== ===================================================
+weights, or statistics of the train split,      neutral value
+=============================================== ===================================================
+subtract a mean                                 0
+map mean ± 2 deviations or a range to [0, 1]    0.5
+only divide                                     the mean of pretraining images, as it would be fed
+take stored values                              0
+=============================================== ===================================================
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from permafrost.backbones.input.matching import Wish
+from permafrost.backbones.input.scaling import TO_UNIT_INTERVAL, Scaling, to_unit
+
+if TYPE_CHECKING:
+    from permafrost.backbones.input.contract import Channel
+
+#: mean reflectance of SSL4EO-S12's images of Sentinel-2 level 1C, by common name (zhu-xlab/SSL4EO-S12, ``S2C_MEAN``)
+MEAN_REFLECTANCE = {
+    "coastal": 0.1606,
+    "blue": 0.1391,
+    "green": 0.1315,
+    "red": 0.1364,
+    "rededge1": 0.1549,
+    "rededge2": 0.2092,
+    "rededge3": 0.2372,
+    "nir": 0.2300,
+    "nir08": 0.2560,
+    "water_vapour": 0.0830,
+    "cirrus": 0.0022,
+    "swir16": 0.2177,
+    "swir22": 0.1524,
+}
+_REFLECTANCE = {"unit": "reflectance", "scale": 1.0, "offset": 0.0}
+_OPTICAL = ("reflectance", "digital_number", "unit_interval", "uint8")
+
+
+def neutral_value(wanted: Wish, scaling: Scaling) -> float:
+    """What a channel without a band is filled with, see the table above.
+
+    Weights that only divide and want another unit than a reflectance, or a band that `MEAN_REFLECTANCE` does not
+    name, get 0.
+    """
+    if scaling.normalization in TO_UNIT_INTERVAL:
+        return 0.5
+    if scaling.normalization != "weights" or scaling.mean != 0 or not scaling.std:
+        return 0.0
+    if scaling.unit not in _OPTICAL or wanted.common_name not in MEAN_REFLECTANCE:
+        return 0.0
+    factor, _ = to_unit(_REFLECTANCE, scaling.unit, white=scaling.white)
+    return MEAN_REFLECTANCE[wanted.common_name] * factor / scaling.std
+
+
+def copies_as_fed(channels: Sequence[Channel]) -> tuple[Channel, ...]:
+    """`channels`, where one that stands for another band equals that of its own slot, if there is one."""
+    own = {one.index: one for one in channels if one.stands_for is None}
+    return tuple(
+        dataclasses.replace(
+            one,
+            center=own[one.index].center,
+            gain=own[one.index].gain,
+            power=own[one.index].power,
+        )
+        if one.stands_for is not None and one.index in own
+        else one
+        for one in channels
+    )

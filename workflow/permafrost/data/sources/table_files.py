@@ -1,0 +1,275 @@
+"""Files of tables: CSV; parquet, also with images in its cells; WebDataset's tars, whose files are cells.
+
+`table_zarr` and `table_stac` read others.
+"""
+
+from __future__ import annotations
+
+import bisect
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import accumulate
+from pathlib import Path
+
+import numpy as np
+
+from permafrost.data.cache import LeastRecentlyUsed
+from permafrost.data.files import open_members
+
+#: what separates the values of a cell that has several
+SEPARATOR = ";"
+# signs that spreadsheets write between columns instead of commas
+_OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+#: endings of files of tables
+PARQUET, TAR = (".parquet", ".pq"), (".tar", ".tar.gz", ".tgz")
+ENDINGS = (".csv", *PARQUET, *TAR)
+#: endings of images in a tar
+IMAGES = ("jpg", "jpeg", "png", "tif", "tiff", "npy")
+#: a tar's file of more bytes is not read as the text of a cell, unless it is json
+_MOST_TEXT = 1 << 16
+_SAMPLE = re.compile(r"((?:.*/)?[^./]+)\.([^/]+)")
+#: row groups that are kept, of all files of a table together: threads read several at a time; columns of each
+_GROUPS, _COLUMNS = 8, 64
+
+Cell = str | None
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """What a file holds.
+
+    Attributes
+    ----------
+    columns : text of each row by column, None where there is none.
+    classes : of columns of numbers that the file names, these names in the order of their numbers.
+    images : of columns of images, a name of each row's, which need not be unique; None where there is none.
+    read : bytes of the image of a column and row.
+    first : number of the first row, as the file is looked at: of a CSV 2, after its header.
+    """
+
+    columns: dict[str, list[Cell]]
+    classes: dict[str, list[str]] = field(default_factory=dict)
+    images: dict[str, list[Cell]] = field(default_factory=dict)
+    read: Callable[[str, int], bytes] | None = None
+    first: int = 1
+
+    def __len__(self) -> int:
+        return max(map(len, (*self.columns.values(), *self.images.values())), default=0)
+
+
+def row_groups() -> LeastRecentlyUsed:
+    """(file, number of a row group) -> a function from the name of a column to the group's cells of it."""
+    return LeastRecentlyUsed(_columns_of, _GROUPS)
+
+
+def _columns_of(place: tuple[Path, int]) -> LeastRecentlyUsed:
+    import pyarrow.parquet as pq
+
+    path, group = place
+
+    def read(column: str):
+        with pq.ParquetFile(path) as file:
+            return file.read_row_group(group, columns=[column]).column(0)
+
+    return LeastRecentlyUsed(read, _COLUMNS)
+
+
+def read_file(path: Path, where: object, groups: LeastRecentlyUsed) -> TableFile:
+    """A file by its ending; whatever is wrong with it raises some exception.
+
+    Parameters
+    ----------
+    groups : `row_groups` of the table: files share it, so that many of them need no more memory than one.
+    """
+    ending = path.name.lower()
+    if ending.endswith(PARQUET):
+        return _read_parquet(path, groups)
+    if ending.endswith(TAR):
+        return _read_tar(path, where)
+    return TableFile(_read_csv(path), first=2)
+
+
+def _read_csv(path: Path) -> dict[str, list[Cell]]:
+    with open(path, newline="", encoding="utf-8-sig") as stream:
+        reader = csv.reader(stream, strict=True)
+        header = next(reader, [])
+        if len(set(header)) < len(header):
+            raise ValueError("two columns have the same name")
+        for sign, word in _OTHER_SEPARATORS.items():
+            if len(header) == 1 and sign in header[0]:
+                raise ValueError(
+                    f"its columns {header[0]!r} are separated by {word}, not by commas"
+                )
+        rows = [row for row in reader if row]
+    for number, row in enumerate(rows, start=2):
+        if len(row) != len(header):
+            raise ValueError(f"row {number} has {len(row)} cells, the header {len(header)}")
+    return {name: [row[i] or None for row in rows] for i, name in enumerate(header)}
+
+
+def _read_parquet(path: Path, groups: LeastRecentlyUsed) -> TableFile:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pq.read_schema(path)
+    # Hugging Face's images are {bytes, path}
+    structs = [
+        one.name for one in schema if pa.types.is_struct(one.type) and _is_image(one.type, pa)
+    ]
+    plain = [
+        one.name
+        for one in schema
+        if pa.types.is_binary(one.type) or pa.types.is_large_binary(one.type)
+    ]
+    # and their arrays are lists of lists
+    arrays = {one.name: kind for one in schema if (kind := _array_type(one.type, pa)) is not None}
+    wanted = [name for name in schema.names if name not in {*structs, *plain, *arrays}]
+    paths = [
+        f"{name}.path" for name in structs if schema.field(name).type.get_field_index("path") >= 0
+    ]
+    table = pq.ParquetFile(path).read(columns=[*wanted, *paths])
+    classes = _class_names(schema.metadata or {})
+    columns = {
+        name: [cell_text(value, classes.get(name)) for value in table[name].to_pylist()]
+        for name in wanted
+    }
+    about = pq.read_metadata(path)
+    rows = about.num_rows
+    images: dict[str, list[Cell]] = {name: [None] * rows for name in (*plain, *arrays)}
+    for name in structs:
+        found = table[name].to_pylist() if f"{name}.path" in paths else [None] * rows
+        images[name] = [one and one["path"] for one in found]
+    starts = [0, *accumulate(about.row_group(i).num_rows for i in range(about.num_row_groups))]
+
+    def read(column: str, row: int) -> bytes:
+        group = bisect.bisect_right(starts, row) - 1
+        try:
+            cells = groups((path, group))(f"{column}.bytes" if column in structs else column)
+            value = cells[row - starts[group]].as_py()
+        except pa.ArrowException as error:
+            raise OSError(str(error)) from error
+        value = value["bytes"] if isinstance(value, dict) else value
+        if value is None:
+            raise OSError("the cell is empty")
+        return npy_of(value, arrays[column]) if column in arrays else value
+
+    return TableFile(columns, classes, images, read if images else None)
+
+
+def _array_type(kind, pa) -> np.dtype | None:
+    """The type of the numbers in an array of two and more axes; None for any other column."""
+    axes = 0
+    while (
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    ):
+        kind, axes = kind.value_type, axes + 1
+    numbers = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    return np.dtype(kind.to_pandas_dtype()) if axes > 1 and numbers else None
+
+
+def npy_of(values: object, dtype: np.dtype | None = None) -> bytes:
+    """Numbers as a file of NumPy; raises `OSError` for lists that are no array."""
+    stream = io.BytesIO()
+    try:
+        np.save(stream, np.asarray(values, dtype), allow_pickle=False)
+    except (TypeError, ValueError) as error:
+        raise OSError(f"the cell holds no array ({error})") from error
+    return stream.getvalue()
+
+
+def _is_image(kind, pa) -> bool:
+    index = kind.get_field_index("bytes")
+    return index >= 0 and (
+        pa.types.is_binary(kind.field(index).type)
+        or pa.types.is_large_binary(kind.field(index).type)
+    )
+
+
+def _class_names(metadata: dict[bytes, bytes]) -> dict[str, list[str]]:
+    """The names of classes that Hugging Face's datasets write into a table, by column."""
+    try:
+        features = json.loads(metadata.get(b"huggingface", b"{}"))["info"]["features"]
+    except (KeyError, TypeError, ValueError):
+        return {}
+    found = {}
+    for column, one in features.items():
+        # of lists of classes, the feature of each
+        inner = one[0] if isinstance(one, list) and one else one
+        inner = inner.get("feature", inner) if isinstance(inner, dict) else {}
+        if isinstance(inner, dict) and inner.get("_type") == "ClassLabel" and inner.get("names"):
+            found[column] = [str(name) for name in inner["names"]]
+    return found
+
+
+def cell_text(value: object, names: list[str] | None = None) -> Cell:
+    """A value as the text of a cell: lists with `SEPARATOR`, numbers of classes as these `names`; NaN is none."""
+    if value is None or value != value:
+        return None
+    if isinstance(value, list):
+        return SEPARATOR.join(text for one in value if (text := cell_text(one, names)) is not None)
+    if names is not None and isinstance(value, int):
+        # -1 is a class that is not known
+        return names[value] if 0 <= value < len(names) else None
+    return str(value)
+
+
+def _read_tar(path: Path, where: object) -> TableFile:
+    """Samples as WebDataset writes them: files of one name up to the first dot, whose endings are the columns.
+
+    ``json`` gives a column for each of its keys, ``json.crop``. What is neither image nor text is left out.
+    """
+    members = open_members(path, where=where)
+    rows: dict[str, int] = {}
+    found: dict[tuple[int, str], str] = {}
+    files: dict[str, dict[int, str]] = {}
+    texts: dict[str, dict[int, Cell]] = {}
+    for name in members.names:
+        match = _SAMPLE.fullmatch(name)
+        if match is None:
+            continue
+        row, ending = rows.setdefault(match[1], len(rows)), match[2].lower()
+        if (other := found.setdefault((row, ending), name)) != name:
+            raise ValueError(f"{other} and {name} are two files of one column")
+        last = ending.rpartition(".")[2]
+        if last in IMAGES:
+            files.setdefault(ending, {})[row] = name
+        elif last == "json" or members.size(name) <= _MOST_TEXT:
+            for column, text in _texts(ending, last, members.read(name)):
+                texts.setdefault(column, {})[row] = text
+
+    def read(column: str, row: int) -> bytes:
+        if row not in files.get(column, {}):
+            raise OSError("the sample has no such file")
+        return members.read(files[column][row])
+
+    count = len(rows)
+    columns = {name: [cells.get(row) for row in range(count)] for name, cells in texts.items()}
+    return TableFile(
+        {"__key__": list(rows), **columns},
+        images={name: [cells.get(row) for row in range(count)] for name, cells in files.items()},
+        read=read,
+    )
+
+
+def _texts(ending: str, last: str, data: bytes) -> Iterator[tuple[str, Cell]]:
+    try:
+        text = data.decode("utf-8-sig").strip()
+    except UnicodeDecodeError:
+        return
+    if last != "json":
+        yield ending, text or None
+        return
+    yield from flat(ending, json.loads(text))
+
+
+def flat(name: str, value: object) -> Iterator[tuple[str, Cell]]:
+    """The columns of a value of JSON: of an object, those of its keys, ``name.key``."""
+    if isinstance(value, dict):
+        for key, one in value.items():
+            yield from flat(f"{name}.{key}", one)
+    else:
+        yield name, cell_text(value)

@@ -1,0 +1,197 @@
+"""Arrays of a zarr store as a table: their first axis counts the samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from permafrost.core.errors import first_line
+from permafrost.data.cache import LeastRecentlyUsed
+from permafrost.data.sources.reading import MOST_BYTES
+from permafrost.data.sources.table_files import SEPARATOR, Cell, TableFile, cell_text, npy_of
+
+if TYPE_CHECKING:
+    import zarr
+
+ENDINGS = (".zarr", ".zarr.zip")
+#: what lies in the folder of a store, of versions 3 and 2 of the format
+_MARKS = ("zarr.json", ".zgroup", ".zmetadata", ".zarray")
+#: samples of a store; a header may claim any number
+_MOST_ROWS = 50_000_000
+#: blocks of samples that are kept, and the bytes of a block: threads read a few at a time
+_BLOCKS, _BLOCK_BYTES = 4, 2**28
+#: columns of an array (samples, values)
+_MOST_COLUMNS = 4096
+_UNITS = {"days": 86400, "hours": 3600, "minutes": 60, "seconds": 1}
+
+
+def is_store(path: Path) -> bool:
+    """Whether a path is a zarr store: a folder with its metadata, or a zip whose name says so."""
+    if path.is_dir():
+        return any((path / mark).is_file() for mark in _MARKS)
+    return path.is_file() and path.name.lower().endswith(ENDINGS)
+
+
+def with_stores(names: list[str]) -> list[str]:
+    """Names of files in a folder, in which a store takes the place of its files."""
+    marked = {name.rpartition("/")[0] for name in names if name.rpartition("/")[2] in _MARKS}
+    # groups and arrays of a store are marked too
+    stores = {one for one in marked if not any(up in marked for up in _above(one))}
+    files = [name for name in names if not any(up in stores for up in _above(name))]
+    return sorted([*files, *stores])
+
+
+def _above(name: str) -> Iterator[str]:
+    while "/" in name:
+        name = name.rpartition("/")[0]
+        yield name
+
+
+def group_names(path: Path) -> list[str]:
+    """The groups of a store by their paths inside it, in the order of their names."""
+    return sorted(name for name, one in _open(path).members(max_depth=None) if _is_group(one))
+
+
+def read_group(path: Path, name: str = "") -> TableFile:
+    """The arrays of a group: those of three and more axes are images, those of one or two are columns.
+
+    An array of (samples, values) of numbers gives a column of each value, ``labels.0``, ``labels.1``; of text or dates,
+    one column whose cells list them. Dates are those of NumPy, or numbers with `units` such as "days since 2000-01-01".
+    Arrays whose first axis does not count the samples, such as coordinates, are left out.
+
+    Raises
+    ------
+    ValueError : it holds no image, different numbers of samples, or values that are neither pixels nor text.
+    """
+    group = _open(path)
+    group = group[name] if name else group
+    arrays = {
+        key: array
+        for key, array in sorted(group.members(), key=lambda one: one[0])
+        if not _is_group(array)
+    }
+    for key, array in arrays.items():
+        _check_type(key, array)
+    images = {key: array for key, array in arrays.items() if array.ndim > 2}
+    counts = {array.shape[0]: key for key, array in images.items()}
+    if len(counts) > 1:
+        (one, first), (other, second), *_ = counts.items()
+        raise ValueError(f"{first} holds {one} samples and {second} {other}")
+    if not counts:
+        raise ValueError(
+            "it holds no array of images (samples, bands, height, width); those of a group are found by"
+            ' files: "<split>"'
+        )
+    (rows,) = counts
+    if rows > _MOST_ROWS:
+        raise ValueError(f"it claims {rows} samples")
+    columns: dict[str, list[Cell]] = {}
+    for key, array in arrays.items():
+        if key not in images and array.ndim and array.shape[0] == rows:
+            columns |= _columns(key, array)
+    prefix = f"{name}/" if name else ""
+    return TableFile(
+        columns,
+        images={key: [f"{prefix}{row:07d}" for row in range(rows)] for key in images},
+        read=_Reader(images),
+    )
+
+
+def _open(path: Path) -> zarr.Group:
+    import zarr
+    from zarr.storage import LocalStore, ZipStore
+
+    folder = path.is_dir()
+    store = LocalStore(path, read_only=True) if folder else ZipStore(path, mode="r", read_only=True)
+    return zarr.open_group(store, mode="r", use_consolidated=False)
+
+
+def _is_group(one: zarr.Array | zarr.Group) -> bool:
+    return not hasattr(one, "shape")
+
+
+def _check_type(key: str, array: zarr.Array) -> None:
+    # zarr and numcodecs refuse pickles themselves
+    if array.dtype.kind not in "biufUSTM":
+        raise ValueError(f"{key} holds {array.dtype} values, which are neither pixels nor text")
+
+
+def _columns(key: str, array: zarr.Array) -> dict[str, list[Cell]]:
+    if array.ndim == 2 and array.shape[1] > _MOST_COLUMNS:
+        return {}
+    if array.size * array.dtype.itemsize > MOST_BYTES:
+        raise ValueError(f"{key} holds {array.size * array.dtype.itemsize / 1e9:.1f} GB of columns")
+    values = _dates(np.asarray(array[:]), array.attrs.get("units"))
+    if values.dtype.kind == "M":
+        gone = np.isnat(values)
+        values = np.where(gone, "", np.datetime_as_string(values, unit="s"))
+    if values.ndim == 1:
+        return {key: [_text(value) for value in values.tolist()]}
+    if values.dtype.kind in "biuf":
+        return {
+            f"{key}.{number}": [_text(value) for value in values[:, number].tolist()]
+            for number in range(values.shape[1])
+        }
+    return {key: [SEPARATOR.join(_text(value) or "" for value in row) for row in values.tolist()]}
+
+
+def _dates(values: np.ndarray, units: object) -> np.ndarray:
+    """Dates where numbers are told to be such, as CF's conventions write them; else the values."""
+    unit, since, start = str(units).partition(" since ")
+    if not since or unit not in _UNITS or values.dtype.kind not in "iuf":
+        return values
+    gone = ~np.isfinite(values)
+    seconds = np.where(gone, 0, values * float(_UNITS[unit])).round().astype(np.int64)
+    first = np.datetime64(start.strip().replace(" ", "T").rstrip("Z"), "s")
+    return np.where(gone, np.datetime64("NaT", "s"), first + seconds.astype("timedelta64[s]"))
+
+
+def _text(value: object) -> Cell:
+    if isinstance(value, bytes):
+        value = value.decode()
+    return cell_text(value) or None
+
+
+class _Reader:
+    """The images of arrays, by name and row, as bytes of npy."""
+
+    def __init__(self, arrays: dict[str, zarr.Array]) -> None:
+        self._arrays = arrays
+        self._blocks = LeastRecentlyUsed(self._block, _BLOCKS)
+        # an array of which chunks were not written holds its fill value there
+        self._lacking = LeastRecentlyUsed(
+            lambda key: arrays[key].nchunks_initialized < arrays[key].nchunks, len(arrays)
+        )
+
+    def __call__(self, key: str, row: int) -> bytes:
+        array = self._arrays[key]
+        size = int(np.prod(array.shape[1:], dtype=object)) * array.dtype.itemsize
+        if size > MOST_BYTES:
+            raise OSError(f"holds {size / 1e9:.1f} GB")
+        step = array.chunks[0]
+        try:
+            whole = step * size <= _BLOCK_BYTES
+            found = self._blocks((key, row // step))[row % step] if whole else array[row]
+            lacking = _is_filled(found, array) and self._lacking(key)
+        # codecs fail in many ways on damaged bytes
+        except Exception as error:
+            raise OSError(first_line(error, named=True)) from error
+        if lacking:
+            raise OSError("its chunk is missing in the store")
+        return npy_of(found)
+
+    def _block(self, place: tuple[str, int]) -> np.ndarray:
+        array, number = self._arrays[place[0]], place[1]
+        step = array.chunks[0]
+        return np.asarray(array[number * step : (number + 1) * step])
+
+
+def _is_filled(found: np.ndarray, array: zarr.Array) -> bool:
+    """Whether an image holds nothing but the fill value; masks (height, width) may well."""
+    if found.ndim < 3 or array.fill_value is None:
+        return False
+    fill = np.asarray(array.fill_value, array.dtype)
+    return bool((np.isnan(found) if fill != fill else found == fill).all())

@@ -1,0 +1,85 @@
+"""The sheet of thumbnails of a prepared dataset: whether images, labels and bands are what was meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from permafrost.core.stores import Store
+from permafrost.core.tasks import task_of
+from permafrost.data.card import Card
+from permafrost.data.geometries import BOX, POINT
+from permafrost.data.objects import objects_of
+from permafrost.report.figures.examples import ACROSS, draw_examples, draw_masked, draw_outlined
+from permafrost.report.material.pictures import picture_bands, read_masks, read_pictures
+
+# lines of a sheet, and images of one whose images have masks or objects
+_LINES, _IMAGES = 24, 12
+
+
+def draw_sheet(card: Card, store: Path, *, source: str):
+    """A figure of images of a store with what they are labelled with.
+
+    Parameters
+    ----------
+    store : path of the image store of a split.
+    source : what the dataset was made from, for the title.
+    """
+    images, task = Store(store), task_of(card.task)
+    ids = images.samples(columns=["sample_id"])["sample_id"].to_pylist()
+    names = [name.rpartition("/")[2] for name in ids]
+    bands, shown = picture_bands(card)
+    about = {"title": f"{card.dataset}: {source}", "note": f"Train images in {shown}"}
+
+    def pictures(rows: list[int]) -> dict[int, np.ndarray]:
+        return read_pictures(images, rows, bands)
+
+    if task.masks or task.objects:
+        rows = _spread(np.arange(len(names)), _IMAGES)
+        read = pictures(rows)
+        if task.masks:
+            masks = read_masks(images, rows)
+            examples = [(names[row], read[row], masks[row]) for row in rows]
+            return draw_masked(examples, card.classes, **about)
+        kind = POINT if task.targets == "points" else BOX
+        objects = objects_of(images.samples(columns=["objects"])["objects"])
+        sizes = images.samples(columns=["width", "height"]).to_pydict()
+        outlined = [
+            (
+                names[row],
+                read[row],
+                (sizes["width"][row], sizes["height"][row]),
+                objects[row].centres if kind == POINT else objects[row].boxes,
+            )
+            for row in rows
+        ]
+        return draw_outlined(outlined, kind, **about)
+    lines = _lines(card, images, len(names))
+    read = pictures([row for _, rows in lines for row in rows])
+    return draw_examples(
+        [(heading, [(names[row], read[row]) for row in rows]) for heading, rows in lines], **about
+    )
+
+
+def _lines(card: Card, images: Store, count: int) -> list[tuple[str, list[int]]]:
+    """Heading and images of each line: of each class, or from the lowest to the highest number."""
+    labels = images.read("labels") if "labels" in images else np.zeros(count)
+    if not card.classes:
+        order = np.argsort(labels, kind="stable")
+        rows = _spread(order, 2 * ACROSS)
+        words = "from the lowest to the highest number" if "labels" in images else "images"
+        return [(words if first == 0 else "", rows[first : first + ACROSS])
+                for first in range(0, len(rows), ACROSS)]  # fmt: skip
+    lines = []
+    for number, name in enumerate(card.classes[:_LINES]):
+        own = np.flatnonzero(labels == number if labels.ndim == 1 else labels[:, number] > 0)
+        lines.append((f"{name} ({len(own)} here)", _spread(own, ACROSS)))
+    return lines
+
+
+def _spread(rows: np.ndarray, most: int) -> list[int]:
+    """At most so many of the rows, evenly spread."""
+    if len(rows) > most:
+        rows = rows[np.linspace(0, len(rows) - 1, most).astype(int)]
+    return rows.tolist()

@@ -1,0 +1,120 @@
+"""Chances of being best over datasets, expected ranks, and what choosing a backbone costs against the best.
+
+All are read from the draws of one model (`hierarchical`). Where other datasets are asked about, backbones are ordered
+by their effects: by how good they are on a further dataset of this kind, on average. Where datasets stay, they are
+ordered by their mean ranks on these datasets with endless test items and seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from permafrost.statistics.across_datasets.draws import told_apart
+from permafrost.statistics.across_datasets.hierarchical import posterior
+from permafrost.statistics.across_datasets.standings import mean_rank, ranks_within
+
+# a variance from J parts is pooled with the mean of the dataset's backbones, which counts as so many parts
+_POOLED = 10
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured on D datasets of K backbones, gaps and all.
+
+    Attributes
+    ----------
+    values : (D, K, S) of each seed, NaN where there is none.
+    higher : (D,) whether more is better.
+    items : as in `draws.Scores`, rows without a score being NaN.
+    ranked : (D,) the datasets that are ranked on. The model learns from the others too.
+    """
+
+    values: np.ndarray
+    higher: np.ndarray
+    items: Sequence[np.ndarray] | None
+    ranked: np.ndarray
+
+
+@dataclass(frozen=True)
+class Chances:
+    """Draws of K backbones.
+
+    Attributes
+    ----------
+    level : (N, K) what they are ordered by, higher being better.
+    loss : (N, K) by how much each is worse than the best, in the scores' units, mean over datasets.
+    """
+
+    level: np.ndarray
+    loss: np.ndarray
+
+    def of_rank(self, places: int) -> np.ndarray:
+        """(K,) probability of being among the first `places`; ties share what is left."""
+        return probability_of_rank(self.ranks, places)
+
+    @property
+    def ranks(self) -> np.ndarray:
+        return ranks_within(self.level)
+
+    def apart(self, confidence: float) -> np.ndarray:
+        """(K, K) whether the row's is better than the column's; all pairs hold together with this probability."""
+        mean, draws = self.level.mean(axis=0), len(self.level)
+        return told_apart(mean, self.level, datasets=None, parts=draws, confidence=confidence)
+
+
+def chances(measured: Measured, uncertainty: str, *, draws: int, seed: int) -> Chances:
+    """Chances over other datasets, or with the uncertainty ``items`` on these ones.
+
+    Parameters
+    ----------
+    uncertainty : of `draws.UNCERTAINTIES`; ``datasets`` reads no errors of items and seeds.
+    draws : at least so many are made.
+    """
+    signs = np.where(measured.higher, 1.0, -1.0)[:, None]
+    missing = np.isnan(measured.values).all(axis=-1)
+    means = np.mean(measured.values, axis=-1, where=~np.isnan(measured.values) | missing[..., None])
+    errors = np.zeros(means.shape) if uncertainty == "datasets" else variances(measured)
+    # a dataset with one score says nothing of who is better
+    used = np.sum(~missing, axis=1) > 1
+    stays = uncertainty == "items"
+    drawn = posterior(
+        (means * signs)[used], errors[used], draws=draws, seed=seed, with_values=stays
+    )
+    if not stays:
+        best = drawn.effects.max(axis=1, keepdims=True)
+        return Chances(drawn.effects, best - drawn.effects)
+    values = drawn.values[:, measured.ranked[used]]
+    average = values.mean(axis=1)
+    return Chances(-mean_rank(values), average.max(axis=1, keepdims=True) - average)
+
+
+def variances(measured: Measured) -> np.ndarray:
+    """(D, K) of scores for lack of test items and seeds, less what all backbones of a dataset share.
+
+    The variance between seeds is that of all backbones of the dataset together.
+    """
+    values = measured.values
+    count = np.sum(~np.isnan(values), axis=-1)
+    known = np.maximum(count, 1)
+    means = np.nansum(values, axis=-1) / known
+    squares = np.nansum((values - means[..., None]) ** 2, axis=(1, 2))
+    degrees = np.sum(known - 1, axis=1)
+    found = (squares / np.maximum(degrees, 1))[:, None] / known
+    for row, items in enumerate(measured.items or ()):
+        there, parts = count[row] > 0, items.shape[1]
+        if there.sum() > 1 and parts > 1:
+            own = items[there] - items[there].mean(axis=0)
+            own = np.sum(own**2, axis=1) * parts / (parts - 1) * len(own) / (len(own) - 1)
+            found[row, there] += (parts * own + _POOLED * own.mean()) / (parts + _POOLED)
+    return found
+
+
+def probability_of_rank(ranks, places: int) -> np.ndarray:
+    """(K,) share of the draws (N, K) of ranks in which a backbone is among the first `places`; ties share."""
+    drawn = np.asarray(ranks, np.float64)[..., None]
+    ahead = np.sum(np.swapaxes(drawn, -1, -2) < drawn, axis=-1)
+    level = np.sum(np.swapaxes(drawn, -1, -2) == drawn, axis=-1)
+    return np.clip((places - ahead) / level, 0, 1).mean(axis=0)

@@ -1,0 +1,307 @@
+"""How good backbones are on datasets of a kind: the posterior of a hierarchical model of their scores.
+
+    score[d, k] = level[d] + scale[d] (effect[k] + kind[group[d], k] + rest[d, k]) + error[d, k]
+
+`level` and `scale` are the dataset's, `effect` is the backbone's, `kind` is what it does on a group of like datasets,
+`rest` is what it does on this dataset alone, and `error` is normal with the variance that test items and seeds give.
+
+- Effects are normal with one deviation. It shrinks them, and it may be next to 0: then all backbones are equally likely
+  to be best. Its square is any share of itself and 1 with the same probability, in units of a typical spread.
+- The rest is Student's t. Its half-Cauchy deviation is estimated from all backbones together and drawn with its
+  uncertainty, its degrees of freedom are one of `_TAILS`, and each dataset has a factor of its own.
+- Which datasets are alike is not known: groups are a Chinese restaurant's with the concentration `_NEW`. What backbones
+  do on a group is normal with one half-Cauchy deviation. Three datasets or more have groups.
+- Logarithms of both factors of a dataset are normal with half-Cauchy deviations. So where datasets look alike they
+  weigh the same.
+- Variances of errors are estimates. Each dataset multiplies them by a lognormal factor.
+
+Draws are a Gibbs sampler's, of many chains at once. Levels and effects are drawn together, and their deviation with
+the effects integrated out. Factors move by Metropolis steps; the weights that make Student's t of normal numbers are
+drawn given the rest.
+Source: Gelman and others, Bayesian Data Analysis (2013), chapters 5, 11, 12 and 15; Gelman, Prior Distributions for
+Variance Parameters in Hierarchical Models (2006); uniform shares: Daniels, A Prior for the Variance in Hierarchical
+Models (1999); groups: Neal, Markov Chain Sampling Methods for Dirichlet Process Mixture Models (2000), algorithm 8.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+CHAINS, _BURN, _THIN, _SETS = 16, 150, 2, 4
+# degrees of freedom of the rest
+_TAILS = np.array([2.5, 3.0, 4.0, 6.0, 10.0, 20.0, 60.0])
+_LOG_GAMMA = np.array([math.lgamma(tail / 2) for tail in _TAILS])
+# deviations of effects and of factors, where their density is taken
+_GRID = np.linspace(math.log(0.01), math.log(30), 48)
+_BOUNDS = math.log(0.01), math.log(30)
+# prior medians of deviations: of the rest and of groups in units of a typical dataset's spread, and of logarithms
+_UNIT, _KINDS, _FACTORS, _ERRORS = 1.0, 0.15, 0.3, 0.4
+# no score is known better than to a thousandth of a spread; what levels and effects share is known from the prior alone
+_ROUNDING, _SHARED = 1e-3, 1e-10
+# how many a group of its own counts as, and datasets that may change theirs in a step
+_NEW, _CHANGED = 6.0, 5
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Draws of one table or of T tables.
+
+    Attributes
+    ----------
+    effects : (…, N, K) in the scores' units on the average dataset; only their differences have a meaning.
+    values : (…, N, D, K) scores of endless test items and seeds on these datasets, or None.
+    """
+
+    effects: np.ndarray
+    values: np.ndarray | None
+
+
+def posterior(values, variances, *, draws: int, seed: int, with_values: bool = False) -> Posterior:
+    """Draw from the posterior; the same arguments give the same draws.
+
+    Parameters
+    ----------
+    values : (…, D, K) scores, higher being better, NaN where there is none. Leading axes are tables of their own.
+    variances : like `values`, of the errors, as far as backbones of a dataset do not share them: an error
+        that all share is part of the level.
+    draws : at least so many are made.
+    with_values : whether scores on these datasets are wanted too.
+    """
+    values = np.asarray(values, np.float64)
+    ahead, shape = values.shape[:-2], values.shape[-2:]
+    values = values.reshape(-1, *shape)
+    known = ~np.isnan(values)
+    count = known.sum(axis=-1, keepdims=True)
+    means = np.sum(values, axis=-1, keepdims=True, where=known) / np.maximum(count, 1)
+    centred = np.where(known, values - means, 0.0)
+    spread = np.sum(centred**2, axis=-1) / np.maximum(count[..., 0] - 1, 1)
+    unit = _typical(spread)
+    variances = np.where(known, np.reshape(variances, values.shape), 1.0) / unit**2
+    variances += _ROUNDING**2 * np.maximum(spread[..., None] / unit**2, 0.01)
+    chains = _Chains(
+        *(np.repeat(one, CHAINS, axis=0) for one in (centred / unit, variances, known)),
+        np.repeat(_scales(spread / unit[..., 0] ** 2, count[..., 0]), CHAINS, axis=0),
+        np.random.Generator(np.random.PCG64(seed)),
+    )
+    for _ in range(_BURN):
+        chains.step()
+    effects, cells = [], []
+    while len(effects) * CHAINS < draws:
+        for _ in range(_THIN):
+            chains.step()
+        effects += chains.effects(_SETS)
+        if with_values:
+            cells.append(chains.values())
+    drawn = np.stack(effects, axis=1).reshape(*ahead, -1, shape[1]) * unit.reshape(*ahead, 1, 1)
+    if not with_values:
+        return Posterior(drawn, None)
+    cells = np.stack(cells, axis=1).reshape(len(values), -1, *shape) * unit[..., None]
+    return Posterior(drawn, (cells + means[:, None]).reshape(*ahead, -1, *shape))
+
+
+def _typical(variances) -> np.ndarray:
+    """(T, 1, 1) deviation between the backbones of the median dataset; 1 where all scores are alike."""
+    found = np.median(variances, axis=-1)
+    found = np.where(found > 0, found, np.mean(variances, axis=-1))
+    return np.sqrt(np.where(found > 0, found, 1.0))[:, None, None]
+
+
+def _scales(variances, count) -> np.ndarray:
+    """(T, D) where logarithms of scales begin: the datasets' spreads, shrunk as a spread of few backbones is."""
+    logs = np.log(np.clip(variances, 1e-8, 1e8)) / 2
+    return np.clip(count - 2, 0, None) / np.maximum(count - 1, 1) * logs
+
+
+class _Chains:
+    """B chains of a table of D datasets and K backbones in units of its typical spread, each dataset's mean being 0."""
+
+    def __init__(self, values, variances, known, scales, rng) -> None:
+        self.y, self.errors, self.known, self.rng = values, variances, known, rng
+        self.there = known.astype(np.float64)
+        chains, datasets, backbones = values.shape
+        # of logarithms: a step that is accepted about as often as not
+        self.reach = 2 / math.sqrt(backbones)
+        self.level = np.zeros((chains, datasets))
+        self.scale, self.own, self.error = scales, *np.zeros((2, chains, datasets))
+        self.scales = 0.1 + np.std(scales, axis=1, keepdims=True)
+        self.owns = np.full((chains, 1), 0.1)
+        self.rest = np.log(0.3 + rng.random((chains, 1)))
+        self.group = np.tile(np.arange(datasets), (chains, 1))
+        self.groups = np.zeros((chains, datasets, backbones))
+        self.kind, self.kinds = np.zeros(values.shape), np.full((chains, 1), 0.1)
+        self.weight, self.tail = np.ones(values.shape), np.full(chains, 6.0)
+
+    def step(self) -> None:
+        self._levels_and_effects()
+        if self.level.shape[1] > 2:
+            self._groups()
+        self.fit = self._likelihood()
+        self._deviation_of_rest()
+        self._factors()
+        self._spread_of_factors()
+        self._tails()
+
+    def effects(self, sets: int) -> list[np.ndarray]:
+        """`sets` draws (B, K) given all else, as it was when effects were drawn last."""
+        return [
+            self._average
+            * (self._mean + self.rng.standard_normal(self._mean.shape) * self._deviation)
+            for _ in range(sets)
+        ]
+
+    def values(self) -> np.ndarray:
+        return self.y - self._residuals(self.scale) + self._rest
+
+    def _variances(self, **changed) -> np.ndarray:
+        """(B, D, K) of a score around its expectation, with some factors changed."""
+        state = {**vars(self), **changed}
+        logs = 2 * (state["rest"] + state["own"] + state["scale"])
+        return (
+            np.exp(logs)[..., None] / self.weight + np.exp(state["error"])[..., None] * self.errors
+        )
+
+    def _residuals(self, scale) -> np.ndarray:
+        expected = np.exp(scale)[..., None] * (self.effect[:, None, :] + self.kind)
+        return self.y - self.level[..., None] - expected
+
+    def _likelihood(self, **changed) -> np.ndarray:
+        """(B, D) logarithms, of each dataset."""
+        variances = self._variances(**changed)
+        residuals = self._residuals(changed.get("scale", self.scale))
+        return np.sum(np.log(variances) + residuals**2 / variances, axis=2, where=self.known) / -2
+
+    def _levels_and_effects(self) -> None:
+        scale = np.exp(self.scale)
+        precision, y = self.there / self._variances(), self.y - scale[..., None] * self.kind
+        known = np.einsum("bd,bdk->bk", scale**2, precision)
+        pull = np.einsum("bd,bdk->bk", scale, precision * (y - self.level[..., None]))
+        squares = np.exp(2 * _GRID)
+        shrunk = 1 + known[..., None] * squares
+        density = np.sum(pull[..., None] ** 2 * squares / shrunk - np.log(shrunk), axis=1) / 2
+        self.spread = np.exp(_GRID[self._pick(density + _uniform_share(_GRID))])[:, None]
+        # levels, with effects integrated out
+        total = self.spread**-2 + known
+        tied = scale[..., None] * precision
+        matrix = -np.matmul(tied / total[:, None, :], tied.transpose(0, 2, 1))
+        places = np.arange(self.level.shape[1])
+        matrix[:, places, places] += precision.sum(axis=2) * (1 + _SHARED)
+        own = np.einsum("bdk,bdk->bk", tied, y) / total
+        right = np.sum(precision * y, axis=2) - np.einsum("bdk,bk->bd", tied, own)
+        root = np.linalg.cholesky(matrix)
+        half = np.linalg.solve(root, right[..., None])
+        half += self.rng.standard_normal(half.shape)
+        self.level = np.linalg.solve(root.transpose(0, 2, 1), half)[..., 0]
+        self._mean = np.einsum("bdk,bdk->bk", tied, y - self.level[..., None]) / total
+        self._deviation, self._average = 1 / np.sqrt(total), scale.mean(axis=1, keepdims=True)
+        self.effect = self._mean + self.rng.standard_normal(self._mean.shape) * self._deviation
+
+    def _groups(self) -> None:
+        """Which datasets are alike, what backbones do on each group (B, D, K), and their deviation."""
+        scale, variances = np.exp(self.scale)[..., None], self._variances()
+        left = self.y - self.level[..., None] - scale * self.effect[:, None, :]
+        places = np.arange(self.level.shape[1])
+        for d in self.rng.permutation(places)[:_CHANGED]:
+            count = np.sum(np.delete(self.group, d, axis=1)[..., None] == places, axis=1)
+            # of groups without another dataset, all but its own are new
+            new = (count == 0) & (self.group[:, [d]] != places)
+            drawn = self.kinds[..., None] * self.rng.standard_normal(self.groups.shape)
+            self.groups = np.where(new[..., None], drawn, self.groups)
+            gaps = left[:, [d]] - scale[:, [d]] * self.groups
+            fit = np.sum(gaps**2 / variances[:, [d]], axis=2, where=self.known[:, [d]]) / -2
+            share = _NEW / np.sum(count == 0, axis=1, keepdims=True)
+            self.group[:, d] = self._pick(fit + np.log(np.where(count > 0, count, share)))
+        one = (self.group[:, None, :] == places[:, None]).astype(np.float64)
+        precision = self.there / variances
+        total = np.matmul(one, precision * scale**2) + self.kinds[..., None] ** -2
+        self.groups = np.matmul(one, precision * scale * left) / total
+        self.groups += self.rng.standard_normal(total.shape) / np.sqrt(total)
+        # what an effect and all groups share may be either's
+        used = one.any(axis=2)
+        sums = np.sum(self.groups, axis=1, where=used[..., None])
+        total = self.spread**-2 + used.sum(axis=1, keepdims=True) * self.kinds**-2
+        shift = (sums * self.kinds**-2 - self.effect * self.spread**-2) / total
+        shift += self.rng.standard_normal(shift.shape) / np.sqrt(total)
+        self.effect = self.effect + shift
+        self.groups -= shift[:, None, :]
+        self.kind = np.take_along_axis(self.groups, self.group[..., None], axis=1)
+        squares = np.sum(self.groups**2, axis=(1, 2), where=used[..., None])[:, None]
+        number = used.sum(axis=1, keepdims=True) * shift.shape[1]
+        density = -number * _GRID - squares * np.exp(-2 * _GRID) / 2
+        self.kinds = np.exp(_GRID[self._pick(density + _half_cauchy(_GRID, _KINDS))])[:, None]
+
+    def _deviation_of_rest(self) -> None:
+        for reach in (1.7 / math.sqrt(self.y[0].size), 1.0):
+            new = self.rest + reach * self.rng.standard_normal(self.rest.shape)
+            prior = _half_cauchy(new, _UNIT) - _half_cauchy(self.rest, _UNIT)
+            self._move(np.where(_within(new), prior, -np.inf), rest=new)
+
+    def _factors(self) -> None:
+        for name, spread in (("scale", self.scales), ("own", self.owns), ("error", _ERRORS)):
+            old = getattr(self, name)
+            reach = 1.5 * np.minimum(spread, self.reach)
+            new = old + reach * self.rng.standard_normal(old.shape)
+            self._move((old**2 - new**2) / (2 * np.square(spread)), **{name: new})
+
+    def _spread_of_factors(self) -> None:
+        """All factors stretched together, and then their deviation given them."""
+        for name, names in (("scale", "scales"), ("own", "owns")):
+            old, spread = getattr(self, name), getattr(self, names)
+            stretch = np.exp(0.7 * self.rng.standard_normal(spread.shape))
+            log, new = np.log(spread * stretch), old * stretch
+            fits = _within(log) & (np.abs(new).max(axis=1, keepdims=True) < 20)
+            prior = _half_cauchy(log, _FACTORS) - _half_cauchy(np.log(spread), _FACTORS)
+            new = {name: np.where(fits, new, old), names: spread * stretch}
+            self._move(np.where(fits, prior, -np.inf), **new)
+            squares = np.sum(getattr(self, name) ** 2, axis=1, keepdims=True)
+            density = -old.shape[1] * _GRID - squares * np.exp(-2 * _GRID) / 2
+            place = self._pick(density + _half_cauchy(_GRID, _FACTORS))
+            setattr(self, names, np.exp(_GRID[place])[:, None])
+
+    def _tails(self) -> None:
+        square = np.exp(2 * (self.rest + self.own + self.scale))[..., None]
+        wide = square / self.weight
+        error = np.exp(self.error)[..., None] * self.errors
+        share = np.where(self.known, wide / (wide + error), 0.0)
+        noise = self.rng.standard_normal(wide.shape) * np.sqrt(wide * (1 - share))
+        self._rest = share * self._residuals(self.scale) + noise
+        tail = self.tail[:, None, None]
+        gamma = self.rng.standard_gamma(np.broadcast_to((tail + 1) / 2, wide.shape))
+        self.weight = np.maximum(2 * gamma / (tail + self._rest**2 / square), 1e-8)
+        sums = self.weight.sum(axis=(1, 2)), np.log(self.weight).sum(axis=(1, 2))
+        half = _TAILS / 2
+        density = self.weight[0].size * (half * np.log(half) - _LOG_GAMMA)
+        density = density + sums[1][:, None] * (half - 1) - sums[0][:, None] * half
+        self.tail = _TAILS[self._pick(density)]
+
+    def _move(self, prior, **new) -> None:
+        """A Metropolis step of each chain or of each dataset: `prior`, the gain of its density, is (B, 1) or (B, D)."""
+        fit = self._likelihood(**new)
+        gain = fit - self.fit
+        gain = prior + (gain.sum(axis=1, keepdims=True) if prior.shape[1] == 1 else gain)
+        moves = np.log(self.rng.random(gain.shape)) < gain
+        self.fit = np.where(moves, fit, self.fit)
+        for name, value in new.items():
+            setattr(self, name, np.where(moves, value, getattr(self, name)))
+
+    def _pick(self, density) -> np.ndarray:
+        """(B,) a place in each row of logarithms of probabilities (B, G)."""
+        sums = np.cumsum(np.exp(density - density.max(axis=1, keepdims=True)), axis=1)
+        drawn = self.rng.random((len(sums), 1)) * sums[:, -1:]
+        return np.minimum(np.sum(sums < drawn, axis=1), sums.shape[1] - 1)
+
+
+def _half_cauchy(logs, median: float) -> np.ndarray:
+    """Density, as a logarithm and less a constant, of the logarithms of numbers that are half-Cauchy."""
+    return logs - np.log1p(np.exp(2 * (logs - math.log(median))))
+
+
+def _uniform_share(logs) -> np.ndarray:
+    """Density, likewise, of the logarithms of deviations s where s^2 / (s^2 + 1) is uniform."""
+    return 2 * (logs - np.log1p(np.exp(2 * logs)))
+
+
+def _within(logs) -> np.ndarray:
+    return (logs > _BOUNDS[0]) & (logs < _BOUNDS[1])
