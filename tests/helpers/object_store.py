@@ -85,8 +85,11 @@ def serving() -> Iterator[Bucket]:
     }
     before = {name: os.environ.get(name) for name in own}
     os.environ.update(own)
+    bucket = Bucket(address)
+    # moto keeps objects for as long as its process lives: those of an earlier server too
+    bucket.empty()
     try:
-        yield Bucket(address)
+        yield bucket
     finally:
         for name, value in before.items():
             if value is None:
