@@ -9,6 +9,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.statistics.across_datasets.ranks import (
     add_mean_ranks,
     add_ranks,
+    kendall_tau,
     mean_rank_rows,
     mean_tied_ranks,
     missing_results,
@@ -166,3 +167,14 @@ def test_interquartile_mean_equals_the_trimmed_mean(n):
     stats = pytest.importorskip("scipy.stats")
     values = np.random.default_rng(n).random((3, n))
     assert interquartile_mean(values) == pytest.approx(stats.trim_mean(values, 0.25, axis=1))
+
+
+def test_kendalls_tau_is_scipys_with_ties_and_without():
+    from scipy.stats import kendalltau
+
+    rng = np.random.default_rng(3)
+    for high in (3, 10, 1000):
+        a, b = rng.integers(0, high, (2, 40)) / 2
+        assert kendall_tau(a, b) == pytest.approx(kendalltau(a, b).statistic)
+        assert kendall_tau(a.tolist(), (-a).tolist()) == pytest.approx(kendalltau(a, -a).statistic)
+    assert np.isnan(kendall_tau([1.0, 1.0, 1.0], [1, 2, 3])) and np.isnan(kendall_tau([1], [2]))

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import json
 from pathlib import Path
 
+from permafrost.core.errors import PermafrostError
+from permafrost.core.identity import fingerprint
+from permafrost.core.outputs import whole_file
 from permafrost.report.figures.interactive import costs, critical, probes, ranked
 from permafrost.report.material.dataset import slug
 from permafrost.report.sections.explorer import embedded
 from permafrost.statistics.across_datasets.letters import letters_in
+from permafrost.statistics.across_datasets.ranks import kendall_tau
 
 _WIDTH = 640  # pixels of an SVG
 _LICENCES = Path(__file__).parents[1] / "template" / "vega-licences.txt"
@@ -64,10 +69,26 @@ def overview(data: dict, tests: list[dict], folder: Path) -> dict | None:
 @functools.cache
 def _library() -> str:
     """Vega-Lite, Vega and what interprets their expressions without ``eval``, as one script."""
+    licences = _LICENCES.read_text(encoding="utf-8")
+    return f"/*!\n{licences}*/\n{_bundle()}"
+
+
+def _bundle() -> str:
+    """The libraries in one file, kept beside the byte code: to make it takes longer than most pages."""
     import vl_convert
 
-    licences = _LICENCES.read_text(encoding="utf-8")
-    return f"/*!\n{licences}*/\n{vl_convert.javascript_bundle(_READY)}"
+    name = f"vega-{fingerprint(vl_convert.__version__, _READY)}.js"
+    kept = Path(__file__).parent / "__pycache__" / name
+    with contextlib.suppress(OSError):
+        return kept.read_text(encoding="utf-8")
+    made = vl_convert.javascript_bundle(_READY)
+    # nothing is lost where nothing can be kept
+    with (
+        contextlib.suppress(OSError, PermafrostError),
+        whole_file(kept, exclusive=False) as partial,
+    ):
+        partial.write_text(made, encoding="utf-8")
+    return made
 
 
 def _figures(data: dict, given: dict) -> dict[str, tuple[str, str, dict]]:
@@ -101,8 +122,6 @@ def _cliques(tests: list[dict]) -> dict[str, dict[str, dict]]:
 
 def _agreement(data: dict) -> dict[str, list[dict]]:
     """Kendall's τ of every two probes, by group and by dataset."""
-    from scipy.stats import kendalltau
-
     names = [one["name"] for one in data["backbones"]]
     scores: dict[str, dict[str, dict[str, float]]] = {}
     for group, by_probe in data["standings"].items():
@@ -125,7 +144,7 @@ def _agreement(data: dict) -> dict[str, list[dict]]:
             ]
             if len(shared) < 2:
                 continue
-            tau = kendalltau(*zip(*shared, strict=True)).statistic
+            tau = kendall_tau(*zip(*shared, strict=True))
             said = "undefined" if tau != tau else f"{tau:.2f}"
             label = f": τ {said} (n = {len(shared)})"
             found.setdefault(where, []).append({"a": a, "b": b, "label": label})

@@ -127,7 +127,11 @@ def answer(
         f"{verdict(found)}"
     )
     head = "\n".join([head, *exact_said(found), *warnings])
-    foot = [f"Left out, for lack of a score: {first['left_out']}"] if first["left_out"] else []
+    foot = (
+        [f"Left out, for lack of a score: {first['left_out'].replace(';', ', ')}"]
+        if first["left_out"]
+        else []
+    )
     foot += same_said(first)
     if not finite(first["rank"]):
         return Block(

@@ -50,6 +50,20 @@ def ranks_counted_once(values, higher_is_better: bool, ids) -> np.ndarray:
     return np.array([found[key] for key in keys])
 
 
+def kendall_tau(a, b) -> float:
+    """Kendall's τ-b of two (N,) orders, with its correction for ties; NaN where one of them is constant.
+
+    Kendall 1945, "The treatment of ties in ranking problems". As `scipy.stats.kendalltau`, whose import takes longer
+    than the rest of a page.
+    """
+    above = np.triu_indices(len(a), 1)
+    signs_a, signs_b = (
+        np.sign(np.subtract.outer(one, one))[above] for one in (np.asarray(a), np.asarray(b))
+    )
+    untied = np.count_nonzero(signs_a) * np.count_nonzero(signs_b)
+    return float(signs_a @ signs_b / math.sqrt(untied)) if untied else math.nan
+
+
 def add_ranks(table: pa.Table) -> pa.Table:
     """`table` of score rows with a column ``rank``: per dataset, probe, setting, metric and seed.
 
