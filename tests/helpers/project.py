@@ -140,7 +140,7 @@ class Project:
 
     def pending(self, *arguments: str, profile: str = "local") -> dict[str, int]:
         """What ``snakemake -n`` says would run: rule to number of jobs; empty when nothing is left."""
-        done = self.snakemake("-n", "--quiet", "host", *arguments, profile=profile)
+        done = self.snakemake("-n", *arguments, "--quiet", "host", profile=profile)
         output = done.stdout + done.stderr
         counts = dict(re.findall(r"^(\w+)\s+(\d+)\s*$", output, flags=re.MULTILINE))
         counts.pop("total", None)
@@ -149,6 +149,16 @@ class Project:
 
     def path(self, name: str) -> Path:
         return self.folder / name
+
+    def stores(self) -> dict[str, bytes]:
+        """Path to bytes of all files of image and feature stores, and of cards, without Snakemake's marks."""
+        results = self.path("results")
+        return {
+            str(path.relative_to(results)): path.read_bytes()
+            for folder in ("images", "features")
+            for path in sorted((results / folder).rglob("*"))
+            if path.is_file() and not path.name.startswith(".")
+        }
 
     def report_text(self) -> str:
         """All pages of the report, one after the other."""

@@ -201,12 +201,12 @@ def test_the_ground_distance_of_each_image_is_fed(authors, code):
             one = [part[at : at + 1] for part in inputs]
             *tokens, _ = authors(*one, patch_size=8, input_resolution_m=float(metres[at]))
             wanted = authors.average_tokens(*tokens)
-            torch.testing.assert_close(ours[at : at + 1], wanted, rtol=1e-5, atol=1e-6)
+            torch.testing.assert_close(ours[at : at + 1], wanted, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("size", ["tiny", "base"])
 def test_other_sizes_have_random_weights_of_their_seed(code, size):
-    backbone = made(rgb_bands(), model=size, weights=None, seed=3, input={"white": 0.3558})
+    backbone = made(rgb_bands(white=0.3558), model=size, weights=None, seed=3)
     with torch.random.fork_rng():
         torch.manual_seed(3)
         widths = {"tiny": (192, 12, 3), "base": (768, 12, 12)}[size]

@@ -137,18 +137,21 @@ def test_all_configurations_together_run(own, tmp_path):
     for _, content in CONFIGURATIONS:
         for key, value in content.items():
             if key in ("probes", "extra_datasets"):
-                together[key] = copy.deepcopy({**together.get(key, {}), **value})
+                together[key] = {**together.get(key, {}), **copy.deepcopy(value)}
             elif isinstance(value, dict):
                 # blocks about one option are alternatives
-                together[key] = value
+                together[key] = copy.deepcopy(value)
     # the probe of series needs some
     together["datasets"].append("demo-series-clear")
-    # this shows that they run, not how well: one epoch each, and few resamples
+    # this shows that they run, not how well: one epoch each, and few resamples, views and repeats
     together["bootstrap"] = {**together.get("bootstrap", {}), "resamples": 100}
+    together["profile"].update(repeats=3, latency_repeats=3, warm_up=1)
+    together["measures"]["augmentations"].update(images=10, views=2)
     for options in filter(None, together["probes"].values()):
         names = {field.name for field in dataclasses.fields(KINDS[options["kind"]].options_class())}
-        if "epochs" in names and "warmup_epochs" not in options:
-            options["epochs"] = 1
+        options.update(dict.fromkeys(names & {"epochs", "head_epochs"}, 1))
+        if "warmup_epochs" in options:
+            options["warmup_epochs"] = 0
     project = own.copied(tmp_path / "project")
     together["extra_backbones"] = {}
     project.path("config/config.yaml").write_text(yaml.safe_dump(together))

@@ -102,14 +102,10 @@ def test_the_figures_are_those_of_the_report(project, tmp_path):
 @pytest.mark.slow
 def test_over_several_datasets_the_critical_difference_is_drawn(project, tmp_path):
     landcover = project.config["extra_datasets"]["tiny-landcover"]
-    more = {
-        name: {**landcover, "source": {**landcover["source"], "seed": seed}}
-        for seed, name in enumerate(("second", "third"), 1)
-    }
+    more = {"second": {**landcover, "source": {**landcover["source"], "seed": 1}}}
     project.configure(
         datasets=["tiny-landcover", *more],
         extra_datasets={"tiny-landcover": landcover, **more},
-        backbones=["imagestats", "tiny-network", "rcf"],
         probes={"knn": {"kind": "knn"}},
     )
     project.snakemake()

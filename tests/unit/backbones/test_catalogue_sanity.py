@@ -20,14 +20,17 @@ CATALOGUE = catalogue()
 NAMES = CATALOGUE.names(["all"])
 #: fed in the default suite
 QUICK = ("imagestats", "mobilenetv2-imagenet", "vit-small-s1-mae")
-#: more parameters than this take more minutes than a test may: shapes only, on the meta device
-MOST = 95_000_000
+#: more parameters than this take more minutes than a test may: shapes only, on the meta device. Each of timm's classes
+#: is fed in a smaller size
+MOST, MOST_OF_TIMM = 95_000_000, 60_000_000
 #: fed images of 1024 pixels, like hiera-tiny-sam2, which is fed here
 LARGE_IMAGES = ("hiera-small-sam2", "hiera-base-plus-sam2")
 LARGE = [
     name
     for name in NAMES
-    if (CATALOGUE.written(name).get("parameters") or 0) > MOST or name in LARGE_IMAGES
+    if (CATALOGUE.written(name).get("parameters") or 0)
+    > (MOST_OF_TIMM if CATALOGUE.written(name).get("kind") == "timm" else MOST)
+    or name in LARGE_IMAGES
 ]
 #: kinds whose models other code builds: tested with that code
 NEEDS = {
