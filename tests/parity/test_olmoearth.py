@@ -214,9 +214,9 @@ def test_every_published_size_can_be_built():
 
     for version, sizes in SIZES.items():
         for size in set(sizes) - {"base", "large"}:
-            assert made(rgb_bands(), model=size, version=version, input={"white": 0.3558})
+            assert made(rgb_bands(white=0.3558), model=size, version=version)
     with pytest.raises(PermafrostError, match=r"OlmoEarth v1\.2 has no size large"):
-        made(rgb_bands(), model="large", input={"white": 0.3558})
+        made(rgb_bands(white=0.3558), model="large")
 
 
 def test_what_it_cannot_be_fed_is_refused():

@@ -101,7 +101,7 @@ def test_presto_with_its_real_weights_on_real_series(shared_data, pixels):
 
 
 def test_presto_masks_what_is_not_there_and_takes_july(monkeypatch):
-    backbone = made(rgb_bands(), model="presto", weights=None, input={"white": 0.3558})
+    backbone = made(rgb_bands(white=0.3558), model="presto", weights=None)
     fed = torch.rand(3, 3, 5, 5)
     given = {}
     encoder = backbone.module.model

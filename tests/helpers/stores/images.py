@@ -20,9 +20,10 @@ IMAGES = "fingerprint-of-images"
 FEATURES = "fingerprint-of-features"
 
 
-def rgb_bands() -> list[dict]:
+def rgb_bands(**more) -> list[dict]:
+    """Red, green and blue of 8 bits; `more` such as ``white``."""
     return [
-        band(name, common_name=name, unit="uint8", scale=1 / 255)
+        band(name, common_name=name, unit="uint8", scale=1 / 255, **more)
         for name in ("red", "green", "blue")
     ]
 

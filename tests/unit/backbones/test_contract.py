@@ -226,9 +226,10 @@ def test_digital_numbers_reach_the_unit_interval_by_their_scale_and_offset():
     ],
 )
 def test_every_declared_way_from_unit_to_unit(unit, have, scale, white, stored, expected):
-    bands = [band("x", unit=have, scale=scale)]
+    own, other = ({"white": white}, {}) if have == "uint8" else ({}, {"white": white})
+    bands = [band("x", unit=have, scale=scale, **own)]
     contract = InputContract(
-        bands="all", normalization="weights", unit=unit, mean=(0.0,), std=(1.0,), white=white
+        bands="all", normalization="weights", unit=unit, mean=(0.0,), std=(1.0,), **other
     )
     np.testing.assert_allclose(fed(contract, bands, stored), [expected], rtol=1e-12)
 
@@ -257,7 +258,7 @@ def test_the_offset_of_a_band_reaches_every_unit(unit, have, scale, offset, stor
 @pytest.mark.parametrize(
     ("unit", "have", "message"),
     [
-        ("digital_number", "uint8", "8-bit brightness.*input.white"),
+        ("digital_number", "uint8", "8-bit brightness.*state `white`"),
         ("unit_interval", "db", "holds db"),
         ("db", "digital_number", "holds digital_number"),
         (None, "uint8", "unit in which the mean and std .* not known"),
@@ -476,7 +477,7 @@ def test_the_documented_defaults_are_those_of_the_code():
     fields = {
         field.name: "none" if field.default is None else str(field.default)
         for field in dataclasses.fields(InputContract)
-        if field.name not in ("sensor", "pictures", "fit", "picture")
+        if field.name not in ("sensor", "pictures", "fit", "picture", "assumed_white")
     }
     fields = {key: value.lower() if value == "False" else value for key, value in fields.items()}
     assert documented == fields

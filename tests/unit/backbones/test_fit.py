@@ -239,9 +239,8 @@ def test_olmoearth_copies_values_of_the_train_splits_statistics_as_they_are():
     options = OlmoEarthOptions(
         model="nano", version="v1", modalities=["sentinel2_l2a"], patch_size=4, seed=0
     )
-    white = dataclasses.replace(contract, white=0.3558)
-    for given, changed in ((white, True), (contract, False)):
-        plan = resolved(given, [dict(one, wavelength_nm=None) for one in rgb_bands()], "authors")
+    for bands, changed in ((rgb_bands(white=0.3558), True), (rgb_bands(), False)):
+        plan = resolved(contract, [dict(one, wavelength_nm=None) for one in bands], "authors")
         source = filling(plan, options, "x")["sentinel2_l2a"]["B01"]
         assert (source.name, (source.factor, source.shift) != (1.0, 0.0)) == ("B02", changed)
 
@@ -278,7 +277,8 @@ def test_brightness_of_no_known_reflectance_is_a_picture_whatever_its_numbers():
     with pytest.raises(PermafrostError, match="brightness of no known reflectance"):
         resolved(contract, bands, "strict")
     assert resolved(contract, bands, "authors").fit == "rescaled"
-    assert resolved(dataclasses.replace(contract, white=0.5), bands, "strict").fit == "exact"
+    stated = [dict(one, white=0.5) for one in bands]
+    assert resolved(contract, stated, "strict").fit == "exact"
     photo = resolved(PHOTO, bands, "strict")
     # (value - 0.5) / 0.25 of values in [0, 1]
     assert (photo.fit, photo.channels[0].center, photo.channels[0].gain) == ("exact", 0.5, 4.0)
@@ -298,3 +298,29 @@ def test_brightness_of_no_known_reflectance_is_a_picture_whatever_its_numbers():
 def test_entries_without_a_known_scale_are_pictures(name):
     offers = read_offers(REPOSITORY)
     assert offers.datasets.entry(name)["units"]["unit"] == "brightness"
+
+
+def test_white_is_a_statement_about_pictures_and_is_assumed_by_authors_alone_where_weights_divide():
+    divides = InputContract(
+        normalization="weights", unit="reflectance", mean=(0.0,), std=(1.0,), white=0.3558
+    )
+    for fit in ("strict", "authors", "geobench2"):
+        stated = resolved(divides, rgb_bands(white=0.275), fit)
+        if fit == "geobench2":
+            # which feeds z-scores in every pair
+            assert stated.fit == "rescaled"
+        else:
+            assert stated.fit == "exact"
+            assert [one.gain for one in stated.channels] == pytest.approx([0.275 / 255] * 3)
+    with pytest.raises(PermafrostError, match="holds 8-bit brightness") as caught:
+        resolved(divides, rgb_bands(), "strict")
+    assert "`white` under the dataset's units" in caught.value.remedy
+    assumed = resolved(divides, rgb_bands(), "authors")
+    assert (assumed.fit, assumed.policy) == ("assumed", "authors")
+    assert assumed.channels[0].gain == pytest.approx(0.3558 / 255)
+    without = dataclasses.replace(divides, white=None)
+    with pytest.raises(PermafrostError, match="holds 8-bit brightness"):
+        resolved(without, rgb_bands(), "authors")
+    # weights that subtract a mean have statistics to stand for
+    zscored = dataclasses.replace(divides, mean=(0.1,), std=(0.05,))
+    assert resolved(zscored, rgb_bands(), "authors").fit == "rescaled"

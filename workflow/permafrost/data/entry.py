@@ -17,11 +17,12 @@ PICTURES = ("uint8", "brightness")
 
 @dataclass(frozen=True, kw_only=True)
 class Units:
-    """What stored values mean; without `scale`, the unit's own holds."""
+    """What stored values mean; without `scale`, the unit's own holds. `white` is the reflectance of brightness 1."""
 
     unit: str
     offset: float
     scale: float | None = None
+    white: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ class Band:
     gsd_m : ground distance of the sensor's own pixels; a dataset may deliver others.
     level : of processing: ``L1C``, ``L2A``, ``GRD``, ``RTC``; None where it is not known.
     polarisation, orbit : of radar: ``VV``, ``VH``, ``HH``, ``HV``; ``ascending`` or ``descending``.
-    unit, scale, offset : what stored values mean, see `permafrost.data.units`.
+    unit, scale, offset, white : what stored values mean, see `permafrost.data.units`.
     modality : of a dataset of several, the one whose images hold the band.
     """
 
@@ -39,9 +39,11 @@ class Band:
     scale: float | None = None
     offset: float | None = None
     modality: str | None = None
+    white: float | None = None
 
     def as_dict(self) -> dict:
-        return asdict(self)
+        """All but a `white` that nobody states."""
+        return {k: value for k, value in asdict(self).items() if k != "white" or value is not None}
 
 
 # common name, centre (nm), width (nm), ground distance (m)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
-from permafrost.data.entry import Units
+from permafrost.data.entry import PICTURES, Units
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ UNITS: dict[str, Unit] = {
 
 
 def resolve_unit(declared: Units, *, where: object) -> dict:
-    """``{"unit", "scale", "offset"}`` with the unit's own scale filled in."""
+    """``{"unit", "scale", "offset", "white"}`` with the unit's own scale filled in."""
     name = declared.unit
     if name not in UNITS:
         raise PermafrostError(
@@ -66,7 +66,18 @@ def resolve_unit(declared: Units, *, where: object) -> dict:
         )
     if scale == 0:
         raise PermafrostError("a scale of 0 destroys the values", where=where, remedy="correct it")
-    return {"unit": name, "scale": float(scale), "offset": float(declared.offset)}
+    if declared.white is not None and name not in PICTURES:
+        raise PermafrostError(
+            f"white says which reflectance brightness 1 shows, and {name} is no brightness",
+            where=where,
+            remedy=f"leave white out, or declare the unit {' or '.join(PICTURES)}",
+        )
+    return {
+        "unit": name,
+        "scale": float(scale),
+        "offset": float(declared.offset),
+        "white": declared.white,
+    }
 
 
 def check_dtype(unit: str, dtype, *, where: object) -> None:

@@ -57,7 +57,7 @@ class InputContract:
     unit : the unit in which `mean` and `std` are written, one for all channels or one each.
     mean, std : statistics that the weights were trained with; one number, or one per channel.
     pictures : of weights with a second table, the (mean, std) in [0, 1] for a channel that a picture gives, per
-        channel; with `white`, pictures are converted to `unit` instead. An entry cannot give it.
+        channel. An entry cannot give it.
     size : side in pixels after resizing; None keeps the native size.
     crop : side of the centre crop taken after resizing; None takes none.
     interpolation, antialias : as in ``torch.nn.functional.interpolate`` with align_corners=False.
@@ -65,9 +65,10 @@ class InputContract:
         normalisation, see `absent`; ``nearest``, the band with the nearest wavelength, at most `nearest_nm` away. It
         may be fed twice, then as it is fed for itself; ``leave_out``, fewer channels, for kinds whose models take any
         of their bands.
-    white : reflectance that an 8-bit picture shows as 255; needed only to pass between the two.
+    white : reflectance that 8-bit pictures like those of the weights' training show as 255.
     dates : of a series, ``each`` date is fed by itself, or ``all`` of them at once.
-    fit, picture : the study's policy, see `fit`, and what it shows as a picture. An entry can give neither.
+    fit, picture, assumed_white : the study's policy, see `fit`, what it shows as a picture, and the `white` that it
+        assumes of pictures whose dataset states none. An entry can give none of them.
     metadata : place, dates and ground distance are ``fed`` to models that take them, where they are known of all
         samples, or ``withheld``.
     """
@@ -91,6 +92,7 @@ class InputContract:
     metadata: str = "fed"
     fit: str = STRICT
     picture: tuple[tuple[str, int], ...] | None = None
+    assumed_white: float | None = None
 
 
 def input_contract(
@@ -109,6 +111,7 @@ def input_contract(
         "pictures",
         "fit",
         "picture",
+        "assumed_white",
     }
     for key in entry_input:
         if key not in known:
@@ -193,13 +196,14 @@ def _resolved(contract: InputContract, card: Card | OfferedBands, where: object)
     units = per_channel(contract.unit if own else None, count, "unit", where)
     means = per_channel(contract.mean if own else None, count, "mean", where)
     stds = per_channel(contract.std if own else None, count, "std", where)
-    pictures = contract.pictures if own and contract.white is None else None
-    tables = per_channel(pictures, count, "pictures", where)
+    tables = per_channel(contract.pictures if own else None, count, "pictures", where)
     channels: list[Channel] = []
     for fed, unit, mean, std, table in zip(pairs, units, means, stds, tables, strict=True):
         if table is not None and fed.band is not None and fed.band["unit"] in PICTURES:
             unit, (mean, std) = "unit_interval", table
-        scaling = Scaling(contract.normalization, unit, mean, std, contract.white)
+        scaling = Scaling(
+            contract.normalization, unit, mean, std, contract.white, contract.assumed_white
+        )
         if fed.band is not None:
             channels.append(_fed_channel(fed, channel_scaling(fed.band, scaling, where=where)))
         elif contract.missing != "leave_out":

@@ -8,9 +8,10 @@ bands absent               out, unless the   the nearest band within        0, a
                            entry says what   neutral; half of the bands
                            is fed            must be there
 one band for two wanted    the same          the same                       0, after z-scores
-8-bit pictures, weights    out, without      z-scores of the train split    z-scores of the train split,
-in reflectance             ``white``         (`two_sigma`: its own form);   for every pair
-                                             out where they only divide
+8-bit pictures, weights    out, unless the   z-scores of the train split    z-scores of the train split,
+in reflectance             dataset states    (`two_sigma`: its own form);   for every pair
+                           ``white``         where weights only divide,
+                                             the ``white`` of their entry
 one grey 8-bit channel     out               as red, green and blue, or VV; the same; further optical bands
                                              out where others are wanted    are 0; out where optical bands
                                                                             and radar are wanted
@@ -70,7 +71,10 @@ _RADAR = {"red": "vv", "green": "vh", "blue": "vv"}
 
 
 class Way(NamedTuple):
-    """A contract to try, and what the policy does by it: ``rescaled``, ``filled``, ``picture``; none by `strict`."""
+    """A contract to try, and what the policy does by it.
+
+    ``rescaled``, ``assumed``, ``filled`` or ``picture``; nothing by `strict`.
+    """
 
     contract: InputContract
     done: frozenset[str] = frozenset()
@@ -84,8 +88,12 @@ def ways(contract: InputContract, bands: list[dict]) -> Iterator[Way]:
         return
     scaled, every = _rescaled(contract), rules.rescale == "all"
     tried = [] if every and scaled else [Way(contract)]
-    if scaled and (every or any(band["unit"] in PICTURES for band in bands)):
+    pictures = any(band["unit"] in PICTURES for band in bands)
+    if scaled and (every or pictures):
         tried.append(Way(scaled, frozenset({"rescaled"})))
+    elif contract.white and pictures:
+        assumed = dataclasses.replace(contract, assumed_white=contract.white)
+        tried.append(Way(assumed, frozenset({"assumed"})))
     yield from tried
     if contract.missing == "error":
         for way in tried:

@@ -88,6 +88,7 @@ class InputPlan:
             "picture": "picture" in self.done,
             "neutral": any(one.index is None for one in self.channels),
             "copied": any(one.stands_for is not None for one in self.channels),
+            "assumed": "assumed" in self.done,
             "rescaled": "rescaled" in self.done,
             "subset": bool(self.left_out),
             "converted": any(one.power is not None for one in self.channels),

@@ -7,20 +7,21 @@ reflectance, and brightness in [0, 1] for pictures: `uint8` (scale 1/255) and `b
 
 Units in which the statistics of weights can be written, and how they are reached:
 
-================== ==================== ========================== ==================
-wanted             from pictures        from digital numbers       from dB
-                                        or reflectance             or linear power
-================== ==================== ========================== ==================
-``unit_interval``  physical             physical, as it is [1]_    --
-``uint8``          255 * physical       255 * physical [1]_        --
-``reflectance``    white * physical     physical                   --
-``digital_number`` 10000 * reflectance  10000 * physical           --
-``db``             --                   --                         physical, decibels
+================== ======================== ========================== ==================
+wanted             from pictures            from digital numbers       from dB
+                                            or reflectance             or linear power
+================== ======================== ========================== ==================
+``unit_interval``  physical                 physical, as it is [1]_    --
+``uint8``          255 * physical           255 * physical [1]_        --
+``reflectance``    white * physical [2]_    physical                   --
+``digital_number`` 10000 * reflectance [2]_ 10000 * physical           --
+``db``             --                       --                         physical, decibels
 ``stored``         the stored value, whatever it means
-================== ==================== ========================== ==================
+================== ======================== ========================== ==================
 
-.. [1] divided by `white` where that is given: the reflectance that an 8-bit picture shows as 255
-   (0.3558 in Sentinel-2's true-colour images).
+.. [1] divided by the backbone's `white` where that is given: the reflectance that pictures like those which it was
+   trained on show as 255 (0.3558 in Sentinel-2's true-colour images).
+.. [2] `white` is a property of the pictures: the dataset's entry states it, or a policy assumes it.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ class Scaling:
         ``two_sigma`` maps mean ± 2 deviations to [0, 1], those of `mean` and `std` or else of the train split;
         ``weights`` applies `mean` and `std`.
     unit : of `mean` and `std`.
-    white : reflectance that an 8-bit picture shows as 255.
+    white : of the weights, the reflectance that pictures like theirs show as 255.
+    assumed_white : that of pictures whose dataset states none, as a policy assumes it.
     """
 
     normalization: str
@@ -61,6 +63,7 @@ class Scaling:
     mean: float | None = None
     std: float | None = None
     white: float | None = None
+    assumed_white: float | None = None
 
 
 class Scaled(NamedTuple):
@@ -107,7 +110,9 @@ def channel_scaling(band: dict, wanted: Scaling, *, where: object = None) -> Sca
         mean, std = mean - 2 * std, 4 * std
     if band["unit"] == "linear_power" and wanted.unit == "db":
         return Scaled(mean, 1 / std, (float(band["scale"] or 1.0), float(band["offset"] or 0.0)))
-    factor, shift = to_unit(band, wanted.unit, white=wanted.white, where=where)
+    picture = band["unit"] in PICTURES
+    white = band.get("white") or wanted.assumed_white if picture else wanted.white
+    factor, shift = to_unit(band, wanted.unit, white=white, where=where)
     # ((stored * factor + shift) - mean) / std, with the subtraction done on stored values
     return Scaled((mean - shift) / factor, factor / std)
 
@@ -115,7 +120,7 @@ def channel_scaling(band: dict, wanted: Scaling, *, where: object = None) -> Sca
 def to_unit(
     band: dict, unit: str | None, *, white: float | None = None, where: object = None
 ) -> tuple[float, float]:
-    """(factor, shift) with ``value in unit = stored * factor + shift``."""
+    """(factor, shift) with ``value in unit = stored * factor + shift``; `white` of a picture, else of the weights."""
     have, scale, offset = band["unit"], float(band["scale"] or 1.0), float(band["offset"] or 0.0)
     if unit == "stored":
         return 1.0, 0.0
@@ -187,8 +192,8 @@ def _unreachable(band: dict, have: str, unit: str | None, where) -> PermafrostEr
         return PermafrostError(
             f"the weights want {unit}, but the band {name} holds {held}",
             where=where,
-            remedy="give input.white, the reflectance that the pictures show as 255 (0.3558 for"
-            " Sentinel-2 true colour), or choose normalization: dataset",
+            remedy="state `white` under the dataset's units, the reflectance that its brightest value shows (0.3558"
+            " for Sentinel-2 true colour), or choose `fit: authors`, or normalization: dataset",
         )
     return PermafrostError(
         f"the weights want {unit}, but the band {name} holds {have}",

@@ -60,7 +60,7 @@ def _bands_of(one: DatasetEntry | Modality, entry: DatasetEntry, where: object) 
 def _unit_of(band: Band, common: Units | None, where: object) -> Units:
     """The unit of a band: its own, else that of all bands with the band's own scale and offset."""
     if band.unit is not None:
-        return Units(unit=band.unit, scale=band.scale, offset=band.offset or 0.0)
+        return Units(unit=band.unit, scale=band.scale, offset=band.offset or 0.0, white=band.white)
     if common is None:
         raise PermafrostError(
             f"band {band.name} has no unit",
@@ -71,6 +71,7 @@ def _unit_of(band: Band, common: Units | None, where: object) -> Units:
         unit=common.unit,
         scale=common.scale if band.scale is None else band.scale,
         offset=common.offset if band.offset is None else band.offset,
+        white=common.white if band.white is None else band.white,
     )
 
 

@@ -239,7 +239,7 @@ _WITH_CLASS = {
         "unusual input: {}",
         "Channels are fed with a mean beyond ±1 or a deviation below 0.3 or above 10 over train ({}), unlike what the "
         "weights were trained with. Check unit, scale and offset of these bands, and `input` of the backbone (`white` "
-        "where pictures and reflectance meet). It may be right: statistics that include clouds give clear land a small "
+        "of weights for pictures). It may be right: statistics that include clouds give clear land a small "
         "deviation. `input: {{normalization: dataset}}` shows whether it matters.",
     ),
     "sentinel2_offset": (
