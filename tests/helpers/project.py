@@ -69,8 +69,12 @@ class Project:
     """A checkout in a folder of its own."""
 
     def __init__(self, folder: Path) -> None:
+        from permafrost.report.sections.overview import _bundle
+
         self.folder = folder
         folder.mkdir()
+        # kept beside the byte code and copied with it, so that no project makes it again
+        _bundle()
         for name in ("workflow", "config", "profiles", "envs", "Snakefile"):
             source = REPOSITORY / name
             if source.is_dir():
@@ -140,7 +144,7 @@ class Project:
 
     def pending(self, *arguments: str, profile: str = "local") -> dict[str, int]:
         """What ``snakemake -n`` says would run: rule to number of jobs; empty when nothing is left."""
-        done = self.snakemake("-n", *arguments, "--quiet", "host", profile=profile)
+        done = self.snakemake("-n", "--quiet", "host", *arguments, profile=profile)
         output = done.stdout + done.stderr
         counts = dict(re.findall(r"^(\w+)\s+(\d+)\s*$", output, flags=re.MULTILINE))
         counts.pop("total", None)

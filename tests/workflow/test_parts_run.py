@@ -113,7 +113,7 @@ def test_a_killed_part_is_named_and_made_again_alone(
     folder = fresh_project.path("results/parts").joinpath("tiny-landcover", *names)
     left = [f"{other}-of-3" for other in range(3) if other != number]
     assert sorted(path.name for path in folder.glob("*-of-*")) == left
-    pending = fresh_project.pending(wanted)
+    pending = fresh_project.pending("--", wanted)
     assert pending[f"{rule}_part"] == 1
     assert pending[rule] == 1
     fresh_project.snakemake(wanted)

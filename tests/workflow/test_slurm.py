@@ -21,7 +21,7 @@ from permafrost.core.identity import file_digest
 pytestmark = [pytest.mark.slow, pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 
 # the jobs of these tests take seconds
-SOONER = {"slurm-init-seconds-before-status-checks": 10, "latency-wait": 20}
+SOONER = {"slurm-init-seconds-before-status-checks": 4, "latency-wait": 20}
 SCRIPT = Path(__file__).resolve().parents[1] / "slurm" / "slurm.sh"
 NO_SLURM = str(SCRIPT.parent / "not_running")
 NODE = os.uname().nodename.partition(".")[0]

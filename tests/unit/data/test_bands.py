@@ -110,6 +110,17 @@ def test_a_mapping_overrides_what_the_sensor_says():
     )
 
 
+def test_white_is_of_pictures_alone_and_stands_in_the_band_where_it_is_stated():
+    stated = resolve_unit(Units(unit="uint8", offset=0, white=0.275), where="x")
+    assert stated["white"] == 0.275
+    assert Band("red", **stated).as_dict()["white"] == 0.275
+    plain = resolve_unit(Units(unit="uint8", offset=0), where="x")
+    assert "white" not in Band("red", **plain).as_dict()
+    with pytest.raises(PermafrostError, match="digital_number is no brightness") as caught:
+        resolve_unit(Units(unit="digital_number", offset=0, scale=1e-4, white=0.3), where="x")
+    assert "declare the unit uint8 or brightness" in caught.value.remedy
+
+
 def test_units():
     assert resolve_unit(Units(unit="uint8", offset=0), where="x")["scale"] == pytest.approx(1 / 255)
     with pytest.raises(PermafrostError, match="needs a scale"):
