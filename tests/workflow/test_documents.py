@@ -143,9 +143,10 @@ def test_all_configurations_together_run(own, tmp_path):
                 together[key] = copy.deepcopy(value)
     # the probe of series needs some
     together["datasets"].append("demo-series-clear")
-    # this shows that they run, not how well: one epoch each, and few resamples, views and repeats
+    # this shows that they run, not how well: one epoch each, and few resamples and views
     together["bootstrap"] = {**together.get("bootstrap", {}), "resamples": 100}
-    together["profile"].update(repeats=3, latency_repeats=3, warm_up=1)
+    # a profile of each dataset takes minutes: test_environments.py and test_measures.py run some
+    del together["profile"]
     together["measures"]["augmentations"].update(images=10, views=2)
     for options in filter(None, together["probes"].values()):
         names = {field.name for field in dataclasses.fields(KINDS[options["kind"]].options_class())}
