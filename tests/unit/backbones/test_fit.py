@@ -324,3 +324,19 @@ def test_white_is_a_statement_about_pictures_and_is_assumed_by_authors_alone_whe
     # weights that subtract a mean have statistics to stand for
     zscored = dataclasses.replace(divides, mean=(0.1,), std=(0.05,))
     assert resolved(zscored, rgb_bands(), "authors").fit == "rescaled"
+
+
+def test_weights_that_divide_reflectance_and_shift_decibels_only_divide():
+    # as Presto's: (dB + 25) / 25, and reflectance
+    contract = InputContract(
+        bands=("B4", "VV"),
+        sensor=("sentinel2", "sentinel1"),
+        normalization="weights",
+        unit=("digital_number", "db"),
+        mean=(0.0, -25.0),
+        std=(10000.0, 25.0),
+        missing="leave_out",
+        white=0.3558,
+    )
+    plan = resolved(contract, rgb_bands(), "authors")
+    assert (plan.fit, plan.channels[0].gain) == ("assumed", pytest.approx(0.3558 / 255))

@@ -13,6 +13,7 @@ import vl_convert
 from helpers.results.pages import build_report, open_page, prepare, small
 from permafrost.report.figures.interactive.costs import draw_costs
 from permafrost.report.figures.interactive.ranked import draw_ranked
+from permafrost.report.sections import overview as overview_module
 from permafrost.report.sections.explorer import embedded
 from permafrost.report.sections.overview import _agreement, _diagram
 from permafrost.statistics.across_datasets.ranks import pareto_front
@@ -120,6 +121,20 @@ def test_the_better_half_stands_left_and_bars_span_their_backbones():
         (-1, 2.0, 3.0),
     ]
     assert _diagram(points, None) == {"leaders": [], "bars": []}
+
+
+def test_the_bundled_libraries_are_made_once_and_read_where_they_are_kept(tmp_path, monkeypatch):
+    import vl_convert
+
+    made = []
+    monkeypatch.setattr(vl_convert, "javascript_bundle", lambda ready: made.append(ready) or "µ")
+    monkeypatch.setattr(overview_module, "__file__", str(tmp_path / "overview.py"))
+    assert [overview_module._bundle() for _ in range(3)] == ["µ"] * 3
+    assert len(made) == 1 and len(list((tmp_path / "__pycache__").iterdir())) == 1
+    # nothing can be kept below a file
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(overview_module, "__file__", str(tmp_path / "file" / "overview.py"))
+    assert overview_module._bundle() == "µ" and len(made) == 2
 
 
 def test_one_backbone_has_nothing_to_compare_and_no_library(tmp_path):

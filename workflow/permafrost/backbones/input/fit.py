@@ -31,6 +31,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from permafrost.backbones.input.scaling import per_channel
 from permafrost.data.entry import PICTURES
 
 if TYPE_CHECKING:
@@ -119,8 +120,12 @@ def _rescaled(contract: InputContract) -> InputContract | None:
     if contract.normalization == "two_sigma":
         scaled = dataclasses.replace(contract, **own)
         return None if scaled == contract else scaled
-    means = contract.mean if isinstance(contract.mean, tuple) else (contract.mean or 0.0,)
-    if contract.normalization != "weights" or not any(means):
+    given = (contract.mean, contract.unit)
+    count = max(len(one) if isinstance(one, tuple) else 1 for one in given)
+    means, units = (per_channel(one, count, "mean", None) for one in given)
+    # of dB every table subtracts something: Presto divides reflectance, and adds 25 to dB
+    optical = [mean for mean, unit in zip(means, units, strict=True) if unit != "db"]
+    if contract.normalization != "weights" or not any(optical or means):
         # what only divides has no statistics that those of the train split could stand for
         return None
     return dataclasses.replace(contract, normalization="dataset", **own)
