@@ -22,9 +22,9 @@ import numpy as np
 from permafrost.core.tables import read_table
 from permafrost.report.sections.explorer import embedded, explorer
 from permafrost.report.sections.overview import overview
-from permafrost.report.tables.leaderboard import build_leaderboard
 from permafrost.statistics.across_datasets.ranking import Ranking
 from permafrost.statistics.across_datasets.standings_table import build_standings
+from permafrost.statistics.leaderboard.leaderboard import build_leaderboard
 from standings import write_scores
 
 SHOWN = (

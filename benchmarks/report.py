@@ -25,7 +25,7 @@ from permafrost.core.identity import derive_seed
 from permafrost.core.tables import read_table, write_table
 from permafrost.plan.recorded import by_names, current_plan, planned, read_plan
 from permafrost.report.page import Report
-from permafrost.report.tables.leaderboard import write_leaderboard
+from permafrost.statistics.leaderboard.leaderboard import write_leaderboard
 
 
 def main() -> None:

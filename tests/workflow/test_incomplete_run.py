@@ -14,7 +14,7 @@ import zipfile
 import pyarrow.parquet as pq
 import pytest
 from helpers.project import Project
-from permafrost.report.tables.export import TORCHGEO_BENCH
+from permafrost.statistics.leaderboard.published import TORCHGEO_BENCH
 
 pytestmark = pytest.mark.slow
 

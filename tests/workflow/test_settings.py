@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from helpers.project import SCENES, Project
-from permafrost.report.values.rows import finite
+from permafrost.statistics.leaderboard.rows import finite
 
 DATASETS = {
     task: {

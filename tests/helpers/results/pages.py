@@ -6,8 +6,8 @@ from pathlib import Path
 
 from permafrost.core.tables import write_table
 from permafrost.report.page import Report
-from permafrost.report.tables.leaderboard import write_leaderboard
-from permafrost.report.tables.standings import write_standings
+from permafrost.statistics.across_datasets.standings_table import write_standings
+from permafrost.statistics.leaderboard.leaderboard import write_leaderboard
 
 from helpers.results.tables import (
     make_card,

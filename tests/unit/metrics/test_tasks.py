@@ -109,7 +109,7 @@ SCORE = """
 import json, sys
 import numpy as np, pyarrow as pa
 from permafrost.plan.sources import stage_modules
-from permafrost.report.values.rows import metric_name
+from permafrost.statistics.leaderboard.rows import metric_name
 from permafrost.statistics.predictions.reading import predictions_from_table
 from permafrost.statistics.scores.bootstrap import bootstrap_scores
 from permafrost.statistics.scores.gates import score_gates

@@ -10,7 +10,7 @@ import pytest
 from helpers.plans import CONFIG, changed, fill_root, make_plan
 from permafrost.core.errors import PermafrostError
 from permafrost.plan.recorded import published_files
-from permafrost.report.tables.gathered import write_published
+from permafrost.statistics.leaderboard.published_table import write_published
 
 HEADER = "dataset,method,metric_name,metric_value,name,bands\n"
 ROWS = "m-eurosat,knn5,accuracy,0.9,net50,rgb\nm-eurosat,linear,accuracy,0.8,net50,rgb\n"

@@ -28,7 +28,7 @@ from permafrost.probes.knn.probe import run_knn
 from permafrost.probes.knn.sweep import run_knn_sweep
 from permafrost.probes.retrieval import run_retrieval
 from permafrost.probes.ridge.probe import run_ridge
-from permafrost.report.tables.leaderboard import build_leaderboard
+from permafrost.statistics.leaderboard.leaderboard import build_leaderboard
 from permafrost.statistics.scores.comparison_table import compare_predictions
 from permafrost.statistics.scores.score_table import score_predictions
 from permafrost.statistics.tables import SCORES

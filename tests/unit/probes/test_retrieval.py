@@ -13,7 +13,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.metrics.retrieval import average_precisions, found_within
 from permafrost.probes.retrieval import run_retrieval
-from permafrost.report.tables.leaderboard import build_leaderboard
+from permafrost.statistics.leaderboard.leaderboard import build_leaderboard
 from permafrost.statistics.predictions.reading import predictions_from_table
 from permafrost.statistics.resampling.resamples import draw_resamples
 from permafrost.statistics.resampling.units import find_units

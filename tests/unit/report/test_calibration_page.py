@@ -14,8 +14,8 @@ from permafrost.core.tables import read_table, write_table
 from permafrost.metrics.calibration import reliability
 from permafrost.metrics.tasks import CALIBRATION, TEMPERATURE, place_of
 from permafrost.report.figures.reliability import draw_reliability
-from permafrost.report.tables.leaderboard import write_leaderboard
 from permafrost.report.tables.terminal import format_leaderboard
+from permafrost.statistics.leaderboard.leaderboard import write_leaderboard
 from permafrost.statistics.scores.comparison_table import compare_predictions
 from permafrost.statistics.scores.score_table import score_predictions
 

@@ -26,7 +26,7 @@ from permafrost.report.figures.style import save_figure
 from permafrost.report.material import pictures
 from permafrost.report.material.dataset import Material
 from permafrost.report.material.objects import read_detected, read_truth
-from permafrost.report.values.rows import metric_name, of_metrics
+from permafrost.statistics.leaderboard.rows import metric_name, of_metrics
 from permafrost.statistics.predictions.charts import detection_charts, precision_recall
 from PIL import Image
 

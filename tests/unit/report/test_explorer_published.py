@@ -10,8 +10,8 @@ import pytest
 from helpers.results.pages import build_report, open_page, prepare, small
 from permafrost.data.folders import content_digest
 from permafrost.report.sections.published import _cells
-from permafrost.report.tables.export import TORCHGEO_BENCH
-from permafrost.report.tables.gathered import write_published
+from permafrost.statistics.leaderboard.published import TORCHGEO_BENCH
+from permafrost.statistics.leaderboard.published_table import write_published
 
 EVIL = "<img src=x onerror=alert(1)>"
 THEIRS, DATASETS = 51, 11

@@ -13,12 +13,12 @@ from helpers.results.tables import make_comparison_table, make_score_rows, score
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json
 from permafrost.core.tables import KEY, write_table
-from permafrost.report.tables.export import TORCHGEO_BENCH, export, to_bibtex
-from permafrost.report.tables.leaderboard import build_leaderboard
+from permafrost.report.tables.export import export, to_bibtex
 from permafrost.report.tables.shown import Shown
-from permafrost.report.tables.standings import write_standings
 from permafrost.statistics.across_datasets.ranking import Ranking
-from permafrost.statistics.across_datasets.standings_table import build_standings
+from permafrost.statistics.across_datasets.standings_table import build_standings, write_standings
+from permafrost.statistics.leaderboard.leaderboard import build_leaderboard
+from permafrost.statistics.leaderboard.published import TORCHGEO_BENCH
 
 VALUES = {"a_1": 0.4, "b&b": 0.6, "c": 0.9}
 

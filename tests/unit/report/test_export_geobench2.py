@@ -10,8 +10,8 @@ from helpers.results.tables import make_score_rows, score_table
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import write_table
 from permafrost.report.tables.geobench2 import DATASETS, submission, theirs
-from permafrost.report.tables.leaderboard import build_leaderboard
 from permafrost.report.tables.shown import Shown
+from permafrost.statistics.leaderboard.leaderboard import build_leaderboard
 
 CLASSIFICATION = (
     "geobench2-so2sat-s2",

@@ -33,7 +33,7 @@ from permafrost.report.figures.class_colours import (
 from permafrost.report.figures.sheet import cell_of, thinned
 from permafrost.report.figures.style import save_figure
 from permafrost.report.material.masks import decode_mask_png, read_dense
-from permafrost.report.values.rows import brief_count
+from permafrost.statistics.leaderboard.rows import brief_count
 from PIL import Image
 
 WATER, BUILT = "#0072B2", "#D55E00"

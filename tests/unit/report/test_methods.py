@@ -13,9 +13,9 @@ from helpers.results.tables import make_comparison_table, make_score_rows, score
 from permafrost.core.tables import write_table
 from permafrost.plan.record import record_plan
 from permafrost.probes.kinds import KINDS
-from permafrost.report.tables.leaderboard import build_leaderboard
 from permafrost.report.tables.methods import AUTHORS, TITLE, methods_text
 from permafrost.stages.cli import main
+from permafrost.statistics.leaderboard.leaderboard import build_leaderboard
 
 ROOT = Path(__file__).resolve().parents[3]
 

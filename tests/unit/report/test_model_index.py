@@ -6,8 +6,8 @@ import pytest
 from helpers.results.tables import make_score_rows, score_table
 from huggingface_hub import ModelCard
 from permafrost.core.errors import PermafrostError
-from permafrost.report.tables.leaderboard import build_leaderboard
 from permafrost.report.tables.model_index import model_cards
+from permafrost.statistics.leaderboard.leaderboard import build_leaderboard
 
 PLAN = {
     "plan": "0123456789abcdef",

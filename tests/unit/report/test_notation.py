@@ -8,7 +8,7 @@ from pathlib import Path
 
 import permafrost.report
 import pytest
-from permafrost.report.values.notation import interval, number, places, signed
+from permafrost.report.notation import interval, number, places, signed
 
 SOURCES = Path(permafrost.report.__file__).parent
 

@@ -22,7 +22,7 @@ from helpers.results.tables import (
 from permafrost.core import versions
 from permafrost.core.errors import PermafrostError
 from permafrost.report.material.dataset import slug
-from permafrost.report.tables.leaderboard import write_leaderboard
+from permafrost.statistics.leaderboard.leaderboard import write_leaderboard
 
 HOSTILE = "<script>alert('x')</script>"
 

@@ -15,8 +15,8 @@ from helpers.results.tables import (
 from permafrost.probes.kinds import KINDS
 from permafrost.report.sections.run import compute_words
 from permafrost.report.sections.scores import comparison_lines, leaderboard_lines
-from permafrost.report.tables.leaderboard import write_leaderboard
 from permafrost.report.tables.terminal import format_leaderboard
+from permafrost.statistics.leaderboard.leaderboard import write_leaderboard
 
 
 def test_comparisons_are_turned_so_that_the_best_backbone_is_first():

@@ -20,12 +20,12 @@ from helpers.results.tables import (
 from permafrost.core.identity import canonical_json
 from permafrost.report.explanations.costs import brief_cost, cost_lines, machines, remarks
 from permafrost.report.figures.costs import draw_costs
-from permafrost.report.tables.leaderboard import build_leaderboard, write_leaderboard
 from permafrost.report.tables.terminal import format_leaderboard
-from permafrost.report.values.rows import distinct, overall
-from permafrost.report.values.seeds import merge_seeds
 from permafrost.statistics.across_datasets.ranking import Ranking
 from permafrost.statistics.across_datasets.standings_table import build_standings
+from permafrost.statistics.leaderboard.leaderboard import build_leaderboard, write_leaderboard
+from permafrost.statistics.leaderboard.rows import distinct, overall
+from permafrost.statistics.leaderboard.seeds import merge_seeds
 
 CARD = make_card("demo", classes=3, bands=3, counts=(90, 20, 30))
 # backbone -> accuracy, parameters, FLOPs, milliseconds, megabytes

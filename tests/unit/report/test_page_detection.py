@@ -14,8 +14,8 @@ from helpers.results.pages import build_report
 from helpers.results.tables import make_plan, report_text
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table, write_table
-from permafrost.report.tables.leaderboard import write_leaderboard
 from permafrost.report.tables.terminal import format_leaderboard
+from permafrost.statistics.leaderboard.leaderboard import write_leaderboard
 
 CAPTIONS = Path(__file__).parents[3] / "workflow" / "report"
 BACKBONES = {"net": 0.9, "weak": 0.3}

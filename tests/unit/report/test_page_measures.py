@@ -22,11 +22,11 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table
 from permafrost.report.explanations.measures import first_of, measured_lines, remarks, sample_words
 from permafrost.report.figures.similarity import draw_similarity
-from permafrost.report.tables.leaderboard import build_leaderboard, write_leaderboard
 from permafrost.report.tables.terminal import format_leaderboard
-from permafrost.report.values.rows import distinct
 from permafrost.statistics.across_datasets.ranking import Ranking
 from permafrost.statistics.across_datasets.standings_table import build_standings
+from permafrost.statistics.leaderboard.leaderboard import build_leaderboard, write_leaderboard
+from permafrost.statistics.leaderboard.rows import distinct
 
 BACKBONES = {"best": 0.8, "middle": 0.7, "collapsed": 0.3}
 CARD = make_card("demo", classes=3, bands=3, counts=(90, 20, 30))

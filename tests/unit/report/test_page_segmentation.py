@@ -30,8 +30,8 @@ from permafrost.report.material.dataset import (
     name_of,
     names_of,
 )
-from permafrost.report.tables.leaderboard import write_leaderboard
 from permafrost.report.tasks.dataset_figures import task_figures
+from permafrost.statistics.leaderboard.leaderboard import write_leaderboard
 
 CAPTIONS = Path(__file__).parents[3] / "workflow" / "report"
 BACKBONES = {"net": 0.1, "weak": 0.6, "middle": 0.3}

@@ -18,7 +18,7 @@ from helpers.stages.views import OPTIONS, STILL, measure_views, write_both
 from permafrost.core.tables import read_table
 from permafrost.report.explanations.measures import measured_lines, remarks, view_words
 from permafrost.report.figures.measures import draw_measures
-from permafrost.report.tables.leaderboard import build_leaderboard, write_leaderboard
+from permafrost.statistics.leaderboard.leaderboard import build_leaderboard, write_leaderboard
 
 CARD = make_card("demo", classes=3, bands=3, counts=(90, 20, 30))
 BACKBONES = {"moved": 0.8, "still": 0.4}

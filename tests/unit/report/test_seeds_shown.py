@@ -7,10 +7,10 @@ import math
 import pytest
 from helpers.results.tables import make_score_rows, score_table
 from permafrost.report.sections import scores
-from permafrost.report.tables.leaderboard import build_leaderboard
 from permafrost.report.tables.terminal import format_leaderboard
-from permafrost.report.values.rows import overall
-from permafrost.report.values.seeds import merge_seeds
+from permafrost.statistics.leaderboard.leaderboard import build_leaderboard
+from permafrost.statistics.leaderboard.rows import overall
+from permafrost.statistics.leaderboard.seeds import merge_seeds
 from scipy.stats import norm, t
 
 

@@ -10,16 +10,16 @@ from helpers.results.tables import make_comparison_table, make_score_rows, score
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import write_table
 from permafrost.report.explanations.leaderboard_state import same_words
+from permafrost.report.notation import chance
 from permafrost.report.tables import blocks
 from permafrost.report.tables.answer import answer, of_standings, same_said, verdict
 from permafrost.report.tables.blocks import Block
 from permafrost.report.tables.compared import difference_block, finds, letters_of
-from permafrost.report.tables.leaderboard import build_leaderboard
 from permafrost.report.tables.shown import Shown
 from permafrost.report.tables.terminal import leaderboard_blocks
-from permafrost.report.values.notation import chance
 from permafrost.statistics.across_datasets.ranking import Ranking
 from permafrost.statistics.across_datasets.standings_table import build_standings
+from permafrost.statistics.leaderboard.leaderboard import build_leaderboard
 
 
 def standing(backbone, rank, letters="a", *, statistic="mean_rank", **more) -> dict:

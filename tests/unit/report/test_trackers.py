@@ -10,9 +10,9 @@ from helpers.results.tables import make_score_rows, score_table
 from permafrost.core.tables import write_table
 from permafrost.plan.record import record_plan
 from permafrost.plan.recorded import current_plan, read_plan
-from permafrost.report.tables.leaderboard import build_leaderboard
 from permafrost.report.tables.trackers import runs_of
 from permafrost.stages.cli import main
+from permafrost.statistics.leaderboard.leaderboard import build_leaderboard
 
 
 @pytest.fixture

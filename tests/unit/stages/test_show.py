@@ -15,8 +15,8 @@ from helpers.results.tables import make_score_rows, score_table
 from permafrost.core.tables import read_table, write_table
 from permafrost.interface import Results
 from permafrost.plan.record import record_plan
-from permafrost.report.tables.leaderboard import build_leaderboard
 from permafrost.stages.cli import main
+from permafrost.statistics.leaderboard.leaderboard import build_leaderboard
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import math
 
 import numpy as np
 import pytest
+from permafrost.report.notation import p_value_text
 from permafrost.report.sections.scores import comparison_remarks
-from permafrost.report.values.notation import p_value_text
 from permafrost.statistics.predictions.labelled import LabelledSamples
 from permafrost.statistics.resampling.p_values import step_down_max_t
 from permafrost.statistics.scores.compare import ADJUSTMENT, compare

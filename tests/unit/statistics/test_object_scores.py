@@ -22,7 +22,7 @@ from helpers.stages.specifications import specification
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table
 from permafrost.metrics.tasks import class_metrics, metric_of, overall_metrics
-from permafrost.report.tables.leaderboard import build_leaderboard
+from permafrost.statistics.leaderboard.leaderboard import build_leaderboard
 from permafrost.statistics.predictions.reading import predictions_from_table
 from permafrost.statistics.resampling.intervals import basic_interval
 from permafrost.statistics.resampling.resamples import draw_resamples

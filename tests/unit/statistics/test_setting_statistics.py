@@ -15,8 +15,8 @@ from permafrost.metrics import classification as evaluation
 from permafrost.probes.embeddings.predictions import Prediction
 from permafrost.probes.embeddings.settings import PredictionsBySetting, Setting
 from permafrost.probes.knn.sweep import run_knn_sweep
-from permafrost.report.tables.leaderboard import build_leaderboard
-from permafrost.report.values.rows import overall
+from permafrost.statistics.leaderboard.leaderboard import build_leaderboard
+from permafrost.statistics.leaderboard.rows import overall
 from permafrost.statistics.predictions.reading import predictions_from_table
 from permafrost.statistics.predictions.settings import headline_of, settings_from_table
 from permafrost.statistics.resampling.resamples import draw_resamples

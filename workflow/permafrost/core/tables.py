@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import hashlib
 import json
 import os
@@ -227,3 +228,24 @@ def _damaged(path, error: Exception) -> PermafrostError:
         where=Path(path),
         remedy=_OTHER,
     )
+
+
+def write_csv(path, table: pa.Table) -> None:
+    """Write `table` whole as CSV (RFC 4180, UTF-8, ``\\n``).
+
+    Floats are written as Python's ``repr``, so reading gives back the same number bit for bit; a
+    missing value is an empty field, ``nan`` a number that does not exist.
+    """
+    columns = [[_cell(value) for value in column.to_pylist()] for column in table.columns]
+    with whole_file(path) as partial, open(partial, "w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(table.column_names)
+        writer.writerows(zip(*columns, strict=True))
+
+
+def _cell(value) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value) if isinstance(value, float) else str(value)

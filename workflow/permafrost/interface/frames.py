@@ -8,7 +8,7 @@ import textwrap
 import pandas as pd
 
 from permafrost.report.explanations.gates import explain
-from permafrost.report.values.notation import interval, number, p_value_text
+from permafrost.report.notation import interval, number, p_value_text
 
 # what is in the frame and not printed: ends of intervals stand beside the figure, the rest below or nowhere
 _HIDDEN = (

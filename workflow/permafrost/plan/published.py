@@ -72,7 +72,7 @@ def check_published(
     if not entries:
         return
     from permafrost.report.tables.beside import wrong_names
-    from permafrost.report.tables.published import read_published
+    from permafrost.statistics.leaderboard.published import read_published
 
     sources = [entry["source"] for entry in entries]
     for source in sorted({one for one in sources if sources.count(one) > 1}):

@@ -9,13 +9,13 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import fingerprint
 from permafrost.core.outputs import whole_directory
 from permafrost.core.specification import from_json
-from permafrost.core.tables import read_metadata, read_table, write_table
+from permafrost.core.tables import read_metadata, read_table, write_csv, write_table
 from permafrost.plan.failures import Failure
 from permafrost.plan.recorded import by_names, expected, forget_gathered, planned, published_files
 from permafrost.report.explanations.leaderboard_state import KEY, failures_table, mark_incomplete
-from permafrost.report.tables.gathered import write_published
-from permafrost.report.tables.leaderboard import build_leaderboard, write_csv
-from permafrost.report.tables.standings import write_standings
+from permafrost.statistics.across_datasets.standings_table import write_standings
+from permafrost.statistics.leaderboard.leaderboard import build_leaderboard
+from permafrost.statistics.leaderboard.published_table import write_published
 
 # stages whose tables a leaderboard gathers, with the name that they have there for a probe
 _GATHERED = {"bootstrap": None, "measure": "measures", "profile": "profile"}

@@ -18,6 +18,7 @@ from permafrost.data.card import Card, read_card
 from permafrost.metrics.calibration.confidence import BINS
 from permafrost.report.explanations.leaderboard_state import left_out_words, same_words
 from permafrost.report.material.dataset import Material, slug
+from permafrost.report.notation import interval, number, signed
 from permafrost.report.sections.backbone import NEEDED, backbone_page, backbone_sections
 from permafrost.report.sections.dataset import dataset_line, dataset_section, trained_on_flags
 from permafrost.report.sections.explorer import embedded, explorer, not_told_apart
@@ -25,8 +26,7 @@ from permafrost.report.sections.overview import overview
 from permafrost.report.sections.published import add_published
 from permafrost.report.sections.run import incomplete_section, run_section
 from permafrost.report.sections.scores import scores_section
-from permafrost.report.values.notation import interval, number, signed
-from permafrost.report.values.rows import copies, distinct, overall
+from permafrost.statistics.leaderboard.rows import copies, distinct, overall
 
 _TEMPLATE = Path(__file__).parent / "template"
 

@@ -49,8 +49,8 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     from permafrost.core.stamps import write_stamp
     from permafrost.plan.recorded import planned, read_plan
-    from permafrost.report.tables.leaderboard import read_scores, write_leaderboard
-    from permafrost.report.tables.standings import write_standings
+    from permafrost.statistics.across_datasets.standings_table import write_standings
+    from permafrost.statistics.leaderboard.leaderboard import read_scores, write_leaderboard
 
     job = planned_job(arguments)
     spec, fingerprint = specified(job, AggregateSpec), job.fingerprint
@@ -77,7 +77,7 @@ def run(arguments) -> None:
         arguments.standings_csv,
     ]
     if spec.published:
-        from permafrost.report.tables.gathered import write_published
+        from permafrost.statistics.leaderboard.published_table import write_published
 
         published = (arguments.published, arguments.published_csv)
         write_published(spec.published, job.places["published"], *published, about)

@@ -96,8 +96,8 @@ class FirstLook:
         from permafrost.data.card import read_card
         from permafrost.plan.record import record_plan
         from permafrost.report.explanations.gates import explain_at_length
-        from permafrost.report.values.notation import interval_of, number
-        from permafrost.report.values.rows import gates_of, metric_name, overall
+        from permafrost.report.notation import interval_of, number
+        from permafrost.statistics.leaderboard.rows import gates_of, metric_name, overall
 
         probes = [one for one in self.plan.probes_of(self.name) if one in _NEIGHBOURS]
         if not probes:

@@ -35,7 +35,7 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     import pyarrow as pa
 
-    from permafrost.report.tables.published import read_published
+    from permafrost.statistics.leaderboard.published import read_published
 
     read = {path: read_published(path, duplicates=arguments.duplicates) for path in arguments.files}
     for path, one in read.items():
@@ -68,7 +68,7 @@ def _summary(path: Path, one) -> str:
 def _write(path: Path, table) -> None:
     from permafrost.core.errors import PermafrostError
     from permafrost.core.outputs import whole_file
-    from permafrost.report.tables.leaderboard import write_csv
+    from permafrost.core.tables import write_csv
 
     if path.suffix == ".csv":
         write_csv(path, table)
@@ -88,7 +88,7 @@ def _beside(rows: list, arguments) -> None:
     from permafrost.plan.recorded import current_plan, leaderboard_in, read_plan
     from permafrost.report.tables.beside import beside, given_names, pairs_block, wrong_names
     from permafrost.report.tables.blocks import print_blocks
-    from permafrost.report.values.rows import distinct, overall
+    from permafrost.statistics.leaderboard.rows import distinct, overall
 
     path = leaderboard_in(arguments.leaderboard)
     own = overall(read_table(path)[0].to_pylist())

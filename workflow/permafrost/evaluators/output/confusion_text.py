@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from permafrost.core.text import printable_name
-from permafrost.report.values.notation import NONE
+from permafrost.report.notation import NONE
 
 # more classes than this have no room for counts side by side, more than that none for shares
 _COUNTED, _SHOWN = 8, 20

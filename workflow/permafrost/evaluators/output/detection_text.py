@@ -15,7 +15,7 @@ from permafrost.evaluators.output.score_text import (
 )
 from permafrost.metrics.detection.analysis.calibration import LOWEST_SCORE
 from permafrost.metrics.detection.axes import RECALL_GRID
-from permafrost.report.values.notation import interval_of, number
+from permafrost.report.notation import interval_of, number
 
 _DIGITS = 3
 # characters of an axis, a label and what is said of them

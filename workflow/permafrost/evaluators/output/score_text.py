@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from permafrost.core.text import LONGEST_NAME, printable_name
-from permafrost.report.values.notation import interval_of, number, p_value_text
+from permafrost.report.notation import interval_of, number, p_value_text
 from permafrost.statistics.resampling.jackknife import PARTS
 
 # more classes than this are in the files, not on the screen

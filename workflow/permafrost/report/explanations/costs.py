@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from permafrost.report.explanations.measures import measured_lines
-from permafrost.report.values.rows import finite
+from permafrost.statistics.leaderboard.rows import finite
 
 KIND = "profile"
 # quantity -> (its name, what it is), in the order of showing

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from permafrost.core.leakage import LEAKS, counted_gates
-from permafrost.report.values.rows import gates_of
+from permafrost.statistics.leaderboard.rows import gates_of
 
 if TYPE_CHECKING:
     from permafrost.data.card import Card

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 
 from permafrost.core.tables import read_metadata
-from permafrost.report.values.rows import distinct
+from permafrost.statistics.leaderboard.rows import distinct
 
 KEY = "incomplete"  # in the metadata of a leaderboard of what succeeded
 GATE = "incomplete_run"
@@ -156,7 +156,7 @@ def same_words(same: Mapping[tuple[str, str], str], of: str, name: str) -> str:
 
     Parameters
     ----------
-    same : `permafrost.report.values.rows.copies`.
+    same : `permafrost.statistics.leaderboard.rows.copies`.
     of : ``backbone`` or ``dataset``; `name` is its name.
     """
     if of == "dataset":

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from permafrost.report.values.notation import true_minus
-from permafrost.report.values.rows import better_first, finite, overall
-from permafrost.report.values.seeds import merge_seeds
+from permafrost.report.notation import true_minus
+from permafrost.statistics.leaderboard.rows import better_first, finite, overall
+from permafrost.statistics.leaderboard.seeds import merge_seeds
 
 KIND = "measures"
 # measure -> (its name, what it is), in the order of showing

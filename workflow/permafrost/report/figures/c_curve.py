@@ -15,7 +15,7 @@ from permafrost.report.figures.style import (
     put_title,
     shorten,
 )
-from permafrost.report.values.notation import number
+from permafrost.report.notation import number
 
 _TOGETHER = len(COLOURS)  # more backbones than colours are drawn as lines of a heat map
 

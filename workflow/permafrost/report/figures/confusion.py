@@ -13,7 +13,7 @@ from permafrost.report.figures.style import (
     put_title,
     shorten,
 )
-from permafrost.report.values.rows import brief_count
+from permafrost.statistics.leaderboard.rows import brief_count
 
 _COUNTS_UP_TO = 25  # more classes than this leave no room for numbers in the cells
 _LETTERS = 24  # that names of up to five columns may have side by side, all as long as the longest

@@ -17,8 +17,8 @@ from permafrost.report.figures.style import (
     put_title,
     shorten,
 )
-from permafrost.report.values.rows import distinct, finite, metric_name
 from permafrost.statistics.across_datasets.ranks import pareto_front
+from permafrost.statistics.leaderboard.rows import distinct, finite, metric_name
 
 _FRONT, _BEATEN = COLOURS[0], "#a9b7c0"
 _NAMED_UP_TO = 12  # of more backbones, only those on a front have numbers

@@ -15,7 +15,7 @@ from permafrost.report.figures.style import (
     shorten,
     stripe_rows,
 )
-from permafrost.report.values.rows import (
+from permafrost.statistics.leaderboard.rows import (
     better_first,
     distinct,
     finite,

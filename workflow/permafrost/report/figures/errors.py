@@ -16,7 +16,7 @@ from permafrost.report.figures.style import (
     put_title,
     shorten,
 )
-from permafrost.report.values.rows import brief_count
+from permafrost.statistics.leaderboard.rows import brief_count
 
 MOST = len(COLOURS)  # backbones in one figure
 # kinds of `metrics.detection.analysis.tide` in words, in the order of drawing

@@ -10,7 +10,7 @@ import numpy as np
 from permafrost.report.figures.class_colours import CORRECT, IGNORED, paint_errors, paint_mask
 from permafrost.report.figures.sheet import Grid, Sheet, in_pairs
 from permafrost.report.figures.style import drawing, plain, shorten
-from permafrost.report.values.rows import finite
+from permafrost.statistics.leaderboard.rows import finite
 
 ACROSS = 8  # panels in a line
 PAIRS_ACROSS = 10  # where images are pairs

@@ -16,7 +16,7 @@ from permafrost.report.figures.style import (
     shorten,
     stripe_rows,
 )
-from permafrost.report.values.rows import finite, metric_name
+from permafrost.statistics.leaderboard.rows import finite, metric_name
 
 _ACROSS = 5
 _SCORE, _FREE, _OF_LABELS, _OF_VIEWS = COLOURS[0], COLOURS[2], COLOURS[1], COLOURS[3]

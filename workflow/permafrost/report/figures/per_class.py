@@ -15,7 +15,7 @@ from permafrost.report.figures.style import (
     shorten,
     stripe_rows,
 )
-from permafrost.report.values.rows import finite, metric_name
+from permafrost.statistics.leaderboard.rows import finite, metric_name
 from permafrost.statistics.resampling.carriers import ENOUGH_UNITS
 
 MOST = len(COLOURS)  # backbones in one figure

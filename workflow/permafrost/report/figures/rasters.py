@@ -17,7 +17,7 @@ from permafrost.report.figures.style import (
     put_title,
     shorten,
 )
-from permafrost.report.values.rows import finite
+from permafrost.statistics.leaderboard.rows import finite
 
 ACROSS = 8  # panels in a line
 # one hue after the other for numbers, two that part at white for errors

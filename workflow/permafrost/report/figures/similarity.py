@@ -14,7 +14,7 @@ from permafrost.report.figures.style import (
     put_title,
     shorten,
 )
-from permafrost.report.values.notation import number
+from permafrost.report.notation import number
 
 _VALUES_UP_TO = 25  # more backbones than this leave no room for numbers in the cells
 

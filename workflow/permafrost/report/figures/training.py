@@ -12,7 +12,7 @@ from permafrost.report.figures.style import (
     put_title,
     shorten,
 )
-from permafrost.report.values.rows import finite
+from permafrost.statistics.leaderboard.rows import finite
 
 MOST = len(COLOURS)  # backbones in colour; others are grey
 _OTHER = "#d0d0d0"

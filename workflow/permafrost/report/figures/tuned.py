@@ -12,8 +12,8 @@ from permafrost.report.figures.style import (
     put_title,
     shorten,
 )
-from permafrost.report.values.notation import interval_of, signed
-from permafrost.report.values.rows import finite, metric_name
+from permafrost.report.notation import interval_of, signed
+from permafrost.statistics.leaderboard.rows import finite, metric_name
 
 _APART = 0.13  # of the two dots of a backbone from the middle of its row
 

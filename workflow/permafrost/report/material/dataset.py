@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from permafrost.core.tasks import task_of
 from permafrost.report.figures.style import save_figure
-from permafrost.report.values.rows import better_first, finite, overall
-from permafrost.report.values.seeds import merge_seeds
+from permafrost.statistics.leaderboard.rows import better_first, finite, overall
+from permafrost.statistics.leaderboard.seeds import merge_seeds
 
 if TYPE_CHECKING:
     from permafrost.data.card import Card

@@ -9,10 +9,10 @@ from permafrost.backbones.input.fed import FedChannel
 from permafrost.report.explanations.costs import WORDS
 from permafrost.report.explanations.leaderboard_state import left_out_words, same_words
 from permafrost.report.material.dataset import slug
+from permafrost.report.notation import number
 from permafrost.report.sections.run import backbone_facts
 from permafrost.report.tables.compared import direction_of
-from permafrost.report.values.notation import number
-from permafrost.report.values.rows import copies, distinct, finite
+from permafrost.statistics.leaderboard.rows import copies, distinct, finite
 
 #: what `backbone_sections` asks of `sections.dataset.dataset_section`
 NEEDED = ("name", "lines", "comparisons", "costs")

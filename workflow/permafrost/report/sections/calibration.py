@@ -19,10 +19,16 @@ from permafrost.report.material.dataset import (
     name_of,
     save,
 )
+from permafrost.report.notation import interval_of, number
 from permafrost.report.sections.scores import comparison_lines
-from permafrost.report.values.notation import interval_of, number
-from permafrost.report.values.rows import better_first, finite, gates_of, metric_name, overall
-from permafrost.report.values.seeds import merge_seeds
+from permafrost.statistics.leaderboard.rows import (
+    better_first,
+    finite,
+    gates_of,
+    metric_name,
+    overall,
+)
+from permafrost.statistics.leaderboard.seeds import merge_seeds
 from permafrost.statistics.predictions.columns import array_of
 
 _FIRST = CALIBRATION_ERRORS[0]

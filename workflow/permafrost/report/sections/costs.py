@@ -16,8 +16,8 @@ from permafrost.report.explanations.costs import (
 )
 from permafrost.report.figures.costs import draw_costs
 from permafrost.report.material.dataset import Drawn, Material, save
-from permafrost.report.values.notation import interval_of, number
-from permafrost.report.values.rows import finite, metric_name
+from permafrost.report.notation import interval_of, number
+from permafrost.statistics.leaderboard.rows import finite, metric_name
 
 
 def costs_section(material: Material, folder: Path) -> tuple[dict | None, list[Drawn]]:

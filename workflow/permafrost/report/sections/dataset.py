@@ -14,14 +14,14 @@ from permafrost.report.explanations.gates import explain, explain_at_length, lea
 from permafrost.report.figures.dataset import counted_of
 from permafrost.report.figures.numbers import target_words
 from permafrost.report.material.dataset import Drawn, Material
+from permafrost.report.notation import true_minus
 from permafrost.report.sections.calibration import calibration_section
 from permafrost.report.sections.costs import costs_section
 from permafrost.report.sections.measures import measures_section
 from permafrost.report.sections.scores import comparison_lines, comparison_remarks
 from permafrost.report.tasks.dataset_figures import draw_dataset
-from permafrost.report.values.notation import true_minus
-from permafrost.report.values.rows import better_first, brief_count, overall
-from permafrost.report.values.seeds import merge_seeds
+from permafrost.statistics.leaderboard.rows import better_first, brief_count, overall
+from permafrost.statistics.leaderboard.seeds import merge_seeds
 
 if TYPE_CHECKING:
     from permafrost.data.card import Card

@@ -25,9 +25,9 @@ from permafrost.report.tables.answer import (
     verdict,
 )
 from permafrost.report.tables.compared import pairs_of, told_apart_in, untested_in
-from permafrost.report.values.rows import distinct, finite, metric_name, overall
-from permafrost.report.values.seeds import clean_lines, merge_seeds
 from permafrost.statistics.across_datasets.letters import compact_letters, ranks_possible
+from permafrost.statistics.leaderboard.rows import distinct, finite, metric_name, overall
+from permafrost.statistics.leaderboard.seeds import clean_lines, merge_seeds
 
 #: statistics of a backbone that are shown beside its rank: name to that of the standings
 _BESIDE = {

@@ -25,8 +25,8 @@ from permafrost.report.explanations.measures import (
 from permafrost.report.figures.measures import draw_measures
 from permafrost.report.figures.similarity import draw_similarity
 from permafrost.report.material.dataset import Drawn, Material, save
-from permafrost.report.values.notation import interval_of, number
-from permafrost.report.values.rows import finite, interval_words, metric_name
+from permafrost.report.notation import interval_of, number
+from permafrost.statistics.leaderboard.rows import finite, interval_words, metric_name
 
 
 def measures_section(material: Material, folder: Path) -> tuple[dict | None, list[Drawn]]:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from permafrost.report.tables.beside import beside
-from permafrost.report.tables.published import Reference, is_error
-from permafrost.report.values.rows import distinct, metric_name
+from permafrost.statistics.leaderboard.published import Reference, is_error
+from permafrost.statistics.leaderboard.rows import distinct, metric_name
 
 _PROTOCOL = (
     ("bands", "bands"), ("normalisation", "normalisation"), ("image size", "image_size"), ("C", "grid"),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 
 from permafrost.report.explanations.gates import explain, explain_at_length, gather_classes
-from permafrost.report.values.notation import p_value_text, places
-from permafrost.report.values.rows import (
+from permafrost.report.notation import p_value_text, places
+from permafrost.statistics.across_datasets.ranks import missing_results
+from permafrost.statistics.leaderboard.rows import (
     better_first,
     distinct,
     finite,
@@ -14,8 +15,7 @@ from permafrost.report.values.rows import (
     metric_name,
     overall,
 )
-from permafrost.report.values.seeds import clean_lines, merge_seeds
-from permafrost.statistics.across_datasets.ranks import missing_results
+from permafrost.statistics.leaderboard.seeds import clean_lines, merge_seeds
 
 _SPATIAL = "spatially_random"
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 
+from permafrost.report.notation import chance, interval_of, number, p_value_text, places
 from permafrost.report.tables.blocks import Block
-from permafrost.report.values.notation import chance, interval_of, number, p_value_text, places
-from permafrost.report.values.rows import distinct, finite
 from permafrost.statistics.across_datasets.letters import letters_in, ranks_text
 from permafrost.statistics.across_datasets.ranking import RANKED_BY
+from permafrost.statistics.leaderboard.rows import distinct, finite
 
 #: what an interval holds, in words
 UNCERTAINTIES = {

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.text import printable_name
+from permafrost.report.notation import number, signed
 from permafrost.report.tables.blocks import Block
-from permafrost.report.tables.published import Reference
-from permafrost.report.values.notation import number, signed
+from permafrost.statistics.leaderboard.published import Reference
 
 # how our intervals are named that a bootstrap forms
 _BOOTSTRAPPED = frozenset({"percentile", "bca", "basic", "basic_square"})

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from permafrost.report.notation import interval, number, p_value_text, signed
 from permafrost.report.tables.blocks import Block
-from permafrost.report.values.notation import interval, number, p_value_text, signed
-from permafrost.report.values.rows import distinct, finite, metric_name
 from permafrost.statistics.across_datasets.letters import compact_letters
+from permafrost.statistics.leaderboard.rows import distinct, finite, metric_name
 
 
 def pairs_of(rows: Iterable[dict]) -> dict[tuple[str, str], dict]:

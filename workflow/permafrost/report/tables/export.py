@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from permafrost.core.errors import PermafrostError
 from permafrost.report.explanations.gates import leakage_said
+from permafrost.report.notation import NONE, interval, number
 from permafrost.report.tables.answer import RANKED_BY, of_standings
 from permafrost.report.tables.compared import (
     letters_of,
@@ -19,18 +20,10 @@ from permafrost.report.tables.compared import (
     untested_in,
 )
 from permafrost.report.tables.shown import EVERYTHING, Shown
-from permafrost.report.values.notation import NONE, interval, number
-from permafrost.report.values.rows import distinct, finite, metric_name, overall
-from permafrost.report.values.seeds import merge_seeds
+from permafrost.statistics.leaderboard.published import TORCHGEO_BENCH
+from permafrost.statistics.leaderboard.rows import distinct, finite, metric_name, overall
+from permafrost.statistics.leaderboard.seeds import merge_seeds
 
-#: columns of torchgeo-bench's results (its docs/user/results-format.rst); those that are not known stay empty
-TORCHGEO_BENCH = (
-    "dataset", "method", "metric_name", "metric_value", "ci_lower", "ci_upper", "feature_dim", "best_c", "best_lr",
-    "best_batch_size", "n_train", "n_val", "n_test", "seed", "model", "name", "normalization", "image_size",
-    "interpolation", "partition", "bands", "c_range_start", "c_range_stop", "c_range_num", "merge_val", "bootstrap",
-    "fw_iou", "precision", "recall", "f1", "ece", "rms_ce", "mce", "ece_ts", "rms_ce_ts", "mce_ts", "temperature",
-    "calibration_n_bins",
-)  # fmt: skip
 # our metrics under their names, beside the primary one
 _THEIR_METRICS = {
     "fw_iou": "frequency_weighted_iou", "precision": "macro_precision", "recall": "macro_recall", "f1": "macro_f1",

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from permafrost.core.errors import PermafrostError
 from permafrost.report.tables.shown import Shown
-from permafrost.report.values.rows import distinct, finite
+from permafrost.statistics.leaderboard.rows import distinct, finite
 
 #: their names, the longest first, so that pastis-r is not taken for pastis
 DATASETS = (

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from permafrost import __version__
 from permafrost.probes.kinds import KINDS
 from permafrost.report.tables.export import to_bibtex
-from permafrost.report.values.rows import distinct, metric_name
+from permafrost.statistics.leaderboard.rows import distinct, metric_name
 
 TITLE = "Permafrost: how good are the features of frozen geospatial backbones?"
 AUTHORS = "The Permafrost developers"
@@ -40,7 +40,7 @@ def methods_text(
     Parameters
     ----------
     plan : the recorded plan.
-    rows : primary rows of the leaderboard (`report.values.rows.overall`).
+    rows : primary rows of the leaderboard (`statistics.leaderboard.rows.overall`).
     comparisons : rows of paired differences of the primary metrics.
     versions : package to all versions that results were computed with.
     """

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from permafrost.core.errors import PermafrostError
 from permafrost.report.explanations.gates import leakage_said
 from permafrost.report.material.dataset import slug
-from permafrost.report.values.rows import distinct, finite, metric_name, overall
-from permafrost.report.values.seeds import merge_seeds
+from permafrost.statistics.leaderboard.rows import distinct, finite, metric_name, overall
+from permafrost.statistics.leaderboard.seeds import merge_seeds
 
 # the hub's names of tasks; those that it has no name for are kept as they are
 _TASKS = {

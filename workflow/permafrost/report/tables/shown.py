@@ -16,8 +16,8 @@ from permafrost.report.tables.answer import answer
 from permafrost.report.tables.blocks import Block
 from permafrost.report.tables.compared import difference_block, finds, letters_of
 from permafrost.report.tables.terminal import leaderboard_blocks
-from permafrost.report.values.rows import distinct, overall
-from permafrost.report.values.seeds import merge_seeds
+from permafrost.statistics.leaderboard.rows import distinct, overall
+from permafrost.statistics.leaderboard.seeds import merge_seeds
 
 EVERYTHING = "all"
 

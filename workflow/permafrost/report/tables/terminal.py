@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from permafrost.core.text import shortened
+from permafrost.report.notation import NONE, interval_of, number, places
 from permafrost.report.tables.blocks import Block
-from permafrost.report.values.notation import NONE, interval_of, number, places
-from permafrost.report.values.rows import (
+from permafrost.statistics.across_datasets.cells import EXACT
+from permafrost.statistics.leaderboard.rows import (
     copies,
     distinct,
     finite,
@@ -17,8 +18,7 @@ from permafrost.report.values.rows import (
     metric_name,
     overall,
 )
-from permafrost.report.values.seeds import clean_lines, merge_seeds
-from permafrost.statistics.across_datasets.cells import EXACT
+from permafrost.statistics.leaderboard.seeds import clean_lines, merge_seeds
 
 _MARKS = "*†‡§¶#"
 _SPATIAL = "spatially_random"

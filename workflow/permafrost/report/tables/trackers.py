@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 from permafrost.core.errors import PermafrostError
-from permafrost.report.values.rows import finite, gates_of, overall
+from permafrost.statistics.leaderboard.rows import finite, gates_of, overall
 
 PROJECT = "permafrost"
 

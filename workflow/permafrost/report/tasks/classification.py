@@ -19,9 +19,9 @@ from permafrost.report.material.dataset import (
     of_evaluation,
     save,
 )
+from permafrost.report.notation import class_words
 from permafrost.report.tasks.probe_figures import draw_gains, draw_settings, draw_training_curves
-from permafrost.report.values.notation import class_words
-from permafrost.report.values.rows import metric_name
+from permafrost.statistics.leaderboard.rows import metric_name
 from permafrost.statistics.predictions.columns import array_of
 from permafrost.statistics.scores.gates import chance_level
 

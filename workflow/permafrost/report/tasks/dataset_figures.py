@@ -14,7 +14,7 @@ from permafrost.report.figures import dataset, dotplot, numbers, object_sizes
 from permafrost.report.material.dataset import Drawn, Material, best_evaluation, save
 from permafrost.report.material.objects import read_truth
 from permafrost.report.tasks.hardest_pictures import draw_hardest
-from permafrost.report.values.rows import distinct, metric_name, overall
+from permafrost.statistics.leaderboard.rows import distinct, metric_name, overall
 
 
 def task_figures(task: str):

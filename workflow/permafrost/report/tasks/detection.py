@@ -21,11 +21,11 @@ from permafrost.report.material.dataset import (
     save,
 )
 from permafrost.report.material.objects import ObjectPredictions, read_detected
+from permafrost.report.notation import interval_of, number
 from permafrost.report.tasks.object_pictures import MOST as MOST_PICTURES
 from permafrost.report.tasks.object_pictures import draw_objects
 from permafrost.report.tasks.probe_figures import draw_training_curves
-from permafrost.report.values.notation import interval_of, number
-from permafrost.report.values.rows import brief_count, finite, metric_name, of_metrics
+from permafrost.statistics.leaderboard.rows import brief_count, finite, metric_name, of_metrics
 from permafrost.statistics.scores.gates import chance_level
 
 MOST = errors.MOST  # backbones in one chart

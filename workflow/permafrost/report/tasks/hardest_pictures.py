@@ -12,7 +12,7 @@ from permafrost.report.figures.detections import LONGEST
 from permafrost.report.material import pictures
 from permafrost.report.material.dataset import Drawn, Evaluation, Material, best_of_each, save
 from permafrost.report.material.hardest import Hardest, error_of, hardest_images
-from permafrost.report.values.notation import class_words
+from permafrost.report.notation import class_words
 from permafrost.statistics.predictions.columns import array_of
 
 _MOST = 8  # pictures

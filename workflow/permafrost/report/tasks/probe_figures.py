@@ -14,8 +14,8 @@ from permafrost.report.figures import training
 from permafrost.report.figures.setting_curves import Point, draw_setting_curves
 from permafrost.report.figures.tuned import draw_tuned
 from permafrost.report.material.dataset import Drawn, Material, best_of_each, save
-from permafrost.report.values.rows import better_first, distinct, finite, metric_name
-from permafrost.report.values.seeds import merge_seeds
+from permafrost.statistics.leaderboard.rows import better_first, distinct, finite, metric_name
+from permafrost.statistics.leaderboard.seeds import merge_seeds
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from permafrost.report.material.dataset import (
 from permafrost.report.material.masks import DensePredictions, read_dense
 from permafrost.report.tasks.mask_pictures import draw_masks
 from permafrost.report.tasks.probe_figures import draw_gains, draw_training_curves
-from permafrost.report.values.rows import metric_name
+from permafrost.statistics.leaderboard.rows import metric_name
 from permafrost.statistics.scores.gates import chance_level
 
 

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.tables import write_table
+from permafrost.core.tables import write_csv, write_table
 from permafrost.data.folders import content_digest
-from permafrost.report.tables.leaderboard import write_csv
-from permafrost.report.tables.published import read_published
+from permafrost.statistics.leaderboard.published import read_published
 
 _OF_SOURCE = ("source", "url", "date")
 # column of the published name, the entry's mapping of it, and the column of ours

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -10,8 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.outputs import whole_file
-from permafrost.core.tables import metadata_of, read_table, write_table
+from permafrost.core.tables import metadata_of, read_table, write_csv, write_table
 from permafrost.core.versions import gather_versions
 from permafrost.metrics.tasks import place_of
 from permafrost.statistics.across_datasets.cells import FACTS, Cells
@@ -114,27 +112,6 @@ def write_leaderboard(
     write_csv(csv_path, table)
     write_table(parquet_path, table, metadata)
     return table
-
-
-def write_csv(path, table: pa.Table) -> None:
-    """Write `table` whole as CSV (RFC 4180, UTF-8, ``\\n``).
-
-    Floats are written as Python's ``repr``, so reading gives back the same number bit for bit; a
-    missing value is an empty field, ``nan`` a number that does not exist.
-    """
-    columns = [[_cell(value) for value in column.to_pylist()] for column in table.columns]
-    with whole_file(path) as partial, open(partial, "w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(table.column_names)
-        writer.writerows(zip(*columns, strict=True))
-
-
-def _cell(value) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return repr(value) if isinstance(value, float) else str(value)
 
 
 def _refuse_repeats(scores: pa.Table) -> None:

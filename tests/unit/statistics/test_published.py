@@ -9,8 +9,12 @@ from pathlib import Path
 import pytest
 from permafrost.core.errors import PermafrostError
 from permafrost.report.tables.beside import beside, given_names, pairs_block, wrong_names
-from permafrost.report.tables.export import TORCHGEO_BENCH
-from permafrost.report.tables.published import _GEOBENCH2, bands_spelt, read_published
+from permafrost.statistics.leaderboard.published import (
+    _GEOBENCH2,
+    TORCHGEO_BENCH,
+    bands_spelt,
+    read_published,
+)
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "published"
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the published tables are not here")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from permafrost.report.values.rows import finite
+from permafrost.statistics.leaderboard.rows import finite
 
 NONE = "–"  # what has no value
 _MINUS = "−"

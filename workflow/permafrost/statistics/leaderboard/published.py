@@ -26,8 +26,15 @@ import pyarrow as pa
 from permafrost.core.errors import PermafrostError
 from permafrost.core.inputs import is_pipe
 from permafrost.core.text import printable_name
-from permafrost.report.tables.export import TORCHGEO_BENCH
 
+#: columns of torchgeo-bench's results (its docs/user/results-format.rst); those that are not known stay empty
+TORCHGEO_BENCH = (
+    "dataset", "method", "metric_name", "metric_value", "ci_lower", "ci_upper", "feature_dim", "best_c", "best_lr",
+    "best_batch_size", "n_train", "n_val", "n_test", "seed", "model", "name", "normalization", "image_size",
+    "interpolation", "partition", "bands", "c_range_start", "c_range_stop", "c_range_num", "merge_val", "bootstrap",
+    "fw_iou", "precision", "recall", "f1", "ece", "rms_ce", "mce", "ece_ts", "rms_ce_ts", "mce_ts", "temperature",
+    "calibration_n_bins",
+)  # fmt: skip
 DUPLICATES = ("refuse", "first", "last")
 _GEOBENCH2 = (
     "dataset", "Metric", "test metric", "mlflow_run_name", "mlflow_run_id", "mlflow_run_status", "Seed",

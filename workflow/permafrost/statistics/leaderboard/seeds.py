@@ -16,8 +16,8 @@ from collections.abc import Iterable
 
 from permafrost.core.leakage import CLEAN
 from permafrost.metrics.tasks import metric_of, primary_metric
-from permafrost.report.values.rows import finite, gates_of
 from permafrost.statistics.across_datasets.ranks import ranks_counted_once
+from permafrost.statistics.leaderboard.rows import finite, gates_of
 from permafrost.statistics.resampling.student_t import normal_quantile, t_quantile
 
 # degrees of freedom beyond which t is normal to five digits

@@ -12,8 +12,12 @@ from helpers.results.tables import make_score_rows, score_table
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table, write_table
 from permafrost.report.explanations.gates import explain, explain_at_length, gather_classes
-from permafrost.report.tables.leaderboard import build_leaderboard, read_scores, write_leaderboard
 from permafrost.report.tables.terminal import format_leaderboard
+from permafrost.statistics.leaderboard.leaderboard import (
+    build_leaderboard,
+    read_scores,
+    write_leaderboard,
+)
 
 
 def tables(**values) -> list:
@@ -152,7 +156,7 @@ def test_every_seed_keeps_its_row_and_all_of_them_name_the_spread():
 
 def test_the_leaderboard_starts_without_heavy_libraries():
     code = (
-        "import sys, permafrost.report.tables.leaderboard, permafrost.report.tables.terminal\n"
+        "import sys, permafrost.statistics.leaderboard.leaderboard, permafrost.report.tables.terminal\n"
         "heavy = {'torch', 'sklearn', 'pandas', 'matplotlib', 'scipy', 'zarr', 'jinja2'} & set(sys.modules)\n"
         "sys.exit(', '.join(sorted(heavy)) or None)"
     )
