@@ -123,7 +123,7 @@ def test_a_constant_target_of_train_is_refused(tmp_path):
 
 def test_a_table_without_the_column_is_refused(tmp_path):
     write_table(tmp_path, range(20))
-    with pytest.raises(PermafrostError, match="no column 'heihgt'; .*height"):
+    with pytest.raises(PermafrostError, match="no column 'heihgt', .*height"):
         prepared(tmp_path, column="heihgt")
     with pytest.raises(PermafrostError, match="needs target in source"):
         made = entry(tmp_path)

@@ -67,7 +67,7 @@ def test_differences_of_predictions_are_those_of_the_run(project, probe):
 def test_a_name_that_the_run_has_not_is_refused_with_those_that_it_has(project):
     results = pf.Results(project.path("results"))
     dataset, backbone = results.datasets[0], results.backbones[0]
-    with pytest.raises(PermafrostError, match="the run has no dataset 'nowhere' here"):
+    with pytest.raises(PermafrostError, match="the run has no dataset 'nowhere'"):
         results.features("nowhere", backbone)
     with pytest.raises(PermafrostError, match="no split 'tst' here.*did you mean 'test'"):
         results.features(dataset, backbone, "tst")

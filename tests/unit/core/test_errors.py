@@ -3,7 +3,7 @@ from __future__ import annotations
 import pickle
 
 import pytest
-from permafrost.core.errors import PermafrostError, first_line, near_names
+from permafrost.core.errors import PermafrostError, first_line, look_up, near_names
 
 
 def test_the_message_names_the_place_then_the_problem_then_the_remedy():
@@ -75,3 +75,13 @@ def test_foreign_errors_are_told_in_one_line_even_when_they_say_nothing(error, l
 def test_the_type_of_a_foreign_error_can_stand_before_what_it_says():
     assert first_line(ValueError("one\ntwo"), named=True) == "ValueError: one"
     assert first_line(EOFError(), named=True) == "EOFError"
+
+
+def test_a_name_is_looked_up_or_refused_with_those_near_to_it():
+    assert look_up({"knn": 1}, "knn", "no probe is called") == 1
+    assert look_up(["knn", "linear"], "linear", "no probe is called") == "linear"
+    with pytest.raises(PermafrostError) as caught:
+        look_up({"linear": 1}, "liner", "no probe is called", where="config.yaml")
+    assert str(caught.value) == (
+        "config.yaml: no probe is called 'liner', did you mean 'linear'? Remedy: correct the name"
+    )

@@ -160,5 +160,5 @@ def test_what_cannot_be_read_is_named(tmp_path):
         opened(tmp_path, by="id", id="id", embedding="embedding")
     write(tmp_path / "a.parquet")
     source = opened(tmp_path, by="id", id="id", embedding="vector")
-    with pytest.raises(PermafrostError, match="no column 'vector' of embeddings"):
+    with pytest.raises(PermafrostError, match="no column of embeddings 'vector'"):
         source.read([0])

@@ -93,9 +93,9 @@ def test_only_the_folders_of_the_classes_are_part_of_the_identity(geo_folder):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"name": "NAPI"}, "no GeoDataset named 'NAPI'; did you mean 'NAIP'"),
-        ({"name": "EuroSAT"}, "kind: torchgeo for datasets of single images"),
-        ({"arguments": {"band": [1]}}, "NAIP takes no band"),
+        ({"name": "NAPI"}, "no GeoDataset named 'NAPI', did you mean 'NAIP'"),
+        ({"name": "EuroSAT"}, "single images are of kind torchgeo"),
+        ({"arguments": {"band": [1]}}, "NAIP takes no argument 'band', did"),
         ({"paths": ["nothing"]}, "NAIP cannot be built from .*nothing"),
         ({"paths": ["far"]}, "NAIP and CDL do not meet"),
     ],

@@ -153,7 +153,7 @@ def test_floats_that_are_whole_numbers_are_accepted():
         ({"ignore_index": 1}, "ignore_index 1 is also the id of the class sea"),
         (
             {"mask_values": {0: "land", 1: "see", 2: "town"}},
-            "'see', which is no class; did you mean",
+            "unknown class 'see', did you mean",
         ),
         ({"mask_values": {0: "land", 1: "sea"}}, "no value for town"),
         ({"mask_values": {0: "land", "#FF0000": "sea", 2: "town"}}, "mixes numbers and colours"),
@@ -180,7 +180,7 @@ def test_a_class_declared_dead_needs_no_value():
 def test_dead_classes_are_names_of_classes_and_leave_one():
     assert declared_dead(entry(dead_classes=["town", "land"]), CLASSES, where="x") == [0, 2]
     assert declared_dead(entry(), CLASSES, where="x") == []
-    with pytest.raises(PermafrostError, match="'lnd', which is no class; did you mean 'land'"):
+    with pytest.raises(PermafrostError, match="unknown class 'lnd', did you mean 'land'"):
         declared_dead(entry(dead_classes=["lnd"]), CLASSES, where="x")
     with pytest.raises(PermafrostError, match="leaves no class"):
         declared_dead(entry(dead_classes=list(CLASSES)), CLASSES, where="x")

@@ -103,7 +103,7 @@ def test_wrong_names_arguments_and_places_of_torchgeo_are_clear(eurosat_root, tm
         open_source(eurosat_entry(eurosat_root, "Eurosat"), where="x")
     entry = eurosat_entry(eurosat_root)
     entry["source"]["arguments"]["rooot"] = "x"
-    with pytest.raises(PermafrostError, match="takes no rooot; did you mean 'root'"):
+    with pytest.raises(PermafrostError, match="takes no argument 'rooot', did you mean 'root'"):
         open_source(entry, where="x")
     with pytest.raises(PermafrostError, match="cannot be built.*download: true"):
         open_source(eurosat_entry(tmp_path / "nowhere"), where="x")

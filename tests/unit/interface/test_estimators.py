@@ -146,5 +146,5 @@ def test_errors_say_what_to_do_and_are_value_errors():
         pf.KNN(21).fit(x, y)
     with pytest.raises(ValueError, match="validation has classes that train lacks: \\[2\\]"):
         pf.LinearSweep().fit(x, y, validation=(x, y + 1))
-    with pytest.raises(ValueError, match="unknown metric 'l3' for knn"):
+    with pytest.raises(ValueError, match="knn has no metric 'l3'"):
         pf.KNN(metric="l3").fit(x, y)

@@ -202,8 +202,11 @@ def test_a_function_that_is_made_in_another_way_is_left_to_its_job(root, config,
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ({"name": "EuroSat"}, "no dataset of images named 'EuroSat'; did you mean 'EuroSAT'"),
-        ({"name": "EuroSAT", "arguments": {"rot": "x"}}, "takes no rot; did you mean 'root'"),
+        ({"name": "EuroSat"}, "no dataset of images named 'EuroSat', did you mean 'EuroSAT'"),
+        (
+            {"name": "EuroSAT", "arguments": {"rot": "x"}},
+            "takes no argument 'rot', did you mean 'root'",
+        ),
         ({"name": "EuroSAT", "split_arguments": {"train": {"splt": "x"}}}, "did you mean 'split'"),
     ],
 )

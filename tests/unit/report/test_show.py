@@ -246,7 +246,7 @@ def test_what_is_shown_can_be_chosen(results):
     assert [head.split(" · ")[0] for head in heads(results.blocks(dataset="d2"))][0] == "d2"
     assert "weak less strong" in heads(results.blocks(compare=["weak", "strong"]))[0]
     with pytest.raises(
-        PermafrostError, match="there is no group 'min' in these results, did you mean 'mine'"
+        PermafrostError, match="these results have no group 'min', did you mean 'mine'"
     ):
         results.blocks(group="min")
     with pytest.raises(PermafrostError, match="no backbone 'x'"):

@@ -14,7 +14,7 @@ from permafrost.backbones.input.contract import (
     input_contract,
     resolve_input,
 )
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import look_up
 from permafrost.core.specification import from_json
 
 if TYPE_CHECKING:
@@ -97,8 +97,7 @@ def read_entry(content: dict, *, where: str) -> BackboneEntry:
     """
     values = {k: v for k, v in content.items() if v is not None and k not in NOT_BUILT}
     kind = values.pop("kind", None)
-    if kind not in KINDS:
-        raise PermafrostError(f"unknown kind {kind!r}, {near_names(str(kind), KINDS)}", where=where)
+    look_up(KINDS, kind, "unknown kind", where=where)
     common = {key: values.pop(key) for key in _COMMON if key in values}
     options = from_json(getattr(_module(kind), KINDS[kind].options), values, where=where)
     return BackboneEntry(kind=kind, options=options, **common)

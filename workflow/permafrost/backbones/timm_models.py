@@ -14,7 +14,7 @@ from permafrost.backbones.input.contract import InputPlan
 from permafrost.backbones.timm_maps import timm_dense
 from permafrost.backbones.weights.checkpoint import check_finite, load_file_into
 from permafrost.backbones.weights.published import Published, at_address, obtain, on_hub
-from permafrost.core.errors import PermafrostError, first_line, near_names
+from permafrost.core.errors import PermafrostError, first_line, look_up, near_names
 
 SOURCES = ("random", "pretrained", "file")
 
@@ -175,11 +175,8 @@ def _config(name: str, where: str):
             where=f"{where}: model",
         )
     known = timm.list_models(f"{name.partition('.')[0]}.*", pretrained=True)
-    if "." in name and name not in known:
-        raise PermafrostError(
-            f"timm {timm.__version__} has no weights {name!r}, {near_names(name, known)}",
-            where=f"{where}: model",
-        )
+    if "." in name:
+        look_up(known, name, f"timm {timm.__version__} has no weights", where=f"{where}: model")
     config = get_pretrained_cfg(name)
     if config is None:
         today = get_deprecated_models().get(name)

@@ -82,6 +82,20 @@ def near_names(name: str, known, *, listing: str | None = None) -> str:
     return f"known: {listed or 'none'}"
 
 
+def look_up(known, name, problem: str, *, where: object = None, remedy: str = "correct the name"):
+    """The value of `name` in the mapping `known`, or `name` itself where `known` only lists names.
+
+    Raises
+    ------
+    PermafrostError : `known` has no such name: `problem`, the name, and the names near to it.
+    """
+    if name not in known:
+        raise PermafrostError(
+            f"{problem} {name!r}, {near_names(str(name), known)}", where=where, remedy=remedy
+        )
+    return known[name] if hasattr(known, "keys") else name
+
+
 def holds_name(text: str, part: str) -> bool:
     """Whether `part` is a part of `text`, upper and lower case and signs between letters left aside."""
     part = _letters(part)

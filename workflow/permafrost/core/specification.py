@@ -7,7 +7,7 @@ import types
 import typing
 from dataclasses import dataclass
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +34,7 @@ def from_json[T](kind: type[T], content: object, *, where: str) -> T:
         raise PermafrostError(f"{content!r} is no JSON object", where=where)
     fields = {field.name: field for field in dataclasses.fields(kind)}
     for key in content:
-        if key not in fields:
-            raise PermafrostError(f"unknown key {key!r}, {near_names(key, fields)}", where=where)
+        look_up(fields, key, "unknown key", where=where)
     missing = [
         name
         for name, field in fields.items()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Literal
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import look_up
 
 Targets = Literal["label", "labels", "number", "mask", "raster", "boxes", "points", "relevance"]
 
@@ -121,9 +121,7 @@ TASKS = {
 
 def task_of(name: str) -> Task:
     """The task of that name; an unknown one is an error."""
-    if name not in TASKS:
-        raise PermafrostError(f"unknown task {name!r}", remedy=near_names(name, TASKS))
-    return TASKS[name]
+    return look_up(TASKS, name, "unknown task")
 
 
 def tasks_with(*targets: Targets, of_pairs: bool = False) -> frozenset[str]:

@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Sequence
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.data.sensors import SENSORS, Band
 
 RGB = ("red", "green", "blue")
@@ -41,12 +41,13 @@ _MOST_SENSORS = 4
 
 def known_band(sensor: str, name: str, *, where: object = None) -> Band:
     """The band `name` (true name, padded or not, or common name) of a sensor of the registry."""
-    if sensor not in SENSORS:
-        raise PermafrostError(
-            f"unknown sensor {sensor!r}; {near_names(sensor, SENSORS)}",
-            where=where,
-            remedy="use a known sensor, or give each band's wavelength_nm and no sensor",
-        )
+    look_up(
+        SENSORS,
+        sensor,
+        "unknown sensor",
+        where=where,
+        remedy="use a known sensor, or give each band's wavelength_nm and no sensor",
+    )
     bands = list(SENSORS[sensor].values())
     try:
         return bands[_find(name, bands, where=where)]

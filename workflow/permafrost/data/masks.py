@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError, first_line, near_names
+from permafrost.core.errors import PermafrostError, first_line, look_up
 from permafrost.core.tasks import task_of
 from permafrost.data.decode import (
     UnreadableImage,
@@ -118,13 +118,8 @@ def mask_coding(entry: DatasetEntry, classes: Sequence[str], *, where: object) -
 def declared_dead(entry: DatasetEntry, classes: Sequence[str], *, where: object) -> list[int]:
     """Ids of the classes that the entry declares dead: never scored, wherever they occur."""
     names = entry.dead_classes
-    unknown = [name for name in names if name not in classes]
-    if unknown:
-        raise PermafrostError(
-            f"dead_classes names {unknown[0]!r}, which is no class; {near_names(unknown[0], classes)}",
-            where=where,
-            remedy="name classes of the dataset",
-        )
+    for name in names:
+        look_up(classes, name, "dead_classes: unknown class", where=where)
     if names and len(set(names)) == len(classes):
         raise PermafrostError(
             "dead_classes leaves no class", where=where, remedy="leave one that is scored"
@@ -181,13 +176,9 @@ def _are_colours(declared: dict, where) -> bool:
 
 
 def _check_classes(declared: dict, classes, dead, ignore, where) -> None:
-    unknown = [name for name in declared.values() if name is not None and name not in classes]
-    if unknown:
-        raise PermafrostError(
-            f"mask_values names {unknown[0]!r}, which is no class; {near_names(unknown[0], classes)}",
-            where=where,
-            remedy="add it to classes, or correct the name",
-        )
+    remedy = "add it to classes, or correct the name"
+    for name in filter(None, declared.values()):
+        look_up(classes, name, "mask_values: unknown class", where=where, remedy=remedy)
     absent = [name for name in classes if name not in declared.values() and name not in dead]
     if absent:
         raise PermafrostError(

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up, near_names
 
 if TYPE_CHECKING:
     import numpy as np
@@ -169,20 +169,11 @@ class Results:
 
         data, tests = self._explored
         groups = data["standings"]
-        if group not in groups:
-            raise PermafrostError(
-                f"the run ranked nothing over {group!r}",
-                where=self.folder,
-                remedy=_listed(group, groups),
-            )
+        look_up(groups, group, "the run ranked nothing over", where=self.folder)
         if probe is None:
             probe = "linear" if "linear" in groups[group] else next(iter(groups[group]))
-        if probe not in groups[group]:
-            raise PermafrostError(
-                f"the run ranked nothing with {probe!r} over {group!r}",
-                where=self.folder,
-                remedy=_listed(probe, groups[group]),
-            )
+        problem = f"the run ranked nothing over {group!r} with"
+        look_up(groups[group], probe, problem, where=self.folder)
         found = figures_of(data, tests, group, probe)
         if name not in found:
             raise PermafrostError(
@@ -233,12 +224,7 @@ class Results:
         rows = planned(self.plan, stage)
         for key, value in names.items():
             known = {row[key] for row in rows}
-            if value not in known:
-                raise PermafrostError(
-                    f"the run has no {key} {value!r} here",
-                    where=self.folder,
-                    remedy=_listed(value, known),
-                )
+            look_up(known, value, f"the run has no {key}", where=self.folder)
             rows = [row for row in rows if row[key] == value]
         return rows
 

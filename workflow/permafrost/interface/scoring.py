@@ -262,13 +262,11 @@ def _difference(row: dict) -> dict:
 
 
 def _wanted(names, known: list[str]) -> set[str]:
-    from permafrost.core.errors import near_names
+    from permafrost.core.errors import look_up
 
-    for name in names or ():
-        if name not in known:
-            raise InputError(
-                f"no metric {name!r} of these predictions", remedy=near_names(name, set(known))
-            )
+    with as_value_errors():
+        for name in names or ():
+            look_up(set(known), name, "these predictions have no metric")
     return set(known if names is None else names)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.row_file import RowFile, row_blocks
 from permafrost.core.tasks import TASKS, tasks_with
 from permafrost.metrics.ratios import divide, macro_means, mean_of_defined
@@ -201,10 +201,7 @@ def _average_precision(target: np.ndarray, scores: np.ndarray) -> float:
 def check_task(task: str) -> None:
     """Refuse a task without classification metrics."""
     known = tasks_with("label", "labels")
-    if task not in known:
-        raise PermafrostError(
-            f"no classification metrics for the task {task!r}", remedy=near_names(task, known)
-        )
+    look_up(known, task, "no classification metrics for the task")
 
 
 def check_width(scores, classes: int) -> None:

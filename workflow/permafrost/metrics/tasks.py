@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import look_up
 from permafrost.core.tasks import TASKS
 
 # with k classes or fewer, top-k accuracy is 1 whatever is predicted: no row is made of it
@@ -229,5 +229,4 @@ def _counted(task: str, *, classes: int, boundary: bool) -> list[Metric]:
 
 def check_task(task: str) -> None:
     """Refuse a task without metrics."""
-    if task not in METRICS:
-        raise PermafrostError(f"no metrics for the task {task!r}", remedy=near_names(task, METRICS))
+    look_up(METRICS, task, "no metrics for the task")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from permafrost.backbones.digest import entrypoint_file
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.data.entry_checks import entry_mistakes, selected_bands
 from permafrost.data.sources import read_entry
 from permafrost.features.dates import check_heads
@@ -139,11 +139,7 @@ def check_entrypoint(entry: dict, root: Path, where: str) -> None:
             _check_class(node, file, where)
     if name not in functions:
         if name not in _names(body):
-            raise PermafrostError(
-                f"{file} has no function {name!r}, {near_names(name, functions)}",
-                where=where,
-                remedy="name a function of this file",
-            )
+            look_up(functions, name, f"{file} has no function", where=where)
         return
     arguments = functions[name].args
     if arguments.kwarg is not None or functions[name].decorator_list:
@@ -157,12 +153,13 @@ def check_entrypoint(entry: dict, root: Path, where: str) -> None:
         )
     taken = [*placed, *(one.arg for one in arguments.kwonlyargs)]
     for key in [*entry["options"], *(["weights"] if entry.get("weights") else [])]:
-        if key not in taken[1:]:
-            raise PermafrostError(
-                f"the function takes no option {key!r}, {near_names(key, taken[1:])}",
-                where=where,
-                remedy="correct options, or let the function take it",
-            )
+        look_up(
+            taken[1:],
+            key,
+            "the function takes no option",
+            where=where,
+            remedy="correct options, or let the function take it",
+        )
 
 
 def _check_imports(body: list[ast.stmt], file: str, root: Path, where: str) -> None:

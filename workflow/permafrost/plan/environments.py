@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.home import HOME
 
 FOLDER = HOME / "envs"
@@ -78,12 +78,12 @@ def environment_of(entry: dict) -> Environment | None:
     if name is None:
         return None
     known = environments()
-    if name not in known:
-        raise PermafrostError(
-            f"there is no environment {name!r}, {near_names(name, known)}",
-            remedy=f"name one of these, or add {FOLDER / name}.lock (docs/environments.md)",
-        )
-    return known[name]
+    return look_up(
+        known,
+        name,
+        "there is no environment",
+        remedy=f"name one of these, or add {FOLDER / name}.lock (docs/environments.md)",
+    )
 
 
 def check_deployed(environments: dict[str, Environment], methods: set[str]) -> None:

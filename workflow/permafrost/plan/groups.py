@@ -7,7 +7,7 @@ from collections.abc import Callable
 from math import isfinite
 from pathlib import Path
 
-from permafrost.core.errors import PermafrostError, first_line, near_names
+from permafrost.core.errors import PermafrostError, first_line, look_up, near_names
 from permafrost.core.tasks import task_of
 from permafrost.plan.mistakes import Mistakes
 
@@ -85,12 +85,7 @@ def read_bounds(bounds: dict | None, locate: Callable[[str], Path], where: str) 
         )
     found: dict[str, list[float]] = {}
     for theirs, ours in bounds["datasets"].items():
-        if theirs not in content:
-            raise PermafrostError(
-                f"{path} has no {theirs!r}, {near_names(theirs, content)}",
-                where=f"{place}.datasets",
-            )
-        pair = content[theirs]
+        pair = look_up(content, theirs, f"{path} has no", where=f"{place}.datasets")
         numbers = isinstance(pair, list) and len(pair) == 2
         if not numbers or not all(type(one) in (int, float) and isfinite(one) for one in pair):
             raise PermafrostError(

@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from permafrost.backbones.torchgeo.inputs import of_modality
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.outputs import whole_file
 from permafrost.plan.sources import code_hash
 
@@ -71,20 +71,10 @@ class Installed:
                 where=where,
                 remedy=f"write {today}" if today else "choose another model",
             )
-        if architecture not in models:
-            raise PermafrostError(
-                f"{title} has no model {name!r}, {near_names(name, models)}",
-                where=where,
-                remedy="correct the name",
-            )
-        tags = models[architecture]
-        if "." in name and tag not in tags:
+        tags = look_up(models, architecture, f"{title} has no model", where=where)
+        if "." in name:
             known = [f"{architecture}.{known}" if known else architecture for known in tags]
-            raise PermafrostError(
-                f"{title} has no weights {name!r}, {near_names(name, known)}",
-                where=where,
-                remedy="correct the tag after the point",
-            )
+            look_up(known, name, f"{title} has no weights", where=where)
         source = entry["weights"]["source"]
         if source == "pretrained" and architecture in self._timm["untrained"]:
             raise PermafrostError(
@@ -108,21 +98,12 @@ class Installed:
                 )
             models = self._torchgeo["models"]
             if name not in models:
-                known = [key for key, model in models.items() if "problem" not in model]
-                raise PermafrostError(
-                    f"unknown model {name!r} of torchgeo, {near_names(name, known)}",
-                    where=f"{where}: model",
-                    remedy="correct the name",
-                )
+                models = [key for key, model in models.items() if "problem" not in model]
+            look_up(models, name, "torchgeo has no model", where=f"{where}: model")
             return _weights(models[name], where, entry)
         weights = weights["like"] if isinstance(weights, dict) else weights
         known = self._torchgeo["weights"]
-        if weights not in known:
-            raise PermafrostError(
-                f"torchgeo has no weights {weights!r}, {near_names(weights, known)}",
-                where=f"{where}: weights",
-                remedy="correct the name",
-            )
+        look_up(known, weights, "torchgeo has no weights", where=f"{where}: weights")
         if name not in (None, known[weights]["model"]):
             raise PermafrostError(
                 f"the weights are for {known[weights]['model']}, not for {name}",
@@ -139,23 +120,18 @@ class Installed:
         """Refuse a class of torchgeo that does not exist, or that takes no such argument."""
         source, classes = entry["source"], self._torchgeo["datasets"]
         name = source["name"]
-        if name not in classes:
-            raise PermafrostError(
-                f"torchgeo has no dataset of images named {name!r}; {near_names(name, classes)}",
-                where=where,
-                remedy="use the name of one of torchgeo's NonGeoDataset classes",
-            )
+        look_up(
+            classes,
+            name,
+            "torchgeo has no dataset of images named",
+            where=where,
+            remedy="use the name of one of torchgeo's NonGeoDataset classes",
+        )
         given = [*source["arguments"]]
         for arguments in source["split_arguments"].values():
             given += arguments
-        known = classes[name]
-        unknown = [key for key in dict.fromkeys(given) if known is not None and key not in known]
-        if unknown:
-            raise PermafrostError(
-                f"torchgeo's {name} takes no {', '.join(unknown)}; {near_names(unknown[0], known)}",
-                where=where,
-                remedy="correct arguments or split_arguments",
-            )
+        for key in given if classes[name] is not None else ():
+            look_up(classes[name], key, f"torchgeo's {name} takes no argument", where=where)
 
 
 def _weights(known: dict, where: str, entry: dict) -> Known:

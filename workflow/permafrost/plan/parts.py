@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from permafrost.backbones.input.contract import WITHOUT_PIXELS
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import look_up
 from permafrost.plan.grid import Grid
 from permafrost.plan.object_store import Places
 from permafrost.plan.plan import Plan
@@ -22,12 +22,8 @@ def check_parts(grid: Grid) -> None:
     """Refuse parts of datasets that nothing is known of."""
     parts = grid.config["runtime"]["parts"]
     for name in parts if isinstance(parts, Mapping) else ():
-        if name not in grid.datasets and all(name != names[0] for names in grid.misfits):
-            raise PermafrostError(
-                f"dataset {name!r} is not evaluated",
-                where="runtime: parts",
-                remedy=near_names(name, grid.datasets),
-            )
+        if all(name != names[0] for names in grid.misfits):
+            look_up(grid.datasets, name, "the run has no dataset", where="runtime: parts")
 
 
 def number_of_parts(grid: Grid, stage: str, *names: str) -> int:

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterator
 from pathlib import Path
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.identity import fingerprint
 from permafrost.plan.catalogue import catalogue_folders, read_yaml
 from permafrost.plan.validation import problems, validate
@@ -54,11 +54,12 @@ def find_suite(name: str, root: Path) -> Path:
     if name.endswith((".yaml", ".yml")):
         return Path(name).resolve()
     known = suite_files(root)
-    if name not in known:
-        raise PermafrostError(
-            f"there is no suite {name!r}, {near_names(name, known)}",
-            remedy="correct the name, or give the file of your own suite",
-        )
+    look_up(
+        known,
+        name,
+        "there is no suite",
+        remedy="correct the name, or give the file of your own suite",
+    )
     return known[name].resolve()
 
 

@@ -24,7 +24,7 @@ from permafrost.backbones.input.scaling import (
     channel_scaling,
     per_channel,
 )
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.data.entry import PICTURES
 
 if TYPE_CHECKING:
@@ -114,10 +114,7 @@ def input_contract(
         "assumed_white",
     }
     for key in entry_input:
-        if key not in known:
-            raise PermafrostError(
-                f"unknown key {key!r}, {near_names(key, known)}", where=f"{where}: input"
-            )
+        look_up(known, key, "unknown key", where=f"{where}: input")
     if entry_input.get("dates", "each") != "each" and "dates" not in own:
         raise PermafrostError(
             "this kind of backbone takes the dates of a series one at a time",

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -78,11 +78,7 @@ def choose_layers(dense: Dense, wanted: Sequence[str] | None, *, where: str) -> 
         dense.make(names)
     known = {name for name, _ in dense.model.named_modules() if name} | set(dense.given_to)
     for name in names:
-        if name not in known:
-            raise PermafrostError(
-                f"the backbone has no layer {name!r}, {near_names(name, known)}",
-                where=f"{where}: layers",
-            )
+        look_up(known, name, "the backbone has no layer", where=f"{where}: layers")
     return names
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up, near_names
 
 if TYPE_CHECKING:
     from permafrost.backbones.input.contract import InputPlan
@@ -346,22 +346,13 @@ def chosen_modalities(
     chosen = {}
     for name, bands in asked.items():
         place = f"{where}: modalities"
-        if name not in family.modalities:
-            raise PermafrostError(
-                f"the model has no modality {name!r}, {near_names(name, family.modalities)}"
-                if family.modalities
-                else "the model has no modalities to choose from",
-                where=place,
-                remedy="correct the name, or leave modalities out",
-            )
-        known = family.modalities[name].bands
+        remedy = "correct the name, or leave modalities out"
+        modality = look_up(
+            family.modalities, name, "the model has no modality", where=place, remedy=remedy
+        )
+        known = modality.bands
         for band in bands or ():
-            if band not in known:
-                raise PermafrostError(
-                    f"{name} has no band {band!r}, {near_names(band, known)}",
-                    where=f"{place}.{name}",
-                    remedy="correct the name",
-                )
+            look_up(known, band, f"{name} has no band", where=f"{place}.{name}")
         chosen[name] = tuple(band for band in known if bands is None or band in bands)
     if family.kind == "clay" and len(chosen) > 1:
         raise PermafrostError(
@@ -430,13 +421,13 @@ def fed_bands(
                 where=where,
                 remedy="leave input.missing out: the model is then given the bands that there are",
             )
-        if channel.wanted not in wished:
-            raise PermafrostError(
-                f"the model has no band {channel.wanted!r}, {near_names(str(channel.wanted), wished)}",
-                where=where,
-                remedy="leave input.bands out, and choose bands under modalities",
-            )
-        modality, name = wished[channel.wanted]
+        modality, name = look_up(
+            wished,
+            channel.wanted,
+            "the model has no band",
+            where=where,
+            remedy="leave input.bands out, and choose bands under modalities",
+        )
         found.setdefault(modality, {})[name] = position
     order = {key: list(bands) for key, bands in chosen.items()}
     return {

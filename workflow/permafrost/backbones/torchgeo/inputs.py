@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 
 if TYPE_CHECKING:
     from permafrost.backbones.input.contract import Channel, InputPlan
@@ -81,13 +81,7 @@ def of_modality(model: str, modality: str | None, where: str) -> dict:
             where=f"{where}: modality",
             remedy="leave modality out; it is an option of CROMA",
         )
-    if modality not in CROMA_BANDS:
-        raise PermafrostError(
-            f"unknown modality {modality!r}, {near_names(modality, CROMA_BANDS)}",
-            where=f"{where}: modality",
-            remedy="correct it",
-        )
-    return CROMA_BANDS[modality]
+    return look_up(CROMA_BANDS, modality, "unknown modality", where=f"{where}: modality")
 
 
 def copernicusfm_widths_nm(

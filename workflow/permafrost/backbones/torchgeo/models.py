@@ -27,7 +27,7 @@ from permafrost.backbones.torchgeo.weights import (
 )
 from permafrost.backbones.weights.checkpoint import check_finite
 from permafrost.backbones.weights.published import Published, at_address, obtain
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.identity import file_digest
 
 
@@ -174,12 +174,7 @@ def _family(name: str, where: str) -> Family:
             where=where,
             remedy="wrap it in an entry point of your own (config/backbones/template.py)",
         )
-    if name not in FAMILIES:
-        raise PermafrostError(
-            f"unknown model {name!r} of torchgeo, {near_names(name, FAMILIES)}",
-            where=f"{where}: model",
-        )
-    return FAMILIES[name]
+    return look_up(FAMILIES, name, "torchgeo has no model", where=f"{where}: model")
 
 
 def _create(name: str, weights, arguments: dict, where: str) -> nn.Module:

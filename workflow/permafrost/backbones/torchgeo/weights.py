@@ -20,7 +20,7 @@ from torchvision.transforms import v2
 
 from permafrost.backbones.torchgeo.layouts import Laid, as_published
 from permafrost.backbones.weights.checkpoint import read_content, select, unwrapped
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 
 
 def find_weights(name: str, where: str):
@@ -33,12 +33,7 @@ def find_weights(name: str, where: str):
         if isinstance(model, str)
         for weights in group
     }
-    if name not in known:
-        raise PermafrostError(
-            f"torchgeo has no weights {name!r}, {near_names(name, known)}",
-            where=f"{where}: weights",
-        )
-    return known[name]
+    return look_up(known, name, "torchgeo has no weights", where=f"{where}: weights")
 
 
 class LocalWeights:

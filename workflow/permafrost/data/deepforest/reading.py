@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.data.deepforest.annotations import Annotations, empty_shapes
 from permafrost.data.deepforest.columns import Columns, WrongRows, read_columns
 from permafrost.data.deepforest.shapes import convert, read_shapes, to_numbers
@@ -41,14 +41,8 @@ def read_annotations(
     PermafrostError : a column is missing or holds something else; corners in the wrong order;
         an invalid polygon; an image that is called empty and has crowns. Each names the row.
     """
-    if geometry not in (*GEOMETRIES, AUTO):
-        raise PermafrostError(
-            f"no geometry is called {geometry!r}", remedy=near_names(geometry, (*GEOMETRIES, AUTO))
-        )
-    if invalid not in INVALID:
-        raise PermafrostError(
-            f"invalid cannot be {invalid!r}", remedy=near_names(str(invalid), INVALID)
-        )
+    look_up((*GEOMETRIES, AUTO), geometry, "no geometry is called")
+    look_up(INVALID, invalid, "invalid cannot be")
     columns = read_columns(source, what)
     for name in ("image_path", "label"):
         need_column(columns, name)
@@ -125,12 +119,7 @@ def as_kind(annotations: Annotations, kind: str) -> Annotations:
 
 
 def need_column(columns: Columns, name: str) -> None:
-    if name not in columns.values:
-        raise PermafrostError(
-            f"there is no column {name!r}",
-            where=columns.where,
-            remedy=near_names(name, columns.values),
-        )
+    look_up(columns.values, name, "there is no column", where=columns.where)
 
 
 def read_texts(columns: Columns, name: str, optional=None) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from permafrost.core.errors import PermafrostError, first_line, near_names
+from permafrost.core.errors import PermafrostError, first_line, look_up
 from permafrost.data.embeddings.files import find_files
 from permafrost.data.embeddings.places import DEGREES, Place, ordinal, unit_vectors
 
@@ -167,12 +167,13 @@ class TableEmbeddings:
         try:
             schema = pq.read_schema(file)
             for name in [one for one in names if one is not None]:
-                if name not in schema.names:
-                    raise PermafrostError(
-                        f"there is no column {name!r}, {near_names(name, schema.names)}",
-                        where=file,
-                        remedy="correct the names of columns in the entry",
-                    )
+                look_up(
+                    schema.names,
+                    name,
+                    "there is no column",
+                    where=file,
+                    remedy="correct the names of columns in the entry",
+                )
             if options.geometry:
                 _check_degrees(schema, options.geometry, file)
             return pq.read_table(file, columns=[one for one in names if one is not None])
@@ -250,13 +251,10 @@ class TableEmbeddings:
             names.sort(
                 key=lambda name: [int(n) for n in re.findall(r"\d+", name[len(wanted) - 1 :])]
             )
-        unknown = [name for name in names if name not in schema.names]
-        if unknown or not names:
-            name = unknown[0] if unknown else wanted
-            raise PermafrostError(
-                f"there is no column {name!r} of embeddings, {near_names(name, schema.names)}",
-                where=file,
-                remedy="correct `table.embedding`",
+        for name in names or [wanted]:
+            remedy = "correct `table.embedding`"
+            look_up(
+                schema.names, name, "there is no column of embeddings", where=file, remedy=remedy
             )
         return names
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.specification import from_json
 from permafrost.core.tasks import tasks_with
 from permafrost.data.entry import DatasetEntry, Modality
@@ -179,13 +179,7 @@ def source_bands(entry: DatasetEntry, *, where: object) -> list[Band]:
 
 def kind_of(name: str, *, where: object = None) -> Kind:
     """The kind of source of that name; an unknown one is an error."""
-    if name not in KINDS:
-        raise PermafrostError(
-            f"unknown kind of source {name!r}, {near_names(name, KINDS)}",
-            where=where,
-            remedy="use a known kind",
-        )
-    return KINDS[name]
+    return look_up(KINDS, name, "unknown kind of source", where=where, remedy="use a known kind")
 
 
 def _module(entry: DatasetEntry):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import io
 import threading
 from pathlib import Path
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError, first_line, near_names
+from permafrost.core.errors import PermafrostError, first_line
 from permafrost.data.decode import UnreadableImage
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.files import open_members
@@ -22,7 +21,7 @@ from permafrost.data.sources.grid_rasters import all_hold
 from permafrost.data.sources.grid_scenes import declared_crs
 from permafrost.data.sources.grid_shapes import read_shapes
 from permafrost.data.sources.reading import coded, stored_as
-from permafrost.data.sources.torchgeo_samples import arguments_of
+from permafrost.data.sources.torchgeo_samples import arguments_of, check_arguments, dataset_class
 from permafrost.data.windows import Window
 
 
@@ -139,16 +138,10 @@ def _opened(options: GridOptions, where: object):
 
 
 def _built(part: GeoClass, root: str, target: dict, where: object):
-    cls = _geo_class(part.name, where)
+    cls = dataset_class(part.name, where, "GeoDataset")
     known = arguments_of(cls)
     arguments = {**part.arguments, **target}
-    unknown = [name for name in arguments if known is not None and name not in known]
-    if unknown:
-        raise PermafrostError(
-            f"torchgeo's {part.name} takes no {', '.join(unknown)}; {near_names(unknown[0], known)}",
-            where=where,
-            remedy="correct arguments in source.torchgeo",
-        )
+    check_arguments(part.name, arguments, known, where=where)
     places = [str(Path(root, path)) for path in part.paths]
     try:
         # most take one or several paths, some one root
@@ -161,24 +154,6 @@ def _built(part: GeoClass, root: str, target: dict, where: object):
             where=where,
             remedy="correct paths or arguments in source.torchgeo",
         ) from error
-
-
-def _geo_class(name: str, where: object):
-    import torchgeo.datasets as library
-
-    offered = {
-        key: value
-        for key, value in vars(library).items()
-        if inspect.isclass(value) and issubclass(value, library.GeoDataset)
-    }
-    if name not in offered:
-        raise PermafrostError(
-            f"torchgeo has no GeoDataset named {name!r}; {near_names(name, offered)}",
-            where=where,
-            remedy="use the name of one of torchgeo's GeoDataset classes, or kind: torchgeo for"
-            " datasets of single images",
-        )
-    return offered[name]
 
 
 def _grid(dataset) -> Grid:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.data.files import open_members
 from permafrost.data.sources import table_stac, table_zarr
 from permafrost.data.sources.pairing import name_pattern
@@ -199,13 +199,13 @@ class Table:
         raise IndexError(row)
 
     def _column(self, name: str) -> list[str | None]:
-        if name not in self.columns:
-            raise PermafrostError(
-                f"{self.path} has no column {name!r}; {near_names(name, self.columns)}",
-                where=self.where,
-                remedy="name an existing column",
-            )
-        return self.columns[name]
+        return look_up(
+            self.columns,
+            name,
+            f"{self.path} has no column",
+            where=self.where,
+            remedy="name an existing column",
+        )
 
 
 def _fill(pattern: str, cells: dict[str, str]) -> str:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from permafrost.core.errors import PermafrostError, first_line, near_names
+from permafrost.core.errors import first_line, look_up
 from permafrost.data.decode import UnreadableImage, tiff_place
 from permafrost.data.georeference import NOWHERE, Georeference
 
@@ -195,23 +195,26 @@ def sample_size(part, number: int) -> tuple[int, int]:
         raise UnreadableImage(first_line(error, named=True)) from error
 
 
-def dataset_class(name: str, where: object):
-    """A dataset class of torchgeo by name; unknown ones are an error with near names."""
+def dataset_class(name: str, where: object, base: str = "NonGeoDataset"):
+    """A dataset class of torchgeo by name: of single images, or of rasters (``GeoDataset``)."""
     import torchgeo.datasets as library
 
-    cls = getattr(library, name, None)
-    if not inspect.isclass(cls) or not issubclass(cls, library.NonGeoDataset):
-        offered = [
-            key
-            for key, value in vars(library).items()
-            if inspect.isclass(value) and issubclass(value, library.NonGeoDataset)
-        ]
-        raise PermafrostError(
-            f"torchgeo has no dataset of images named {name!r}; {near_names(name, offered)}",
-            where=where,
-            remedy="use the name of one of torchgeo's NonGeoDataset classes",
-        )
-    return cls
+    parent = getattr(library, base)
+    offered = {
+        key: value
+        for key, value in vars(library).items()
+        if inspect.isclass(value) and issubclass(value, parent)
+    }
+    remedy = "datasets of single images are of kind torchgeo, rasters of kind grid"
+    return look_up(offered, name, f"torchgeo has no {base} named", where=where, remedy=remedy)
+
+
+def check_arguments(
+    name: str, arguments: Iterable[str], known: list[str] | None, *, where: object
+) -> None:
+    """Refuse arguments that a class of torchgeo does not take; `known` is None where it takes all."""
+    for argument in arguments if known is not None else ():
+        look_up(known, argument, f"torchgeo's {name} takes no argument", where=where)
 
 
 def arguments_of(cls: type) -> list[str] | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError, first_line, near_names
+from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.tasks import task_of
 from permafrost.data.bands import normal_name
 from permafrost.data.decode import UnreadableImage
@@ -24,6 +24,7 @@ from permafrost.data.sources.reading import coded, grouped
 from permafrost.data.sources.torchgeo_images import SampleImages, sample_point
 from permafrost.data.sources.torchgeo_samples import (
     arguments_of,
+    check_arguments,
     dataset_class,
     sample_name,
     sample_order,
@@ -119,15 +120,7 @@ class TorchgeoSource:
         cls = dataset_class(options.name, self._where)
         # some classes change the lists that they are given
         arguments = copy.deepcopy({**options.arguments, **extra})
-        known = arguments_of(cls)
-        unknown = [name for name in arguments if known is not None and name not in known]
-        if unknown:
-            raise PermafrostError(
-                f"torchgeo's {options.name} takes no {', '.join(unknown)};"
-                f" {near_names(unknown[0], known)}",
-                where=self._where,
-                remedy="correct arguments or split_arguments",
-            )
+        check_arguments(options.name, arguments, arguments_of(cls), where=self._where)
         try:
             return cls(**arguments)
         except Exception as error:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import look_up
 
 AVERAGES = ("image", "dataset")
 CHOICES = {
@@ -39,10 +39,7 @@ class Rules:
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            if value not in CHOICES[name]:
-                raise PermafrostError(
-                    f"{name} cannot be {value!r}", remedy=near_names(str(value), CHOICES[name])
-                )
+            look_up(CHOICES[name], value, f"{name} cannot be")
 
 
 # what `deepforest.evaluate.evaluate_geometry` does

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.evaluators.detection.mask import run_lengths
 
 # columns x, y, width, height of a box from its four numbers
@@ -36,12 +36,7 @@ def from_torchmetrics(preds, target, *, box_format: str = "xyxy") -> tuple[dict,
     ------
     PermafrostError : lists of different lengths; an array that is missing or of another shape.
     """
-    if box_format not in _BOXES:
-        raise PermafrostError(
-            f"no box_format {box_format!r}",
-            where="box_format",
-            remedy=near_names(box_format, _BOXES),
-        )
+    look_up(_BOXES, box_format, "no box_format", where="box_format")
     if len(preds) != len(target):
         raise PermafrostError(
             f"{len(preds)} images with predictions, {len(target)} with truth",

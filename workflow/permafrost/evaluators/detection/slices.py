@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError, first_line, near_names
+from permafrost.core.errors import PermafrostError, first_line, look_up
 from permafrost.core.inputs import read_text
 from permafrost.evaluators.detection.subset import subset
 from permafrost.metrics.detection.evaluation import Evaluation
@@ -94,21 +94,11 @@ class ManifestRows:
         labels = {str(row[axis]) for row in self.rows for axis in axes if axis in row}
         if crossed:
             labels |= {" & ".join(str(row.get(axis)) for axis in axes) for row in self.rows}
-        if baseline not in labels:
-            raise PermafrostError(
-                f"no image is labelled {baseline!r}",
-                where=self.where,
-                remedy=near_names(baseline, labels),
-            )
+        look_up(labels, baseline, "no image is labelled", where=self.where)
 
     def check_axis(self, axis: str) -> None:
         """Refuse the name of an axis (a column) that the manifest does not have."""
-        if axis not in self.axes:
-            raise PermafrostError(
-                f"there is no column {axis!r}",
-                where=self.where,
-                remedy=near_names(axis, self.axes),
-            )
+        look_up(self.axes, axis, "there is no column", where=self.where)
 
 
 def read_rows(source) -> ManifestRows:
@@ -168,10 +158,7 @@ def crossed(manifest: Manifest, axes: list[str] | None = None) -> Manifest:
     """One axis of the combinations of labels that occur; `axes` are all where none are given."""
     axes = list(manifest.labels) if axes is None else axes
     for axis in axes:
-        if axis not in manifest.labels:
-            raise PermafrostError(
-                f"no axis {axis!r}", where="slices", remedy=near_names(axis, manifest.labels)
-            )
+        look_up(manifest.labels, axis, "no axis", where="slices")
     columns = [manifest.labels[axis] for axis in axes]
     labels = np.empty(len(columns[0]), object)
     for image, parts in enumerate(zip(*columns, strict=True)):
@@ -221,12 +208,7 @@ def robustness(parts: list[Slice], baseline: str) -> list[Robustness]:
 def against_baseline(parts: list[Slice], baseline: str) -> dict[str, list[Slice]]:
     """Per axis that has the label `baseline`: that slice, then the other labelled ones."""
     labels = {part.label for part in parts} - {UNASSIGNED}
-    if baseline not in labels:
-        raise PermafrostError(
-            f"no slice is labelled {baseline!r}",
-            where="baseline",
-            remedy=near_names(baseline, labels),
-        )
+    look_up(labels, baseline, "no slice is labelled", where="baseline")
     found = {}
     for axis in dict.fromkeys(part.axis for part in parts if part.label == baseline):
         own = [part for part in parts if part.axis == axis and part.label != UNASSIGNED]

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.evaluators.intervals.replicated import Name, Replicated
 from permafrost.evaluators.intervals.standalone import (
     JACKKNIFE,
@@ -217,10 +217,7 @@ def detection_rows(
 
 def check_interval(method: str, confidence: float = 0.95) -> None:
     """Refuse an unknown kind of interval, and a confidence outside (0, 1)."""
-    if method not in INTERVALS:
-        raise PermafrostError(
-            f"no interval is called {method!r}", remedy=near_names(method, INTERVALS)
-        )
+    look_up(INTERVALS, method, "no interval is called")
     check_method("auto", confidence)
 
 

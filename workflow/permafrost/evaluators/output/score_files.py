@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.outputs import Group, whole_file
 
 TABLE_FORMATS = ("parquet", "csv")
@@ -25,12 +25,7 @@ def write_scores(
 
 def check_table_format(kind: str) -> None:
     """Refuse a format that tables are not written in."""
-    if kind not in TABLE_FORMATS:
-        raise PermafrostError(
-            f"tables are not written as {kind!r}",
-            where="--table-format",
-            remedy=near_names(kind, TABLE_FORMATS),
-        )
+    look_up(TABLE_FORMATS, kind, "tables are not written as", where="--table-format")
 
 
 def write_tables(

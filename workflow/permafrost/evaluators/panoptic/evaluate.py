@@ -6,7 +6,7 @@ import hashlib
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.evaluators.panoptic.entries import read_predictions, read_truth
 from permafrost.evaluators.panoptic.maps import check_sizes, read_map
 from permafrost.evaluators.panoptic.matching import ImageCounts, match_image
@@ -42,8 +42,7 @@ def evaluate(
     ------
     PermafrostError : names the file and the entry that is wrong.
     """
-    if mode not in MODES:
-        raise PermafrostError(f"there is no mode {mode!r}", remedy=near_names(mode, MODES))
+    look_up(MODES, mode, "there is no mode")
     if boundary_ratio is not None and not 0 < boundary_ratio < 1:
         raise PermafrostError(
             f"a boundary ratio of {boundary_ratio:g} is no share of the diagonal",

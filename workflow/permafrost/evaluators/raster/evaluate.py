@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.evaluators.raster.assessment import (
     BINARY_WEIGHTS,
     check_weights,
@@ -216,6 +216,5 @@ def _result(counter: PairCounts, codes, names, means: dict, areas: PixelAreas) -
 
 
 def _check_choice(what: str, value, known) -> None:
-    if value not in known:
-        names = [name for name in known if name is not None]
-        raise PermafrostError(f"no {what} is {value!r}", remedy=near_names(str(value), names))
+    if value is not None or None not in known:
+        look_up([name for name in known if name is not None], value, f"no {what} is")

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.row_file import RowFile, row_blocks
-from permafrost.core.tasks import TASKS, tasks_with
+from permafrost.core.tasks import TASKS
 
 BINS = 15
 # peers whose bins can be asked for
@@ -85,8 +85,8 @@ def confidence_by_blocks(
 
 def bin_edges(n_bins: int, like: str | None) -> np.ndarray:
     """Where bins begin, and the end of the last one; of a bin for exactly 1 both are 1."""
-    if like not in (None, *LIKE):
-        raise PermafrostError(f"no calibration is like {like!r}", remedy=near_names(like, LIKE))
+    if like is not None:
+        look_up(LIKE, like, "no calibration is like")
     edges = np.arange(n_bins + 1) / n_bins
     return np.append(edges, 1.0) if like else edges
 
@@ -134,9 +134,7 @@ def check(target, scores, task: str) -> tuple[np.ndarray, np.ndarray | RowFile]:
 
 def check_shapes(target, scores, task: str) -> tuple[np.ndarray, np.ndarray | RowFile]:
     """Targets and finite scores of one length; scores may be logits, and a `RowFile`."""
-    if task not in TASKS or not TASKS[task].calibrated:
-        known = tasks_with("label", "labels")
-        raise PermafrostError(f"no calibration of {task!r}", remedy=near_names(task, known))
+    look_up([name for name, one in TASKS.items() if one.calibrated], task, "no calibration of")
     target = np.asarray(target)
     scores = scores if isinstance(scores, RowFile) else np.asarray(scores)
     if scores.dtype.kind != "f":

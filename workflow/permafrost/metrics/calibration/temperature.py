@@ -26,7 +26,7 @@ from functools import cached_property
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.row_file import RowFile, row_blocks
 from permafrost.metrics.calibration.confidence import check, check_shapes
 
@@ -220,8 +220,7 @@ class _Answers:
 
     @classmethod
     def of_arrays(cls, target, scores, task: str, kind: str, floor: float | None) -> _Answers:
-        if kind not in KINDS:
-            raise PermafrostError(f"no scores are {kind!r}", remedy=near_names(kind, KINDS))
+        look_up(KINDS, kind, "no scores are")
         if kind == "logits" and floor is not None:
             raise PermafrostError("logits have no floor", remedy="leave the floor out")
         checked = check_shapes if kind == "logits" else check

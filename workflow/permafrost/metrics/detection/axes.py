@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 
 # linspace and not arange, whose points lie slightly above the true values
 IOU_THRESHOLDS = np.linspace(0.5, 0.95, 10)
@@ -61,12 +61,7 @@ class Axes:
 
     def area_index(self, name: str) -> int:
         """Position of an area range."""
-        if name not in self.area_names:
-            raise PermafrostError(
-                f"no area range {name!r} was evaluated",
-                where="area_ranges",
-                remedy=near_names(name, self.area_names),
-            )
+        look_up(self.area_names, name, "the evaluation has no area range", where="area_ranges")
         return self.area_names.index(name)
 
     def cap_index(self, cap: int) -> int:

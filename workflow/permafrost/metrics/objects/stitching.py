@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.data.deepforest.annotations import Annotations, concatenate
 from permafrost.data.geometries import BOX, POINT, POLYGON
 from permafrost.data.windows import clip_boxes
@@ -89,8 +89,7 @@ def stitch(
     every : (M, 4) all windows of each image, as `windows`: one without predictions may be the one
         that shows the seam of two others. None: there are none but those with predictions.
     """
-    if border not in BORDERS:
-        raise PermafrostError(f"no border rule is {border!r}", remedy=near_names(border, BORDERS))
+    look_up(BORDERS, border, "no border rule is")
     if len(predictions) and not predictions.has_scores:
         raise PermafrostError("stitching needs scores", where=predictions.where)
     kind = predictions.kind

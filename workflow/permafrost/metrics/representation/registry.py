@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.metrics.representation.directions import Uniformity, alignment, view_alignment
 from permafrost.metrics.representation.intrinsic_dimension import KEPT, mle_of, two_nn_of
 from permafrost.metrics.representation.lidar import lidar
@@ -100,10 +100,7 @@ def _wanted(names, labelled: bool) -> set[str]:
     if names is None:
         return set(MEASURES if labelled else LABEL_FREE)
     for name in names:
-        if name not in MEASURES:
-            raise PermafrostError(
-                f"no measure is called {name!r}", remedy=near_names(name, MEASURES)
-            )
+        look_up(MEASURES, name, "no measure is called")
         if name in LABELLED and not labelled:
             raise PermafrostError(
                 f"the measure {name!r} needs labels", remedy="give labels, or leave it out"

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.stores import Store
 from permafrost.features.dates import OverDates, date_counts, positions_of, reduction_of
 from permafrost.probes.dense.interpolate import resize_mask
@@ -139,14 +139,8 @@ class MapSplit:
         if names is None:
             return self.layers
         known = {layer.name: layer for layer in self.layers}
-        for name in names:
-            if name not in known:
-                raise PermafrostError(
-                    f"there is no map of layer {name!r}",
-                    where=where,
-                    remedy=f"name layers that were extracted: {near_names(name, known)}",
-                )
-        return [known[name] for name in names]
+        problem, remedy = "there is no map of layer", "name layers that were extracted"
+        return [look_up(known, name, problem, where=where, remedy=remedy) for name in names]
 
 
 def nearest_stride(split: MapSplit, layers: list[Layer], stride: float) -> Layer:

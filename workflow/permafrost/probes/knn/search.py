@@ -21,7 +21,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from permafrost.core.device import faiss_sees_gpu
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.joined_rows import JoinedRows
 from permafrost.core.row_file import RowFile
 from permafrost.probes.knn import rows as blocks
@@ -132,10 +132,7 @@ class NeighbourSearch:
     """
 
     def __init__(self, train_x, k: int, *, metric: str = "l2", device: str = "cpu") -> None:
-        if metric not in METRICS:
-            raise PermafrostError(
-                f"unknown metric {metric!r} for knn", remedy=near_names(metric, METRICS)
-            )
+        look_up(METRICS, metric, "knn has no metric")
         source = _features(train_x, "train")
         if not 1 <= k <= len(source):
             raise PermafrostError(
@@ -339,8 +336,7 @@ def _features(features, split: str):
 
 def check_labels(labels, rows: int, n_classes: int, task: str) -> np.ndarray:
     """Labels of `rows` training samples as `vote` takes them; errors as `knn_predict`."""
-    if task not in TASKS:
-        raise PermafrostError(f"unknown task {task!r} for knn", remedy=near_names(task, TASKS))
+    look_up(TASKS, task, "knn has no task")
     labels = np.asarray(labels)
     expected = (rows,) if task == "classification" else (rows, n_classes)
     top = n_classes - 1 if task == "classification" else 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.row_file import RowFile, row_blocks
 from permafrost.probes.embeddings.arithmetic import bad_rows
 
@@ -13,10 +13,7 @@ SOLVERS = ("lbfgs", "adam")
 
 
 def check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise PermafrostError(
-            f"unknown {name} {value!r} for the linear probe", remedy=near_names(value, known)
-        )
+    look_up(known, value, f"the linear probe has no {name}")
 
 
 def check_features(features, split: str, width: int | None = None) -> np.ndarray | RowFile:

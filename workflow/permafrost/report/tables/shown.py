@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.tables import read_table
 from permafrost.report.explanations.gates import leakage_said
 from permafrost.report.tables.answer import answer
@@ -170,8 +170,5 @@ class Shown:
         asked += [("backbone", value) for value in compare or ()]
         known["backbone"] = distinct(self.rows, "backbone")
         for what, value in asked:
-            if value not in known[what]:
-                raise PermafrostError(
-                    f"there is no {what} {value!r} in these results, {near_names(value, known[what])}",
-                    remedy=f"name one of {', '.join(known[what]) or 'none: there are no standings'}",
-                )
+            remedy = f"name one of {', '.join(known[what]) or 'none: there are no standings'}"
+            look_up(known[what], value, f"these results have no {what}", remedy=remedy)

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.statistics.resampling.student_t import normal_quantile, t_quantile
 
 # deviations below this share of a value are rounding
@@ -86,10 +86,7 @@ def draw(scores: Scores, uncertainty: str, *, draws: int, seed: int) -> np.ndarr
     PermafrostError : an unknown `uncertainty`; one dataset, where datasets are drawn; items that are not known,
         where these are.
     """
-    if uncertainty not in UNCERTAINTIES:
-        raise PermafrostError(
-            f"no uncertainty {uncertainty!r}, {near_names(uncertainty, UNCERTAINTIES)}"
-        )
+    look_up(UNCERTAINTIES, uncertainty, "no uncertainty")
     if uncertainty != "datasets" and scores.items is None:
         raise PermafrostError(
             "what the test items contribute is not known", remedy="set uncertainty: datasets"

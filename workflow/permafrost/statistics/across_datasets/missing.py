@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.statistics.across_datasets.chances import Measured
 from permafrost.statistics.across_datasets.draws import Scores
 
@@ -125,8 +125,7 @@ def fill_draws(drawn, which, table: Complete) -> np.ndarray:
 
 
 def _check_rule(missing: str, baseline: str | None, backbones: list[str]) -> None:
-    if missing not in MISSING:
-        raise PermafrostError(f"no rule {missing!r}, {near_names(missing, MISSING)}")
+    look_up(MISSING, missing, "no rule")
     if missing == "baseline" and baseline not in backbones:
         name = "no backbone" if baseline is None else f"{baseline!r}"
         raise PermafrostError(

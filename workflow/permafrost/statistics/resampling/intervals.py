@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.statistics.resampling.student_t import normal_quantile, t_quantile
 
 # those to choose from; ``auto`` takes what covers, see `bootstrap.bootstrap_scores`
@@ -22,10 +22,7 @@ _FEW = 10
 
 def check_method(method: str, confidence: float) -> None:
     """Refuse an unknown kind of interval and a confidence outside (0, 1)."""
-    if method not in METHODS:
-        raise PermafrostError(
-            f"no interval is called {method!r}", remedy=near_names(method, METHODS)
-        )
+    look_up(METHODS, method, "no interval is called")
     if not 0 < confidence < 1:
         raise PermafrostError(
             f"the confidence {confidence} is not between 0 and 1", remedy="give for example 0.95"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.metrics.tasks import (
     BRIER,
     CALIBRATION,
@@ -332,12 +332,7 @@ def _known_metric(metric: str | None, predictions: Predictions, *, calibration: 
     known = [name for name in known if metric_of(name).better]
     if metric is None:
         return primary_metric(predictions.task)
-    if metric not in known:
-        raise PermafrostError(
-            f"{metric!r} is not an overall metric of the task {predictions.task!r}",
-            remedy=near_names(metric, known),
-        )
-    return metric
+    return look_up(known, metric, f"the task {predictions.task!r} has no overall metric")
 
 
 @dataclass(frozen=True)

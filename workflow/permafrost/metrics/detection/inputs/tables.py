@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError
+from permafrost.core.errors import look_up
 from permafrost.metrics.detection.inputs.forms import Compressed, taken
 
 
@@ -247,10 +247,8 @@ class Reading:
 
 def check_choice(value: str, choices, what: str) -> None:
     """Refuse a word that is not one of `choices`."""
-    from permafrost.core.errors import near_names
 
-    if value not in choices:
-        raise PermafrostError(f"no {what} {value!r}", where=what, remedy=near_names(value, choices))
+    look_up(choices, value, f"no {what}", where=what)
 
 
 def digest(truths: Truths) -> str:

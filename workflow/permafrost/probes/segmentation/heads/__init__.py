@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, look_up
 
 # name -> module of this package and class, imported when used
 HEADS = {
@@ -35,8 +35,7 @@ def build_head(
     ------
     PermafrostError : an unknown head, or maps that it cannot take; says `where`.
     """
-    if name not in HEADS:
-        raise PermafrostError(f"unknown head {name!r}", where=where, remedy=near_names(name, HEADS))
+    look_up(HEADS, name, "unknown head", where=where)
     module, _, kind = HEADS[name].partition(":")
     head = getattr(import_module(module), kind)
     try:
