@@ -157,6 +157,8 @@ class Dataset:
         from permafrost.features.extract import extract
         from permafrost.features.specification import Running
 
+        # tests that run on a GPU name it
+        options.setdefault("device", "cpu")
         spec = specification(
             {
                 "stage": "extract",

@@ -38,7 +38,7 @@ def torch_that(monkeypatch, *, built: bool, sees: bool) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: int(sees))
 
 
-def faiss_that(monkeypatch, *, built: bool, sees: bool) -> None:
+def faiss_that(monkeypatch, *, built: bool, sees: bool, fails: str | None = None) -> None:
     import faiss
 
     if built:
@@ -46,6 +46,7 @@ def faiss_that(monkeypatch, *, built: bool, sees: bool) -> None:
     else:
         monkeypatch.delattr(faiss, "StandardGpuResources", raising=False)
     monkeypatch.setattr(faiss, "get_num_gpus", lambda: int(sees), raising=False)
+    monkeypatch.setattr(device, "faiss_fails_on_gpu", lambda number: fails)
 
 
 @pytest.mark.parametrize("library", ["torch", "faiss"])
@@ -58,6 +59,28 @@ def test_auto_is_a_gpu_only_where_the_library_can_use_it(
 ):
     {"torch": torch_that, "faiss": faiss_that}[library](monkeypatch, built=built, sees=sees)
     assert resolve_device("auto", library) == expected
+
+
+def test_auto_is_the_cpu_if_faiss_sees_a_gpu_and_cannot_compute_on_it(driver, monkeypatch):
+    faiss_that(monkeypatch, built=True, sees=True, fails="no kernel image is available")
+    assert resolve_device("auto", "faiss") == "cpu"
+
+
+def test_faiss_is_tried_in_a_process_of_its_own_which_it_may_abort(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    module = tmp_path / "faiss.py"
+    module.write_text(
+        "import os, sys\nprint('no kernel image is available', file=sys.stderr, flush=True)\nos.abort()\n"
+    )
+    device.faiss_fails_on_gpu.cache_clear()
+    assert device.faiss_fails_on_gpu(0) == "no kernel image is available"
+    module.write_text(
+        "from types import SimpleNamespace\nStandardGpuResources = IndexFlatL2 = IndexFlatIP = lambda *size: None\n"
+        "def index_cpu_to_gpu(resources, number, index):\n    assert number == 3\n"
+        "    return SimpleNamespace(add=lambda rows: None, search=lambda rows, k: None)\n"
+    )
+    assert device.faiss_fails_on_gpu(3) is None
+    device.faiss_fails_on_gpu.cache_clear()
 
 
 @pytest.mark.parametrize("library", ["torch", "faiss"])
@@ -123,7 +146,7 @@ def test_neighbours_are_searched_on_the_cpu_where_faiss_has_no_part_for_gpus(
     on_auto, on_cpu = (run(splits(), options, device=name, seed=0) for name in ("auto", "cpu"))
     ranked = [getattr(result, "ranked", result) for result in (on_auto, on_cpu)]
     np.testing.assert_array_equal(ranked[0].prediction, ranked[1].prediction)
-    with pytest.raises(PermafrostError, match="built without GPU support.*device: auto or cpu"):
+    with pytest.raises(PermafrostError, match="cannot compute on this GPU.*device: auto or cpu"):
         run(splits(), options, device="cuda", seed=0)
 
 

@@ -8,6 +8,7 @@ import torch
 from helpers.stages.specifications import extraction_of, specification
 from helpers.stores.images import Dataset, sentinel2_bands
 from permafrost.core.errors import PermafrostError
+from permafrost.features.devices import exact_numerics
 from torch.nn import functional as F
 
 DEVICES = [
@@ -69,7 +70,7 @@ def test_the_same_bits_as_a_plain_loop(dataset, device):
     layout = torch.channels_last if device == "cpu" else torch.contiguous_format
     for split, store in stores.items():
         expected = []
-        with torch.inference_mode():
+        with exact_numerics(), torch.inference_mode():
             for part in torch.from_numpy(dataset.images[split]).split(8):
                 pixels = part.to(device).float().contiguous(memory_format=layout)
                 pixels = (pixels - 100.0) * torch.tensor(1 / 50.0, device=device)

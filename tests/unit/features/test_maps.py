@@ -9,6 +9,7 @@ from helpers.stores.images import Dataset
 from permafrost.core.errors import PermafrostError
 from permafrost.core.stores import Store
 from permafrost.features import maps as maps_module
+from permafrost.features.devices import exact_numerics
 from permafrost.features.maps import rows_together
 
 DEVICES = [
@@ -45,7 +46,7 @@ def plain_maps(dataset, split, device, layers=("layer4", "layer3", "layer2", "la
         model.get_submodule(name).register_forward_hook(
             lambda *given, name=name: kept.setdefault(name, []).append(given[-1].half().cpu())
         )
-    with torch.inference_mode():
+    with exact_numerics(), torch.inference_mode():
         for part in torch.from_numpy(dataset.images[split]).split(8):
             pixels = part.to(device).float().contiguous(memory_format=layout)
             pixels = (pixels - 100.0) * torch.tensor(1 / 50.0, device=device)

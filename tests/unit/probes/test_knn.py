@@ -114,6 +114,7 @@ def test_a_gpu_is_never_asked_for_more_neighbours_than_faiss_can_fetch_there(
 
     monkeypatch.setattr(faiss, "StandardGpuResources", lambda: None, raising=False)
     monkeypatch.setattr(faiss, "get_num_gpus", lambda: 1, raising=False)
+    monkeypatch.setattr("permafrost.core.device.faiss_fails_on_gpu", lambda number: None)
     monkeypatch.setattr(faiss, "index_cpu_to_gpu", to_gpu, raising=False)
     rng = np.random.default_rng(2)
     if kind == "few values":

@@ -8,10 +8,13 @@ if it is a CUDA build.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 # NVIDIA's driver, AMD's, and NVIDIA's below Windows
@@ -64,7 +67,35 @@ def torch_sees_gpu() -> bool:
     return torch.cuda.is_available()
 
 
-def faiss_sees_gpu() -> bool:
+def faiss_sees_gpu(number: int = 0) -> bool:
+    """Whether FAISS has a part for GPUs, sees GPU `number`, and can compute on it."""
     # by name: every stage has this module, and those that search with FAISS import it themselves
     faiss = importlib.import_module("faiss")
-    return hasattr(faiss, "StandardGpuResources") and faiss.get_num_gpus() > 0
+    if not hasattr(faiss, "StandardGpuResources") or number >= faiss.get_num_gpus():
+        return False
+    return faiss_fails_on_gpu(number) is None
+
+
+@functools.cache
+def faiss_fails_on_gpu(number: int) -> str | None:
+    """The last line of the error of a small search on GPU `number`, or None if it succeeds.
+
+    FAISS aborts the process if its build has no kernels for this GPU (CUDA error 209, as the wheel of 1.14 on an
+    H100), so the search runs in a process of its own.
+    """
+    search = subprocess.run(
+        [sys.executable, "-c", _SMALL_SEARCH, str(number)], capture_output=True, text=True
+    )
+    if search.returncode == 0:
+        return None
+    return (search.stderr.strip().splitlines() or [f"exit status {search.returncode}"])[-1]
+
+
+_SMALL_SEARCH = """
+import sys, faiss, numpy
+rows = numpy.ones((64, 8), numpy.float32)
+for kind in (faiss.IndexFlatL2, faiss.IndexFlatIP):
+    index = faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), int(sys.argv[1]), kind(8))
+    index.add(rows)
+    index.search(rows, 2)
+"""

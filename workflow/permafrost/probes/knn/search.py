@@ -301,11 +301,11 @@ def _on_device(index, device: str):
     if device == "cpu":
         return index
     number = int(device.partition(":")[2] or 0)
-    if not faiss_sees_gpu() or number >= faiss.get_num_gpus():
+    if not faiss_sees_gpu(number):
         raise PermafrostError(
-            "FAISS finds no such GPU, or was built without GPU support",
+            "FAISS cannot compute on this GPU: there is none, or its build has no code for it",
             where=f"knn: device {device}",
-            remedy="use device: auto or cpu, or install the CUDA environment",
+            remedy="use device: auto or cpu, or install a FAISS that is built for this GPU",
         )
     return faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), number, index)
 
