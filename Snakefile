@@ -2,7 +2,7 @@
 #
 # results/images/{dataset}/{split}.zarr                            prepare
 # results/features/{dataset}/{backbone}/{split}.zarr               extract
-# results/predictions/{dataset}/{backbone}/seed{seed}/{probe}.parquet   knn, knn_sweep, linear, few_shot, retrieval, sgd_linear, mlp, ridge, segmentation, dense_knn, dense_ridge, detection, fine_tune
+# results/predictions/{dataset}/{backbone}/seed{seed}/{probe}.parquet   the kinds of probes (workflow/permafrost/probes/kinds.py)
 # results/masks/{dataset}/{backbone}/seed{seed}/{probe}/           the same, for probes that keep masks or rasters
 # results/detections/{dataset}/{backbone}/seed{seed}/{probe}/      the same as COCO JSON, with the truth (detection)
 # results/views/{dataset}/{backbone}.zarr                          views (on request, for measures)

@@ -21,7 +21,7 @@ from permafrost.core.identity import canonical_json
 from permafrost.core.tables import write_table
 from permafrost.plan.groups import groups_of
 from permafrost.plan.sources import code_hash
-from permafrost.statistics.tables import SCORES, table_of
+from permafrost.statistics.tables import ScoreColumns
 
 METRICS = (
     "accuracy", "balanced_accuracy", "macro_precision", "macro_recall", "macro_f1", "top5_accuracy",
@@ -111,7 +111,7 @@ def write_scores(folder: Path, backbones: int, datasets: int, probes: int) -> tu
 def write_score(path: Path, common: dict, value: float, rng) -> None:
     empty = {
         field.name: {"double": 0.0, "int64": 1, "bool": False}.get(str(field.type), "")
-        for field in SCORES
+        for field in ScoreColumns.arrow()
     }
     rows = [
         {
@@ -128,7 +128,9 @@ def write_score(path: Path, common: dict, value: float, rng) -> None:
     ]
     strays = rng.normal(0, 0.02 / np.sqrt(PARTS), PARTS)
     about = {"strays": (strays - strays.mean()).tolist(), "test_set": common["dataset"]}
-    write_table(path, table_of(rows, SCORES), {"fingerprint": "f", "stage": "bootstrap", **about})
+    write_table(
+        path, ScoreColumns.from_rows(rows), {"fingerprint": "f", "stage": "bootstrap", **about}
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,11 @@
-"""Pages of the site that are made when it is built: the first one, and all of the reference. A hook of mkdocs."""
+"""Pages of the site that are made when it is built: the first one, and all of the reference. A hook of mkdocs.
+
+As a program, it writes the schemas of tables: run it after a change of their columns, metrics or tasks.
+"""
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import json
 import re
@@ -13,6 +17,23 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 SCHEMAS = ROOT / "workflow/schemas"
+#: schema of a table to its columns in the library, ``module:NAME``
+TABLES = {
+    "predictions": "probes.embeddings.predictions:LabelPredictions",
+    "predictions_settings": "probes.embeddings.settings:SettingPredictions",
+    "predictions_regression": "probes.embeddings.predictions:NumberPredictions",
+    "predictions_retrieval": "probes.retrieval:Queries",
+    "predictions_segmentation": "probes.dense.tables:MaskPredictions",
+    "predictions_pixel_regression": "probes.dense.tables:RasterPredictions",
+    "predictions_detection": "probes.detection.table:ObjectPredictions",
+    "scores": "statistics.scores.score_table:Scores",
+    "comparisons": "statistics.scores.comparison_table:Comparisons",
+    "measures": "statistics.measures.feature_measures:Measures",
+    "similarity": "statistics.measures.similarities:Similarities",
+    "profiles": "statistics.scores.profile_table:Profiles",
+    "leaderboard": "statistics.leaderboard.leaderboard:Leaderboard",
+    "standings": "statistics.across_datasets.standings_table:Standings",
+}
 CATALOGUES = {
     "backbones": ("parameters", "year", "trained_on"),
     "datasets": ("task", "sensor", "gsd_m"),
@@ -125,30 +146,34 @@ def _text(text: str) -> str:
     return " ".join(str(text).split()).replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
 
 
-def _columns() -> str:
-    from yaml import safe_load
+def table_class(name: str):
+    """The class of one of `TABLES`."""
+    module, _, attribute = TABLES[name].partition(":")
+    return getattr(importlib.import_module(f"permafrost.{module}"), attribute)
 
+
+def schema_text(name: str) -> str:
+    """The file of the schema of a table."""
+    text = yaml.safe_dump(
+        table_class(name).schema(), sort_keys=False, allow_unicode=True, width=120
+    )
+    return f"# written by `envs/run python docs/generate.py` from permafrost.{TABLES[name]}\n{text}"
+
+
+def _columns() -> str:
     lines = ["# Columns of results", ""]
-    for path in sorted(SCHEMAS.glob("*.schema.yaml")):
-        schema = safe_load(path.read_text())
-        columns = schema.get("properties", {})
-        if (
-            not any("x-arrow" in one or "$ref" in one for one in columns.values())
-            or "$defs" in schema
-        ):
-            continue
-        lines += [f"## {path.name.partition('.')[0]}", "", _text(schema.get("description", "")), ""]
-        lines += ["| column | type | |", "|---|---|---|"]
-        for name, entry in columns.items():
-            file, _, place = entry.get("$ref", "").partition("#/")
-            if file:
-                whole = safe_load((SCHEMAS / file).read_text())
-                for key in place.split("/"):
-                    whole = whole[key]
-                entry = {**whole, **entry}
-            lines.append(
-                f"| `{name}` | {entry.get('x-arrow', '')} | {_text(entry.get('description', ''))} |"
-            )
+    for name in TABLES:
+        table = table_class(name)
+        lines += [
+            f"## {name}",
+            "",
+            _text(table.descriptions()[""]),
+            "",
+            "| column | type | |",
+            "|---|---|---|",
+        ]
+        for column, entry in table.schema()["properties"].items():
+            lines.append(f"| `{column}` | {entry['x-arrow']} | {_text(entry['description'])} |")
         lines.append("")
     return "\n".join(lines)
 
@@ -322,3 +347,9 @@ def _python() -> str:
                 head = f"{name}.{method}{inspect.signature(member)}"
                 lines += ["```text", head, "", inspect.getdoc(member), "```", ""]
     return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT / "workflow"))
+    for name in TABLES:
+        (SCHEMAS / f"{name}.schema.yaml").write_text(schema_text(name))

@@ -1,55 +1,24 @@
-"""Tables against their schemas; as a program, it writes the files of columns that jobs read.
-
-``envs/run python tests/helpers/schemas.py`` is to be run after a change of the columns in a schema.
-"""
+"""Tables against their schemas."""
 
 from __future__ import annotations
 
-import functools
-import json
+import importlib.util
 import re
 from pathlib import Path
 
 import pyarrow as pa
-import yaml
 from jsonschema import Draft202012Validator
 
-SCHEMAS = Path(__file__).parents[2] / "workflow" / "schemas"
-LIBRARY = SCHEMAS.parent / "permafrost"
-#: schema of a table to the file of its columns
-COLUMN_FILES = {
-    "scores": LIBRARY / "statistics/score_columns.json",
-    "comparisons": LIBRARY / "statistics/scores/comparison_columns.json",
-    "similarity": LIBRARY / "statistics/measures/similarity_columns.json",
-    "standings": LIBRARY / "statistics/across_datasets/standings_columns.json",
-}
+_SPEC = importlib.util.spec_from_file_location(
+    "generate", Path(__file__).parents[2] / "docs/generate.py"
+)
+generate = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(generate)
 
 
 def schema(name: str) -> dict:
-    """The schema of a table; columns that another schema describes (``$ref``) are filled in."""
-    described = _read(f"{name}.schema.yaml")
-    columns = {column: _whole(entry) for column, entry in described["properties"].items()}
-    required = described.get("required", list(columns))
-    return {**described, "properties": columns, "required": required}
-
-
-def columns_text(name: str) -> str:
-    """What the file of a table's columns must hold: a JSON object of names and arrow types."""
-    columns = {column: entry["x-arrow"] for column, entry in schema(name)["properties"].items()}
-    return json.dumps(columns, indent=1) + "\n"
-
-
-def _whole(entry: dict) -> dict:
-    file, _, place = entry.get("$ref", "").partition("#/")
-    if not file:
-        return entry
-    target = functools.reduce(dict.__getitem__, place.split("/"), _read(file))
-    return {**target, **{key: value for key, value in entry.items() if key != "$ref"}}
-
-
-@functools.cache
-def _read(file: str) -> dict:
-    return yaml.safe_load((SCHEMAS / file).read_text())
+    """The JSON schema of a row of a table."""
+    return generate.table_class(name).schema()
 
 
 def check(name: str, table: pa.Table) -> None:
@@ -59,17 +28,8 @@ def check(name: str, table: pa.Table) -> None:
     assert table.column_names == list(columns) and columns.keys() >= set(described["required"])
     for column, entry in columns.items():
         allowed = entry["x-arrow"] if isinstance(entry["x-arrow"], list) else [entry["x-arrow"]]
-        found = re.sub(
-            r"<element: (\w+)>\[\d+\]|<item: (\w+)>\[\d+\]",
-            lambda m: f"<{m[1] or m[2]}>",
-            str(table.schema.field(column).type),
-        )
-        assert found in allowed, column
+        kind = str(table.schema.field(column).type).replace("<element:", "<item:")
+        assert re.sub(r"<item: (\w+)>\[\d+\]", r"<\1>", kind) in allowed, column
     validator = Draft202012Validator(described)
     for row in table.to_pylist():
         validator.validate(row)
-
-
-if __name__ == "__main__":
-    for table, file in COLUMN_FILES.items():
-        file.write_text(columns_text(table))

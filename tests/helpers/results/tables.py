@@ -10,36 +10,9 @@ from permafrost.core.identity import canonical_json, fingerprint
 from permafrost.core.stores import write_store
 from permafrost.core.tables import write_table
 from permafrost.data import card as data_card
-from permafrost.statistics.tables import SCORES
+from permafrost.statistics.scores.comparison_table import Comparisons
+from permafrost.statistics.tables import ScoreColumns
 
-COMPARISON_SCHEMA = pa.schema(
-    [
-        ("dataset", pa.string()),
-        ("probe", pa.string()),
-        ("seeds", pa.string()),
-        ("n_runs", pa.int64()),
-        ("metric", pa.string()),
-        ("higher_is_better", pa.bool_()),
-        ("backbone_a", pa.string()),
-        ("backbone_b", pa.string()),
-        ("difference", pa.float64()),
-        ("lower", pa.float64()),
-        ("upper", pa.float64()),
-        ("p_value", pa.float64()),
-        ("detectable", pa.float64()),
-        ("p_adjusted", pa.float64()),
-        ("adjustment", pa.string()),
-        ("p_mcnemar", pa.float64()),
-        ("confidence", pa.float64()),
-        ("resamples", pa.int64()),
-        ("n_undefined", pa.int64()),
-        ("unit", pa.string()),
-        ("n_units", pa.int64()),
-        ("n_test", pa.int64()),
-        ("gates", pa.string()),
-        ("bootstrap_seed", pa.int64()),
-    ]
-)
 # names of probes in these tests -> kind
 KINDS = {
     "knn": "knn",
@@ -302,7 +275,7 @@ def make_score_rows(
 
 
 def score_table(rows: list[dict]) -> pa.Table:
-    return pa.Table.from_pylist(rows, schema=SCORES)
+    return pa.Table.from_pylist(rows, schema=ScoreColumns.arrow())
 
 
 def make_comparison_table(dataset: str, probe: str, backbones: list[str]) -> pa.Table:
@@ -336,7 +309,7 @@ def make_comparison_table(dataset: str, probe: str, backbones: list[str]) -> pa.
         }
         for i, (a, b) in enumerate(pairs)
     ]
-    return pa.Table.from_pylist(rows, schema=COMPARISON_SCHEMA)
+    return pa.Table.from_pylist(rows, schema=Comparisons.arrow())
 
 
 def make_image_store(path: Path, card: dict, *, split: str = "test", size: int = 32) -> Path:

@@ -13,7 +13,7 @@ from helpers.results.tables import (
     make_score_rows,
     score_table,
 )
-from helpers.schemas import COLUMN_FILES, check, columns_text, schema
+from helpers.schemas import check, generate, schema
 from helpers.stages.fine_tune import Scenes
 from helpers.stages.measuring import measure, mixture, pair, write_features
 from helpers.stages.probe_jobs import configured, job_of, options_of
@@ -22,6 +22,7 @@ from helpers.stages.specifications import specification
 from helpers.stages.views import measure_views, write_both
 from helpers.stores.targets import linear, run, toy_stores, write_targets
 from jsonschema import Draft202012Validator
+from permafrost.core.columns import Column, Table
 from permafrost.core.tables import read_table
 from permafrost.probes.embeddings.features import Features
 from permafrost.probes.knn.probe import run_knn
@@ -31,28 +32,14 @@ from permafrost.probes.ridge.probe import run_ridge
 from permafrost.statistics.leaderboard.leaderboard import build_leaderboard
 from permafrost.statistics.scores.comparison_table import compare_predictions
 from permafrost.statistics.scores.score_table import score_predictions
-from permafrost.statistics.tables import SCORES
-
-TABLES = (
-    "predictions",
-    "predictions_settings",
-    "predictions_retrieval",
-    "predictions_segmentation",
-    "predictions_detection",
-    "predictions_regression",
-    "predictions_pixel_regression",
-    "scores",
-    "comparisons",
-    "measures",
-    "similarity",
-    "profiles",
-    "leaderboard",
-)
+from permafrost.statistics.tables import ScoreColumns
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_schemas_are_valid_and_say_what_every_column_means(name):
+@pytest.mark.parametrize("name", generate.TABLES)
+def test_schemas_are_valid_written_from_columns_and_say_what_every_column_means(name):
     described = schema(name)
+    written = (generate.SCHEMAS / f"{name}.schema.yaml").read_text()
+    assert written == generate.schema_text(name), "run: envs/run python docs/generate.py"
     Draft202012Validator.check_schema(described)
     assert described["additionalProperties"] is False
     for column, entry in described["properties"].items():
@@ -190,7 +177,7 @@ def test_calibration_keeps_to_the_schemas(tmp_path, task):
     check("leaderboard", build_leaderboard([scores]))
     named = schema("scores")["properties"]["metric"]["description"]
     overall = [row["metric"] for row in scores.to_pylist() if row["class"] is None]
-    assert all(name.removesuffix("_scaled") in named for name in overall)
+    assert all(name in named for name in overall)
     assert set(scores["method"].to_pylist()) == {"percentile", "basic_square"}
     (tmp_path / "d/c/seed0").mkdir(parents=True)
     (tmp_path / "d/c/seed0/linear.parquet").write_bytes(made["path"].read_bytes())
@@ -210,19 +197,6 @@ def test_calibration_keeps_to_the_schemas(tmp_path, task):
     assert table["p_value"].to_pylist() == [1, 1, 1]
 
 
-@pytest.mark.parametrize("name", COLUMN_FILES)
-def test_files_of_columns_are_written_from_the_schemas(name):
-    found = COLUMN_FILES[name].read_text()
-    assert found == columns_text(name), "run: envs/run python tests/helpers/schemas.py"
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_a_table_whose_columns_are_all_required_counts_them(name):
-    described = schema(name)
-    if "minProperties" in described:
-        assert described["minProperties"] == len(described["properties"])
-
-
 def test_all_columns_are_required_but_those_of_boundaries_and_of_several_settings():
     optional = {
         "predictions_segmentation": {
@@ -233,7 +207,7 @@ def test_all_columns_are_required_but_those_of_boundaries_and_of_several_setting
         "predictions_regression": {"setting_numbers"},
         "predictions_settings": {"setting_predictions", "setting_scores"},
     }
-    for name in TABLES:
+    for name in generate.TABLES:
         described = schema(name)
         found = set(described["properties"]) - set(described["required"])
         # of predictions of any kind, where a test sample shares something with training or validation
@@ -283,7 +257,7 @@ def test_measures_and_pairs_keep_to_their_schemas_also_when_undefined(tmp_path, 
     measure(path, tmp_path / "m.parquet")
     table = read_table(tmp_path / "m.parquet")[0]
     check("measures", table)
-    assert table.schema.remove_metadata() == SCORES
+    assert table.schema.remove_metadata() == ScoreColumns.arrow()
     check("leaderboard", build_leaderboard([score_table(make_score_rows(backbone="a")), table]))
     pair(tmp_path, tmp_path / "s.parquet", ["a", "b"])
     check("similarity", read_table(tmp_path / "s.parquet")[0])
@@ -345,3 +319,38 @@ def test_a_column_that_is_not_described_is_noticed():
     table = score_table(make_score_rows(backbone="rcf"))
     with pytest.raises(AssertionError):
         check("scores", table.append_column("extra", pa.array([0] * len(table))))
+
+
+def test_a_description_is_that_of_the_base_class_and_may_add_to_it():
+    class Base(Table):
+        """A row.
+
+        Columns
+        -------
+        a : The first
+            column.
+        b, c : Others: {names}.
+        """
+
+        columns = (Column("a"), Column("b", nullable=True), Column("c", optional=True))
+        words = {"names": "b and c"}
+
+    class Further(Base):
+        """Another row.
+
+        Columns
+        -------
+        a : … Always 1.
+        d : New.
+        """
+
+        columns = Base.changed(*Base.but("a", values=("1",)), Column("d", "int64", least=0))
+
+    described = Further.schema()
+    assert described["description"] == "Another row." and described["required"] == ["a", "b", "d"]
+    texts = {name: entry["description"] for name, entry in described["properties"].items()}
+    others = "Others: b and c."
+    assert texts == {"a": "The first column. Always 1.", "b": others, "c": others, "d": "New."}
+    assert described["properties"]["a"]["enum"] == ["1"]
+    assert described["properties"]["b"]["type"] == ["string", "null"]
+    assert described["properties"]["d"]["minimum"] == 0

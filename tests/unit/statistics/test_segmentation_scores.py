@@ -28,7 +28,7 @@ from permafrost.statistics.scores.bootstrap import bootstrap_scores
 from permafrost.statistics.scores.compare import compare
 from permafrost.statistics.scores.comparison_table import compare_predictions
 from permafrost.statistics.scores.score_table import score_predictions
-from permafrost.statistics.tables import SCORES
+from permafrost.statistics.tables import ScoreColumns
 
 OPTIONS = {"resamples": 100, "confidence": 0.95, "method": "percentile", "seed": 3}
 GROUPS = [f"scene {i % 4}" for i in range(12)]
@@ -49,7 +49,7 @@ def scored(tmp_path, found, **change):
         fingerprint="scores",
     )
     table, _ = read_table(tmp_path / "scores.parquet", expect="scores")
-    assert table.column_names == SCORES.names
+    assert table.column_names == ScoreColumns.names()
     return table.to_pylist(), line
 
 

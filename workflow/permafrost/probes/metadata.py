@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+from permafrost.core.columns import Column, Table
+from permafrost.core.leakage import LEAK, LEAKS
 from permafrost.probes.job import ProbeJob
 
+
+class PredictionColumns(Table):
+    """One row of results/predictions/{dataset}/{backbone}/seed{seed}/{probe}.parquet: one test sample. The metadata
+    of the file name the classes or the number, the settings that were fitted, and everything that identifies the
+    evaluation.
+
+    Columns
+    -------
+    sample_id : Name of the sample, or of the whole image, unique in the dataset.
+    group_id : Samples with the same value are not independent: its group (scene, tile, flight), joined with the
+        groups that hold copies of one image (docs/card.md); null if it has none, or nothing is known.
+    leak : What the sample shares with training or validation: a byte-equal image (copy), a near-duplicate, or a
+        group; null for nothing. The column exists if at least one sample shares something.
+    """
+
+    columns = (
+        Column("sample_id"),
+        Column("group_id", nullable=True),
+        Column(LEAK, nullable=True, optional=True, values=tuple(LEAKS)),
+    )
+
+
 # repeated from the feature store
-_INHERITED = (
-    "weights_sha256",
-    "input",
-    "split_method",
-    "spatially_random",
-    "parameters",
-    "device",
-)
+_INHERITED = ("weights_sha256", "input", "split_method", "spatially_random", "parameters", "device")
 
 
 def prediction_metadata(

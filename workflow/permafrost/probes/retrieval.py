@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from permafrost.core.columns import Column
 from permafrost.core.errors import PermafrostError
 from permafrost.core.row_file import row_blocks
 from permafrost.metrics.retrieval import average_precisions, found_within
@@ -16,6 +17,27 @@ from permafrost.probes.embeddings.predictions import write_rows
 from permafrost.probes.job import ProbeJob
 from permafrost.probes.knn.distances import unit
 from permafrost.probes.knn.rows import Rows, equal_rows, mean_of
+from permafrost.probes.metadata import PredictionColumns
+
+
+class Queries(PredictionColumns):
+    """One row of results/predictions/{dataset}/{backbone}/seed{seed}/{probe}.parquet of the probe retrieval: one
+    test image that was a query. The metadata of the file name the numbers of nearest images (ks) and the size of
+    the gallery.
+
+    Columns
+    -------
+    average_precision : Of the whole gallery, ordered by distance; NaN if no image in it is relevant to the query.
+    relevant : Number of images in the gallery that are relevant to the query.
+    found : Number of relevant images among the k nearest, for every k of ks in the metadata.
+    """
+
+    columns = PredictionColumns.changed(
+        Column("average_precision", "double"),
+        Column("relevant", "int32", least=0),
+        Column("found", "fixed_size_list<int32>"),
+    )
+
 
 VALUES = 4_000_000  # distances ranked at a time
 #: float64 rows of a gallery that are held

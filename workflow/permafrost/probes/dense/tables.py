@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from permafrost.core.columns import Column
 from permafrost.core.leakage import sample_columns
 from permafrost.core.tables import write_table
 from permafrost.metrics.segmentation.boundary import boundary_counts
@@ -20,7 +21,49 @@ from permafrost.probes.dense.map_splits import Layer, MapSplit, MaskSplit, Targe
 from permafrost.probes.dense.raster_writer import raster_writer
 from permafrost.probes.dense.shown import Shown, encode_mask, encode_raster
 from permafrost.probes.job import ProbeJob
-from permafrost.probes.metadata import prediction_metadata
+from permafrost.probes.metadata import PredictionColumns, prediction_metadata
+
+
+class ShownPredictions(PredictionColumns):
+    """Predictions of which some are kept for pictures.
+
+    Columns
+    -------
+    shown : Why the prediction is kept for pictures: drawn at random (the same images for all backbones, probes
+        and seeds), or among those with the best or worst score; null if it is not kept.
+    """
+
+    columns = PredictionColumns.changed(
+        Column("shown", nullable=True, values=("drawn", "best", "worst"))
+    )
+
+
+class MaskPredictions(ShownPredictions):
+    """One row of results/predictions/{dataset}/{backbone}/seed{seed}/{probe}.parquet of a dataset with masks: one
+    test image. The metadata of the file name the classes, the ignored mask value, dead classes, the resolution
+    that was scored, layers, head, the settings with the results of every epoch, and everything that identifies
+    the evaluation.
+
+    Columns
+    -------
+    confusion : Pixels of the image by true class (rows) and predicted class (columns), row after row, K times K
+        numbers for the K classes in the metadata, without pixels whose true class is ignored.
+    mask : The predicted class ids as a PNG of 8 or 16 bits, at the resolution that was scored; null if shown is.
+    boundary_intersection : Pixels of each class in the boundary bands of both truth and prediction.
+    boundary_union : Pixels of each class in the boundary band of truth, prediction or both.
+    setting_confusions : Of fine_tune: a confusion matrix for each of scored_settings in the metadata.
+    """
+
+    columns = (
+        *PredictionColumns.columns,
+        Column("confusion", "fixed_size_list<int64>"),
+        *ShownPredictions.but("shown"),
+        Column("mask", "binary"),
+        *(
+            Column(name, "fixed_size_list<int64>", optional=True)
+            for name in ("boundary_intersection", "boundary_union", "setting_confusions")
+        ),
+    )
 
 
 @dataclass(frozen=True)
@@ -175,22 +218,46 @@ def write_masks(
     )
 
 
-COLUMNS = {
-    "pixels": pa.int64(),
-    **dict.fromkeys(
-        (
-            "squared_error",
-            "absolute_error",
-            "truth",
-            "truth_squares",
-            "truth_min",
-            "truth_max",
-            "prediction_min",
-            "prediction_max",
-        ),
-        pa.float64(),
-    ),
-}
+_RANGES = ("truth_min", "truth_max", "prediction_min", "prediction_max")
+
+
+class RasterPredictions(ShownPredictions):
+    """One row of results/predictions/{dataset}/{backbone}/seed{seed}/{probe}.parquet of a dataset with rasters of
+    numbers: one test image. Sums are over its pixels with data, at the resolution that was scored; R², RMSE and
+    MAE of any set of images follow from them. The metadata of the file name the number (target), the centre,
+    layers, resolution, a histogram of pixels by true and predicted number, the settings that were fitted, and
+    everything that identifies the evaluation.
+
+    Columns
+    -------
+    pixels : Number of pixels with data; images with 0 do not count.
+    squared_error : Sum of squared differences of predicted and true number.
+    absolute_error : Sum of absolute differences of predicted and true number.
+    truth : Sum of the true numbers, each less the centre in the metadata, to keep their digits.
+    truth_squares : Sum of the squares of the true numbers, each less the centre.
+    raster : The predicted numbers as npy of 32-bit floats, of every n-th pixel if a side is longer than 512; null
+        if shown is.
+    truth_min, truth_max : Smallest and largest true number; null if no pixel has data.
+    prediction_min, prediction_max : Smallest and largest predicted number of pixels with data; null if there are
+        none.
+    """
+
+    sums = (
+        Column("pixels", "int64", least=0),
+        Column("squared_error", "double", least=0),
+        Column("absolute_error", "double", least=0),
+        Column("truth", "double"),
+        Column("truth_squares", "double", least=0),
+        *(Column(name, "double", nullable=True) for name in _RANGES),
+    )
+    columns = (
+        *PredictionColumns.columns,
+        *sums,
+        *ShownPredictions.but("shown"),
+        Column("raster", "binary"),
+    )
+
+
 BINS = 48
 
 
@@ -220,8 +287,8 @@ class TargetRows(ImageRows[TargetSplit]):
     def write(self, job: ProbeJob, splits: dict[str, TargetSplit], outcome: Outcome) -> None:
         """Write the table, one row per test image."""
         scores = {
-            name: pa.array([sums[name] for sums in self.sums], kind)
-            for name, kind in COLUMNS.items()
+            column.name: pa.array([sums[column.name] for sums in self.sums], column.type)
+            for column in RasterPredictions.sums
         }
         write_dense_table(
             job,

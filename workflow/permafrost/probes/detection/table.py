@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from permafrost.core.columns import Column
 from permafrost.core.leakage import LEAK
-from permafrost.data.objects import objects_column
+from permafrost.data.objects import OBJECTS, objects_column
 from permafrost.metrics.objects.detected import Detected, join
 from permafrost.probes.dense.shown import Ranked
+from permafrost.probes.dense.tables import ShownPredictions
 from permafrost.probes.detection.object_splits import ObjectSplit
 from permafrost.probes.detection.scoring import hits
+from permafrost.probes.metadata import PredictionColumns
 
 DETECTION = pa.struct(
     [
@@ -18,6 +21,34 @@ DETECTION = pa.struct(
         *((name, pa.float64()) for name in ("x_min", "y_min", "x_max", "y_max", "score")),
     ]
 )
+
+
+class ObjectPredictions(ShownPredictions):
+    """One row of results/predictions/{dataset}/{backbone}/seed{seed}/{probe}.parquet of a dataset with boxes or
+    points: one whole test image, whatever the windows it was cut into. Coordinates are pixels of the whole image,
+    x to the right and y down; the corners of a point are the same. The metadata of the file name the classes, the
+    rules of the dataset (maximum number of detections, matching distance), the score threshold, layers, head, the
+    settings with the results of every epoch, and everything that identifies the evaluation.
+
+    Columns
+    -------
+    height : Height of the whole image in pixels.
+    width : Width of the whole image in pixels.
+    objects : The truth: every object of the image once, not clipped; class is its index in the metadata, area is
+        in square pixels as annotated, crowd marks a region of inseparable objects (it need not be found, and
+        detections on it count neither as right nor as wrong), polygon has rings of x and y in turn and is null
+        for boxes and points.
+    detections : The detections by descending score.
+    """
+
+    columns = (
+        *PredictionColumns.columns,
+        Column("height", "int32", least=1),
+        Column("width", "int32", least=1),
+        Column("objects", str(OBJECTS.type)),
+        Column("detections", str(pa.list_(DETECTION))),
+        *ShownPredictions.but("shown"),
+    )
 
 
 def detection_table(

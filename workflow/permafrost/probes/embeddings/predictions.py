@@ -7,11 +7,55 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from permafrost.core.columns import Column
 from permafrost.core.leakage import sample_columns
 from permafrost.core.tables import write_table
 from permafrost.probes.embeddings.features import Features
 from permafrost.probes.job import ProbeJob
-from permafrost.probes.metadata import prediction_metadata
+from permafrost.probes.metadata import PredictionColumns, prediction_metadata
+
+_CLASSES = ("int32", "fixed_size_list<uint8>")
+
+
+class LabelPredictions(PredictionColumns):
+    """One row of results/predictions/{dataset}/{backbone}/seed{seed}/{probe}.parquet of a dataset with one label or
+    several per image: one test sample. The metadata of the file name the classes, the settings that were fitted,
+    and everything that identifies the evaluation.
+
+    Columns
+    -------
+    target : True class id, counted from 0 in the order of the classes in the metadata; for multi-label data one 0
+        or 1 for each class.
+    prediction : Predicted class id, or one 0 or 1 for each class.
+    scores : One score for each class, higher is more likely: probabilities of linear, shares of neighbours of
+        knn. A class without training samples has a score too.
+    """
+
+    columns = PredictionColumns.changed(
+        Column("target", _CLASSES),
+        Column("prediction", _CLASSES),
+        Column("scores", "fixed_size_list<float>"),
+    )
+
+
+class NumberPredictions(PredictionColumns):
+    """One row of results/predictions/{dataset}/{backbone}/seed{seed}/{probe}.parquet of a dataset with a number per
+    image: one test sample. The metadata of the file name the number (target), the settings that were fitted, and
+    everything that identifies the evaluation.
+
+    Columns
+    -------
+    target : True number, in its unit.
+    prediction : Predicted number, in the unit of the target.
+    setting_numbers : The number predicted under each setting that the metadata name under scored_settings (of
+        fine_tune: fine-tuned, frozen).
+    """
+
+    columns = PredictionColumns.changed(
+        Column("target", "double"),
+        Column("prediction", "double"),
+        Column("setting_numbers", "fixed_size_list<double>", optional=True),
+    )
 
 
 @dataclass(frozen=True)

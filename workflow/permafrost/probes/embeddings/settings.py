@@ -14,9 +14,34 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from permafrost.core.columns import Column
 from permafrost.probes.embeddings.features import Features
-from permafrost.probes.embeddings.predictions import Prediction, answer_columns, write_rows
+from permafrost.probes.embeddings.predictions import (
+    LabelPredictions,
+    Prediction,
+    answer_columns,
+    write_rows,
+)
 from permafrost.probes.job import ProbeJob
+
+
+class SettingPredictions(LabelPredictions):
+    """One row of results/predictions/{dataset}/{backbone}/seed{seed}/{probe}.parquet of a probe with several
+    settings (knn_sweep, few_shot, fine_tune): one test sample. The columns of a table with one setting hold what
+    is ranked, or the first of its draws. The metadata of the file name the settings under scored_settings, in the
+    order of the last column.
+
+    Columns
+    -------
+    setting_predictions : Predicted class id under each setting; only for data with one label per image.
+    setting_scores : Setting by setting, one score for each class; only for multi-label data.
+    """
+
+    columns = LabelPredictions.changed(
+        Column("setting_predictions", "fixed_size_list<int32>", optional=True),
+        Column("setting_scores", "fixed_size_list<float>", optional=True),
+    )
+
 
 # task -> column of the answers of all settings, and their type
 _COLUMNS = {

@@ -9,21 +9,71 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from permafrost.core.columns import Column, Table
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import write_csv, write_table
 from permafrost.statistics.across_datasets.cells import Cells
+from permafrost.statistics.across_datasets.draws import UNCERTAINTIES
 from permafrost.statistics.across_datasets.fields import read_fields, scores_of
 from permafrost.statistics.across_datasets.missing import complete
-from permafrost.statistics.across_datasets.ranking import RANKED_BY, Ranking
+from permafrost.statistics.across_datasets.ranking import RANKED_BY, STATISTICS, Ranking
 from permafrost.statistics.across_datasets.scored import Scored
-from permafrost.statistics.tables import read_columns, table_of
 
-COLUMNS = read_columns(Path(__file__).with_name("standings_columns.json"))
+
+class Standings(Table):
+    """One row of results/standings.parquet and .csv: a statistic of one backbone under one probe over a group of
+    datasets (docs/ranking.md). An undefined statistic has no row, or no value and a note.
+
+    Columns
+    -------
+    group : Group of datasets: all, one of the configuration, or one made of the entries.
+    probe : Name of the probe.
+    backbone : Name of the backbone.
+    statistic : Name of the statistic.
+    higher_is_better : Whether more is better.
+    value : The statistic of the scores at hand.
+    lower : Lower end of its interval.
+    upper : Upper end of its interval.
+    rank : Rank by this statistic; 1 is best, ties share the mean of their ranks.
+    rank_low : Best rank that chance allows; all true ranks lie in these sets with the stated confidence.
+    rank_high : Worst rank that chance allows.
+    letters : Backbones that share a letter do not differ significantly by this statistic.
+    uncertainty : What intervals include: the choice of datasets, that of test items and seeds within them, or
+        both.
+    n_datasets : Number of datasets that were ranked on.
+    datasets : Their names, joined by semicolons.
+    left_out : Datasets of the group on which a backbone has no score, or that the run leaves out, joined by
+        semicolons.
+    unfit : Backbones that do not fit a dataset of the group, with dataset and reason, joined by semicolons.
+    same_as : Backbones that are the same measurement as another one on all datasets, and were not counted:
+        copy=other, joined by semicolons.
+    imputed : Datasets on which a missing score of this backbone was filled in, joined by semicolons.
+    note : What else the value depends on.
+    confidence : Coverage of intervals and of sets of ranks.
+    draws : Draws that the interval comes from.
+    seed : Seed of the draws.
+    """
+
+    columns = (
+        *(Column(name) for name in ("group", "probe", "backbone")),
+        Column("statistic", values=tuple(STATISTICS)),
+        Column("higher_is_better", "bool", nullable=True),
+        *(Column(name, "double", nullable=True) for name in ("value", "lower", "upper", "rank")),
+        *(Column(name, "int64", nullable=True) for name in ("rank_low", "rank_high")),
+        Column("letters", nullable=True),
+        Column("uncertainty", values=(*UNCERTAINTIES, "none")),
+        Column("n_datasets", "int64", least=0),
+        *(Column(name) for name in ("datasets", "left_out", "unfit", "same_as", "imputed", "note")),
+        Column("confidence", "double"),
+        Column("draws", "int64", nullable=True, least=0),
+        Column("seed", "int64", least=0),
+    )
+
+
 #: in the name of a group that entries made
 MADE = ":"
 
@@ -61,7 +111,7 @@ def build_standings(
                 rows += _rows(
                     group, probe, asked, absent, of_probe, ranking, tests, cells or Cells()
                 )
-    return table_of(rows, COLUMNS)
+    return Standings.from_rows(rows)
 
 
 def _rows(
@@ -93,12 +143,7 @@ def _rows(
     rule = {"missing": ranking.missing, "baseline": ranking.baseline}
     given = scores_of([fields[name] for name in asked], backbones)
     try:
-        table = complete(
-            *given,
-            datasets=asked,
-            backbones=backbones,
-            **rule,
-        )
+        table = complete(*given, datasets=asked, backbones=backbones, **rule)
         why = "" if table.datasets else "no dataset has scores of all backbones"
     except PermafrostError as error:  # the baseline has no score under this probe
         table, why = None, error.problem
@@ -169,7 +214,7 @@ def _mean_of_seeds(values: np.ndarray) -> float:
     return float(known.mean()) if len(known) else np.nan
 
 
-_EMPTY = dict.fromkeys(COLUMNS.names) | {"note": ""}
+_EMPTY = dict.fromkeys(Standings.names()) | {"note": ""}
 
 
 def write_standings(

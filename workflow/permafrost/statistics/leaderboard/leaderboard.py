@@ -8,12 +8,73 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from permafrost.core.columns import Column
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import metadata_of, read_table, write_csv, write_table
 from permafrost.core.versions import gather_versions
-from permafrost.metrics.tasks import place_of
+from permafrost.metrics.tasks import METRICS, place_of
 from permafrost.statistics.across_datasets.cells import FACTS, Cells
 from permafrost.statistics.across_datasets.ranks import add_mean_ranks, add_ranks, add_seed_spread
+from permafrost.statistics.tables import ScoreColumns
+
+_METHODS = ScoreColumns.but("method")[0].values
+_FITS = ("exact", "converted", "subset", "rescaled", "assumed", "copied", "neutral", "picture")
+
+
+class Leaderboard(ScoreColumns):
+    """One row of results/leaderboard.parquet and .csv: a score row with the rank of the backbone. Rows are ordered
+    by dataset, probe, setting, metric (the primary one first), class, seed, rank and backbone.
+
+    Columns
+    -------
+    probe : … measures for measures of the features, profile for costs of the backbone.
+    metric : … Tables of scores, measures and profiles describe them.
+    method : … quartiles: of the repeated times of a profile, not an interval. Null for what is counted once.
+    unit : … repeat for what a profile did several times, null for what it counts once.
+    n_units : … For a profile, of repeats.
+    gates : … incomplete_run: jobs of other backbones failed, so fewer than planned were ranked.
+    settings : … For a profile, the unit and the machine.
+    fit : How well the dataset fits the input of the backbone (docs/input.md); null if the entries do not
+        determine it, as for backbones without pixels.
+    bands_real : Number of bands of the dataset that are input; a band that is used twice counts once.
+    bands_wanted : Number of bands that the backbone wants.
+    input_id : Digest of the network, its files and its input. Rows of one dataset with the same digest are one
+        measurement.
+    rank : Rank of the backbone within dataset, probe, setting, metric and seed; 1 is best, ties share the mean of
+        their ranks; null for single classes and undefined values.
+    mean_rank : Mean over datasets of the backbone's rank on the primary metric, per probe; with several seeds,
+        their mean is ranked. Null if it lacks a result that another backbone has.
+    n_seeds : Number of seeds for which this metric of this dataset, backbone and probe is defined; the same in
+        the rows of all of them.
+    seed_mean : Mean of the value over those seeds; null if there is none.
+    seed_std : Standard deviation of the value over those seeds (n - 1 in the denominator), on the same test set;
+        null for fewer than two. The interval does not include it: it describes the choice of the test set.
+    lower, upper : … For a profile, quartiles of the repeats.
+    confidence, resamples, n_undefined, bootstrap_seed : … Null for a profile.
+    n_test, n_train, n_val : … Null for a measure that does not use them.
+    fingerprint, backbone_fingerprint : … Measures and profiles have their own (see there).
+    """
+
+    columns = ScoreColumns.changed(
+        *ScoreColumns.but("task", values=tuple(METRICS)),
+        *ScoreColumns.but(
+            *("confidence", "resamples", "n_undefined", "n_units", "n_test", "n_train", "n_val"),
+            "bootstrap_seed",
+            nullable=True,
+        ),
+        *ScoreColumns.but("method", nullable=True, values=(*_METHODS, "quartiles")),
+        *ScoreColumns.but("unit", nullable=True, values=("group", "image", "repeat")),
+        Column("fit", nullable=True, values=_FITS),
+        Column("bands_real", "int64", nullable=True, least=0),
+        Column("bands_wanted", "int64", nullable=True, least=0),
+        Column("input_id", nullable=True),
+        Column("rank", "double", nullable=True),
+        Column("mean_rank", "double", nullable=True),
+        Column("n_seeds", "int64", least=0),
+        Column("seed_mean", "double", nullable=True),
+        Column("seed_std", "double", nullable=True),
+    )
+
 
 _KEY = ("dataset", "probe", "setting", "backbone", "seed", "metric", "class")
 
@@ -57,8 +118,8 @@ def _with_cells(scores: pa.Table, cells: Cells) -> pa.Table:
     """`scores` with the columns of their cells, null where nothing is known."""
     names = list(zip(*(scores[name].to_pylist() for name in ("dataset", "backbone")), strict=True))
     for fact in FACTS:
-        kind = pa.int64() if fact.startswith("bands") else pa.string()
-        scores = scores.append_column(fact, pa.array([cells.fact(*n, fact) for n in names], kind))
+        values = [cells.fact(*of_row, fact) for of_row in names]
+        scores = scores.append_column(fact, pa.array(values, Leaderboard.arrow().field(fact).type))
     return scores
 
 

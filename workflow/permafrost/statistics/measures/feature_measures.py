@@ -10,9 +10,12 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json
 from permafrost.core.specification import SPLITS, Specification
 from permafrost.core.tables import write_table
+from permafrost.core.tasks import TASKS
 from permafrost.metrics.representation import (
+    LABEL_FREE,
     LABELLED,
     MEASURES,
+    VIEW_MEASURES,
     Measure,
     measures,
     measures_of_views,
@@ -20,10 +23,58 @@ from permafrost.metrics.representation import (
 from permafrost.statistics.measures.measured import measured
 from permafrost.statistics.measures.rows import FeatureRows, ViewRows, read_rows, read_views
 from permafrost.statistics.scores.gates import few_units
-from permafrost.statistics.tables import SCORES, table_of
+from permafrost.statistics.tables import ScoreColumns
 
 # stands where a score has its probe
 KIND = "measures"
+
+
+class Measures(ScoreColumns):
+    """One row of results/measures/{dataset}/{backbone}.parquet: one measure of the features of a backbone, in the
+    columns of a score.
+
+    Columns
+    -------
+    seed : Always 0: rows are drawn by the seed of the configuration.
+    metric : What was measured: {label_free} (without labels); {labelled} (with labels); {of_views} (of augmented
+        views).
+    value : The measure of the rows in settings. NaN if it is undefined; settings says why.
+    method : How the interval was computed: by Student's t on the standard error from the effect of each unit, for
+        positive measures on their logarithm; by percentiles of resamples for dimension_lpca, which is a count.
+    resamples : Number of units whose effect the interval comes from, or of bootstrap resamples.
+    n_undefined : Resamples on which the measure is undefined: all of them or none.
+    n_rows : Number of rows (samples) that were measured. RankMe and the dimensions grow with it, so compare only
+        measures of equal numbers of rows.
+    n_units : Number of such units among the rows that were measured.
+    n_test, n_train, n_val : Number of samples of this split if its features were measured, else null.
+    primary : Always false.
+    settings : As a JSON object: the split, the number of rows that were measured and that they were drawn_from,
+        why the value is undefined, why it is doubtful (flag), and counts (duplicates, zero_rows, singletons,
+        zero_distances, short_lists, range_end). For augmented views also the number of views of each row, the
+        configured augmentations, delta, and the counts zero_views and lone_images.
+    fingerprint : Fingerprint of this table.
+    backbone_fingerprint : Fingerprint of the features, or of the augmented views, that were measured.
+    probe, kind : Always measures.
+    class, setting, n_draws, draw_std, n_carriers, higher_is_better : Always null.
+    """
+
+    columns = ScoreColumns.changed(
+        *ScoreColumns.but("probe", "kind", values=(KIND,)),
+        *ScoreColumns.but("seed", values=(0,)),
+        *ScoreColumns.but(
+            "task", values=tuple(name for name, task in TASKS.items() if task.of_datasets)
+        ),
+        *ScoreColumns.but("metric", values=(*MEASURES, *VIEW_MEASURES)),
+        *ScoreColumns.but("method", values=("jackknife_t", "jackknife_log", "percentile")),
+        *ScoreColumns.but("n_rows", nullable=False),
+        *ScoreColumns.but("n_test", "n_train", "n_val", nullable=True, least=1),
+        *ScoreColumns.but("primary", values=(False,)),
+    )
+    words = {
+        "label_free": ", ".join(LABEL_FREE),
+        "labelled": ", ".join(LABELLED),
+        "of_views": ", ".join(VIEW_MEASURES),
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +128,7 @@ def measure_features(
         lines += _lines(values, about, source, spec, fingerprint)
         values_by_name |= values
     metadata = {"fingerprint": fingerprint, "stage": spec.stage}
-    write_table(output, table_of(lines, SCORES), metadata)
+    write_table(output, Measures.from_rows(lines), metadata)
     return _summary(values_by_name, spec, len(rows))
 
 
@@ -103,12 +154,7 @@ def measure_rows(rows: FeatureRows, names: list[str] | None) -> dict[str, Measur
     able = [name for name in wanted if rows.labels is not None or name not in LABELLED]
     # the rows are drawn already, and a seed is of no use to measures of all of them
     values = measures(
-        rows.features,
-        rows.labels,
-        seed=0,
-        max_rows=len(rows),
-        units=rows.units.index,
-        names=able,
+        rows.features, rows.labels, seed=0, max_rows=len(rows), units=rows.units.index, names=able
     )
     reason = f"samples of the task {rows.attributes['task']!r} have no class"
     without = Measure(float("nan"), {"rows": len(rows), "undefined": reason})

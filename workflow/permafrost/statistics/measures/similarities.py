@@ -9,18 +9,54 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from permafrost.core.columns import Column
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json
 from permafrost.core.row_file import RowFile
-from permafrost.core.specification import Specification
+from permafrost.core.specification import SPLITS, Specification
 from permafrost.core.tables import write_table
 from permafrost.metrics.representation import cka_matrix
 from permafrost.statistics.measures.measured import measured
 from permafrost.statistics.measures.rows import FeatureRows, read_rows
-from permafrost.statistics.tables import read_columns, table_of
+from permafrost.statistics.tables import ScoreColumns
 
 MEASURE = "debiased_cka"
-COLUMNS = read_columns(Path(__file__).with_name("similarity_columns.json"))
+
+
+class Similarities(ScoreColumns):
+    """One row of results/similarity/{dataset}.parquet: how similar the features of two backbones are on the same
+    samples of a dataset.
+
+    Columns
+    -------
+    measure : What was measured: debiased linear CKA.
+    backbone_a : Name of one backbone.
+    backbone_b : Name of the other backbone, which comes later in the alphabet.
+    value : 1 for features that are equal up to rotation and scale; about 0, also below, for unrelated ones. NaN
+        if it is undefined; notes says why.
+    method : How the interval was computed: by Student's t on the standard error from the effect of each unit.
+    resamples : Number of units whose effect the interval comes from.
+    n_undefined : Resamples on which the measure is undefined: all of them or none.
+    n_units : Number of such units among the samples that were compared.
+    split : The split whose features were compared.
+    n_rows : Number of samples that were compared, the same for all pairs.
+    notes : As a JSON object: the number of rows and that they were drawn_from, why the value is undefined, why it
+        is doubtful (flag).
+    """
+
+    columns = (
+        *ScoreColumns.but("dataset"),
+        Column("measure", values=(MEASURE,)),
+        Column("backbone_a"),
+        Column("backbone_b"),
+        *ScoreColumns.but("value", "lower", "upper", "confidence"),
+        Column("method", values=("jackknife_t",)),
+        *ScoreColumns.but("resamples", "n_undefined", "unit", "n_units"),
+        Column("split", values=SPLITS),
+        *ScoreColumns.but("n_rows", nullable=False),
+        Column("notes"),
+        *ScoreColumns.but("bootstrap_seed"),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +139,7 @@ def _table(values: dict[tuple, dict], rows: FeatureRows, dataset: str, split: st
         }
         for (first, second), line in values.items()
     ]
-    return table_of(lines, COLUMNS)
+    return Similarities.from_rows(lines)
 
 
 def _check_same_samples(name_a: str, a: FeatureRows, name_b: str, b: FeatureRows) -> None:

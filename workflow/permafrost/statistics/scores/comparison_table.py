@@ -7,15 +7,69 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from permafrost.core.columns import BETWEEN_0_AND_1, Column
 from permafrost.core.leakage import leakage_gates
 from permafrost.core.specification import Specification
 from permafrost.core.tables import write_table
 from permafrost.statistics.predictions.reading import Predictions, read_predictions
 from permafrost.statistics.scores.compare import compare
 from permafrost.statistics.scores.score_table import bootstrap_seed
-from permafrost.statistics.tables import read_columns, table_of
+from permafrost.statistics.tables import ScoreColumns
 
-COLUMNS = read_columns(Path(__file__).with_name("comparison_columns.json"))
+
+class Comparisons(ScoreColumns):
+    """One row of results/comparisons/{dataset}/{probe}.parquet: the difference of two backbones on the same test
+    items, as a mean over all seeds that both have.
+
+    Columns
+    -------
+    seeds : The seeds that both backbones have, joined by semicolons. The row is about the mean over them.
+    n_runs : Number of runs that the difference is a mean of: seeds, times draws of the training set if the probe
+        has several. The spread of the runs is part of the interval and of the p-values.
+    metric : The metric that is compared: the primary one and, if calibration was judged, brier_score and
+        expected_calibration_error.
+    higher_is_better : Whether a higher value is better; if not, a difference below 0 favours backbone_a.
+    backbone_a : Name of one backbone.
+    backbone_b : Name of the other backbone.
+    difference : Value of backbone_a minus value of backbone_b, in the unit of the metric.
+    lower : Lower end of the interval of the difference, by Student's t on the standard error of leaving out parts
+        of the test set; for expected_calibration_error, from resamples mirrored as squares, as for scores.
+    upper : Upper end of the interval of the difference.
+    p_value : Two-sided p-value of no difference, by the test that also gives the interval.
+    detectable : The smallest difference that the test of this pair, adjusted for its family, detects with a
+        probability of 80 %; null if no difference is large enough, or nothing could be tested.
+    p_adjusted : p_value adjusted over the family of all pairs of this dataset, probe and metric. With several
+        pairs, at least 1 / (resamples + 1), whatever their number.
+    adjustment : How p_adjusted was computed: romano_wolf is the step-down max-T procedure with the same resamples
+        for all pairs, which keeps the probability of any false finding in the family at the level of the test.
+    p_mcnemar : Unadjusted p-value of McNemar's test; null unless accuracy is compared and images are the units.
+    resamples : Number of bootstrap resamples.
+    gates : Reasons not to rely on the test, joined by semicolons; empty if there is none.
+        significance_out_of_reach: no difference could be significant whatever the data, because there are too few
+        resamples or test units; with a number, only differences beyond it are detected with a probability of 80
+        %, which is more than lies between chance and the best possible score. one_unit, few_units: no interval
+        can be computed, or trusted. test_duplicates_in_train and similar ones count the test images that training
+        has seen.
+    """
+
+    columns = (
+        *ScoreColumns.but("dataset", "probe"),
+        Column("seeds"),
+        Column("n_runs", "int64", least=1),
+        Column("metric"),
+        Column("higher_is_better", "bool"),
+        Column("backbone_a"),
+        Column("backbone_b"),
+        *(Column(name, "double", nullable=True) for name in ("difference", "lower", "upper")),
+        Column("p_value", "double", nullable=True, rules=BETWEEN_0_AND_1),
+        Column("detectable", "double", nullable=True, least=0),
+        Column("p_adjusted", "double", nullable=True, rules=BETWEEN_0_AND_1),
+        Column("adjustment", values=("romano_wolf",)),
+        Column("p_mcnemar", "double", nullable=True, rules=BETWEEN_0_AND_1),
+        *ScoreColumns.but("confidence"),
+        Column("resamples", "int64", least=2),
+        *ScoreColumns.but("n_undefined", "unit", "n_units", "n_test", "gates", "bootstrap_seed"),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +118,7 @@ def compare_predictions(folder: Path, output: Path, *, spec: CompareSpec, finger
     about = {"dataset": spec.dataset, "probe": spec.probe, "bootstrap_seed": spec.options["seed"]}
     for row in rows:
         row["gates"] = ";".join(filter(None, [row["gates"], *leakage]))
-    table = table_of([{**row, **about} for row in rows], COLUMNS)
+    table = Comparisons.from_rows([{**row, **about} for row in rows])
     write_table(output, table, {"fingerprint": fingerprint, "stage": spec.stage})
 
 

@@ -17,6 +17,7 @@ from permafrost.core.identity import canonical_json, derive_seed
 from permafrost.core.leakage import leakage_gates
 from permafrost.core.specification import Specification
 from permafrost.core.tables import write_table
+from permafrost.metrics.tasks import CALIBRATION, METRICS
 from permafrost.statistics.predictions.clean import clean_part
 from permafrost.statistics.predictions.reading import Predictions, read_predictions
 from permafrost.statistics.predictions.settings import (
@@ -28,7 +29,35 @@ from permafrost.statistics.predictions.settings import (
 )
 from permafrost.statistics.scores.bootstrap import bootstrap_scores
 from permafrost.statistics.scores.gates import score_gates
-from permafrost.statistics.tables import SCORES, table_of
+from permafrost.statistics.tables import ScoreColumns
+
+
+class Scores(ScoreColumns):
+    """One row of results/scores/{dataset}/{backbone}/seed{seed}/{probe}.parquet: one metric of one evaluation, over
+    all classes or of one class.
+
+    Columns
+    -------
+    task : Task of the dataset; retrieval for that probe.
+    metric : What was measured: {metrics}. Of probabilities of classes, if the configuration asks for it:
+        {calibration}. Those with _scaled are after temperature scaling, each part of the test set by the
+        temperature of the other parts; temperature is fitted on the whole test set (above 1: overconfident).
+        brier_score lies in [0, 2], for multilabel in [0, 1]. Errors of numbers are in the unit of the target.
+        box_recall, box_precision and box_f1 are of boxes with a sufficient score, matched by an IoU above 0.4 and
+        pooled over all images. count_mae is the mean absolute error of the number of points in an image.
+        Retrieval also has, for each k, recall_at_k (share of the relevant images among the k nearest) and
+        hit_at_k (whether there is one), both means over queries.
+    """
+
+    columns = ScoreColumns.changed(*ScoreColumns.but("task", values=tuple(METRICS)))
+    words = {
+        "metrics": "; ".join(
+            f"{', '.join(metric.name for metric in metrics)} ({task})"
+            for task, metrics in METRICS.items()
+        ),
+        "calibration": ", ".join(CALIBRATION),
+    }
+
 
 # columns that a score repeats from its predictions, so that every row says what it is
 _REPEATED = (
@@ -153,7 +182,7 @@ def _rows_of_setting(
 
 def _table(rows: list[dict], metadata: dict, seed: int) -> pa.Table:
     common = {name: metadata[name] for name in _REPEATED}
-    return table_of(
+    return Scores.from_rows(
         [
             {
                 **row,
@@ -163,8 +192,7 @@ def _table(rows: list[dict], metadata: dict, seed: int) -> pa.Table:
                 "bootstrap_seed": seed,
             }
             for row in rows
-        ],
-        SCORES,
+        ]
     )
 
 
