@@ -50,6 +50,31 @@ class UnreadableImage(Exception):
         self.remedy = remedy
 
 
+@contextlib.contextmanager
+def readable(what: str = "") -> Iterator[None]:
+    """Raise whatever a reader raises on a damaged file as `UnreadableImage`, with `what` before its message.
+
+    Readers fail in many ways on damaged bytes, and each means the same.
+    """
+    before = f"{what}: " if what else ""
+    try:
+        yield
+    except UnreadableImage as failure:
+        raise UnreadableImage(f"{before}{failure}", remedy=failure.remedy) from failure
+    except Exception as error:
+        raise UnreadableImage(f"{before}{first_line(error, named=True)}") from error
+
+
+def check_page(dataset, palette: str) -> None:
+    """Refuse an open TIFF that has several pages or a palette; `palette` says why not."""
+    from rasterio.enums import ColorInterp
+
+    if len(dataset.subdatasets) > 1:
+        raise UnreadableImage(f"holds {len(dataset.subdatasets)} pages, not one")
+    if dataset.colorinterp[0] == ColorInterp.palette:
+        raise UnreadableImage(f"has a palette{palette}")
+
+
 def check_size(found: Sequence[int], stated: Sequence[int]) -> None:
     """Refuse an image whose (height, width) are not those that its annotations are for."""
     if tuple(found) != tuple(stated):
@@ -162,17 +187,12 @@ def decode_image(data: bytes, decoding: Decoding) -> Decoded:
     kind = image_format(data)
     if kind is None:
         raise UnreadableImage("empty" if not data else "neither JPEG, PNG nor TIFF")
-    try:
+    with readable():
         if kind == "tiff":
             return read_tiff(data, decoding)
         if kind == "png" and is_deep_colour_png(data):
             return Decoded(_fit_bands(_deep_png(data), decoding, alpha=None))
         return Decoded(_pillow(data, decoding))
-    except UnreadableImage:
-        raise
-    # decoders fail in many ways on damaged bytes; each means the same here
-    except Exception as error:
-        raise UnreadableImage(first_line(error, named=True)) from error
 
 
 def _pillow(data: bytes, decoding: Decoding) -> np.ndarray:
@@ -242,8 +262,7 @@ def read_tiff(
     from rasterio.windows import Window as Part
 
     with open_tiff(data) as dataset:
-        if len(dataset.subdatasets) > 1:
-            raise UnreadableImage(f"holds {len(dataset.subdatasets)} pages, not one")
+        check_page(dataset, "; store colours or labels instead")
         if size is not None:
             check_size(dataset.shape, size)
         place = georeference(dataset)
@@ -253,8 +272,6 @@ def read_tiff(
             array = dataset.read(window=Part(window.x, window.y, window.width, window.height))
             place = place.of(window)
         nodata, interpretation = dataset.nodata, dataset.colorinterp
-    if interpretation[0] == ColorInterp.palette:
-        raise UnreadableImage("has a palette; store colours or labels instead")
     if np.iscomplexobj(array):
         raise UnreadableImage(f"holds complex values ({array.dtype})")
     if nodata is not None and not decoding.nodata_declared and (array == nodata).any():
@@ -268,11 +285,8 @@ def read_tiff(
 
 def tiff_place(data: bytes) -> Georeference:
     """The georeference in the header of a TIFF, without decoding its pixels."""
-    try:
-        with open_tiff(data) as dataset:
-            return georeference(dataset)
-    except Exception as error:
-        raise UnreadableImage(first_line(error, named=True)) from error
+    with readable(), open_tiff(data) as dataset:
+        return georeference(dataset)
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError, first_line, look_up
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.tasks import task_of
 from permafrost.data.decode import (
     UnreadableImage,
@@ -25,6 +25,7 @@ from permafrost.data.decode import (
     one_channel,
     open_tiff,
     read_npy,
+    readable,
 )
 from permafrost.data.entry import DatasetEntry
 
@@ -215,13 +216,8 @@ def decode_mask(data: bytes, *, colours: bool = False) -> np.ndarray:
         raise UnreadableImage(
             "a JPEG, whose losses change values", remedy="store masks as PNG or TIFF"
         )
-    try:
+    with readable():
         array = _tiff(data) if kind == "tiff" else _png(data, colours)
-    except UnreadableImage:
-        raise
-    # decoders fail in many ways on damaged bytes; each means the same here
-    except Exception as error:
-        raise UnreadableImage(first_line(error, named=True)) from error
     return _packed(array) if colours else _single(array)
 
 

@@ -12,20 +12,22 @@ from typing import ClassVar
 
 import numpy as np
 
-from permafrost.core.errors import first_line
 from permafrost.data.decode import (
     FILLS,
     UnreadableImage,
+    check_page,
     image_format,
     is_npy,
     one_channel,
     open_tiff,
     read_npy,
+    readable,
 )
 from permafrost.data.entry import Target
 from permafrost.data.masks import decode_mask
 
 KEEP = "keep"
+_INDICES = ", whose indices are no numbers to predict"
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,7 @@ def decode_raster(data: bytes) -> Raster:
     if kind == "tiff":
         return _tiff(data)
     if kind == "png" and data[25] == 3:
-        raise UnreadableImage("has a palette, whose indices are no numbers to predict")
+        raise UnreadableImage(f"has a palette{_INDICES}")
     if kind is None and data:
         raise UnreadableImage("neither TIFF, PNG nor npy")
     if kind == "jpeg":
@@ -170,26 +172,17 @@ def _npy(data: bytes) -> np.ndarray:
 
 
 def _tiff(data: bytes) -> Raster:
-    from rasterio.enums import ColorInterp, MaskFlags
+    from rasterio.enums import MaskFlags
 
-    try:
-        with open_tiff(data) as dataset:
-            if len(dataset.subdatasets) > 1:
-                raise UnreadableImage(f"holds {len(dataset.subdatasets)} pages, not one")
-            if dataset.count != 1:
-                raise UnreadableImage(f"has {dataset.count} channels, not one")
-            if dataset.colorinterp[0] == ColorInterp.palette:
-                raise UnreadableImage("has a palette, whose indices are no numbers to predict")
-            masked = MaskFlags.per_dataset in dataset.mask_flag_enums[0]
-            return Raster(
-                dataset.read(1),
-                dataset.nodata,
-                dataset.read_masks(1) == 0 if masked else None,
-                float(dataset.scales[0]),
-                float(dataset.offsets[0]),
-            )
-    except UnreadableImage:
-        raise
-    # decoders fail in many ways on damaged bytes; each means the same here
-    except Exception as error:
-        raise UnreadableImage(first_line(error, named=True)) from error
+    with readable(), open_tiff(data) as dataset:
+        check_page(dataset, _INDICES)
+        if dataset.count != 1:
+            raise UnreadableImage(f"has {dataset.count} channels, not one")
+        masked = MaskFlags.per_dataset in dataset.mask_flag_enums[0]
+        return Raster(
+            dataset.read(1),
+            dataset.nodata,
+            dataset.read_masks(1) == 0 if masked else None,
+            float(dataset.scales[0]),
+            float(dataset.offsets[0]),
+        )

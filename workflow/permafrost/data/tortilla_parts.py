@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from permafrost.core.errors import first_line
-from permafrost.data.decode import UnreadableImage, image_format, open_tiff
+from permafrost.data.decode import UnreadableImage, check_page, image_format, open_tiff, readable
 from permafrost.data.georeference import NOWHERE, Georeference, georeference
 from permafrost.data.tortilla import Item, dates_of
 
@@ -86,17 +85,12 @@ _MISSING = "choose another date, or set missing: leave_out in source"
 def part_size(part: Item) -> tuple[int, int]:
     """Height and width of an image or an array, from its header."""
     data = part.extent.read()
-    try:
+    with readable(f"its part {part.name}"):
         if image_format(data) == "tiff":
             with open_tiff(data) as dataset:
                 return dataset.height, dataset.width
         with _hdf5(data) as file:
             return _array(file).shape[-2:]
-    except UnreadableImage:
-        raise
-    # decoders fail in many ways on damaged bytes; each means the same here
-    except Exception as error:
-        raise UnreadableImage(f"its part {part.name}: {first_line(error, named=True)}") from error
 
 
 def annotations_of(part: Item) -> list[dict]:
@@ -107,32 +101,22 @@ def annotations_of(part: Item) -> list[dict]:
     attribute ``annotation``: boxes by their corner and sides, and category_id.
     """
     data = part.extent.read()
-    try:
+    with readable(f"its part {part.name}"):
         return _boxes_of_table(data) if part.format == "GeoParquet" else _boxes_of_json(data)
-    except UnreadableImage:
-        raise
-    except Exception as error:
-        raise UnreadableImage(f"its part {part.name}: {first_line(error, named=True)}") from error
 
 
 def _one_part(part: Item, dates: Sequence[str | None], date: str | int | None) -> Pixels:
     data = part.extent.read()
-    try:
+    with readable(f"its part {part.name}"):
         if image_format(data) == "tiff":
             pixels = _tiff(data)
             if date is not None:
                 date_position(dates, 1, date)
             return Pixels(pixels.values, tuple(dates[:1]), pixels.place, pixels.nodata)
         return _series(data, dates, date)
-    except UnreadableImage as failure:
-        raise UnreadableImage(f"its part {part.name} {failure}", remedy=failure.remedy) from failure
-    except Exception as error:
-        raise UnreadableImage(f"its part {part.name}: {first_line(error, named=True)}") from error
 
 
 def _tiff(data: bytes) -> Pixels:
-    from rasterio.enums import ColorInterp
-
     with open_tiff(data) as dataset:
         values = (
             int(np.dtype(dataset.dtypes[0]).itemsize)
@@ -142,10 +126,7 @@ def _tiff(data: bytes) -> Pixels:
         )
         if values > MOST_BYTES:
             raise UnreadableImage(f"would unpack to {values / 1e9:.1f} GB")
-        if len(dataset.subdatasets) > 1:
-            raise UnreadableImage(f"holds {len(dataset.subdatasets)} pages, not one")
-        if dataset.colorinterp[0] == ColorInterp.palette:
-            raise UnreadableImage("has a palette; store colours or labels instead")
+        check_page(dataset, "; store colours or labels instead")
         return Pixels(dataset.read()[None], place=georeference(dataset), nodata=dataset.nodata)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line, near_names
 from permafrost.core.tasks import task_of
-from permafrost.data.decode import UnreadableImage
+from permafrost.data.decode import UnreadableImage, readable
 from permafrost.data.digest import PARTITION_FILES
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.files import folder_prefix, open_members
@@ -139,10 +139,8 @@ class GeobenchSource:
             if not self._masked:
                 return Decoded(image)
             name = found[self._options.label]
-            try:
+            with readable("its mask"):
                 mask = self._coding(bands_of(read_array(file, name), name, None)[0])
-            except UnreadableImage as failure:
-                raise UnreadableImage(f"its mask: {failure}", remedy=failure.remedy) from failure
         return Decoded(image, mask=mask)
 
     def locate(self, index: int) -> tuple[float | None, float | None]:

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError, first_line
-from permafrost.data.decode import UnreadableImage
+from permafrost.core.errors import PermafrostError
+from permafrost.data.decode import readable
 from permafrost.data.sources.grid_layout import Grid
 from permafrost.data.sources.grid_scenes import Scene, box_of, open_raster
 from permafrost.data.windows import Window
@@ -120,12 +120,9 @@ class Layer:
         (x, y), (width, height) = begin - self._boxes[number, :2], end - begin
         part = Part(int(x), int(y), int(width), int(height))
         bands = list(range(1, scene.bands + 1))
-        try:
+        with readable(scene.name):
             dataset = self._dataset(number)
             return dataset.read(bands, window=part), self._there(dataset, scene, bands, part)
-        # decoders fail in many ways on damaged bytes; each means the same here
-        except Exception as error:
-            raise UnreadableImage(f"{scene.name}: {first_line(error, named=True)}") from error
 
     def _there(self, dataset, scene: Scene, bands: list[int], part) -> np.ndarray:
         """(H, W) bool where a scene has data, by its transparency and by what marks nodata."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line
-from permafrost.data.decode import UnreadableImage
+from permafrost.data.decode import UnreadableImage, readable
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.files import open_members
 from permafrost.data.masks import MaskCoding
@@ -85,12 +85,8 @@ class GeoInputs:
         place = [slice(left, right, across), slice(bottom, top, down)]
         if self._dates is not None:
             place.append(slice(*self._dates))
-        try:
-            with self._lock:
-                return self._dataset[tuple(place)]
-        # readers of many libraries hide behind a torchgeo dataset
-        except Exception as error:
-            raise UnreadableImage(first_line(error, named=True)) from error
+        with readable(), self._lock:
+            return self._dataset[tuple(place)]
 
     def _footprints(self) -> np.ndarray:
         """Where both have files, as shapely's shapes in pixels of the grid."""

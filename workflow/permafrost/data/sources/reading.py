@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import re
 import zipfile
@@ -11,7 +10,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError, first_line
+from permafrost.core.errors import PermafrostError
 from permafrost.data.decode import (
     Decoding,
     UnreadableImage,
@@ -19,6 +18,7 @@ from permafrost.data.decode import (
     image_format,
     open_tiff,
     read_tiff,
+    readable,
     tiff_place,
 )
 from permafrost.data.files import DirectoryMembers, Members
@@ -55,10 +55,8 @@ def read_member(members: Members, name: str) -> bytes:
 
 def coded(coding: MaskCoding | TargetCoding, stored: np.ndarray | Raster) -> np.ndarray:
     """(H, W) labels for what is stored; what is wrong with them says that it is the mask or target."""
-    try:
+    with readable(f"its {coding.noun}"):
         return coding.decode(stored) if isinstance(stored, Raster) else coding(stored)
-    except UnreadableImage as failure:
-        raise UnreadableImage(f"its {coding.noun}: {failure}", remedy=failure.remedy) from failure
 
 
 def stored_as(image: np.ndarray, dtype: np.dtype | None) -> np.ndarray:
@@ -85,7 +83,7 @@ def member_size(members: Members, name: str, convert: Collection[str]) -> tuple[
     """Height and width of an image from its header, once it is converted as an entry permits."""
     from PIL import Image
 
-    with _readable(), members.open(name) as stream:
+    with readable(), members.open(name) as stream:
         kind = image_format(stream.read(8))
         if kind in ("jpeg", "png"):
             stream.seek(0)
@@ -94,7 +92,7 @@ def member_size(members: Members, name: str, convert: Collection[str]) -> tuple[
                 return image.size if sideways else image.size[::-1]
     if kind is None:
         raise UnreadableImage("neither JPEG, PNG nor TIFF")
-    with _readable(), open_tiff(members.location(name)) as dataset:
+    with readable(), open_tiff(members.location(name)) as dataset:
         return dataset.height, dataset.width
 
 
@@ -111,23 +109,12 @@ def read_member_window(
     ----------
     size : height and width that the whole image must have.
     """
-    with _readable():
+    with readable():
         with members.open(name) as stream:
             if image_format(stream.read(8)) != "tiff":
                 return None
         members.verify(name)
         return read_tiff(members.location(name), decoding, window, size=size)
-
-
-@contextlib.contextmanager
-def _readable():
-    """What readers raise on damaged files, in many ways, means the same."""
-    try:
-        yield
-    except UnreadableImage:
-        raise
-    except Exception as error:
-        raise UnreadableImage(first_line(error, named=True)) from error
 
 
 def grouped(names: Sequence[str], pattern: str | None, *, where: object) -> list[str | None]:

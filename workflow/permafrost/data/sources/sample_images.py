@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tasks import task_of
-from permafrost.data.decode import Decoding, UnreadableImage, decode_image
+from permafrost.data.decode import Decoding, UnreadableImage, decode_image, readable
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.masks import MaskCoding
 from permafrost.data.rasters import TargetCoding
@@ -234,7 +234,7 @@ class SampleReader:
         )
         if self._coding is None:
             return decoded
-        with _named(f"its {self._coding.noun} {companion}"):
+        with readable(f"its {self._coding.noun} {companion}"):
             values = self._coding.read(self._read(companion))
         return replace(decoded, **{self._coding.field: values}, mask_name=companion)
 
@@ -242,7 +242,7 @@ class SampleReader:
         several = len(files) > 1 or len(self._decodings) > 1
         decoded = []
         for name in files:
-            with _named(f"its image {name}") if several else contextlib.nullcontext():
+            with readable(f"its image {name}" if several else ""):
                 decoded.append(decode_image(self._read(name), decoding))
         if not series:
             return decoded[0]
@@ -257,11 +257,3 @@ class SampleReader:
             )
             raise UnreadableImage(f"its images differ from date to date: {found}")
         return replace(decoded[0], image=np.stack([one.image for one in decoded]))
-
-
-@contextlib.contextmanager
-def _named(what: str) -> Iterator[None]:
-    try:
-        yield
-    except UnreadableImage as failure:
-        raise UnreadableImage(f"{what}: {failure}", remedy=failure.remedy) from failure

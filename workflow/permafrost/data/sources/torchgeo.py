@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from permafrost.core.errors import first_line
-from permafrost.data.decode import UnreadableImage
+from permafrost.data.decode import UnreadableImage, readable
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.records import Record, Source
 from permafrost.data.sources.annotated import Annotated, ObjectCheck
@@ -99,12 +98,8 @@ class TorchgeoDetection(TorchgeoSource):
         return records
 
     def _annotated(self, name: str, split: str, number: int, quick) -> Annotated:
-        part = self._parts[split] if quick is None else quick
-        try:
-            sample = part[number]
-        # readers of many libraries hide behind a torchgeo dataset
-        except Exception as error:
-            raise UnreadableImage(first_line(error, named=True)) from error
+        with readable():
+            sample = (self._parts[split] if quick is None else quick)[number]
         if quick is None:
             size = self._images(sample)[0].shape[-2:]
         else:

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from permafrost.core.errors import first_line, look_up
-from permafrost.data.decode import UnreadableImage, tiff_place
+from permafrost.core.errors import look_up
+from permafrost.data.decode import UnreadableImage, readable, tiff_place
 from permafrost.data.georeference import NOWHERE, Georeference
 
 #: classes that list bare names of files, which lie in these folders below the root
@@ -175,10 +175,8 @@ def sample_place(part, number: int) -> Georeference:
     path = sample_path(part, number)
     if path is None or not path.lower().endswith((".tif", ".tiff")):
         return NOWHERE
-    try:
+    with readable():
         return tiff_place(Path(path).read_bytes())
-    except OSError as error:
-        raise UnreadableImage(f"{path} cannot be read ({error.strerror})") from error
 
 
 def sample_size(part, number: int) -> tuple[int, int]:
@@ -188,11 +186,8 @@ def sample_size(part, number: int) -> tuple[int, int]:
     path = sample_path(part, number)
     if path is None:
         raise UnreadableImage(f"its image file does not exist ({_listed(part, number)})")
-    try:
-        with Image.open(path) as image:
-            return image.height, image.width
-    except (OSError, ValueError, Image.DecompressionBombError) as error:
-        raise UnreadableImage(first_line(error, named=True)) from error
+    with readable(), Image.open(path) as image:
+        return image.height, image.width
 
 
 def dataset_class(name: str, where: object, base: str = "NonGeoDataset"):

@@ -13,7 +13,7 @@ import numpy as np
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.tasks import task_of
 from permafrost.data.bands import normal_name
-from permafrost.data.decode import UnreadableImage
+from permafrost.data.decode import UnreadableImage, readable
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.georeference import NOWHERE
 from permafrost.data.masks import mask_coding
@@ -110,11 +110,8 @@ class TorchgeoSource:
         return place.lon, place.lat
 
     def _sample(self, split: str, number: int) -> dict:
-        try:
+        with readable():
             return self._parts[split][number]
-        # readers of many libraries hide behind a torchgeo dataset
-        except Exception as error:
-            raise UnreadableImage(first_line(error, named=True)) from error
 
     def _build(self, options: TorchgeoOptions, extra: dict):
         cls = dataset_class(options.name, self._where)

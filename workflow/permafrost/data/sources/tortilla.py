@@ -22,6 +22,7 @@ from permafrost.data.rasters import Raster, TargetCoding
 from permafrost.data.records import Decoded, Record
 from permafrost.data.sources.annotated import Annotated, ObjectCheck
 from permafrost.data.sources.common import class_ids, declared_bands, required_classes
+from permafrost.data.sources.reading import coded
 from permafrost.data.sources.tortilla_objects import objects_of
 from permafrost.data.sources.tortilla_rows import all_samples, cell_of, record_of
 from permafrost.data.tortilla import Item, by_sensor, dates_of, parts_of
@@ -316,16 +317,8 @@ class TortillaSource:
                 remedy="say with label_channel which channel is meant",
             )
         values = pixels.values[0, channel or 0]
-        try:
-            return (
-                coding(values)
-                if coding.field == "mask"
-                else coding.decode(Raster(values, pixels.nodata))
-            )
-        except UnreadableImage as failure:
-            raise UnreadableImage(
-                f"its {coding.noun}: {failure}", remedy=failure.remedy
-            ) from failure
+        mask = coding.field == "mask"
+        return coded(coding, values if mask else Raster(values, pixels.nodata))
 
     def _trusted(self, place: Georeference) -> Georeference:
         """The place of a header, unless the size of its pixels is not the entry's: then it is of another grid."""
