@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pyarrow as pa
 import pytest
+from helpers.results.charts import rows_of, texts_of, views_of
 from helpers.results.pages import build_report
 from helpers.results.tables import make_card, make_plan, make_predictions, report_text, write_card
 from helpers.stages.specifications import specification
@@ -195,14 +196,13 @@ def test_a_diagram_shows_every_bin_that_holds_something():
     for count in (1, 2, 5):
         diagrams = {f"net {number} $": {**found, "words": "linear"} for number in range(count)}
         figure = draw_reliability(diagrams, title="t", **words)
-        shown = [axes for axes in figure.axes if axes.get_visible()]
-        assert len(shown) == 2 * count
-        upper, lower = (
-            next(a for a in shown if a.get_ylabel() == label) for label in ("b", "images")
+        assert len(views_of(figure)) == 2 * count
+        np.testing.assert_allclose(
+            [row["x"] for row in rows_of(figure)], [0.525, 0.9, 1.0], atol=1e-6
         )
-        points = upper.lines[1]
-        np.testing.assert_allclose(points.get_xdata(), [0.525, 0.9, 1.0], atol=1e-6)
-        np.testing.assert_allclose(points.get_ydata(), [0.5, 1, 1])
-        assert sum(bar.get_height() for bar in lower.patches) == 4
+        np.testing.assert_allclose([row["y"] for row in rows_of(figure)], [0.5, 1, 1])
+        assert sum(row["y"] for row in rows_of(figure, 1)) == 4
+        texts = texts_of(figure)
+        assert {"b", "images", "linear", "net 0 $"} <= set(texts) and texts.count("linear") == count
     with pytest.raises(ValueError, match="no diagrams"):
         draw_reliability({}, title="t", **words)

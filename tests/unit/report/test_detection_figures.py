@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers.results.charts import column, names_of, rows_of, texts_of, views_of
 from helpers.results.objects import (
     HEIGHT,
     WIDTH,
@@ -44,7 +45,7 @@ def near(picture: np.ndarray, colour: str) -> np.ndarray:
 
 
 def rendered(figure, path) -> np.ndarray:
-    save_figure(figure, path, "png")
+    save_figure(figure, path)
     return np.asarray(Image.open(path.with_suffix(".png")).convert("RGB"))
 
 
@@ -228,14 +229,13 @@ def kinds(**gains: float) -> dict:
 
 def test_kinds_of_errors_that_nobody_made_are_left_out():
     found = {"net": kinds(missed=0.1, background=0.02), "weak": kinds(missed=0.3, localisation=0.1)}
-    axes = errors.draw_errors(found, title="x").axes[0]
-    assert [label.get_text() for label in axes.get_yticklabels()] == [
-        "missed object",
-        "nothing is there",
-        "right class, badly placed",
-    ]
-    assert [bar.get_width() for bar in axes.patches] == [0.1, 0.02, 0.0, 0.3, 0.0, 0.1]
-    assert errors.draw_errors({"net": kinds()}, title="x").axes[0].get_yticks().tolist() == [0]
+    figure = errors.draw_errors(found, title="x")
+    shown = ["missed object", "nothing is there", "right class, badly placed"]
+    assert names_of(figure, errors.WORDS.values()) == shown
+    assert column(figure, "value") == [0.1, 0.02, 0.0, 0.3, 0.0, 0.1]
+    assert column(figure, "text") == ["100", "20", "0", "300", "0", "100"]
+    nothing = errors.draw_errors({"net": kinds()}, title="x")
+    assert names_of(nothing, errors.WORDS.values()) == ["missed object"]
 
 
 def test_objects_of_a_split_are_counted_once_however_many_windows_show_them(tmp_path):
@@ -254,21 +254,23 @@ def test_histograms_of_any_objects_are_drawn():
     few = object_sizes.Objects(np.array([0, 3]), np.array([4.0, 40.0, 200.0]))
     none = object_sizes.Objects(np.array([0, 0, 0]), np.empty(0))
     figure = object_sizes.draw_objects({"train": few, "test": none}, dataset="trees")
-    left, right = figure.axes
-    assert [patch.get_data().values.sum() for patch in left.patches] == [1, 1]
-    assert [patch.get_data().values.sum() for patch in right.patches] == [1, 0]
-    assert len(right.lines) == 2  # 32 and 96 pixels
-    texts = [text.get_text() for text in right.get_legend().get_texts()]
-    assert texts == ["train (3 in 2 images)", "test (0 in 3 images)"]
+    for place, sums in enumerate(((1, 1), (1, 0))):
+        for name, total in zip(("train", "test"), sums, strict=True):
+            shares = [row["y"] for row in rows_of(figure, place) if row["series"] == name]
+            assert sum(shares[:-1]) == total  # the last one ends the last step
+    bounds = [layer["encoding"]["x"].get("datum") for layer in views_of(figure)[1]["layer"]]
+    assert [side for side in bounds if side] == [32, 96]
+    texts = ["train (3 in 2 images)", "test (0 in 3 images)"]
+    assert names_of(figure, texts) == texts
     points = object_sizes.draw_objects({"test": none}, dataset="trees", sized=False)
-    assert len(points.axes) == 1
+    assert len(views_of(points)) == 1
 
 
 def test_training_curves_show_the_score_of_the_task():
     log = {"epochs": [{"epoch": 1, "train_loss": 1.0, "val_loss": 1.0, "val_ap": 0.25}], "epoch": 1}
     figure = training.draw_training({"fcos": {"net": log}}, dataset="trees", score="val_ap")
-    assert figure.axes[1].get_ylabel() == "validation AP"
-    assert figure.axes[1].lines[0].get_ydata() == [0.25]
+    assert "validation AP" in texts_of(figure)
+    assert column(figure, "y", 1) == [0.25]
 
 
 def test_metrics_are_lines_in_a_fixed_order():
@@ -287,6 +289,6 @@ def test_metrics_are_lines_in_a_fixed_order():
     ]
     order = [metric_name(name) for name in of_metrics(rows)]
     assert order == ["AP", "AP50", "box F1"]
-    axes = per_class.draw_per_class(rows, title="x", order=order, what="value").axes[0]
-    assert [label.get_text() for label in axes.get_yticklabels()] == order
-    assert axes.get_xlabel() == "value with 95 % interval"
+    figure = per_class.draw_per_class(rows, title="x", order=order, what="value")
+    assert names_of(figure, order) == order
+    assert "value with 95 % interval" in texts_of(figure)

@@ -7,6 +7,7 @@ import math
 
 import pyarrow as pa
 import pytest
+from helpers.results.charts import names_of, rows_of, size_of, texts_of, views_of
 from helpers.results.pages import build_report
 from helpers.results.tables import (
     make_card,
@@ -170,31 +171,40 @@ def figure(rows=None, costs=("parameters", "flops", "latency_ms", "peak_memory_m
     return draw_costs(cost_lines(rows), merge_seeds(overall(rows)), costs, title="demo")
 
 
-def fronts(axes) -> list[int]:
-    """Steps of the fronts in a panel: the number of corners of each line drawn in steps."""
-    return [
-        len(line.get_xdata()) for line in axes.lines if line.get_drawstyle().startswith("steps")
-    ]
+def fronts(figure) -> list[int]:
+    """The backbones on the front of each panel."""
+    return [sum(row["front"] for row in rows_of(figure, place)) for place in range(8)]
+
+
+def numbered(figure, place: int) -> set[str]:
+    return {row["number"] for row in rows_of(figure, place)} - {""}
 
 
 def test_each_panel_has_its_front_and_its_points_have_numbers():
     drawn = figure()
-    assert len(drawn.axes) == 2 * 4
-    # members of the front, and the end of the line
-    assert [fronts(axes) for axes in drawn.axes[:4]] == [[3 + 1], [2 + 1], [3 + 1], [3 + 1]]
-    (legend,) = drawn.legends
-    names = dict(text.get_text().split("  ") for text in legend.get_texts())
-    shown = [{names[text.get_text()] for text in axes.texts} for axes in drawn.axes]
-    assert shown[0] == set(KNOWN) and shown[1] == set(KNOWN) - {"statistics"}
-    note = legend.get_title().get_text().replace("\n", " ")
-    assert "unknown: FLOPs of statistics" in note
+    assert len(views_of(drawn)) == 2 * 4
+    assert fronts(drawn)[:4] == [3, 2, 3, 3]
+    said = " ".join(drawn["title"]["subtitle"])
+    assert said.endswith("1: large; 2: small; 3: waste; 4: statistics")
+    assert numbered(drawn, 0) == {*"1234"} and numbered(drawn, 1) == {*"123"}
+    assert "unknown: FLOPs of statistics" in said
+    assert texts_of(drawn).count("2") == 8
+
+
+def test_a_front_is_a_line_that_goes_on_to_the_right():
+    points = views_of(figure())[1]["layer"][0]["data"]["values"]
+    assert [one["value"] for one in points] == [0.6, 0.7, 0.7] or len(points) == 3
+    assert points[-1]["value"] == max(one["value"] for one in points)
 
 
 def test_a_cost_of_nothing_stands_left_of_all_others_and_is_called_so():
-    axes = figure().axes[4]
-    labels = [label.get_text() for label in axes.get_xticklabels()]
-    places = axes.get_xticks()
-    assert labels.count("0") == 1 and places[labels.index("0")] == min(places)
+    drawn = figure()
+    rows = rows_of(drawn, 4)
+    (free,) = (row for row in rows if row["cost"] == 0)
+    assert free["place"] == min(row["place"] for row in rows) and free["place"] > 0
+    gap = views_of(drawn)[4]["layer"][0]["encoding"]["x"]["datum"]
+    assert free["place"] < gap < min(row["place"] for row in rows if row is not free)
+    assert names_of(drawn, ["0"]) == ["0"] * 2
 
 
 def test_of_many_backbones_only_those_on_a_front_have_numbers():
@@ -207,9 +217,8 @@ def test_of_many_backbones_only_those_on_a_front_have_numbers():
         for worse in [1 + i / 50 if (row["kind"] == "profile") or i < 2 else 1 / (1 + i)]
     ]
     drawn = figure(many)
-    (legend,) = drawn.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["1  backbone 1", "2  backbone 0"]
-    assert [len(axes.texts) for axes in drawn.axes] == [2] * 8
+    assert " ".join(drawn["title"]["subtitle"]).endswith("1: backbone 1; 2: backbone 0")
+    assert all(numbered(drawn, place) == {"1", "2"} for place in range(8))
 
 
 @pytest.mark.parametrize("count", [1, 40])
@@ -222,7 +231,7 @@ def test_one_backbone_or_many_can_be_drawn(count):
         for row in kept
     ]
     drawn = figure(many)
-    assert [fronts(axes) for axes in drawn.axes] == [[count + 1]] * 8
+    assert fronts(drawn) == [count] * 8 and size_of(drawn)[0] < 900
 
 
 def report(folder, with_costs: bool) -> str:

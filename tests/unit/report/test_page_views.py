@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.results.charts import names_of, rows_of, views_of
 from helpers.results.pages import build_report
 from helpers.results.tables import (
     make_card,
@@ -88,15 +89,13 @@ def test_the_page_says_what_they_are_and_on_which_views(made, tmp_path):
 def test_the_figure_has_a_panel_for_each_in_a_colour_of_their_own(lines):
     names = ["rankme", "uniformity", "alignment_augmentations", "lidar"]
     figure = draw_measures(lines, names, title="demo")
-    assert [axes.get_title(loc="left") for axes in figure.axes if axes.get_visible()][1:] == [
-        "RankMe",
-        "uniformity",
-        "alignment (views)",
-        "LiDAR",
-    ]
-    colours = [axes.lines[-1].get_color() for axes in figure.axes[1:5]]
-    assert colours[0] == colours[1] != colours[2] == colours[3]
-    assert "pink: of augmented views" in figure.get_supxlabel().replace("\n", " ")
+    titles = ["RankMe", "uniformity", "alignment (views)", "LiDAR"]
+    assert [view["title"] for view in views_of(figure)][1:] == titles
+    kinds = [{row["series"] for row in rows_of(figure, place)} for place in range(5)]
+    free, views = {"measures without labels"}, {"of augmented views"}
+    assert kinds == [{"best score"}, free, free, views, views]
+    legend = ["best score", *free, *views, "measures with labels"]
+    assert names_of(figure, legend) == legend[:3]
 
 
 def test_they_are_ranked_nowhere_and_change_no_other_sentence(made, lines):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from helpers.results.charts import names_of, rows_of, texts_of
 from helpers.results.tables import card_of, make_card, make_score_rows
 from permafrost.core.identity import canonical_json
 from permafrost.report.figures.setting_curves import Point, draw_setting_curves
@@ -10,7 +11,7 @@ from permafrost.report.material.dataset import Material
 from permafrost.report.tasks.probe_figures import draw_settings
 
 
-def rows_of(backbone, probe, kind, settings):
+def scores_of(backbone, probe, kind, settings):
     """Rows of accuracy: one for each of `settings`, (name, settings, value, spread)."""
     (base,) = [row for row in make_score_rows(backbone=backbone, probe=probe) if row["primary"]]
     own = [base | {"kind": kind}]
@@ -25,7 +26,7 @@ def rows_of(backbone, probe, kind, settings):
 
 def few_shot(backbone, shift=0.0):
     about = {"per_class": None, "share": None}
-    return rows_of(
+    return scores_of(
         backbone,
         "few",
         "few_shot",
@@ -66,7 +67,7 @@ def test_metrics_and_weightings_are_panels(tmp_path):
         for metric in ("l2", "cosine")
         for heat in (None, 0.07)
     ]
-    (drawn,) = draw_settings(material(rows_of("a", "sweep", "knn_sweep", settings)), tmp_path)
+    (drawn,) = draw_settings(material(scores_of("a", "sweep", "knn_sweep", settings)), tmp_path)
     assert drawn.path.stem == "settings__eurosat__sweep__k"
 
 
@@ -82,30 +83,27 @@ def figure_of(panels, **changes):
 def test_points_stand_at_their_values_with_intervals_and_spread():
     points = [Point(1, 0.5, 0.4, 0.6, 0.05), Point(10, 0.7, 0.6, 0.8)]
     figure = figure_of({"one": {"a": points}})
-    (axes,) = [axes for axes in figure.axes if axes.get_visible()]
-    line = next(line for line in axes.lines if len(line.get_xdata()) == 2)
-    assert list(line.get_ydata()) == [0.5, 0.7]
-    assert list(line.get_xdata()) == pytest.approx([1, 10])
-    intervals, spread = [
-        [path.vertices[:, 1].tolist() for path in bars.get_paths()] for bars in axes.collections
-    ]
-    assert intervals == [[0.4, 0.6], [0.6, 0.8]]
-    assert spread == [pytest.approx([0.45, 0.55])]
-    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1", "10"]
+    first, second = rows_of(figure)
+    assert first == {"x": 1, "y": 0.5, "series": "a", "lower": 0.4, "upper": 0.6, "low": 0.45} | {
+        "high": pytest.approx(0.55)
+    }
+    assert second == {"x": 10, "y": 0.7, "series": "a", "lower": 0.6, "upper": 0.8}
+    assert names_of(figure, ["1", "10", "one", "k"]) == ["1", "10", "k", "one"]
 
 
 def test_backbones_stand_side_by_side_and_the_best_are_coloured():
     lines = {f"b{i}": [Point(1, i / 10, 0, 1), Point(2, i / 10, 0, 1)] for i in range(8)}
     figure = figure_of({"one": lines}, scale=100.0)
-    legend = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert legend == ["b7", "b6", "b5", "b4", "b3", "b2"]
-    axes = figure.axes[0]
-    first = {float(line.get_xdata()[0]) for line in axes.lines if len(line.get_xdata()) == 2}
-    assert len(first) == 7  # six side by side, and the grey ones at their place
-    assert "2 other backbones" in figure._supxlabel.get_text()
+    best = ["b7", "b6", "b5", "b4", "b3", "b2"]
+    assert names_of(figure, lines) == best and names_of(figure, ["100", "200"]) == ["100", "200"]
+    pale = [row for row in rows_of(figure) if row.get("pale")]
+    assert {row["series"] for row in pale} == {"b1", "b0"} and {row["x"] for row in pale} == {1, 2}
+    moved = {row["x"] for row in rows_of(figure) if row["series"] in best}
+    assert len(moved) == 12  # six side by side at both places
+    assert "bars Grey: 2 other backbones." in texts_of(figure)
 
 
 def test_one_size_only_and_no_curves():
-    figure_of({"one": {"a": [Point(5, 0.5, 0.4, 0.6)]}})
+    assert "5" in texts_of(figure_of({"one": {"a": [Point(5, 0.5, 0.4, 0.6)]}}))
     with pytest.raises(ValueError, match="no curves"):
         figure_of({})

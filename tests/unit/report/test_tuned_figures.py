@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from helpers.results.charts import column, names_of, texts_of
 from helpers.results.tables import card_of, make_card, make_score_rows
 from permafrost.report.figures.tuned import draw_tuned
 from permafrost.report.material.dataset import Material
@@ -51,19 +52,16 @@ def test_dots_lie_at_the_values_and_differences_are_written():
         "other": {"frozen": line(0.5), "fine-tuned": line(0.48), "gain": gain},
     }
     figure = draw_tuned(lines, title="t", metric="accuracy")
-    axes = figure.axes[0]
-    dots = sorted(float(one.get_xdata()[0]) for one in axes.lines if len(one.get_xdata()) == 1)
-    assert dots == [0.48, 0.5, 0.6, 0.8]
-    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["best", "other"]
-    texts = {text.get_text() for text in axes.texts}
-    assert texts == {"+0.200 [+0.150, +0.250]", "−0.020 [−0.040, +0.010]"}
+    assert sorted(column(figure, "value")) == [0.48, 0.5, 0.6, 0.8]
+    assert names_of(figure, lines) == ["best", "other"]
+    differences = ["+0.200 [+0.150, +0.250]", "−0.020 [−0.040, +0.010]"]
+    assert names_of(figure, differences) == differences
     assert set(FINE_TUNE_SETTINGS) == set(lines["best"])
 
 
 def test_a_score_that_is_undefined_is_said_to_be():
     nothing = {"value": float("nan"), "lower": None, "upper": None}
     lines = {"a": dict.fromkeys(FINE_TUNE_SETTINGS, nothing)}
-    axes = draw_tuned(lines, title="t", metric="r2").axes[0]
-    assert [text.get_text() for text in axes.texts].count("no value") == 2
+    assert texts_of(draw_tuned(lines, title="t", metric="r2")).count("no value") == 2
     with pytest.raises(ValueError, match="nothing to draw"):
         draw_tuned({}, title="t", metric="r2")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import whole_file
+from permafrost.report.figures.chart import as_json, as_svg
 
 _FORMS = (".svg", ".png", ".pdf", ".json")
 
@@ -37,7 +37,7 @@ class Plot:
         """
         import vl_convert
 
-        path, text = Path(path), json.dumps(self.specification)
+        path, text = Path(path), as_json(self.specification)
         if path.suffix not in _FORMS:
             raise PermafrostError(
                 f"no figure is written as {path.suffix or path.name!r}",
@@ -45,7 +45,7 @@ class Plot:
                 remedy=f"end the name in one of {', '.join(_FORMS)}",
             )
         content = {
-            ".svg": lambda: vl_convert.vegalite_to_svg(text).encode(),
+            ".svg": lambda: as_svg(self.specification).encode(),
             ".png": lambda: vl_convert.vegalite_to_png(text, scale=2),
             ".pdf": lambda: vl_convert.vegalite_to_pdf(text),
             ".json": lambda: text.encode(),
@@ -54,9 +54,7 @@ class Plot:
             partial.write_bytes(content)
 
     def _repr_svg_(self) -> str:
-        import vl_convert
-
-        return vl_convert.vegalite_to_svg(json.dumps(self.specification))
+        return as_svg(self.specification)
 
     def __repr__(self) -> str:
         return f"Plot({self.specification['title']['text']!r})"

@@ -57,7 +57,7 @@ class FirstLook:
         figure = draw_sheet(
             read_card(self.card), self.store(f"images/{self.name}", "train"), source=source
         )
-        save_figure(figure, file.with_suffix(""), "png")
+        save_figure(figure, file.with_suffix(""))
 
     def fed_lines(self) -> list[str]:
         """What the baseline is fed: how stored values become those that it gets, channel by channel."""

@@ -137,7 +137,7 @@ def write_overlays(evaluation, images: Path, folder: Path, *, limit: int) -> tup
     for index in chosen.tolist():
         pixels, step = read_small(image_file(images, evaluation.images[index]), LONGEST)
         figure = draw_overlay(evaluation, index, pixels, step)
-        paths.append(save_figure(figure, folder / names[index], "png"))
+        paths.append(save_figure(figure, folder / names[index]))
     return paths, len(evaluation.images) - len(paths)
 
 

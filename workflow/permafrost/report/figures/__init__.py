@@ -1,5 +1,5 @@
-"""Figures of the report, one file each; all take plain rows and return a matplotlib figure.
+"""Figures of the report, from plain rows.
 
-Every figure is drawn under `style.drawing`, without a display, and saved by `style.save_figure`, so
-that the same numbers give the same bytes.
+Lines, dots and bars are specifications in Vega-Lite (`chart`), which vl-convert draws as SVG. Pictures are drawn by
+matplotlib under `style.drawing`, without a display, and saved as PNG. The same numbers give the same bytes.
 """

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import math
 
-from permafrost.report.figures.style import (
-    COLOURS,
-    INK,
-    MARKERS,
-    PAGE_WIDTH,
-    drawing,
-    plain,
-    put_note,
-    put_title,
+from permafrost.report import notation
+from permafrost.report.figures.chart import (
+    SHORT_NUMBER,
+    WIDTH,
+    cells,
+    figure,
+    lines,
+    log_ticks,
+    names,
+    number,
+    room,
+    series,
     shorten,
 )
-from permafrost.report.notation import number
+from permafrost.report.figures.style import COLOURS, INK
 
 _TOGETHER = len(COLOURS)  # more backbones than colours are drawn as lines of a heat map
+_STEP = 14  # pixels of such a line
+_FEW = 6  # values of a setting that are all named on the axis
 
 
 def draw_c_curve(
@@ -29,8 +34,8 @@ def draw_c_curve(
     setting: str = "C",
     meaning: str = "C (inverse regularisation strength, log scale)",
     lower_is_better: bool = False,
-):
-    """One curve per backbone; where backbones are more than colours, one line of colours each.
+) -> dict:
+    """One curve per backbone; if backbones are more than colours, one line of colours each.
 
     Parameters
     ----------
@@ -40,124 +45,100 @@ def draw_c_curve(
     """
     if not curves:
         raise ValueError("no curves to draw")
-    names = sorted(curves, key=lambda name: (-_top(curves[name], lower_is_better), name))
-    with drawing() as Figure:
-        if len(names) <= _TOGETHER:
-            figure = _one_panel(Figure, curves, names, setting)
-            figure.axes[0].set_ylabel(f"validation {score}")
-        else:
-            sign = -1 if lower_is_better else 1
-            figure = _lines(Figure, curves, names, setting, f"validation {score}", sign)
-        figure.axes[0].set_xlabel(meaning)
-        put_title(figure, f"{dataset}: {probe}")
-    return figure
-
-
-def _top(curve: dict, lower_is_better: bool) -> float:
     sign = -1 if lower_is_better else 1
+    ordered = sorted(curves, key=lambda name: (-_top(curves[name], sign), name))
+    draw = _together if len(ordered) <= _TOGETHER else _behind
+    view, note = draw(
+        {name: curves[name] for name in ordered}, setting, meaning, f"validation {score}", sign
+    )
+    return figure(view, title=f"{dataset}: {probe}", note=note)
+
+
+def _top(curve: dict, sign: int) -> float:
     scores = (sign * value for value in curve["score"] if math.isfinite(value))
     return max(scores, default=-math.inf)
 
 
-def _one_panel(Figure, curves: dict, names: list[str], setting: str):
-    figure = Figure(figsize=(PAGE_WIDTH, 3.4))
-    axes = figure.add_subplot()
-    for name, colour, marker in zip(names, COLOURS, MARKERS, strict=False):
-        _curve(axes, curves[name], colour, marker, label=_label(name, curves))
-    axes.set_xscale("log")
-    axes.grid(axis="both")
-    axes.legend(
-        loc="upper left",
-        bbox_to_anchor=(1.01, 1),
-        title=f"chosen {setting}",
-        alignment="left",
-        borderaxespad=0,
-        handlelength=1.6,
-    )
-    return figure
+def _together(curves: dict, setting: str, meaning: str, score: str, _sign: int) -> tuple[dict, str]:
+    rows = []
+    for name, curve in curves.items():
+        chosen, last = _nearest(curve["c"], curve["best"]), len(curve["c"]) - 1
+        rows += [
+            {"x": x, "y": y, "series": name, "chosen": place == chosen, "edge": chosen in (0, last)}
+            for place, (x, y) in enumerate(zip(curve["c"], curve["score"], strict=True))
+        ]
+    tried = sorted({row["x"] for row in rows})
+    ticks = tried if len(tried) <= _FEW else log_ticks(tried[0], tried[-1])
+    x = number("x", meaning, type="log", axis={"labelExpr": SHORT_NUMBER, "values": ticks})
+    y = number("y", score, padding=8)
+    edge = {
+        "transform": [{"filter": "datum.chosen && datum.edge"}],
+        "mark": {"type": "text", "dy": -11, "fontSize": 10},
+        "encoding": {"x": x, "y": y, "text": {"value": "edge"}, "color": {"value": INK}},
+    }
+    labels = {name: f"{_label(name, curve)}" for name, curve in curves.items()}
+    colours = series(labels, title=f"chosen {setting}", orient="right", columns=1, offset=24)
+    look = {"marked": "datum.chosen", "hollow": True, "width": WIDTH - room(labels) - 80}
+    return lines(rows, x, y, colours, layers=[edge], height=240, **look), ""
 
 
-def _lines(Figure, curves: dict, names: list[str], setting: str, score: str, sign: int):
+def _behind(curves: dict, setting: str, meaning: str, score: str, sign: int) -> tuple[dict, str]:
     """A line of colours per backbone: how far each value of the setting stays behind the backbone's best."""
-    import numpy as np
-
-    tried = sorted({value for name in names for value in curves[name]["c"]})
-    places = {value: place for place, value in enumerate(tried)}
-    behind = np.full((len(names), len(tried)), np.nan)
-    for row, name in enumerate(names):
-        best = _top(curves[name], sign < 0)
-        for value, metric in zip(curves[name]["c"], curves[name]["score"], strict=True):
-            behind[row, places[value]] = best - sign * metric
-    known = behind[np.isfinite(behind)]
+    tried = sorted({value for curve in curves.values() for value in curve["c"]})
+    rows, behind = [], []
+    for name, curve in curves.items():
+        best, chosen = _top(curve, sign), tried[_nearest(tried, curve["best"])]
+        for value, metric in zip(curve["c"], curve["score"], strict=True):
+            far = best - sign * metric
+            behind += [far] if math.isfinite(far) else []
+            rows.append({"x": value, "row": name, "value": far, "chosen": value == chosen})
     # a setting that fails altogether must not hide the differences between all others
-    most = float(np.percentile(known, 90)) if known.size else 0.0
-    figure = Figure(figsize=(PAGE_WIDTH, 1.2 + 0.17 * len(names)))
-    axes = figure.add_subplot()
-    image = axes.imshow(
-        behind, cmap="viridis_r", vmin=0, vmax=most or 1.0, aspect="auto", interpolation="nearest"
+    most = sorted(behind)[int(0.9 * (len(behind) - 1))] if behind else 0.0
+    labels = {
+        name: f"{_label(name, curve, 24)} ({notation.number(sign * _top(curve, sign))})"
+        for name, curve in curves.items()
+    }
+    marks = tried[:: max(1, len(tried) // 8)]
+    axis = {"labelExpr": SHORT_NUMBER, "labelAngle": 0, "values": marks, "ticks": False}
+    x = {"field": "x", "type": "ordinal", "title": meaning, "axis": axis}
+    y = names("row", labels, labelFontSize=10)
+    dot = {
+        "transform": [{"filter": "datum.chosen"}],
+        "mark": {
+            "type": "point",
+            "filled": True,
+            "fill": "white",
+            "stroke": INK,
+            "opacity": 1,
+            "size": 20,
+        },
+    }
+    view = cells(
+        rows,
+        x,
+        y,
+        {"scheme": "viridis", "reverse": True, "domain": [0, most or 1.0], "clamp": True},
+        [score, "behind the", "best of the line"],
+        # whole pixels make a smaller file
+        width=max(4, int((WIDTH - room(labels) - 60) / len(tried))) * len(tried),
+        height=_STEP * len(curves),
+        layers=[dot],
     )
-    chosen = [_nearest(tried, curves[name]["best"]) for name in names]
-    axes.plot(chosen, range(len(names)), "o", ms=3.6, mfc="white", mec=INK, mew=0.9, lw=0)
-    axes.set_yticks(
-        range(len(names)),
-        [
-            f"{_label(name, curves, 24)} ({number(sign * _top(curves[name], sign < 0))})"
-            for name in names
-        ],
-        fontsize=6.5,
-    )
-    marks = range(0, len(tried), max(1, len(tried) // 8))
-    axes.set_xticks(list(marks), [_short(tried[place]) for place in marks])
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-    bar = figure.colorbar(image, ax=axes, fraction=0.03, pad=0.02)
-    bar.set_label(f"{score}, behind the best of the line", fontsize=7.5)
-    bar.ax.tick_params(labelsize=7)
-    bar.outline.set_visible(False)
-    put_note(
-        figure,
+    return (
+        view,
         f"behind each name the chosen {setting} and its best {score}; the dot marks the choice",
     )
-    return figure
 
 
-def _label(name: str, curves: dict, limit: int = 26) -> str:
-    return f"{plain(shorten(name, limit))}: {_short(curves[name]['best'])}"
+def _label(name: str, curve: dict, limit: int = 26) -> str:
+    return f"{shorten(name, limit)}: {_short(curve['best'])}"
 
 
 def _nearest(tried: list[float], chosen: float) -> int:
-    """Where the chosen value stands; logarithms are compared, as JSON may have rounded it."""
+    """Place of the chosen value; logarithms are compared, as JSON may have rounded it."""
     return min(range(len(tried)), key=lambda place: abs(math.log(tried[place] / chosen)))
 
 
 def _short(value: float) -> str:
     """Three significant digits, without an exponent from 1e-3 to 1e5."""
     return f"{value:.0f}" if 1000 <= value < 1e5 else f"{value:.3g}"
-
-
-def _curve(axes, curve: dict, colour: str, marker: str, label: str | None = None) -> None:
-    axes.plot(curve["c"], curve["score"], color=colour, lw=1.5)
-    place = _nearest(curve["c"], curve["best"])
-    axes.plot(
-        [curve["c"][place]],
-        [curve["score"][place]],
-        marker=marker,
-        ms=7,
-        mfc="white",
-        mec=colour,
-        mew=1.8,
-        color=colour,
-        lw=1.5,
-        label=label,
-        zorder=4,
-    )
-    if place in (0, len(curve["c"]) - 1):
-        axes.annotate(
-            "edge",
-            (curve["c"][place], curve["score"][place]),
-            xytext=(0, 7),
-            textcoords="offset points",
-            ha="center",
-            fontsize=7,
-            color=INK,
-        )

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from permafrost.report.figures.style import (
-    COLOURS,
-    FAINT,
-    MARKERS,
-    PAGE_WIDTH,
-    drawing,
-    legend_shape,
-    put_legend,
-    put_note,
-    put_title,
-    shorten,
+from permafrost.report.figures.chart import (
+    WIDTH,
+    diagonal,
+    figure,
+    lines,
+    number,
+    series,
+    shortened,
 )
+from permafrost.report.figures.style import COLOURS
+from permafrost.statistics.leaderboard.rows import finite
 
 MOST = len(COLOURS)  # backbones in one figure
+_SIDE = 300
 
 
-def draw_precision_recall(curves: dict[str, dict[str, list]], *, title: str, note: str):
+def draw_precision_recall(curves: dict[str, dict[str, list]], *, title: str, note: str) -> dict:
     """Curves that fall from left to right; the area below one is its average precision.
 
     Parameters
@@ -28,43 +26,24 @@ def draw_precision_recall(curves: dict[str, dict[str, list]], *, title: str, not
     curves : backbone -> ``recall`` and ``precision``, lists of equal length; at most `MOST`. None is left out.
     note : what counts as found.
     """
-    with drawing() as Figure:
-        width, names = PAGE_WIDTH * 0.85, [shorten(name, 30) for name in curves]
-        figure = Figure(figsize=(width, 3.6 + legend_shape(names, width)[1]))
-        axes = figure.add_subplot()
-        for number, (name, curve) in enumerate(curves.items()):
-            # a marker now and then, not at the same recalls for all
-            every = (5 + 3 * number, 20)
-            axes.plot(
-                curve["recall"],
-                np.asarray(curve["precision"], float),
-                color=COLOURS[number],
-                lw=1.6,
-                marker=MARKERS[number],
-                ms=4.6,
-                mfc="white",
-                markevery=every,
-                label=name,
-            )
-        axes.set_xlim(-0.01, 1.01)
-        axes.set_ylim(-0.01, 1.03)
-        axes.set_aspect("equal")
-        axes.grid(axis="both", lw=0.5)
-        axes.set_xlabel("recall: share of the objects that are found")
-        axes.set_ylabel("precision: share of right detections")
-        put_legend(
-            axes,
-            names,
-            handlelength=2,
-            title="best first" if len(curves) > 1 else None,
-            alignment="left",
+    rows = [
+        # a marker now and then, not at the same recalls for all
+        {"x": recall, "y": precision, "series": name, "marked": place % 20 == 5 + 3 * lane}
+        for lane, (name, curve) in enumerate(curves.items())
+        for place, (recall, precision) in enumerate(
+            zip(curve["recall"], curve["precision"], strict=True)
         )
-        put_title(figure, title)
-        put_note(figure, note)
-    return figure
+        if finite(precision)
+    ]
+    x = number("x", "recall: share of the objects that are found", domain=[0, 1])
+    y = number("y", "precision: share of right detections", domain=[0, 1])
+    best = {"title": "best first"} if len(curves) > 1 else {}
+    look = {"width": _SIDE, "height": _SIDE, "marked": "datum.marked", "hollow": True}
+    view = lines(rows, x, y, series(shortened(curves), orient="right", columns=1, **best), **look)
+    return figure(view, title=title, note=note)
 
 
-def draw_calibration(bins, *, title: str):
+def draw_calibration(bins, *, title: str) -> dict:
     """Share of right detections against their mean score, with the line on which the two agree.
 
     Parameters
@@ -72,37 +51,17 @@ def draw_calibration(bins, *, title: str):
     bins : by bin ``counts``, ``mean_score``, ``accuracy``, ``low``, ``high`` (`detection_charts`); empty
         bins are left out.
     """
-    kept = np.flatnonzero(np.asarray(bins["counts"]) > 0)
-    score, share, low, high = (
-        np.asarray(bins[name], float)[kept] for name in ("mean_score", "accuracy", "low", "high")
+    columns = ("counts", "mean_score", "accuracy", "low", "high")
+    rows = [
+        {"x": score, "y": share, "lower": low, "upper": high, "series": ""}
+        for count, score, share, low, high in zip(*(bins[name] for name in columns), strict=True)
+        if count > 0
+    ]
+    x, y = (
+        number("x", "score", domain=[0, 1]),
+        number("y", "share of right detections", domain=[0, 1]),
     )
-    # rounding may leave a share a little outside of its own interval
-    spread = np.maximum([share - low, high - share], 0)
-    with drawing() as Figure:
-        figure = Figure(figsize=(PAGE_WIDTH * 0.6, 3.6))
-        axes = figure.add_subplot()
-        axes.plot([0, 1], [0, 1], color=FAINT, lw=1, ls=(0, (3, 2)), zorder=1)
-        axes.errorbar(
-            score,
-            share,
-            spread,
-            color=COLOURS[0],
-            marker="o",
-            ms=4.6,
-            lw=1.3,
-            ecolor=COLOURS[0] + "77",
-            elinewidth=2,
-        )
-        axes.set_xlim(-0.01, 1.01)
-        axes.set_ylim(-0.01, 1.03)
-        axes.set_aspect("equal")
-        axes.grid(axis="both", lw=0.5)
-        axes.set_xlabel("score")
-        axes.set_ylabel("share of right detections")
-        put_title(figure, title)
-        put_note(
-            figure,
-            f"{sum(bins['counts'])} detections in bins of about equal number; "
-            "bars: 95 % intervals by Wilson",
-        )
-    return figure
+    colours = series({"": ""}, legend=False)
+    view = lines(rows, x, y, colours, width=_SIDE, height=_SIDE, layers=[diagonal(0, 1, x, y)])
+    note = f"{sum(bins['counts'])} detections in bins of about equal number; bars: 95 % intervals by Wilson"
+    return figure(view, title=title, note=note, width=0.6 * WIDTH)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from permafrost.report.figures.style import (
-    COLOURS,
-    FAINT,
-    INK,
-    PAGE_WIDTH,
-    drawing,
-    legend_shape,
-    put_legend,
-    put_note,
-    put_title,
-    shorten,
+from permafrost.report.figures.chart import (
+    WIDTH,
+    figure,
+    names,
+    number,
+    room,
+    series,
+    shortened,
 )
+from permafrost.report.figures.style import COLOURS, FAINT
 from permafrost.statistics.leaderboard.rows import brief_count
 
 MOST = len(COLOURS)  # backbones in one figure
@@ -30,7 +26,7 @@ WORDS = {
 }
 
 
-def draw_errors(by_backbone: dict, *, title: str):
+def draw_errors(by_backbone: dict, *, title: str) -> dict:
     """Average precision that is gained if one kind of error did not occur, with the number of errors.
 
     Parameters
@@ -38,41 +34,35 @@ def draw_errors(by_backbone: dict, *, title: str):
     by_backbone : name -> ``gain`` in AP and ``counts`` by kind of error (`detection_charts`); at most `MOST`.
         Kinds that no backbone made are left out.
     """
-    kinds = [
-        kind for kind in WORDS if any(errors["counts"][kind] for errors in by_backbone.values())
+    kinds = {
+        kind: words
+        for kind, words in WORDS.items()
+        if any(errors["counts"][kind] for errors in by_backbone.values())
+    } or {"missed": WORDS["missed"]}
+    rows = [
+        {
+            "row": kind,
+            "series": name,
+            "value": errors["gain"][kind],
+            "end": max(errors["gain"][kind], 0),
+        }
+        | {"text": brief_count(errors["counts"][kind])}
+        for name, errors in by_backbone.items()
+        for kind in kinds
     ]
-    kinds = kinds or ["missed"]
-    step = max(0.34, 0.15 * len(by_backbone) + 0.1)
-    height = 0.8 / max(len(by_backbone), 1)
-    with drawing() as Figure:
-        width, names = PAGE_WIDTH * 0.85, [shorten(name, 30) for name in by_backbone]
-        room = legend_shape(names, width)[1] if len(by_backbone) > 1 else 0.0
-        figure = Figure(figsize=(width, 1.1 + room + step * len(kinds)))
-        axes = figure.add_subplot()
-        for lane, (name, errors) in enumerate(by_backbone.items()):
-            gains = np.asarray([errors["gain"][kind] for kind in kinds], float)
-            y = [place - 0.4 + (lane + 0.5) * height for place in range(len(kinds))]
-            axes.barh(y, gains, 0.86 * height, color=COLOURS[lane], label=name)
-            for place, gain, kind in zip(y, gains, kinds, strict=True):
-                axes.annotate(
-                    brief_count(errors["counts"][kind]),
-                    (max(gain, 0.0), place),
-                    xytext=(3, 0),
-                    textcoords="offset points",
-                    va="center",
-                    fontsize=6.5,
-                    color=FAINT,
-                )
-        axes.axvline(0, color=INK, lw=0.8)
-        axes.set_ylim(len(kinds) - 0.4, -0.6)
-        axes.set_yticks(range(len(kinds)), [WORDS[kind] for kind in kinds])
-        axes.margins(x=0.09)
-        axes.tick_params(axis="y", length=0)
-        axes.spines["left"].set_visible(False)
-        axes.grid(axis="x")
-        axes.set_xlabel("AP gained without this kind of error")
-        if len(by_backbone) > 1:
-            put_legend(axes, names)
-        put_title(figure, title)
-        put_note(figure, "numbers: errors of this kind at an IoU of 0.5, whatever the score")
-    return figure
+    colours = series(shortened(by_backbone), legend=len(by_backbone) > 1)
+    x = number("value", "AP gained without this kind of error", zero=True, padding=24)
+    lane = {"field": "series", "type": "nominal", "scale": {"domain": list(by_backbone)}}
+    text = {"x": {**x, "field": "end"}, "text": {"field": "text"}, "color": {"value": FAINT}}
+    view = {
+        "data": {"values": rows},
+        "width": WIDTH - room(kinds) - 20,
+        "height": {"step": 34 if len(by_backbone) == 1 else 14, "for": "offset"},
+        "encoding": {"y": names("row", kinds, title=None), "yOffset": lane},
+        "layer": [
+            {"mark": "bar", "encoding": {"x": x, "color": colours["color"]}},
+            {"mark": {"type": "text", "align": "left", "dx": 4, "fontSize": 9}, "encoding": text},
+        ],
+    }
+    note = "numbers: errors of this kind at an IoU of 0.5, whatever the score"
+    return figure(view, title=title, note=note)

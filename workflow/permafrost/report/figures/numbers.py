@@ -7,94 +7,126 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from permafrost.core.specification import SPLITS
-from permafrost.report.figures.style import (
-    COLOURS,
-    FAINT,
-    MARKERS,
-    PAGE_WIDTH,
-    drawing,
-    plain,
-    put_note,
-    put_title,
+from permafrost.report.figures.chart import (
+    WIDTH,
+    cells,
+    diagonal,
+    figure,
+    lines,
+    number,
+    panels,
+    reference,
+    series,
 )
+from permafrost.report.figures.style import COLOURS
 
 if TYPE_CHECKING:
     from permafrost.data.card import Card
 
-# with more dots than these, an SVG of them would be larger than their picture
+# more dots than these are counted in cells
 _DOTS = 1000
+_CELLS = 60
+_SIDE = WIDTH / 2 - 60
 
 
-def draw_numbers(target: np.ndarray, prediction: np.ndarray, *, words: str, title: str):
-    """Left, predicted against true; right, errors against true.
+def draw_numbers(target: np.ndarray, prediction: np.ndarray, *, words: str, title: str) -> dict:
+    """Left, predicted against true; right, errors against true. Many samples are counted in cells.
 
     Parameters
     ----------
     target, prediction : (N,).
     words : what the numbers are, for the axes.
     """
-    low = min(target.min(), prediction.min())
-    high = max(target.max(), prediction.max())
+    both = np.concatenate([target, prediction])
+    low, high = float(both.min()), float(both.max())
     margin = 0.04 * (high - low) or 0.5
-    error = prediction - target
-    with drawing() as Figure:
-        figure = Figure(figsize=(PAGE_WIDTH, 3.5))
-        left, right = figure.subplots(1, 2)
-        left.plot([low, high], [low, high], color=FAINT, lw=1, ls=(0, (3, 2)), zorder=1)
-        right.axhline(0, color=FAINT, lw=1, ls=(0, (3, 2)), zorder=1)
-        for axes, values, what in ((left, prediction, "predicted"), (right, error, "error")):
-            axes.plot(
-                target,
-                values,
-                lw=0,
-                marker="o",
-                ms=3.2,
-                color=COLOURS[0],
-                mew=0,
-                alpha=0.75 if len(target) <= 200 else 0.35,
-                rasterized=len(target) > _DOTS,
-            )
-            axes.set_xlim(low - margin, high + margin)
-            axes.set_xlabel(f"true {plain(words)}")
-            axes.set_ylabel(f"{what} {plain(words)}" if axes is left else "predicted − true")
-            axes.grid(axis="both", lw=0.5)
-        left.set_ylim(low - margin, high + margin)
-        left.set_aspect("equal")
-        put_title(figure, title)
-        put_note(figure, f"{len(target)} test samples; dashed: no error")
-    return figure
+    limits, error = (low - margin, high + margin), prediction - target
+    far = (error.min() - margin, error.max() + margin)
+    true, predicted = _axes(limits, words)
+    off = number("y", "predicted − true", domain=[float(end) for end in far])
+    drawn = _counted if len(target) > _DOTS else _dotted
+    left = drawn(target, prediction, true, predicted, diagonal(*limits, true, predicted))
+    right = drawn(target, error, true, off, reference(y=0))
+    note = f"{len(target)} test samples; dashed: no error"
+    return figure(panels([left, right], 2), title=title, note=note)
 
 
-def draw_targets(card: Card):
+def draw_histogram(
+    counts: np.ndarray, limits: tuple[float, float], *, words: str, title: str
+) -> dict:
+    """Pixels by true and predicted number, on a logarithmic scale.
+
+    Parameters
+    ----------
+    counts : (B, B), rows true, columns predicted, in equal bins between `limits`.
+    words : what the numbers are, for the axes.
+    """
+    x, y = _axes(limits, words)
+    view = _cells(counts, x, y, diagonal(*limits, x, y), "pixels", 300)
+    note = (
+        f"{int(counts.sum())} pixels of the test set; dashed: no error; predictions beyond the axes count in the"
+        " outermost bins"
+    )
+    return figure(view, title=title, note=note, width=0.7 * WIDTH)
+
+
+def _axes(limits: tuple[float, float], words: str) -> tuple[dict, dict]:
+    """True numbers to the right, predicted ones upwards."""
+    return (
+        number("x", f"true {words}", domain=list(limits)),
+        number("y", f"predicted {words}", domain=list(limits)),
+    )
+
+
+def _dotted(x: np.ndarray, y: np.ndarray, across: dict, up: dict, line: dict) -> dict:
+    opacity = 0.75 if len(x) <= 200 else 0.35
+    dots = {
+        "data": {"values": [{"x": a, "y": b} for a, b in zip(x.tolist(), y.tolist(), strict=True)]},
+        "mark": {"type": "point", "filled": True, "size": 18, "opacity": opacity},
+        "encoding": {"x": across, "y": up, "color": {"value": COLOURS[0]}},
+    }
+    return {"width": _SIDE, "height": _SIDE, "layer": [line, dots]}
+
+
+def _counted(x: np.ndarray, y: np.ndarray, across: dict, up: dict, line: dict) -> dict:
+    limits = [channel["scale"]["domain"] for channel in (across, up)]
+    counts = np.histogram2d(x, y, bins=_CELLS, range=limits)[0]
+    return _cells(counts, across, up, line, "samples", _SIDE)
+
+
+def _cells(counts: np.ndarray, x: dict, y: dict, line: dict, of: str, side: float) -> dict:
+    """Counts (to the right, upwards) in equal bins of the channels' domains."""
+    edges = [
+        np.linspace(*channel["scale"]["domain"], bins + 1).tolist()
+        for channel, bins in zip((x, y), counts.shape, strict=True)
+    ]
+    rows = [
+        {"x": edges[0][i], "x2": edges[0][i + 1], "y": edges[1][j], "y2": edges[1][j + 1]}
+        | {"value": int(counts[i, j])}
+        for i, j in zip(*(places.tolist() for places in np.nonzero(counts)), strict=True)
+    ]
+    scale = {"type": "log", "scheme": "viridis", "domain": [1, max(2, int(counts.max()))]}
+    size = {"width": side, "height": side}
+    return cells(rows, x, y, scale, of, layers=[line], empty="white", **size)
+
+
+def draw_targets(card: Card) -> dict:
     """How the numbers of a dataset are spread, split by split, as shares of the split's samples or pixels."""
     target, of = card.target, "pixels" if card.task == "pixel_regression" else "samples"
-    edges = np.array(target["edges"])
-    with drawing() as Figure:
-        figure = Figure(figsize=(PAGE_WIDTH * 0.85, 2.6))
-        axes = figure.add_subplot()
-        for number, split in enumerate(s for s in SPLITS if s in target["splits"]):
-            counts = np.array(target["splits"][split]["histogram"])
-            middle = (edges[:-1] + edges[1:]) / 2
-            axes.plot(
-                middle,
-                counts / counts.sum(),
-                color=COLOURS[number],
-                lw=1.3,
-                marker=MARKERS[number],
-                ms=3.6,
-                label=f"{split} ({counts.sum()})",
-            )
-        axes.set_ylim(bottom=0)
-        axes.grid(axis="both", lw=0.5)
-        axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
-        axes.set_ylabel(f"share of the split's {of}")
-        axes.set_xlabel(plain(target_words(card)))
-        axes.legend(loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=3, borderaxespad=0.2)
-        put_title(figure, f"{card.dataset}: target")
-    return figure
+    edges, rows, labels = np.array(target["edges"]), [], {}
+    middle = ((edges[:-1] + edges[1:]) / 2).tolist()
+    for split in (split for split in SPLITS if split in target["splits"]):
+        counts = np.array(target["splits"][split]["histogram"])
+        shares = (counts / counts.sum()).tolist()
+        labels[split] = f"{split} ({counts.sum()})"
+        rows += [{"x": x, "y": y, "series": split} for x, y in zip(middle, shares, strict=True)]
+    x = number("x", target_words(card), padding=6)
+    y = number("y", f"share of the split's {of}", zero=True, axis={"format": "~%"})
+    view = lines(rows, x, y, series(labels), width=0.8 * WIDTH, height=170)
+    return figure(view, title=f"{card.dataset}: target")
 
 
 def target_words(card: Card) -> str:
-    """The target's name, and its unit where one is known."""
+    """The target's name, and its unit if one is known."""
     target = card.target
     return f"{target['name']} ({target['unit']})" if target["unit"] else target["name"]

@@ -6,14 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from permafrost.report.figures.style import (
-    COLOURS,
-    FAINT,
-    PAGE_WIDTH,
-    drawing,
-    plain,
-    put_note,
-    put_title,
+from permafrost.report.figures.chart import (
+    SHORT_NUMBER,
+    WIDTH,
+    figure,
+    lines,
+    log_ticks,
+    number,
+    panels,
+    reference,
+    series,
 )
 
 _BINS = 24
@@ -29,70 +31,56 @@ class Objects:
     sizes: np.ndarray
 
 
-def draw_objects(splits: dict[str, Objects], *, dataset: str, sized: bool = True):
+def draw_objects(splits: dict[str, Objects], *, dataset: str, sized: bool = True) -> dict:
     """Two histograms, a line per split: shares, so that splits of any size can be compared.
 
     Parameters
     ----------
     sized : whether objects have a size; points do not.
     """
-    with drawing() as Figure:
-        figure = Figure(figsize=(1.25 * PAGE_WIDTH, 2.5))
-        panels = figure.subplots(1, 2 if sized else 1, squeeze=False)[0]
-        counts = {name: objects.per_image for name, objects in splits.items()}
-        _histogram(panels[0], counts, "objects in an image", "images")
-        if sized:
-            sizes = {name: objects.sizes for name, objects in splits.items()}
-            _histogram(panels[1], sizes, "size of an object (pixels)", "objects", log=True)
-            low, high = panels[1].get_xlim()
-            for side in COCO_SIDES:
-                if low < side < high:
-                    panels[1].axvline(side, color=FAINT, lw=0.9, ls=(0, (3, 2)), zorder=1)
-        handles, labels = panels[0].get_legend_handles_labels()
-        words = [_words(label, splits[label]) for label in labels]
-        panels[-1].legend(
-            handles,
-            words,
-            loc="upper left",
-            bbox_to_anchor=(1.01, 1),
-            borderaxespad=0,
-            handlelength=1.4,
-        )
-        put_title(figure, f"{dataset}: objects")
-        if sized:
-            put_note(
-                figure,
-                "size: square root of the area. dashed: bounds of COCO's small, medium and "
-                "large objects",
-            )
-    return figure
+    labels = {name: _words(name, objects) for name, objects in splits.items()}
+    counts = {name: objects.per_image for name, objects in splits.items()}
+    views = [_histogram(counts, labels, "objects in an image", "images")]
+    note = ""
+    if sized:
+        sizes = {name: objects.sizes for name, objects in splits.items()}
+        what = "size of an object (pixels)"
+        views.append(_histogram(sizes, labels, what, "objects", sides=COCO_SIDES))
+        note = "size: square root of the area. dashed: bounds of COCO's small, medium and large objects"
+    return figure(panels(views, 2), title=f"{dataset}: objects", note=note)
 
 
 def _words(name: str, truth: Objects) -> str:
     objects, images = f"{truth.per_image.sum():,}", f"{len(truth.per_image):,}"
-    return plain(f"{name} ({objects} in {images} images)".replace(",", "\u202f"))
+    return f"{name} ({objects} in {images} images)".replace(",", "\u202f")
 
 
-def _histogram(axes, values: dict[str, np.ndarray], what: str, of: str, *, log=False) -> None:
+def _histogram(
+    values: dict[str, np.ndarray], labels: dict[str, str], what: str, of: str, *, sides=()
+) -> dict:
+    """Shares in bins, steps of a line per split; sizes are on a logarithmic scale, with their `sides`."""
     known = np.concatenate([np.empty(0), *values.values()])
-    known = known[np.isfinite(known) & (known > 0 if log else True)]
-    edges = _edges(known, log)
-    for number, (name, numbers) in enumerate(values.items()):
-        # what lies outside of the edges has no size, and is in no bin
+    known = known[np.isfinite(known) & (known > 0 if sides else True)]
+    edges = _edges(known, bool(sides))
+    rows = []
+    for name, numbers in values.items():
+        # a size outside of the edges is none, and in no bin
         share = np.histogram(numbers, edges)[0] / max(len(numbers), 1)
-        axes.stairs(share, edges, color=COLOURS[number], lw=1.5, label=name, baseline=None)
-    axes.set_xlabel(what)
-    axes.set_ylabel(f"share of the {of}")
-    axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
-    axes.set_ylim(bottom=0)
-    axes.grid(axis="y")
-    if log:
-        from matplotlib.ticker import LogLocator, NullLocator
-
-        axes.set_xscale("log")
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        ends = zip(edges.tolist(), [*share.tolist(), share[-1]], strict=True)
+        rows += [{"x": edge, "y": y, "series": name} for edge, y in ends]
+    low, high = float(edges[0]), float(edges[-1])
+    axis = {"values": log_ticks(low, high), "labelExpr": SHORT_NUMBER} if sides else {}
+    scale = {"type": "log"} if sides else {}
+    return lines(
+        rows,
+        number("x", what, domain=[low, high], axis=axis, **scale),
+        number("y", f"share of the {of}", zero=True, axis={"format": "~%"}),
+        series(labels),
+        marked="false",
+        interpolate="step-after",
+        layers=[reference(x=side) for side in sides if low < side < high],
+        width=WIDTH / 2 - 40,
+    )
 
 
 def _edges(known: np.ndarray, log: bool) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Predicted numbers per pixel as pictures, all in one scale of colours, and as a histogram."""
+"""Predicted numbers per pixel as pictures, all in one scale of colours."""
 
 from __future__ import annotations
 
@@ -8,15 +8,7 @@ import numpy as np
 
 from permafrost.report.figures.class_colours import hatching
 from permafrost.report.figures.sheet import Grid, Sheet, in_pairs
-from permafrost.report.figures.style import (
-    FAINT,
-    PAGE_WIDTH,
-    drawing,
-    plain,
-    put_note,
-    put_title,
-    shorten,
-)
+from permafrost.report.figures.style import drawing, shorten
 from permafrost.statistics.leaderboard.rows import finite
 
 ACROSS = 8  # panels in a line
@@ -137,42 +129,6 @@ def draw_comparison(
                     sheet.words(line, column, _error(answers[line].rmse))
         sheet.bar(0, scale.low, scale.high, COLOURS, scale.words)
     return sheet.figure
-
-
-def draw_histogram(counts: np.ndarray, limits: tuple[float, float], *, words: str, title: str):
-    """Pixels by true and predicted number, on a logarithmic scale.
-
-    Parameters
-    ----------
-    counts : (B, B), rows true, columns predicted, in equal bins between `limits`.
-    words : what the numbers are, for the axes.
-    """
-    from matplotlib.colors import LogNorm
-
-    low, high = limits
-    with drawing() as Figure:
-        figure = Figure(figsize=(0.7 * PAGE_WIDTH, 3.9))
-        axes = figure.add_subplot()
-        seen = np.ma.masked_equal(counts.T, 0)
-        image = axes.imshow(
-            seen,
-            origin="lower",
-            extent=(low, high, low, high),
-            cmap=COLOURS,
-            norm=LogNorm(1, max(2, int(counts.max()))),
-            interpolation="nearest",
-        )
-        axes.plot([low, high], [low, high], color=FAINT, lw=1, ls=(0, (3, 2)))
-        axes.set_xlabel(f"true {plain(words)}")
-        axes.set_ylabel(f"predicted {plain(words)}")
-        figure.colorbar(image, ax=axes, label="pixels", shrink=0.85)
-        put_title(figure, title)
-        put_note(
-            figure,
-            f"{int(counts.sum())} pixels of the test set; dashed: no error; predictions beyond "
-            "the axes count in the outermost bins",
-        )
-    return figure
 
 
 def _error(rmse: float) -> str:

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from permafrost.report.figures.style import (
-    COLOURS,
-    FAINT,
-    INK,
-    PAGE_WIDTH,
-    drawing,
-    plain,
-    put_note,
-    put_title,
+from permafrost.report.figures.chart import (
+    WIDTH,
+    diagonal,
+    figure,
+    lines,
+    number,
+    panels,
+    series,
     shorten,
 )
+from permafrost.report.figures.style import COLOURS, FAINT
 
 MOST = 12  # panels in one figure
 _ACROSS = 4
+_SIDE = WIDTH / _ACROSS - 36
+_WHOLE = {"domain": [0, 1], "axis": {"values": [0, 0.5, 1]}}
 
 
 def draw_reliability(
     diagrams: dict[str, dict], *, title: str, said: str, right: str, counted: str, note: str = ""
-):
+) -> dict:
     """A panel per backbone: share of hits against mean confidence, and below it the counts of bins.
 
     Parameters
@@ -35,87 +35,62 @@ def draw_reliability(
     """
     if not diagrams:
         raise ValueError("no diagrams to draw")
-    across = min(_ACROSS, len(diagrams))
-    down = math.ceil(len(diagrams) / across)
-    with drawing() as Figure:
-        # panels keep their size, so that one backbone is not drawn as large as four
-        figure = Figure(
-            figsize=(0.6 + (PAGE_WIDTH - 0.2) / _ACROSS * max(across, 2), 0.8 + 2.55 * down)
-        )
-        grid = figure.subplots(
-            2 * down,
-            across,
-            squeeze=False,
-            sharex=True,
-            sharey="row",
-            gridspec_kw={"height_ratios": [3, 1] * down},
-        )
-        for number, (name, diagram) in enumerate(diagrams.items()):
-            row, column = divmod(number, across)
-            upper, lower = grid[2 * row, column], grid[2 * row + 1, column]
-            _shares(upper, diagram)
-            _counts(lower, diagram)
-            upper.set_title(f"{plain(shorten(name, 24))}", fontsize=7.5, pad=12)
-            upper.annotate(
-                plain(diagram["words"]),
-                (0, 1),
-                xytext=(0, 3),
-                xycoords="axes fraction",
-                textcoords="offset points",
-                fontsize=6.8,
-                color=FAINT,
-            )
-        for axes in grid.flat:
-            axes.tick_params(labelsize=7)
-        for number in range(len(diagrams), down * across):
-            row, column = divmod(number, across)
-            grid[2 * row, column].set_visible(False)
-            grid[2 * row + 1, column].set_visible(False)
-            grid[2 * row - 1, column].tick_params(labelbottom=True)
-        for row in range(down):
-            grid[2 * row, 0].set_ylabel(right, fontsize=7.5)
-            grid[2 * row + 1, 0].set_ylabel(counted, fontsize=7.5)
-        put_title(figure, title)
-        put_note(figure, f"Across: {said}.{' ' if note else ''}{note}")
-    return figure
+    most = max(int(diagram["count"].max()) for diagram in diagrams.values())
+    views = [
+        {
+            "title": {"text": shorten(name, 24), "subtitle": diagram["words"]},
+            "vconcat": [
+                _shares(diagram, "" if place % _ACROSS else right),
+                _counts(diagram, "" if place % _ACROSS else counted, most),
+            ],
+            "spacing": 8,
+        }
+        for place, (name, diagram) in enumerate(diagrams.items())
+    ]
+    note = f"Across: {said}.{' ' if note else ''}{note}"
+    width = max(2, min(_ACROSS, len(views))) * WIDTH / _ACROSS
+    return figure(panels(views, _ACROSS), title=title, note=note, width=width)
 
 
-def _shares(axes, diagram: dict) -> None:
+def _shares(diagram: dict, right: str) -> dict:
+    """The share of hits in each bin that holds something, and how far it is from the diagonal."""
     kept = np.flatnonzero(diagram["count"] > 0)
-    trust, share = diagram["confidence"][kept], diagram["accuracy"][kept]
-    axes.plot([0, 1], [0, 1], color=FAINT, lw=0.9, ls=(0, (3, 2)), zorder=1)
-    axes.vlines(
-        trust,
-        np.minimum(trust, share),
-        np.maximum(trust, share),
-        color=COLOURS[1],
-        lw=2.2,
-        alpha=0.55,
-        zorder=2,
-    )
-    axes.plot(trust, share, color=COLOURS[0], marker="o", ms=3.2, lw=1, zorder=3)
-    axes.set_xlim(-0.02, 1.02)
-    axes.set_ylim(-0.02, 1.04)
-    axes.set_xticks([0, 0.5, 1])
-    axes.set_yticks([0, 0.5, 1])
-    axes.grid(axis="both", lw=0.5)
+    rows = [
+        {
+            "x": trust,
+            "y": share,
+            "lower": min(trust, share),
+            "upper": max(trust, share),
+            "series": "",
+        }
+        for trust, share in zip(
+            *(diagram[name][kept].tolist() for name in ("confidence", "accuracy")), strict=True
+        )
+    ]
+    x, y = number("x", **_WHOLE), number("y", right, **_WHOLE)
+    gap = {
+        "mark": {"type": "rule", "strokeWidth": 2.5, "opacity": 0.55},
+        "encoding": {"x": x, "y": {**y, "field": "lower"}, "y2": {"field": "upper"}}
+        | {"color": {"value": COLOURS[1]}},
+    }
+    look = {"width": _SIDE, "height": _SIDE, "bars": False, "layers": [diagonal(0, 1, x, y), gap]}
+    return lines(rows, x, y, series({"": ""}, legend=False), **look)
 
 
-def _counts(axes, diagram: dict) -> None:
-    # the last bin, of exactly 1, has no width of its own: it is drawn beyond the others
-    widths = np.maximum(diagram["upper"] - diagram["lower"], 0.02)
-    axes.bar(
-        diagram["lower"],
-        np.maximum(diagram["count"], 0),
-        widths,
-        align="edge",
-        color=INK,
-        alpha=0.45,
-        lw=0,
-    )
-    axes.set_yscale("symlog", linthresh=1)
-    most = int(diagram["count"].max())
-    axes.set_yticks([0, 10 ** int(math.log10(max(most, 1)))])
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.minorticks_off()
-    axes.grid(axis="y", lw=0.5)
+def _counts(diagram: dict, counted: str, most: int) -> dict:
+    # the last bin, of exactly 1, has no width: it is drawn beyond the others
+    ends = zip(*(diagram[name].tolist() for name in ("lower", "upper", "count")), strict=True)
+    rows = [{"x": low, "x2": max(high, low + 0.02), "y": n, "from": 0} for low, high, n in ends]
+    top = 10 ** int(np.log10(max(most, 1)))
+    y = number("y", counted, type="symlog", constant=1, axis={"values": [0, top], "format": "d"})
+    return {
+        "data": {"values": rows},
+        "mark": {"type": "rect", "color": FAINT, "opacity": 0.6},
+        "encoding": {
+            "x": number("x", domain=[0, 1.02], axis={"values": [0, 0.5, 1]}),
+            "x2": {"field": "x2"},
+        }
+        | {"y": y, "y2": {"field": "from"}},
+        "width": _SIDE,
+        "height": 44,
+    }

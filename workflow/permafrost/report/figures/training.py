@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from permafrost.report.figures.style import (
-    COLOURS,
-    MARKERS,
-    PAGE_WIDTH,
-    drawing,
-    plain,
-    put_note,
-    put_title,
-    shorten,
+from permafrost.report.figures.chart import (
+    WIDTH,
+    figure,
+    lines,
+    number,
+    panels,
+    series,
+    shortened,
 )
+from permafrost.report.figures.style import COLOURS
 from permafrost.statistics.leaderboard.rows import finite
 
 MOST = len(COLOURS)  # backbones in colour; others are grey
-_OTHER = "#d0d0d0"
 # score in a log of epochs -> in words
 SCORES = {
     "val_mean_iou": "mean IoU",
@@ -33,7 +32,7 @@ def draw_training(
     dataset: str,
     score: str = "val_mean_iou",
     order: list[str] | None = None,
-):
+) -> dict:
     """A line of panels per head: losses on the left, the validation score on the right.
 
     Parameters
@@ -48,75 +47,34 @@ def draw_training(
     backbones = order or list(
         dict.fromkeys(name for by_backbone in logs.values() for name in by_backbone)
     )
-    others = backbones[MOST:]
-    backbones = backbones[:MOST]
-    with drawing() as Figure:
-        figure = Figure(figsize=(1.25 * PAGE_WIDTH, 0.9 + 1.75 * len(logs)))
-        grid = figure.subplots(len(logs), 2, squeeze=False, sharex="row")
-        for (left, right), (probe, by_backbone) in zip(grid, logs.items(), strict=True):
-            for backbone in (name for name in others if name in by_backbone):
-                right.plot(*_series(by_backbone[backbone], score), color=_OTHER, lw=0.8, zorder=1)
-            for backbone in (name for name in backbones if name in by_backbone):
-                log = by_backbone[backbone]
-                number = backbones.index(backbone)
-                _losses(left, log, COLOURS[number])
-                _scores(right, log, score, COLOURS[number], MARKERS[number])
-            left.set_ylabel("loss")
-            right.set_ylabel(f"validation {SCORES[score]}")
-            left.set_title(plain(probe), fontsize=8.5, weight="normal")
-            for axes in (left, right):
-                axes.grid(axis="y")
-                axes.xaxis.get_major_locator().set_params(integer=True)
-                axes.margins(x=0.03)
-        for axes in grid[-1]:
-            axes.set_xlabel("epoch")
-        grid[0, 1].legend(
-            *_legend(backbones),
-            loc="upper left",
-            bbox_to_anchor=(1.01, 1),
-            borderaxespad=0,
-            handlelength=1.6,
+    coloured, others = backbones[:MOST], backbones[MOST:]
+    colours = series(shortened(coloured))
+    epochs = number("x", "epoch", axis={"tickMinStep": 1, "format": "d"}, padding=6)
+    loss, scored = (
+        number("y", "loss", padding=6),
+        number("y", f"validation {SCORES[score]}", padding=6),
+    )
+    look = {"width": WIDTH / 2 - 40, "height": 160, "marked": "datum.scored", "hollow": True}
+    views = []
+    for probe, by_backbone in logs.items():
+        shown = {name: by_backbone[name] for name in coloured if name in by_backbone}
+        pale = {name: by_backbone[name] for name in others if name in by_backbone}
+        losses = _rows(shown, "train_loss") + _rows(shown, "val_loss", dashed=True)
+        scores = _rows(pale, score, pale=True) + _rows(shown, score)
+        views.append(
+            lines(losses, epochs, loss, colours, title=probe, **{**look, "marked": "false"})
         )
-        put_title(figure, f"{dataset}: training of the heads")
-        grey = f"; grey: scores of {len(others)} other backbones" if others else ""
-        put_note(
-            figure, f"solid: train loss, dashed: validation loss; the marked epoch was scored{grey}"
-        )
-    return figure
+        views.append(lines(scores, epochs, scored, colours, title="", **look))
+    grey = f"; grey: scores of {len(others)} other backbones" if others else ""
+    note = f"solid: train loss, dashed: validation loss; the marked epoch was scored{grey}"
+    return figure(panels(views, 2), title=f"{dataset}: training of the heads", note=note)
 
 
-def _losses(axes, log: dict, colour: str) -> None:
-    for key, style in (("train_loss", "-"), ("val_loss", (0, (4, 2)))):
-        axes.plot(*_series(log, key), color=colour, ls=style, lw=1.3, label=key)
-
-
-def _scores(axes, log: dict, score: str, colour: str, marker: str) -> None:
-    epochs, values = _series(log, score)
-    axes.plot(epochs, values, color=colour, lw=1.3, label=score)
-    if log["epoch"] in epochs:
-        axes.plot(
-            [log["epoch"]],
-            [values[epochs.index(log["epoch"])]],
-            marker=marker,
-            ms=5.5,
-            mfc="white",
-            mec=colour,
-            mew=1.5,
-            lw=0,
-            zorder=4,
-        )
-
-
-def _series(log: dict, key: str) -> tuple[list, list]:
-    known = [(one["epoch"], one[key]) for one in log["epochs"] if finite(one.get(key))]
-    return [epoch for epoch, _ in known], [value for _, value in known]
-
-
-def _legend(backbones: list[str]) -> tuple[list, list[str]]:
-    from matplotlib.lines import Line2D
-
-    handles = [
-        Line2D([], [], color=COLOURS[i], marker=MARKERS[i], mfc="white", lw=1.5, ms=5)
-        for i in range(len(backbones))
+def _rows(logs: dict[str, dict], key: str, **about: bool) -> list[dict]:
+    return [
+        {"x": one["epoch"], "y": one[key], "series": name, **about}
+        | {"scored": one["epoch"] == log["epoch"]}
+        for name, log in logs.items()
+        for one in log["epochs"]
+        if finite(one.get(key))
     ]
-    return handles, [plain(shorten(name, 30)) for name in backbones]

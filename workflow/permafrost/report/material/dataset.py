@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from permafrost.core.tasks import task_of
+from permafrost.report.figures.chart import as_svg
 from permafrost.report.figures.style import save_figure
 from permafrost.statistics.leaderboard.rows import better_first, finite, overall
 from permafrost.statistics.leaderboard.seeds import merge_seeds
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from permafrost.data.card import Card
 
 Evaluation = tuple[str, int, str]  # (backbone, seed, probe)
+# on the page, text in figures is then about as large as text around them
+_PIXELS_PER_INCH, _LARGER = 110, 1.15
+_SIZE = re.compile(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"')
 
 
 @dataclass
@@ -86,13 +90,13 @@ class Material:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure on disk: its path, what it shows in words, if it needs a line of its own, its width and height."""
+    """A figure on disk: its path, what it shows in words, if it is wide, and its size in pixels on the page."""
 
     path: Path
     alt: str
     caption: str
     wide: bool
-    inches: tuple[float, float]
+    size: tuple[int, int]
 
 
 def best_evaluation(material: Material, backbone: str | None = None) -> Evaluation | None:
@@ -172,7 +176,13 @@ def slug(name: str) -> str:
 def save(
     figure, folder: Path, kind: str, *names: str, alt: str, caption: str, wide=False, pixels=False
 ) -> Drawn:
-    """Write a figure as ``{kind}__{name}….svg`` into `folder`; one of pixels as ``.png``, which is smaller."""
+    """Write a figure as ``{kind}__{name}….svg`` into `folder`, or one of pixels, of matplotlib, as ``.png``."""
     stem = folder / "__".join([kind, *map(slug, names)])
-    path = save_figure(figure, stem, "png" if pixels else "svg")
-    return Drawn(path, alt, caption, wide, tuple(figure.get_size_inches().tolist()))
+    if pixels:
+        width, height = figure.get_size_inches().tolist()
+        size = (round(_PIXELS_PER_INCH * width), round(_PIXELS_PER_INCH * height))
+        return Drawn(save_figure(figure, stem), alt, caption, wide, size)
+    path, svg = stem.with_name(f"{stem.name}.svg"), as_svg(figure)
+    path.write_text(svg, encoding="utf-8")
+    width, height = (round(_LARGER * float(side)) for side in _SIZE.search(svg).groups())
+    return Drawn(path, alt, caption, wide, (width, height))

@@ -26,8 +26,6 @@ from permafrost.statistics.leaderboard.seeds import merge_seeds
 if TYPE_CHECKING:
     from permafrost.data.card import Card
 
-_PIXELS_PER_INCH = 110  # on the page: text in figures is then about as large as text around them
-
 
 # backbones that are named beside the best; of more, their number
 _NAMED = 2
@@ -348,14 +346,13 @@ def _comparisons(material: Material, paths: Mapping[str, Path]) -> list[dict]:
 
 
 def _shown(figure: Drawn) -> dict:
-    width, height = (round(_PIXELS_PER_INCH * side) for side in figure.inches)
     return {
         "file": figure.path.name,
         "alt": figure.alt,
         "caption": figure.caption,
         "wide": figure.wide,
-        "width": width,
-        "height": height,
+        "width": figure.size[0],
+        "height": figure.size[1],
     }
 
 

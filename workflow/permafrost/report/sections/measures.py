@@ -22,8 +22,8 @@ from permafrost.report.explanations.measures import (
     view_words,
     words_of,
 )
+from permafrost.report.figures.matrices import draw_similarity
 from permafrost.report.figures.measures import draw_measures
-from permafrost.report.figures.similarity import draw_similarity
 from permafrost.report.material.dataset import Drawn, Material, save
 from permafrost.report.notation import interval_of, number
 from permafrost.statistics.leaderboard.rows import finite, interval_words, metric_name

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-import json
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import fingerprint
 from permafrost.core.outputs import whole_file
+from permafrost.report.figures.chart import as_svg
 from permafrost.report.figures.interactive import costs, critical, probes, ranked
 from permafrost.report.material.dataset import slug
 from permafrost.report.sections.explorer import embedded
@@ -169,13 +169,10 @@ def _stills(
     data: dict, given: dict, drawn: dict, group: str, probe: str, folder: Path
 ) -> dict[str, str]:
     """Write each figure of a group and probe; returns name to file."""
-    import vl_convert
-
     files = {}
     for name, whole in _whole(data, given, drawn, group, probe).items():
         files[name] = f"{name}__{slug(probe)}.svg"
-        svg = vl_convert.vegalite_to_svg(json.dumps(whole))
-        (folder / files[name]).write_text(svg, encoding="utf-8")
+        (folder / files[name]).write_text(as_svg(whole), encoding="utf-8")
     return files
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from permafrost.core.stores import Store
 from permafrost.core.tables import read_metadata, read_table
-from permafrost.report.figures import c_curve, confusion, per_class, strip
+from permafrost.report.figures import c_curve, matrices, per_class, strip
 from permafrost.report.material import pictures
 from permafrost.report.material.dataset import (
     Drawn,
@@ -170,10 +170,10 @@ def _words(classes: list[str], truth):
 
 def _confusion(material: Material, best: Evaluation, truth: dict, folder: Path) -> Drawn:
     classes = material.card.classes
-    counts = confusion.confusion_counts(truth["target"], truth["prediction"], len(classes))
+    counts = matrices.confusion_counts(truth["target"], truth["prediction"], len(classes))
     title = f"{material.name}: {name_of(best, material)}"
     return save(
-        confusion.draw_confusion(counts, classes, title=title),
+        matrices.draw_confusion(counts, classes, title=title),
         folder,
         "confusion",
         material.name,

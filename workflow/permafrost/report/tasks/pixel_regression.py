@@ -6,8 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from permafrost.report.figures.numbers import target_words
-from permafrost.report.figures.rasters import draw_histogram
+from permafrost.report.figures.numbers import draw_histogram, target_words
 from permafrost.report.material.dataset import Drawn, Evaluation, Material, name_of, save
 from permafrost.report.material.rasters import RasterPredictions, read_rasters
 from permafrost.report.tasks.raster_pictures import draw_rasters

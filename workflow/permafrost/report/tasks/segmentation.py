@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 from permafrost.metrics.tasks import primary_metric
-from permafrost.report.figures import confusion, per_class
+from permafrost.report.figures import matrices, per_class
 from permafrost.report.material.dataset import (
     Drawn,
     Evaluation,
@@ -54,7 +54,7 @@ def _read(material: Material, key: Evaluation) -> DensePredictions:
 
 
 def _confusion(material, best, predictions: DensePredictions, folder: Path) -> Drawn:
-    figure = confusion.draw_confusion(
+    figure = matrices.draw_confusion(
         predictions.total,
         material.card.classes,
         unit="pixels",

@@ -2,33 +2,12 @@
 
 from __future__ import annotations
 
+from permafrost.report.figures.chart import CONFIG
+
 STEP = 19  # pixels of a row
 # Okabe and Ito's blue, lighter by what it takes to be seen on dark paper too
 FRONT, OTHER = "#2585bf", "#8b98a1"
 
-# ``currentColor`` is the colour of the page's text, on light and dark paper
-_CONFIG = {
-    "background": None,
-    "font": "Arial, 'Liberation Sans', Helvetica, sans-serif",
-    "view": {"stroke": None},
-    "style": {"guide-label": {"fill": "currentColor"}, "guide-title": {"fill": "currentColor"}},
-    "axis": {
-        "domainColor": "currentColor",
-        "domainOpacity": 0.4,
-        "tickColor": "currentColor",
-        "tickOpacity": 0.4,
-        "gridColor": "currentColor",
-        "gridOpacity": 0.12,
-        "labelFontSize": 12,
-        "titleFontSize": 12,
-        "titleFontWeight": "normal",
-    },
-    "axisY": {"labelLimit": 150},
-    "legend": {"labelFontSize": 12, "orient": "top", "title": None},
-    "text": {"color": "currentColor", "fontSize": 11},
-    "rule": {"aria": False},
-    "line": {"aria": False},
-}
 _PARAMETERS = {
     "probe": "",
     "measure": "",  # what `score` is, for an axis
@@ -40,7 +19,7 @@ _PARAMETERS = {
 def specification(**own) -> dict:
     """A whole specification, as wide as the element that holds it."""
     return {
-        "config": _CONFIG,
+        "config": CONFIG,
         "width": "container",
         "params": [{"name": name, "value": value} for name, value in _PARAMETERS.items()],
         "data": {"name": "points"},

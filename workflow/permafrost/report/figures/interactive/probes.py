@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from permafrost.report.figures.chart import SHAPES
 from permafrost.report.figures.interactive.look import TELLS, specification
 from permafrost.report.figures.style import COLOURS
 
@@ -10,7 +11,6 @@ WORDS = (
     "The place of each backbone by the chosen probe and by every other one; on the line both give it the same place."
     " Kendall's τ is 1 where two probes rank alike, 0 where they have nothing in common."
 )
-_SHAPES = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down")
 
 
 def draw_probes(probes: list[str]) -> dict:
@@ -69,7 +69,7 @@ def draw_probes(probes: list[str]) -> dict:
                         "axis": upwards,
                     },
                     "color": others,
-                    "shape": {**others, "scale": {"range": list(_SHAPES)}},
+                    "shape": {**others, "scale": {"range": list(SHAPES)}},
                     **TELLS,
                 },
             },

@@ -1,0 +1,398 @@
+"""The grammar of line, dot and bar figures: specifications in Vega-Lite, built from plain rows.
+
+A figure is a `figure` of one view, or of `panels` of views. The builders `dots`, `lines` and `cells` make views of
+rows with the columns that they name; a value that is None or not finite is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+
+from permafrost.report.figures.style import COLOURS, FAINT, INK, shorten
+
+WIDTH = 640  # pixels of the panels of a wide figure, side by side
+SHAPES = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down")
+#: a label of few digits, with an exponent if it has many zeros
+SHORT_NUMBER = (
+    "datum.value && abs(log(abs(datum.value)) / LN10) > 3.5"
+    " ? format(datum.value, '.3~e') : format(datum.value, '.3~g')"
+)
+_LETTER = 6.2  # pixels of a letter of a label
+_DASHES = [4, 3]
+_NAMED = 30  # letters of a name in a legend or on an axis
+
+_COUNTED = re.compile(r'<(?:linearGradient|clipPath) id="([^"]+)"')
+_PLACES, _LONG = re.compile(r' (?:d|transform)="[^"]*"'), re.compile(r"(\.\d\d)\d+")
+
+# ``currentColor`` is the colour of the page's text, on light and dark paper; in a file it is black
+CONFIG = {
+    "background": None,
+    "font": "Arial, 'Liberation Sans', Helvetica, sans-serif",
+    "view": {"stroke": None},
+    "style": {"guide-label": {"fill": "currentColor"}, "guide-title": {"fill": "currentColor"}},
+    "axis": {
+        "domainColor": "currentColor",
+        "domainOpacity": 0.4,
+        "tickColor": "currentColor",
+        "tickOpacity": 0.4,
+        "gridColor": "currentColor",
+        "gridOpacity": 0.12,
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+    },
+    "axisY": {"labelLimit": 150},
+    "legend": {"labelFontSize": 12, "orient": "top", "title": None},
+    "text": {"color": "currentColor", "fontSize": 11},
+    "rule": {"aria": False},
+    "line": {"aria": False},
+}
+_FILE = {
+    **CONFIG,
+    "aria": False,  # the page's ``alt`` says what a picture shows
+    "axis": {**CONFIG["axis"], "labelFontSize": 11, "titleFontSize": 11, "labelOverlap": "greedy"},
+    "axisY": {"labelLimit": 320},
+    "legend": {**CONFIG["legend"], "labelFontSize": 11, "titleFontSize": 11, "labelLimit": 0}
+    | {
+        "titleFontWeight": "normal",
+        "orient": "top",
+        "symbolStrokeWidth": 1.6,
+        "symbolSize": 50,
+        "symbolOpacity": 1,
+        "offset": 8,
+    },
+    "title": {"fontSize": 11, "fontWeight": "normal", "color": INK, "subtitleFontSize": 10}
+    | {"subtitleColor": FAINT, "anchor": "start", "offset": 6},
+    "concat": {"spacing": 18},
+}
+
+
+def figure(view: Mapping, *, title: str, note: str = "", width: float = WIDTH) -> dict:
+    """A whole specification: a title and a note above a view; both break at `width` pixels."""
+    heading = {
+        "text": textwrap.wrap(title, int(width / 7)) or "",
+        "subtitle": textwrap.wrap(note, int(width / 5.2)),
+        "fontSize": 13,
+        "fontWeight": "bold",
+        "subtitleFontSize": 11,
+        "offset": 10,
+    }
+    own = {"config": _FILE, "background": "white", "padding": 8, "title": heading}
+    return {**own, "vconcat": [view]} if "title" in view else {**own, **view}
+
+
+def panels(views: Sequence[Mapping], columns: int, **resolve: str) -> dict:
+    """Views side by side in lines of `columns`, in the same colours; `resolve` says which other scales they share."""
+    scales = {"color": "shared", "shape": "shared", **resolve}
+    return {"concat": list(views), "columns": columns, "resolve": {"scale": scales}}
+
+
+def as_json(specification: Mapping) -> str:
+    """The text of a specification: arrays become lists, and numbers that JSON does not know become null."""
+    return json.dumps(_plain(specification))
+
+
+def as_svg(specification: Mapping) -> str:
+    """The SVG of a specification; places are cut after hundredths of a pixel."""
+    import vl_convert
+
+    svg = vl_convert.vegalite_to_svg(as_json(specification))
+    # the library counts through all figures of a process
+    for place, name in enumerate(_COUNTED.findall(svg)):
+        svg = svg.replace(f'id="{name}"', f'id="own{place}"').replace(f"#{name})", f"#own{place})")
+    return _PLACES.sub(lambda attribute: _LONG.sub(r"\1", attribute[0]), svg)
+
+
+def _plain(value):
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, str) or value is None:
+        return value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if hasattr(value, "tolist"):  # of NumPy
+        return _plain(value.tolist())
+    return [_plain(one) for one in value] if isinstance(value, Iterable) else value
+
+
+# --- channels
+
+
+def number(field: str, title: str = "", *, axis: Mapping | None = None, **scale) -> dict:
+    """A channel of numbers on a scale that need not begin at 0."""
+    return {
+        "field": field,
+        "type": "quantitative",
+        "title": title or None,
+        "scale": {"zero": False, "nice": False, **scale},
+        "axis": {"tickCount": 6, "grid": True, **(axis or {})},
+    }
+
+
+def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Round numbers from `low` to `high` (both > 0), at least one and about `most` at the most."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for steps in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)):
+        ticks = [step * 10.0**power for power in powers for step in steps]
+        ticks = [tick for tick in ticks if low <= tick * 1.001 and tick <= high * 1.001]
+        if len(ticks) > 2:
+            break
+    return ticks[:: math.ceil(len(ticks) / most)] if ticks else [low]
+
+
+def names(field: str, texts: Mapping[str, str], **axis) -> dict:
+    """A channel of names in the order of `texts`, which has what is written of them."""
+    about = {"labelExpr": _written(texts), "labelOverlap": False, "ticks": False}
+    about |= {"domain": False, **axis}
+    scale = {"domain": list(texts)}
+    return {"field": field, "type": "nominal", "title": None, "scale": scale, "axis": about}
+
+
+def series(labels: Mapping[str, str], *, legend: bool = True, **about) -> dict:
+    """Colours and shapes of the column ``series``, for names in the order of `labels`, which has their texts."""
+    widest = max(map(len, labels.values()), default=1)
+    columns = max(1, min(3, len(labels), int(WIDTH / (_LETTER * widest + 30))))
+    shown = {"columns": columns, "labelExpr": _written(labels), **about} if legend else None
+    common = {"field": "series", "type": "nominal", "legend": shown}
+    return {
+        "color": {**common, "scale": {"domain": list(labels), "range": COLOURS}},
+        "shape": {**common, "scale": {"domain": list(labels), "range": SHAPES}},
+    }
+
+
+def shortened(named: Iterable[str], limit: int = _NAMED) -> dict[str, str]:
+    """Names with what is shown of them: `shorten`."""
+    return {name: shorten(name, limit) for name in named}
+
+
+def _written(labels: Mapping[str, str]) -> str:
+    """An expression that gives the text of an axis' or a legend's value."""
+    return f"({json.dumps(dict(labels))})[datum.value]"
+
+
+def _ends(channel: str, of: Mapping) -> dict:
+    """The channels of an interval ``lower`` to ``upper`` in the place of one number."""
+    return {channel: {**of, "field": "lower"}, f"{channel}2": {"field": "upper"}}
+
+
+# --- views
+
+
+def reference(**at: float) -> dict:
+    """A dashed line through a view at ``x=`` or ``y=``."""
+    ((channel, value),) = at.items()
+    other, end = ("y", "height") if channel == "x" else ("x", "width")
+    return {
+        "data": {"values": [{}]},
+        "mark": {"type": "rule", "strokeDash": _DASHES},
+        "encoding": {
+            channel: {"datum": value, "type": "quantitative"},
+            other: {"value": 0},
+            f"{other}2": {"value": end},
+            "color": {"value": FAINT},
+        },
+    }
+
+
+def diagonal(low: float, high: float, x: Mapping, y: Mapping) -> dict:
+    """A dashed line on which the channels x and y agree."""
+    return {
+        "data": {"values": [{"x": low, "y": low}, {"x": high, "y": high}]},
+        "mark": {"type": "line", "strokeDash": _DASHES, "strokeWidth": 1},
+        "encoding": {"x": x, "y": y, "color": {"value": FAINT}},
+    }
+
+
+def room(labels: Mapping[str, str]) -> float:
+    """Pixels that the longest label takes beside an axis."""
+    return (
+        _LETTER
+        * max((len(line) for text in labels.values() for line in text.split("\n")), default=0)
+        + 8
+    )
+
+
+def dots(
+    rows: Iterable[Mapping],
+    labels: Mapping[str, str],
+    x: Mapping,
+    colours: Mapping,
+    *,
+    lanes: Sequence = (),
+    step: float = 18,
+    width: float | None = None,
+    size: float = 40,
+    beside: bool = False,
+    layers: Sequence[Mapping] = (),
+    **more,
+) -> dict:
+    """A dot with an interval for each row of numbers, beside names from top to bottom.
+
+    Parameters
+    ----------
+    rows : with ``row`` (a name), ``lane``, ``series``, and ``value``, ``lower``, ``upper``, ``hollow`` as far as known;
+        ``said`` is written if there is no value, and ``aside`` to the right of the panel.
+    labels : of the names, in their order.
+    x : channel of the values, with the field ``value``; colours : of `series`.
+    lanes : what a row holds below each other; `step` is the height of a row in pixels.
+    beside : whether a panel to the left has the same names.
+    layers : drawn first; more : of the view.
+    """
+    y = {"y": names("row", labels, grid=True, tickBand="extent", labels=not beside)}
+    height = {"step": step}
+    if len(lanes) > 1:
+        offset = {"domain": list(lanes), "paddingOuter": 0.5}
+        y["yOffset"] = {"field": "lane", "type": "nominal", "scale": offset}
+        height = {"step": step / (len(lanes) + 1), "for": "offset"}
+    known = {"filter": "isValid(datum.value)"}
+    point = {"type": "point", "filled": True, "opacity": 1}
+    text = {"type": "text", "align": "left", "fontSize": 9}
+    at = {**y, "x": x, "shape": colours["shape"]}
+    return {
+        "data": {"values": [{"said": "no value", **row} for row in rows]},
+        "width": WIDTH - room(labels) if width is None else width,
+        "height": height,
+        "encoding": {"color": colours["color"]},
+        "layer": [
+            *layers,
+            {
+                "transform": [known],
+                "mark": {"type": "rule", "strokeWidth": size / 20, "opacity": 0.55},
+                "encoding": {**y, **_ends("x", x)},
+            },
+            {"transform": [known], "mark": {**point, "size": size}, "encoding": at},
+            {
+                "transform": [known, {"filter": "datum.hollow"}],
+                "mark": {**point, "size": 0.35 * size},
+                "encoding": {**at, "color": {"value": "white"}},
+            },
+            {
+                "transform": [{"filter": "!isValid(datum.value)"}],
+                "mark": text,
+                "encoding": {**y, "x": {"value": 4}, "text": {"field": "said"}},
+            },
+            {
+                "transform": [{"filter": "datum.aside"}],
+                "mark": {**text, "fontSize": 11, "dx": 8},
+                "encoding": {**y, "x": {"value": "width"}, "text": {"field": "aside"}}
+                | {"color": {"value": INK}},
+            },
+        ],
+        **more,
+    }
+
+
+def lines(
+    rows: Iterable[Mapping],
+    x: Mapping,
+    y: Mapping,
+    colours: Mapping,
+    *,
+    width: float = WIDTH / 2 - 60,
+    height: float = 190,
+    marked: str = "true",
+    hollow: bool = False,
+    bars: bool = True,
+    interpolate: str = "linear",
+    layers: Sequence[Mapping] = (),
+    **more,
+) -> dict:
+    """Lines with intervals and points.
+
+    Parameters
+    ----------
+    rows : with ``series`` and the fields of x and y; ``lower`` and ``upper`` if there are intervals, ``dashed`` for the
+        second line of a series, ``pale`` for a line in the background (it comes first).
+    colours : of `series`.
+    marked : expression of the rows that have a point, which may be hollow.
+    bars : whether intervals are drawn.
+    layers : drawn first; more : of the view.
+    """
+    pale = {"condition": {"test": "datum.pale", "value": "#d0d0d0"}, **colours["color"]}
+    dash = {"condition": {"test": "datum.dashed", "value": _DASHES}, "value": [1, 0]}
+    point = {"type": "point", "filled": not hollow, "opacity": 1, "size": 34}
+    point |= {"fill": "white", "strokeWidth": 1.6, "size": 50} if hollow else {}
+    at = {"x": x, "y": y}
+    interval = {
+        "mark": {"type": "rule", "strokeWidth": 1.2},
+        "encoding": {"x": x, **_ends("y", y)},
+    }
+    return {
+        "data": {"values": list(rows)},
+        "width": width,
+        "height": height,
+        "encoding": {"color": pale},
+        "layer": [
+            *layers,
+            *([interval] if bars else []),
+            {
+                "mark": {"type": "line", "strokeWidth": 1.4, "interpolate": interpolate},
+                "encoding": {
+                    **at,
+                    "detail": [{"field": "series"}, {"field": "dashed"}],
+                    "strokeDash": dash,
+                },
+            },
+            {
+                "transform": [{"filter": f"!datum.pale && ({marked})"}],
+                "mark": point,
+                "encoding": {**at, "shape": colours["shape"]},
+            },
+        ],
+        **more,
+    }
+
+
+def cells(
+    rows: Iterable[Mapping],
+    x: Mapping,
+    y: Mapping,
+    scale: Mapping,
+    title: str,
+    *,
+    width: float,
+    height: float,
+    written: float = 0,
+    empty: str = "#f0f0f0",
+    layers: Sequence[Mapping] = (),
+    **legend,
+) -> dict:
+    """A heat map: a cell for each row, with the colour of its ``value``; `empty` is that of what is missing.
+
+    Parameters
+    ----------
+    x, y : channels, with ``x2`` and ``y2`` in the rows if they are of numbers.
+    scale : of the colours; title : of their legend.
+    written : font size of the rows' ``text``, white if ``dark``; 0 if nothing is written.
+    layers : drawn last.
+    """
+    legend = {"title": title, "orient": "right", "gradientLength": min(160, height), **legend}
+    colour = {"field": "value", "type": "quantitative", "scale": scale, "legend": legend}
+    ends = {
+        f"{name}2": {"field": f"{name}2"}
+        for name, channel in (("x", x), ("y", y))
+        if channel["type"] == "quantitative"
+    }
+    ink = {"condition": {"test": "datum.dark", "value": "white"}, "value": INK}
+    text = {
+        "mark": {"type": "text", "fontSize": written},
+        "encoding": {"text": {"field": "text"}, "color": ink},
+    }
+    edge = {"stroke": "#e4e4e4", "strokeWidth": 0.5} if written else {}
+    shown = {
+        "transform": [{"filter": "isValid(datum.value)"}],
+        "mark": {"type": "rect", **edge},
+        "encoding": {"color": colour, **ends},
+    }
+    return {
+        "data": {"values": list(rows)},
+        "width": width,
+        "height": height,
+        "view": {"fill": empty},
+        "encoding": {"x": x, "y": y},
+        "layer": [shown, *([text] if written else []), *layers],
+    }

@@ -1,0 +1,117 @@
+"""Heat maps of classes and of backbones: confusion matrices, and how alike backbones see a dataset."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from permafrost.report.figures.chart import WIDTH, cells, figure, names, room, shortened
+from permafrost.report.notation import number
+from permafrost.statistics.leaderboard.rows import brief_count
+
+_WRITTEN_UP_TO = 25  # more rows than this leave no room for text in the cells
+_UPRIGHT = 5  # more columns than this have their names upright
+_BLUES = ("#ffffff", "#56B4E9", "#00375c")
+_DARK = 0.45  # share of the scale from which text is white
+
+
+def confusion_counts(target: np.ndarray, prediction: np.ndarray, classes: int) -> np.ndarray:
+    """Counts (classes, classes): rows are true classes, columns predicted ones."""
+    target, prediction = np.asarray(target, np.int64), np.asarray(prediction, np.int64)
+    for name, ids in (("target", target), ("prediction", prediction)):
+        if ids.size and (ids.min() < 0 or ids.max() >= classes):
+            raise ValueError(f"{name} holds ids outside 0…{classes - 1}")
+    flat = np.bincount(target * classes + prediction, minlength=classes * classes)
+    return flat.reshape(classes, classes)
+
+
+def draw_confusion(
+    counts: np.ndarray, classes: list[str], *, title: str, unit: str = "samples"
+) -> dict:
+    """Share of each true class (row) that was predicted as each class (column).
+
+    Parameters
+    ----------
+    counts : (K, K) integer counts, rows true, columns predicted. A class without a sample has an
+        empty (grey) row.
+    classes : K names.
+    unit : what is counted, ``samples`` or ``pixels``. Cells hold counts of samples, but per cent of
+        pixels, of which there are too many to be read.
+    """
+    totals = counts.sum(axis=1, keepdims=True)
+    shares = np.where(totals > 0, counts / np.maximum(totals, 1), np.nan)
+    texts = [
+        [
+            "" if not n else str(n) if unit == "samples" else _percent(share)
+            for n, share in zip(*row, strict=True)
+        ]
+        for row in zip(counts.tolist(), shares.tolist(), strict=True)
+    ]
+    across = shortened(classes, 22 if len(classes) <= _WRITTEN_UP_TO else 18)
+    down = {
+        name: f"{text} ({brief_count(total)})"
+        for (name, text), total in zip(across.items(), totals[:, 0].tolist(), strict=True)
+    }
+    words = ("predicted", f"true (number of {unit})")
+    return figure(
+        _matrix(shares, texts, across, down, "share of the true class", words, format=".0%"),
+        title=title,
+    )
+
+
+def draw_similarity(
+    values: np.ndarray, backbones: list[str], *, title: str, note: str = ""
+) -> dict:
+    """A heat map with the value in every cell.
+
+    Parameters
+    ----------
+    values : (M, M) symmetric; NaN if undefined (a grey cell with a dash). The diagonal is 1.
+    backbones : M names, from top to bottom and left to right.
+    """
+    texts = [
+        [
+            "1" if row == column and value == 1 else number(value, 2)
+            for column, value in enumerate(line)
+        ]
+        for row, line in enumerate(values.tolist())
+    ]
+    labels = shortened(backbones, 26)
+    view = _matrix(values, texts, labels, labels, "debiased linear CKA", ("", ""))
+    return figure(view, title=title, note=note)
+
+
+def _matrix(
+    values: np.ndarray,
+    texts: list[list[str]],
+    across: dict[str, str],
+    down: dict[str, str],
+    legend: str,
+    words: tuple[str, str],
+    **look,
+) -> dict:
+    """Cells from white (0) to dark blue (1); few enough of them hold `texts`; `words` are beside the axes."""
+    count = len(down)
+    side = max(11, min(42, int((WIDTH - room(down)) / count)))
+    font = 11 if count <= 12 else 9 if count <= _WRITTEN_UP_TO else 8
+    rows = [
+        {"column": column, "row": row, "value": value, "text": text, "dark": value > _DARK}
+        for row, line, written in zip(down, values.tolist(), texts, strict=True)
+        for column, value, text in zip(across, line, written, strict=True)
+    ]
+    level = count <= _UPRIGHT and room(across) < side
+    x, y = (
+        names(field, labels, labelFontSize=font, labelPadding=4, **about) | {"title": word or None}
+        for field, labels, about, word in (
+            ("column", across, {"labelAngle": 0 if level else -90}, words[0]),
+            ("row", down, {}, words[1]),
+        )
+    )
+    scale = {"domain": [0, 0.5, 1], "range": _BLUES, "interpolate": "rgb", "clamp": True}
+    written = font if count <= _WRITTEN_UP_TO else 0
+    size = {"width": side * count, "height": side * count}
+    return cells(rows, x, y, scale, legend, written=written, values=[0, 0.5, 1], **size, **look)
+
+
+def _percent(share: float) -> str:
+    """A share in whole per cent; one that rounds to none but is some is ``<1``."""
+    return f"{100 * share:.0f}" if share >= 0.005 else "<1"
