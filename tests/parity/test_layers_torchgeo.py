@@ -46,10 +46,10 @@ def test_every_family_has_four_default_layers(name):
     _, plan = planned(name, input=bands)
     family = FAMILIES[name]
     with torch.device("meta"):
-        chosen = TorchgeoOptions(seed=0, options={})
+        chosen = TorchgeoOptions(weights=None)
         arguments = {**family.arguments(plan, chosen, False), **options}
         model = getattr(torchgeo_models, name)(**arguments)
-        fields = family.wrap(model, plan, TorchgeoOptions(seed=0, options={}), "backbone x")
+        fields = family.wrap(model, plan, TorchgeoOptions(weights=None), "backbone x")
     assert len(choose_layers(fields["dense"](), None, where=name)) == 4
 
 

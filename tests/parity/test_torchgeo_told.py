@@ -145,7 +145,7 @@ def test_interpolated_positions_are_noted():
     card = card_of(sentinel2_bands())
     name = "vit_small_patch14_dinov2.lvd142m"
     weights = {"source": "pretrained"}
-    options = TimmOptions(model=name, weights=TimmWeights(**weights), seed=0, options={})
+    options = TimmOptions(model=name, weights=TimmWeights(**weights))
     for size, noted in ((224, True), (518, False)):
         entry = {
             "kind": "timm",

@@ -48,7 +48,7 @@ SLOW = (
     "permafrost.backbones.terratorch",
 )
 # run as a file, by conversion.py
-PROGRAMS = {"permafrost.backbones.weights.unpickling"}
+PROGRAMS = {"permafrost.backbones.weights.unpickling", "permafrost.plan.generated"}
 HEAVY = {"torch", "torchvision", "timm", "torchgeo", "torchmetrics", "sklearn", "pandas"}
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
+from annotated_types import Interval
 
+from permafrost.backbones.entry import Function, Seeded
 from permafrost.core.errors import PermafrostError
+from permafrost.core.options import LeftOut, Options, Text
 from permafrost.data.embeddings.places import DEGREES, Place, moved, unit_vectors
 
 if TYPE_CHECKING:
@@ -21,16 +24,32 @@ PLACES = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
-class CoordinatesOptions:
-    """The schema of backbone entries describes each."""
+class LikeFile(Options):
+    """A file of weights, of SatCLIP with the name of the weights that it is like."""
 
-    encoder: str
-    degree: int
-    octaves: int
-    seed: int
-    weights: str | dict | None = None
-    entrypoint: str | None = None
-    options: dict
+    source: Literal["file"]
+    path: Text
+    like: LeftOut[Text] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoordinatesOptions(Seeded):
+    """An encoder of longitude and latitude."""
+
+    encoder: Literal["harmonics", "sines", "satclip", "geoclip", "entrypoint"]
+    """Spherical harmonics, sines of many wavelengths, SatCLIP of torchgeo, GeoCLIP, or a module of your own that
+    takes (n, 2) longitude and latitude."""
+    degree: Annotated[int, Interval(ge=1, le=60)] = 10
+    """Harmonics of degrees below it; its square of features."""
+    octaves: Annotated[int, Interval(ge=1, le=24)] = 12
+    """Sines of this many wavelengths, each half the last."""
+    weights: LeftOut[Text | LikeFile] = None
+    """Name of torchgeo's weights (SatCLIP_Weights.SATCLIP_VIT16_L40), or a file, of SatCLIP with the name of the
+    weights that it is like; left out, random ones."""
+    entrypoint: LeftOut[Function] = None
+    """path/to/file.py:function or package.module:function."""
+    options: dict = field(default_factory=dict)
+    """Further arguments of the model or function."""
 
 
 @dataclass
@@ -130,13 +149,13 @@ def _satclip(options: CoordinatesOptions, where: str, weights_folder: Path) -> _
     download = contextlib.nullcontext()
     if options.weights is not None:
         named = isinstance(options.weights, str)
-        if not named and "like" not in options.weights:
+        if not named and options.weights.like is None:
             raise PermafrostError(
                 "a file of SatCLIP's needs the name of the weights that it is like",
                 where=f"{where}: weights",
                 remedy="add like: SatCLIP_Weights.SATCLIP_VIT16_L40",
             )
-        weights, model = find_weights(options.weights if named else options.weights["like"], where)
+        weights, model = find_weights(options.weights if named else options.weights.like, where)
         if model != "satclip":
             raise PermafrostError(
                 f"{weights} are weights of {model}, not of satclip", where=f"{where}: weights"
@@ -145,7 +164,7 @@ def _satclip(options: CoordinatesOptions, where: str, weights_folder: Path) -> _
             path, digest = obtain(published(options, where), weights_folder, where=where)
             download = offered(path)
         else:
-            weights = LocalWeights(weights, model, options.weights["path"], where)
+            weights = LocalWeights(weights, model, options.weights.path, where)
             digest = file_digest(weights.path)
     with isolated_seed(options.seed), download:
         try:
@@ -184,7 +203,7 @@ def _geoclip(options: CoordinatesOptions, where: str) -> _Encoder:
                 where=f"{where}: weights",
                 remedy="give the authors' location_encoder_weights.pth: {source: file, path: …}",
             )
-        path = options.weights["path"]
+        path = options.weights.path
         state, digest = read_state_dict(path, where=where)
         load_into(module, state, where=f"{where}: {path}")
     # float32 rounds phases of hundreds of turns, otherwise in every batch

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Literal
 
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.options import LeftOut, Options, Text
 from permafrost.data.embeddings.places import Place
 from permafrost.data.embeddings.rasters import RasterEmbeddings, RasterOptions
 from permafrost.data.embeddings.tables import TableEmbeddings, TableOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class EmbeddingsOptions:
-    """``path`` of rasters or of tables, and how either is read."""
+class EmbeddingsOptions(Options):
+    """Embeddings that others computed."""
 
-    path: str
-    unmatched: str
-    rasters: RasterOptions | None = None
-    table: TableOptions | None = None
+    RULES = {"oneOf": [{"required": ["rasters"]}, {"required": ["table"]}]}
+
+    path: Text
+    """A file, or a folder whose files `pattern` chooses."""
+    unmatched: Literal["error", "drop"] = "error"
+    """How to treat images that have no embedding: an error that names them, or they leave the dataset before any
+    backbone sees it, so that all are compared on the same images."""
+    rasters: LeftOut[RasterOptions] = None
+    """GeoTIFFs whose bands are the numbers of an embedding."""
+    table: LeftOut[TableOptions] = None
+    """Parquet or GeoParquet files with one embedding per row."""
 
 
 class _Rasters:

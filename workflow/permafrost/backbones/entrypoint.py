@@ -11,37 +11,38 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated, Literal
 
 from torch import nn
 
 from permafrost.backbones.backbone import METADATA, Backbone, Resources, isolated_seed
+from permafrost.backbones.entry import Function, Seeded, WeightsFile
 from permafrost.backbones.input.contract import OWN_WANTS, InputPlan
 from permafrost.backbones.outputs.layers import LAYER_LAYOUTS, Dense
 from permafrost.backbones.outputs.pooling import LAYOUTS
 from permafrost.backbones.weights.checkpoint import check_finite
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.identity import file_digest
+from permafrost.core.options import NO_DEFAULT, AnyDifferent, LeftOut, Text
 
 
 @dataclass(frozen=True, kw_only=True)
-class WeightsFile:
-    """A file of weights; the only ``source`` is ``file``."""
+class EntrypointOptions(Seeded):
+    """A function of your own."""
 
-    source: str
-    path: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class EntrypointOptions:
-    """``options`` and the path of ``weights`` are arguments of the function."""
-
-    entrypoint: str
-    seed: int
-    options: dict
-    pooling: str
-    weights: WeightsFile | None = None
+    entrypoint: Function
+    """path/to/file.py:function or package.module:function; see config/backbones/template.py."""
+    weights: Annotated[WeightsFile | None, NO_DEFAULT] = None
+    """A file that is passed to the function as `weights`."""
+    options: dict = field(default_factory=dict)
+    """Further arguments of the function."""
+    pooling: Literal["mean", "cls", "both"] = "mean"
+    """How tokens become one vector."""
+    files: LeftOut[AnyDifferent[Text]] = None
+    """Further files that the backbone depends on; a change of their content runs its jobs again. Modules that
+    import statements name need not be listed."""
 
 
 def wants(options: EntrypointOptions, where: str) -> dict:

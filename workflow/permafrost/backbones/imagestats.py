@@ -10,14 +10,15 @@ from torch import nn
 from permafrost.backbones.backbone import Backbone, Resources
 from permafrost.backbones.input.contract import OWN_WANTS, InputPlan
 from permafrost.backbones.outputs.windows import WindowStatistics, window_dense
+from permafrost.core.options import Options
 
 # windows of the dense maps, in pixels
 _STRIDES = (32, 16, 8, 4)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageStatisticsOptions:
-    """There are none."""
+class ImageStatisticsOptions(Options):
+    """Statistics of pixels; there are no options."""
 
 
 class ImageStatistics(nn.Module):

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from annotated_types import Ge, MultipleOf
 from torch import nn
 
 from permafrost.backbones.backbone import Backbone, Resources
+from permafrost.backbones.entry import Seeded
 from permafrost.backbones.input.contract import OWN_WANTS, InputPlan, check_kernel
 from permafrost.backbones.outputs.windows import (
     WindowMeans,
@@ -23,6 +26,7 @@ from permafrost.backbones.outputs.windows import (
     window_sums,
 )
 from permafrost.core.errors import PermafrostError
+from permafrost.core.options import Positive
 
 # images, and places in them, filtered at a time: what fits in a core's cache, or fills a GPU
 _AT_ONCE = {"cpu": (1, 4096), "cuda": (16, 65536)}
@@ -31,16 +35,17 @@ _STRIDES = (64, 32, 16, 8)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RcfOptions:
-    """``features`` is twice the number of filters; ``bias`` is added to each response; ``mode`` is how filters are
-    drawn: ``gaussian``, or ``empirical`` from whitened patches of train images.
-    """
+class RcfOptions(Seeded):
+    """Random convolutions."""
 
-    seed: int
-    features: int
-    kernel_size: int
-    bias: float
-    mode: str
+    features: Annotated[int, Ge(2), MultipleOf(2)] = 512
+    """Number of features; half as many filters."""
+    kernel_size: Positive = 3
+    """Side of the filters in pixels."""
+    bias: float = -1.0
+    """Added to every response before the rectifier."""
+    mode: Literal["gaussian", "empirical"] = "gaussian"
+    """Filters of random numbers, or whitened patches of train images."""
 
 
 class RandomConvolutions(nn.Module):

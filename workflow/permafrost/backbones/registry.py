@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from permafrost.backbones.backbone import Backbone, Resources, learnable_parameters
+from permafrost.backbones.entry import Described
 from permafrost.backbones.input.contract import (
     InputContract,
     InputPlan,
@@ -15,7 +16,7 @@ from permafrost.backbones.input.contract import (
     resolve_input,
 )
 from permafrost.core.errors import look_up
-from permafrost.core.specification import from_json
+from permafrost.core.option_models import read
 
 if TYPE_CHECKING:
     from permafrost.backbones.located import Located
@@ -32,7 +33,7 @@ class Kind(NamedTuple):
         ``build(options, plan, resources)``; of a kind without pixels (`contract.WITHOUT_PIXELS`), with
         ``locate(options, where, weights_folder=)``. ``published(options, where)`` is there where weights may be
         downloaded.
-    options : class in it, a frozen dataclass with the options that the schema of backbone entries describes.
+    options : class in it, a `permafrost.core.options.Options`.
     """
 
     module: str
@@ -54,19 +55,7 @@ KINDS = {
 
 _COMMON = ("input", "layers", "weights_folder")
 #: keys of an entry that say nothing of how the backbone is built
-NOT_BUILT = (
-    "title",
-    "description",
-    "licence",
-    "citation",
-    "url",
-    "year",
-    "parameters",
-    "trained_on",
-    "runtime",
-    "files",
-    "environment",
-)
+NOT_BUILT = (*(one.name for one in fields(Described)), "files")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,17 +78,17 @@ class BackboneEntry:
 
 
 def read_entry(content: dict, *, where: str) -> BackboneEntry:
-    """The entry in validated JSON, whose defaults are filled in; null leaves a key out.
+    """The entry in JSON.
 
     Raises
     ------
-    PermafrostError : a key is unknown or missing, or the kind is.
+    PermafrostError : a key is unknown, missing or of another type.
     """
-    values = {k: v for k, v in content.items() if v is not None and k not in NOT_BUILT}
+    values = {key: value for key, value in content.items() if key not in NOT_BUILT}
     kind = values.pop("kind", None)
     look_up(KINDS, kind, "unknown kind", where=where)
     common = {key: values.pop(key) for key in _COMMON if key in values}
-    options = from_json(getattr(_module(kind), KINDS[kind].options), values, where=where)
+    options = read(options_class(kind), values, where=where)
     return BackboneEntry(kind=kind, options=options, **common)
 
 
@@ -137,6 +126,11 @@ def published_weights(entry: BackboneEntry, *, where: str) -> Published | None:
     """The published weights that the backbone needs; None of one that needs none."""
     asked = getattr(_module(entry.kind), "published", None)
     return None if asked is None else asked(entry.options, where)
+
+
+def options_class(kind: str) -> type:
+    """The dataclass of the options of a kind."""
+    return getattr(_module(kind), KINDS[kind].options)
 
 
 def _module(kind: str):

@@ -2,47 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import timm
 from timm.models import get_deprecated_models, get_pretrained_cfg, is_model
 from torch import nn
 
 from permafrost.backbones.backbone import Backbone, Resources, isolated_seed
+from permafrost.backbones.entry import Pooled, Selected
 from permafrost.backbones.input.contract import InputPlan
 from permafrost.backbones.timm_maps import timm_dense
 from permafrost.backbones.weights.checkpoint import check_finite, load_file_into
 from permafrost.backbones.weights.published import Published, at_address, obtain, on_hub
 from permafrost.core.errors import PermafrostError, first_line, look_up, near_names
-
-SOURCES = ("random", "pretrained", "file")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TimmWeights:
-    """Where weights come from: ``random``, ``pretrained``, or ``file`` with its path.
-
-    Attributes
-    ----------
-    drop, prefix : of a file, see `permafrost.backbones.weights.checkpoint.select`.
-    """
-
-    source: str
-    path: str | None = None
-    drop: list[str] | None = None
-    prefix: str | None = None
+from permafrost.core.options import LeftOut, Text
 
 
 @dataclass(frozen=True, kw_only=True)
-class TimmOptions:
-    """``options`` are further arguments of timm.create_model; without ``pooling``, the model's own is used."""
+class TimmWeights(Selected):
+    """Source of the weights."""
 
-    model: str
+    RULES = {
+        "if": {"required": ["source"], "properties": {"source": {"const": "file"}}},
+        "then": {"required": ["path"]},
+        "dependentRequired": {"drop": ["path"], "prefix": ["path"]},
+    }
+
+    source: Literal["random", "pretrained", "file"]
+    """Drawn from the seed, timm's own (downloaded once), or a file."""
+    path: LeftOut[Text] = None
+    """A .safetensors file, or a state dict that torch.load reads with weights_only=True."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimmOptions(Pooled):
+    """A model of timm."""
+
+    model: Text
+    """Name of the model, with the tag of its weights if there are several (resnet50.a1_in1k)."""
     weights: TimmWeights
-    seed: int
-    options: dict
-    pooling: str | None = None
+    """Source of the weights."""
+    options: dict = field(default_factory=dict)
+    """Further arguments of timm.create_model."""
 
 
 class Features(nn.Module):
@@ -158,7 +161,7 @@ def pooled(model: nn.Module, pooling: str | None) -> dict:
 def weights_source(weights: TimmWeights, where: str) -> str:
     """``random``, ``pretrained`` or ``file``."""
     source = weights.source
-    if source not in SOURCES or (source == "file") != (weights.path is not None):
+    if (source == "file") != (weights.path is not None):
         raise PermafrostError(
             f"weights: {weights} is not understood",
             where=where,

@@ -217,7 +217,7 @@ def _describe_timm() -> dict:
     statistics: list[dict] = []
     models: dict[str, dict[str, int]] = {}
     for name in dict.fromkeys(names):
-        chosen = TimmOptions(model=name, weights=pretrained, seed=0, options={})
+        chosen = TimmOptions(model=name, weights=pretrained)
         trained = {key: list(wants(chosen, name)[key]) for key in ("mean", "std")}
         if trained not in statistics:
             statistics.append(trained)
@@ -264,7 +264,7 @@ def _wanted(entry: dict, model: str) -> dict:
     from permafrost.backbones.torchgeo.models import TorchgeoOptions, wants
 
     try:
-        wanted = wants(TorchgeoOptions(seed=0, options={}, **entry), "")
+        wanted = wants(TorchgeoOptions(**{"weights": None} | entry), "")
     except PermafrostError as error:
         return {"model": model, "problem": error.problem, "remedy": error.remedy}
     return {"model": model, "wants": wanted, "radar": FAMILIES[model].radar}

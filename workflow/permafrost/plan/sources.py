@@ -45,7 +45,7 @@ _LOADERS = (f"{PACKAGE}.statistics.predictions.reading", f"{PACKAGE}.report.task
 # its entries are the commands of probes; what else stands there changes no result
 _PROBES = f"{PACKAGE}.probes.kinds"
 # raised when what is kept of a file changes its meaning
-_FORMAT = 1
+_FORMAT = 2
 
 Chosen = tuple[tuple[str, str], ...]  # (registry, entry)
 
@@ -287,8 +287,8 @@ def _meaning(node) -> Iterator[str]:
             node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
         )
         for name, value in ast.iter_fields(node):
-            if name == "body" and documented and ast.get_docstring(node, clean=False) is not None:
-                value = value[1:]
+            if name == "body" and documented:
+                value = [one for one in value if not _is_text(one)]
             if value is not None and value != []:
                 yield f" {name}="
                 yield from _meaning(value)
@@ -300,6 +300,15 @@ def _meaning(node) -> Iterator[str]:
         yield "]"
     else:
         yield f"{type(node).__name__}:{node!r},"
+
+
+def _is_text(node: ast.AST) -> bool:
+    """Whether a statement is a docstring, of a module, class, function or attribute."""
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
 
 
 def _absolute(package: str, node: ast.ImportFrom) -> str:

@@ -6,14 +6,16 @@ its groups, the NDVI, months, and what is masked since it is not there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import ModuleType
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
 
 from permafrost.backbones.backbone import Backbone, Resources, isolated_seed
-from permafrost.backbones.entrypoint import WeightsFile, load_module
+from permafrost.backbones.entry import Encoded
+from permafrost.backbones.entrypoint import load_module
 from permafrost.backbones.galileo.bands import BANDS, GROUPS, NDVI_MEAN, NDVI_STD
 from permafrost.backbones.galileo.bands import wants as wants_groups
 from permafrost.backbones.input.acquired import month_and_day
@@ -21,6 +23,7 @@ from permafrost.backbones.input.contract import InputPlan
 from permafrost.backbones.outputs.block_maps import BlockMaps
 from permafrost.backbones.weights.checkpoint import check_finite, load_into, read_state_dict
 from permafrost.core.errors import PermafrostError, first_line
+from permafrost.core.options import Different, Matches
 
 #: arguments of the authors' encoder, of their published sizes
 SIZES = {
@@ -35,15 +38,15 @@ _METRES = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class GalileoOptions:
-    """See the schema. ``weights`` None draws random ones from ``seed``."""
+class GalileoOptions(Encoded):
+    """Galileo."""
 
-    model: str
-    model_file: str
-    patch_size: int
-    groups: list[str]
-    seed: int
-    weights: WeightsFile | None = None
+    model: Literal["nano", "tiny", "base"]
+    """Size of the encoder."""
+    model_file: Annotated[str, Matches("a file that ends in .py", r"\.py$(?!\n)")]
+    """The authors' single_file_galileo.py. It is run, as the code of an entry point is."""
+    groups: Different[Literal[tuple(GROUPS)]] = field(default_factory=lambda: list(GROUPS))
+    """Groups of bands to use, of those that the dataset has in full. All others are masked."""
 
 
 def wants(options: GalileoOptions, where: str) -> dict:

@@ -8,13 +8,14 @@ is not there at all is left out, and so are dates that a sample does not have.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from permafrost.backbones.backbone import Backbone, Resources, isolated_seed
-from permafrost.backbones.entrypoint import WeightsFile
+from permafrost.backbones.entry import Encoded
 from permafrost.backbones.input.acquired import by_dates, month_and_day
 from permafrost.backbones.input.contract import InputPlan
 from permafrost.backbones.olmoearth.bands import MODALITIES, Band, nearest
@@ -23,6 +24,7 @@ from permafrost.backbones.outputs.block_maps import BlockMaps
 from permafrost.backbones.outputs.layers import Dense
 from permafrost.backbones.weights.checkpoint import check_finite, load_into, read_state_dict
 from permafrost.core.errors import PermafrostError
+from permafrost.core.options import Different
 
 #: the sizes of each version that the package knows
 SIZES = {
@@ -39,15 +41,17 @@ _LOCATION = -1
 
 
 @dataclass(frozen=True, kw_only=True)
-class OlmoEarthOptions:
-    """See the schema. ``weights`` None draws random ones from ``seed``."""
+class OlmoEarthOptions(Encoded):
+    """OlmoEarth."""
 
-    model: str
-    version: str
-    modalities: list[str]
-    patch_size: int
-    seed: int
-    weights: WeightsFile | None = None
+    model: Literal["nano", "tiny", "small", "base", "large"]
+    """Size of the encoder."""
+    version: Literal[tuple(SIZES)]
+    """Absent bands are copies of the nearest one in v1, and zeros later."""
+    modalities: Different[Literal[tuple(MODALITIES)]] = field(
+        default_factory=lambda: ["sentinel2_l2a", "sentinel1"]
+    )
+    """The model reads those of which the dataset has bands, in the authors' order of bands."""
 
 
 def wants(options: OlmoEarthOptions, where: str) -> dict:

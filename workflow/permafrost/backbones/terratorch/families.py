@@ -9,34 +9,38 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Literal
 
+from annotated_types import MinLen
+
+from permafrost.backbones.entry import Pooled, WeightsFile
 from permafrost.core.errors import PermafrostError, look_up, near_names
+from permafrost.core.options import Different, LeftOut, Positive, Text
 
 if TYPE_CHECKING:
     from permafrost.backbones.input.contract import InputPlan
 
 
 @dataclass(frozen=True, kw_only=True)
-class TerratorchOptions:
-    """Options of a backbone of TerraTorch.
+class TerratorchOptions(Pooled):
+    """A backbone of TerraTorch."""
 
-    Attributes
-    ----------
-    weights : ``pretrained``, TerraTorch's own; ``{source: file, path}``; None for random ones from the seed.
-    modalities : those that the model is fed, or their bands by modality; None for the model's usual one.
-    frames : dates that a model of series sees at once, evenly spread over those that there are.
-    options : further arguments of TerraTorch's constructor.
-    """
-
-    model: str
-    seed: int
-    options: dict
-    frames: int
-    weights: str | dict[str, str] | None = None
-    modalities: list[str] | dict[str, list[str] | None] | None = None
-    pooling: str | None = None
+    model: Text
+    """Name in TerraTorch's registry of backbones (prithvi_eo_v2_300_tl, terramind_v1_base), or clay_v1_5."""
+    weights: Literal["pretrained"] | None | WeightsFile
+    """TerraTorch's own (pretrained, downloaded once), null for random ones, or the file that the authors
+    publish."""
+    options: dict = field(default_factory=dict)
+    """Further arguments of TerraTorch's constructor."""
+    modalities: LeftOut[
+        Different[Text] | Annotated[dict[str, Different[Text] | None], MinLen(1)]
+    ] = None
+    """Input of a model of several sensors, of TerraMind S2L2A, S2L1C, RGB, S1GRD, S1RTC and DEM, of Clay one sensor
+    of its table. A mapping chooses bands ({S2L2A: [B02, B03, B04]}, null for all). Bands that the dataset lacks are
+    left out."""
+    frames: Positive = 1
+    """Dates that Prithvi reads at once, evenly spread over those of a sample; with `input: {dates: all}`."""
 
 
 @dataclass(frozen=True)

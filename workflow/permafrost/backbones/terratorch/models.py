@@ -138,7 +138,7 @@ def _load(options: TerratorchOptions, family: Family, built: Built, where: str) 
     path = (
         published_file(options.model, family, where)
         if options.weights == "pretrained"
-        else options.weights["path"]
+        else options.weights.path
     )
     state, digest = read_state_dict(path, where=where)
     load_into(built.model, built.place(state), ignore=built.heads, where=f"{where}: {path}")

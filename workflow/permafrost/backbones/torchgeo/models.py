@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
 from torch import nn
 
 from permafrost.backbones.backbone import Backbone, Resources, isolated_seed
+from permafrost.backbones.entry import Pooled, Selected, WeightsFile
 from permafrost.backbones.input.contract import InputPlan, check_channels
 from permafrost.backbones.torchgeo.families import (
     FAMILIES,
@@ -29,31 +31,35 @@ from permafrost.backbones.weights.checkpoint import check_finite
 from permafrost.backbones.weights.published import Published, at_address, obtain
 from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.identity import file_digest
+from permafrost.core.options import Above0, LeftOut, Some, Text
 
 
 @dataclass(frozen=True, kw_only=True)
-class TorchgeoOptions:
-    """Options of a model of torchgeo.
+class TorchgeoFile(WeightsFile, Selected):
+    """The file that torchgeo would download, or one that its classes saved."""
 
-    Attributes
-    ----------
-    weights : torchgeo's name, ``{source: file, path, like, drop, prefix}`` whose last two may lack, or None for random
-        ones, which need `model`.
-    options : further arguments of torchgeo's model function.
-    pooling : None for the model's own.
-    bandwidths_nm : of the bands in the order fed, for models that need them.
-    pixels : for models of series of single pixels, which of an image are fed, see `pixels.py`; None: the mean.
-    modality : ``optical``, ``sar`` or ``joint``, of CROMA; None is the first.
-    """
+    like: Text
+    """Name of torchgeo's weights with the same bands and transforms."""
 
-    seed: int
-    options: dict
-    weights: str | dict | None = None
-    model: str | None = None
-    pooling: str | None = None
-    bandwidths_nm: list[float] | None = None
-    pixels: str | None = None
-    modality: str | None = None
+
+@dataclass(frozen=True, kw_only=True)
+class TorchgeoOptions(Pooled):
+    """A model of torchgeo."""
+
+    weights: Text | None | TorchgeoFile
+    """Name of torchgeo's weights (ResNet50_Weights.SENTINEL2_RGB_MOCO), null for random ones, or a file."""
+    model: LeftOut[Text] = None
+    """Name of torchgeo's model function; needed only without weights."""
+    options: dict = field(default_factory=dict)
+    """Further arguments of torchgeo's model function."""
+    bandwidths_nm: LeftOut[Some[Above0]] = None
+    """Width of every input band, in nm. Copernicus-FM needs it if neither its authors nor the dataset state it."""
+    pixels: LeftOut[Literal["mean", "centre", "every"]] = None
+    """Of Presto and TESSERA, which take series of single pixels: their input is the mean of an image's pixels (also
+    if this is left out), the one in its centre, or every one, which gives maps; their features are averaged."""
+    modality: LeftOut[Literal["optical", "sar", "joint"]] = None
+    """Of CROMA, the input: Sentinel-2 (optical, also if this is left out), the radar of Sentinel-1 (sar), or both
+    (joint)."""
 
 
 # tensors that torchgeo's model functions may leave as they were made: fixed or without effect
@@ -146,20 +152,11 @@ def _parse(options: TorchgeoOptions, where: str):
         if name is None:
             raise PermafrostError("an entry without weights needs the key 'model'", where=where)
         return name, None
-    if isinstance(weights, dict):
-        needed, further = {"source", "path", "like"}, {"drop", "prefix"}
-        if not needed <= set(weights) <= needed | further or weights["source"] != "file":
-            raise PermafrostError(
-                f"weights: {weights!r} is not understood",
-                where=where,
-                remedy="write the name of torchgeo's weights, null,"
-                " or {source: file, path: …, like: the weights whose bands and transforms hold}",
-            )
-        like, model = find_weights(weights["like"], where)
-        further = {key: weights[key] for key in further & set(weights)}
-        found = LocalWeights(like, model, weights["path"], where, **further)
-    else:
+    if isinstance(weights, str):
         found, model = find_weights(weights, where)
+    else:
+        like, model = find_weights(weights.like, where)
+        found = LocalWeights(like, model, weights.path, where, weights.drop, weights.prefix)
     if name not in (None, model):
         raise PermafrostError(
             f"the weights are for {model}, not for {name}", where=f"{where}: model"

@@ -92,7 +92,7 @@ def presto_wrap(model, plan: InputPlan, options: TorchgeoOptions, where: str) ->
 
 
 def tessera_wrap(model, plan: InputPlan, options: TorchgeoOptions, where: str) -> dict:
-    weights = options.weights["like"] if isinstance(options.weights, dict) else options.weights
+    weights = getattr(options.weights, "like", options.weights)
     bands = tessera_bands(weights)
     names = _wanted(plan, bands, where)
     if names != list(bands):

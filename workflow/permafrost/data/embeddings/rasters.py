@@ -6,10 +6,13 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated, Literal
 
 import numpy as np
+from annotated_types import Interval
 
 from permafrost.core.errors import PermafrostError, first_line
+from permafrost.core.options import LeftOut, Options, Text
 from permafrost.data.embeddings.coding import ALPHAEARTH_NODATA, CODINGS
 from permafrost.data.embeddings.files import YEAR, find_files
 from permafrost.data.embeddings.places import DEGREES, Place, ball, moved
@@ -21,18 +24,28 @@ NEARBY = 1e-4
 
 
 @dataclass(frozen=True, kw_only=True)
-class RasterOptions:
-    """How rasters of embeddings are read; the schema of backbone entries describes each."""
+class RasterOptions(Options):
+    """GeoTIFFs whose bands are the numbers of an embedding."""
 
-    pattern: str
-    year: int | None = None
-    coding: str | None = None
-    scale: float
-    offset: float
-    nodata: float | None = None
-    scales: str | None = None
-    pool: str
-    resampling: str
+    pattern: Text = "*.tif"
+    """Files in the folder; * stands for any characters, {year} for the year of an image, whose raster is then
+    taken. If several rasters have data at a place, the first by name counts."""
+    year: LeftOut[Annotated[int, Interval(ge=1900, le=2200)]] = None
+    """The year of all images, instead of their own dates'."""
+    coding: LeftOut[Literal["alphaearth", "esd"]] = None
+    """How the file codes embeddings. AlphaEarth's signed bytes, or codes of Embedded Seamless Data."""
+    scale: float = 1.0
+    """Embedding = stored (or decoded) * scale + offset."""
+    offset: float = 0.0
+    nodata: LeftOut[float] = None
+    """Stored number of pixels without data, in addition to those that the file marks."""
+    scales: LeftOut[Text] = None
+    """End of the name of a second raster (_scales), of one band or as many, by which stored numbers are
+    multiplied."""
+    pool: Literal["mean", "mean_std"] = "mean"
+    """How the pixels under an image become its features."""
+    resampling: Literal["nearest", "bilinear"] = "nearest"
+    """Of maps."""
 
 
 @dataclass

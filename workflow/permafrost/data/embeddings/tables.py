@@ -6,12 +6,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from permafrost.core.errors import PermafrostError, first_line, look_up
+from permafrost.core.options import Above0, LeftOut, Options, Some, Text
 from permafrost.data.embeddings.files import find_files
 from permafrost.data.embeddings.places import DEGREES, Place, ordinal, unit_vectors
 
@@ -21,18 +23,27 @@ SAME_M = 0.001
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableOptions:
-    """How tables of embeddings are read; the schema of backbone entries describes each."""
+class TableOptions(Options):
+    """Parquet or GeoParquet files with one embedding per row."""
 
-    pattern: str
-    embedding: str | list[str]
-    by: str
-    id: str | None = None
-    within_m: float | None = None
-    lon: str | None = None
-    lat: str | None = None
-    geometry: str | None = None
-    date: str | None = None
+    pattern: Text = "*.parquet"
+    """Files in the folder."""
+    embedding: Text | Some[Text]
+    """Column of lists, prefix of columns (emb_*), or names of columns."""
+    by: Literal["id", "nearest"]
+    """The row of the sample's name, or the one whose centre is nearest."""
+    id: LeftOut[Text] = None
+    """Column of names."""
+    within_m: LeftOut[Above0] = None
+    """Largest distance of centres in metres."""
+    lon: LeftOut[Text] = None
+    """Column of longitudes in degrees."""
+    lat: LeftOut[Text] = None
+    """Column of latitudes in degrees."""
+    geometry: LeftOut[Text] = None
+    """Column of well-known binary, of which the centroid counts."""
+    date: LeftOut[Text] = None
+    """Column of dates. Only rows of the image's year count, and of equally near ones that of the nearest day."""
 
 
 @dataclass(frozen=True)
