@@ -42,31 +42,20 @@ include: "workflow/rules/report.smk"
 include: "workflow/rules/archive.smk"
 
 
-onstart:
-    with plain_errors():
-        check_executor(workflow)
-        check_groups(workflow, RUNTIME["light_jobs_on"])
-        check_gpu(workflow, RUNTIME["device"])
-        check_archive(
-            PLACES, {job.rule.name for job in workflow.dag.needrun_jobs()}
-        )
-
-
 onerror:
+    EVENTS.wait_for_view()
     end_failed_run(
         workflow,
         PLAN,
         PLAN_FILE,
         RESULTS,
-        MESSAGES,
+        EVENTS.messages,
         since=STARTED,
         on_store=PLACES.on_store,
     )
 
 
-# of a module, Snakemake leaves them out
-if not workflow.modifier.is_main_snakefile():
-    workflow._onstart, workflow._onerror = onstart.func, onerror.func
+keep_error_hook(workflow, onerror.func)
 
 
 localrules:
@@ -82,30 +71,30 @@ localrules:
 rule all:
     default_target: True
     input:
-        later(finished),
+        lazy(finished),
 
 
 rule features:
     input:
-        later(every_feature_store),
+        lazy(every_feature_store),
 
 
 rule predictions:
     input:
-        later(every_evaluation, "predictions"),
+        lazy(every_evaluation, "predictions"),
 
 
 rule measures:
     input:
-        later(every_measure),
-        later(every_similarity),
+        lazy(every_measure),
+        lazy(every_similarity),
 
 
 rule profiles:
     input:
-        later(every_profile),
+        lazy(every_profile),
 
 
 rule scores:
     input:
-        later(every_evaluation, "scores"),
+        lazy(every_evaluation, "scores"),

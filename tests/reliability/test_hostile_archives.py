@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 from permafrost.core.errors import PermafrostError
+from permafrost.core.snakemake_internals import record_path
 from permafrost.report.archive.manifest import CHECKSUMS, MANIFEST, checksum_lines
-from permafrost.report.archive.records import record_path
 from permafrost.report.archive.restoring import restore_archive
 from permafrost.report.archive.writing import write_archive
 from permafrost.stages.cli import main

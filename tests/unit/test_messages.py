@@ -89,8 +89,8 @@ def test_a_plan_says_what_is_wrong_where_and_what_to_do(mistake, tmp_path):
 COMMANDS = {
     "misspelt command": (["sho"], 2, "did you mean 'show'?"),
     "no results to show": (["show"], 1, "Remedy: "),
-    "no plan": (["stale"], 1, "no plan was recorded. Remedy: run snakemake -n"),
-    "no methods": (["methods"], 1, "no plan was recorded. Remedy: run snakemake -n"),
+    "no plan": (["stale"], 1, "no plan was recorded. Remedy: run snakemake, which"),
+    "no methods": (["methods"], 1, "no plan was recorded. Remedy: run snakemake, which"),
     "nothing to export": (["export"], 1, "Remedy: "),
     "no archive": (["restore", "none.zip"], 1, "none.zip"),
     "unknown dataset": (["check", "rcf", "--dataset", "eurosatt"], 1, "did you mean 'eurosat'"),

@@ -12,7 +12,7 @@ import pytest
 import yte
 from helpers.project import REPOSITORY, Project
 
-COMMON = {"keep-going", "rerun-incomplete", "scheduler", "rerun-triggers"}
+COMMON = {"keep-going", "rerun-incomplete", "scheduler", "rerun-triggers", "logger"}
 
 
 def typed(project: Project, *command: str, **variables: str):
@@ -36,6 +36,10 @@ def test_without_a_profile_a_dry_run_lists_every_job_with_its_reason_in_short(fr
     listed = [line for line in output.splitlines() if line.endswith("(Missing output files)")]
     assert "prepare tiny-landcover (Missing output files)" in listed
     assert len(listed) >= 10 and max(map(len, output.splitlines())) < 200
+    status, output = typed(fresh_project, "snakemake", "--rulegraph", "mermaid-js")
+    assert status == 0 and "extract" in output
+    assert not fresh_project.path("results").exists()
+    assert not fresh_project.path(".snakemake/permafrost/misfits.json").exists()
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@
 
 rule aggregate:
     input:
-        later(every_evaluation, "scores"),
-        later(every_measure),
-        later(every_profile),
+        lazy(every_evaluation, "scores"),
+        lazy(every_measure),
+        lazy(every_profile),
     output:
         **PUBLISHED,
         parquet=report(
@@ -33,7 +33,7 @@ rule aggregate:
     log:
         f"{RESULTS}/logs/aggregate.log",
     resources:
-        **asks("aggregate"),
+        **resources_for("aggregate"),
     params:
         **of_run("plan", "results"),
         job=PLAN.aggregate().fingerprint,

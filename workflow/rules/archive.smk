@@ -3,7 +3,7 @@
 
 rule archive:
     input:
-        later(finished),
+        lazy(finished),
     output:
         f"{RESULTS}/archive/{PLAN.hash[:12]}.zip",
     log:

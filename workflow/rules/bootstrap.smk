@@ -6,11 +6,11 @@ rule bootstrap:
     log:
         f"{RESULTS}/logs/bootstrap/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.log",
     resources:
-        **asks("bootstrap"),
+        **resources_for("bootstrap"),
     params:
         **of_run("plan"),
+        **light_command("bootstrap", "dataset", "backbone", "probe", "seed"),
         job=job("bootstrap", "dataset", "backbone", "probe", "seed"),
-        light=light("bootstrap", "dataset", "backbone", "probe", "seed"),
     shell:
-        "{params.light} bootstrap --job {params.job} --plan {params.plan:q} "
+        "{params.program} bootstrap --job {params.job} --plan {params.plan:q} "
         "--predictions {input:q} --output {output:q} 2>&1 | tee {log:q}"

@@ -1,10 +1,9 @@
 # The plan, the look-ups that rules make in it, and the lists of targets.
 #
-# The parameter `job` says what a job is to do: the fingerprint of all that affects its result (the
-# fingerprints of its inputs among it) and of the code it uses. So reruns follow content; time stamps say
-# nothing that the parameter doesn't say better, and the profiles leave them out of the triggers (Snakemake still looks
-# at those of objects on a store: docs/machines.md). The stage finds what the fingerprint stands for in the recorded
-# plan. Other parameters follow from that plan and only shape the command.
+# The parameter `job` is the fingerprint of all that affects the result of a job, its inputs and its code included. So
+# reruns follow content, and the profiles leave time stamps out of the triggers (Snakemake still compares those of
+# objects on a store: docs/machines.md). The command looks the fingerprint up in the recorded plan. The other
+# parameters follow from that plan and only shape the command.
 
 import shlex
 import sys
@@ -12,13 +11,20 @@ import time
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
-from snakemake.io import IOFile
 
-# found from this file: a Snakefile elsewhere may include the workflow, as workflow/Snakefile and own projects do
+# relative to this file, since a Snakefile elsewhere may include the workflow, as workflow/Snakefile and own projects do
 CLONE = Path(workflow.current_basedir.get_path_or_uri(secret_free=False)).parents[1]
 WORKFLOW = CLONE / "workflow"
 sys.path.insert(0, str(WORKFLOW))
 from permafrost.core.device import takes_gpu
+from permafrost.core.snakemake_internals import (
+    configuration_files,
+    fast_params,
+    keep_error_hook,
+    recorded_inputs,
+    rules_to_run,
+    without_rerun,
+)
 from permafrost.core.specification import SPLITS
 from permafrost.plan.catalogue import read_yaml
 from permafrost.plan.demo import complete
@@ -34,30 +40,24 @@ from permafrost.plan.object_store import Places, check_archive
 from permafrost.plan.options import KINDS, leaves
 from permafrost.plan.parts import FOLDER, PATTERN, JoinedParts, check_parts
 from permafrost.plan.plan import Plan
-from permafrost.plan.record import record_plan
+from permafrost.plan.record import plan_file, record_plan
 from permafrost.plan.resources import asked, device_of
 from permafrost.plan.snakemake_process import (
-    asked_often,
-    collect_rarely,
     expose_commands,
+    follow_run,
     keep_warm,
     light_program,
-    show_progress,
     plain_errors,
+    plan_faster,
 )
 
-collect_rarely()
+plan_faster()
 expose_commands(WORKFLOW)
 STARTED = time.time()
 
 with plain_errors():
-    # Snakemake lists the files of the command line first, then config/config.yaml, which they override
-    given = workflow.overwrite_configfiles
-    standing = workflow.configfiles[len(given) :]
-    # read again: Snakemake keeps the last of two equal keys in silence
-    layers = [read_yaml(Path(path)) for path in [*standing, *given]]
-    if workflow.config_settings.replace_workflow_config:
-        layers = layers[len(standing) :]
+    # read again, since Snakemake keeps the last of two equal keys in silence
+    layers = [read_yaml(path) for path in configuration_files(workflow)]
     from_demo = complete(
         config,
         [*layers, workflow.config_settings.config],
@@ -88,10 +88,28 @@ if workflow.is_main_process:
     for line in misfit_lines(recorded_misfits(PLAN.misfits), len(PLAN.pairs())):
         print(line, file=sys.stderr)
 
-MESSAGES = show_progress(workflow, PLAN) if workflow.is_main_process else {}
 RESULTS = config["results"]
-PLAN_FILE = record_plan(PLAN, RESULTS)
+PLAN_FILE = plan_file(PLAN, RESULTS)
 RUNTIME = config["runtime"]
+
+
+def start_run():
+    """Check the run and write its plan down, before the first job begins; not for `-n`, `--lint`, `--dag` and others."""
+    with plain_errors():
+        check_executor(workflow)
+        check_groups(workflow, RUNTIME["light_jobs_on"])
+        check_gpu(workflow, RUNTIME["device"])
+        check_archive(PLACES, rules_to_run(workflow))
+        PLAN.keep_misfits()
+        record_plan(PLAN, RESULTS)
+
+
+EVENTS = None
+if workflow.is_main_process:
+    EVENTS = follow_run(workflow, PLAN, start_run)
+else:
+    # where a job of this run may not share a file system with the main process
+    record_plan(PLAN, RESULTS)
 if RUNTIME["light_jobs"] == "fork":
     keep_warm()
 if RUNTIME["light_jobs_on"] == "driver":
@@ -122,18 +140,9 @@ PUBLISHED = (
 )
 
 
-def not_compared(**values):
-    """Parameters that may change without running a job again: Snakemake compares none that is made of the output."""
-
-    def constant(value):
-        return asked_often(lambda wildcards, output: value)
-
-    return {name: constant(value) for name, value in values.items()}
-
-
-@asked_often
-def device(wildcards, output=None):
-    """Where a job computes: for a probe, what `auto` means for its kind. Of the output, as in `not_compared`."""
+@fast_params
+def device(wildcards):
+    """The device of a job; for a probe, `auto` depends on its kind."""
     named = RUNTIME["device"]
     return (
         device_of(probe_kind(wildcards), named)
@@ -142,15 +151,14 @@ def device(wildcards, output=None):
     )
 
 
-# what stands in commands and changes no result; a parameter, since a command sees no name of a module
-RUN = {
-    **not_compared(plan=PLAN_FILE, results=PLACES.folder, data=config["data"]),
-    "device": device,
-}
+# options of commands that change no result; parameters, since the command of a module's rule sees no global name
+RUN = without_rerun(
+    plan=PLAN_FILE, results=PLACES.folder, data=config["data"], device=device
+)
 
 
 def of_run(*names):
-    """Those of `RUN` that stand in the command of a rule: each costs time for every job of it."""
+    """Those of `RUN` that the command of a rule takes; each costs planning time for every job."""
     return {name: RUN[name] for name in names}
 
 
@@ -178,16 +186,15 @@ def planned(stage, *names):
 
 
 def job(stage, *names):
-    """Input function of a rule's parameter: the fingerprint of its job, by the wildcards `names`."""
+    """Parameter: the fingerprint of the job that the wildcards `names` identify."""
     built = planned(stage, *names)
-    return asked_often(lambda wildcards: built(wildcards).fingerprint)
+    return fast_params(lambda wildcards: built(wildcards).fingerprint)
 
 
-def light(stage, *names):
-    """Input function of a parameter: what stands for `permafrost` in the command of a job that mostly starts up."""
+def light_command(stage, *names):
+    """Parameter `program` of a light job: the command that runs it in the warm process."""
     built = planned(stage, *names)
-    # of the output, so that it is not compared
-    return asked_often(lambda wildcards, output: light_program(built(wildcards).code))
+    return without_rerun(program=lambda wildcards: light_program(built(wildcards).code))
 
 
 def probes_that_read(shape, leaving=None):
@@ -201,23 +208,23 @@ def probes_that_read(shape, leaving=None):
     )
 
 
-@asked_often
+@fast_params
 def probe_kind(wildcards):
     return PLAN.probes[wildcards.probe]["kind"]
 
 
-def asks(stage):
-    """The resources that every rule sets; they grow with each attempt (retries are set in the profile)."""
+def resources_for(stage):
+    """Memory and time of a job; they grow with each attempt (profiles set the retries)."""
 
     def of_job(wildcards):
         kind = probe_kind(wildcards) if stage == "probe" else None
         return asked(stage, kind=kind, views=bool(VIEWED))
 
     return {
-        "mem_mb": asked_often(
+        "mem_mb": fast_params(
             lambda wildcards, attempt: of_job(wildcards).memory_mb * attempt
         ),
-        "runtime": asked_often(
+        "runtime": fast_params(
             lambda wildcards, attempt: of_job(wildcards).minutes * attempt
         ),
     }
@@ -226,25 +233,25 @@ def asks(stage):
 JOINED_PARTS = JoinedParts(
     PLAN,
     RESULTS,
-    lambda path: workflow.persistence.input(IOFile(path)),
+    lambda path: recorded_inputs(workflow, path),
     PLACES,
     planned=workflow.is_main_process,
 )
 
 
-@asked_often
+@fast_params
 def parts(wildcards):
     """What `extract` joins; nothing where it extracts all by itself."""
     return JOINED_PARTS("extract", wildcards.dataset, wildcards.backbone)
 
 
-@asked_often
+@fast_params
 def image_parts(wildcards):
     """What `prepare` joins; nothing where it decodes all by itself."""
     return JOINED_PARTS("prepare", wildcards.dataset)
 
 
-@asked_often
+@fast_params
 def parts_option(wildcards, input):
     return f"--parts {shlex.join(input.parts)}" if input.parts else ""
 
@@ -277,12 +284,12 @@ def beside_predictions(folder):
     return f"{RESULTS}/{folder}/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}"
 
 
-@asked_often
+@fast_params
 def second_output(wildcards, output):
     return f"--second-output {shlex.quote(output.second)}"
 
 
-@asked_often
+@fast_params
 def published_options(wildcards, output):
     return " ".join(
         f"--{name.replace('_', '-')} {shlex.quote(getattr(output, name))}"
@@ -290,28 +297,28 @@ def published_options(wildcards, output):
     )
 
 
-@asked_often
+@fast_params
 def views_measured(wildcards):
     """The augmented views that a job of measures reads beside the features, where the plan has some."""
     path = f"{RESULTS}/views/{wildcards.dataset}/{wildcards.backbone}.zarr"
     return {"views": path} if (wildcards.dataset, wildcards.backbone) in VIEWED else {}
 
 
-@asked_often
+@fast_params
 def views_option(wildcards, input):
     return f"--views {shlex.quote(input.views)}" if "views" in input.keys() else ""
 
 
-def later(paths, *arguments):
-    """An input function of what `paths` returns: only the jobs that are planned make their long lists of files."""
-    return asked_often(lambda wildcards: paths(*arguments))
+def lazy(paths, *arguments):
+    """Input function that calls `paths` only if its rule is planned, since the lists of files are long."""
+    return fast_params(lambda wildcards: paths(*arguments))
 
 
 def every_evaluation(stage):
     return [evaluation_path(stage, *evaluation) for evaluation in PLAN.evaluations()]
 
 
-@asked_often
+@fast_params
 def features_paired(wildcards):
     """The measured features of all backbones of a dataset."""
     return [
@@ -340,7 +347,7 @@ def every_feature_store():
     ]
 
 
-@asked_often
+@fast_params
 def predictions_compared(wildcards):
     """Predictions of all backbones and seeds of a dataset and probe."""
     return [
@@ -389,7 +396,7 @@ def finished():
     ]
 
 
-@asked_often
+@fast_params
 def program(wildcards):
     """What stands for `permafrost` in the command of a job that runs a backbone: that of its environment."""
     environment = PLAN.environments.get(wildcards.backbone)
@@ -404,17 +411,17 @@ def deployed(method):
         if environment.deployed == method
     }
     return (
-        asked_often(lambda wildcards: files.get(wildcards.backbone)) if files else None
+        fast_params(lambda wildcards: files.get(wildcards.backbone)) if files else None
     )
 
 
-@asked_often
+@fast_params
 def batch_size(wildcards):
     own = PLAN.backbones[wildcards.backbone].get("runtime") or {}
     return own.get("batch_size", RUNTIME["batch_size"])
 
 
-@asked_often
+@fast_params
 def gpu(wildcards):
     """Whether a job uses a GPU, as a number that `resources: gpu=1` limits; 0 where there is none.
 
@@ -424,13 +431,13 @@ def gpu(wildcards):
     return int(GPU_HERE and (workflow.local_exec or RUNTIME["device"] != "auto"))
 
 
-@asked_often
+@fast_params
 def probe_gpu(wildcards):
     """The same for the job of a probe."""
     return 0 if device(wildcards) == "cpu" else gpu(wildcards)
 
 
-@asked_often
+@fast_params
 def all_cores(wildcards):
     """The cores of this run; where there is no such number (a cluster), `set-threads` says how many."""
     try:

@@ -6,11 +6,11 @@ rule compare:
     log:
         f"{RESULTS}/logs/compare/{{dataset}}/{{probe}}.log",
     resources:
-        **asks("compare"),
+        **resources_for("compare"),
     params:
         **of_run("plan", "results"),
+        **light_command("compare", "dataset", "probe"),
         job=job("compare", "dataset", "probe"),
-        light=light("compare", "dataset", "probe"),
     shell:
-        "{params.light} compare --job {params.job} --plan {params.plan:q} "
+        "{params.program} compare --job {params.job} --plan {params.plan:q} "
         "--results {params.results:q} --output {output:q} 2>&1 | tee {log:q}"

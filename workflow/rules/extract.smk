@@ -13,7 +13,7 @@ rule extract:
         deployed("apptainer")
     threads: lambda wildcards: 1 if parts(wildcards) else RUNTIME["workers"]
     resources:
-        **asks("extract"),
+        **resources_for("extract"),
         gpu=lambda wildcards: 0 if parts(wildcards) else gpu(wildcards),
         batch_size=batch_size,
     params:
@@ -46,7 +46,7 @@ rule extract_part:
         deployed("apptainer")
     threads: RUNTIME["workers"]
     resources:
-        **asks("extract"),
+        **resources_for("extract"),
         gpu=gpu,
         batch_size=batch_size,
     params:

@@ -10,14 +10,14 @@ rule measure:
     log:
         f"{RESULTS}/logs/measure/{{dataset}}/{{backbone}}.log",
     resources:
-        **asks("measure"),
+        **resources_for("measure"),
     params:
         **of_run("plan"),
+        **light_command("measure", "dataset", "backbone"),
         job=job("measure", "dataset", "backbone"),
-        light=light("measure", "dataset", "backbone"),
         views=views_option,
     shell:
-        "{params.light} measure --job {params.job} --plan {params.plan:q} "
+        "{params.program} measure --job {params.job} --plan {params.plan:q} "
         "--features {input.features:q} {params.views} --output {output:q} "
         "--threads {threads} 2>&1 | tee {log:q}"
 
@@ -30,11 +30,11 @@ rule similarity:
     log:
         f"{RESULTS}/logs/similarity/{{dataset}}.log",
     resources:
-        **asks("similarity"),
+        **resources_for("similarity"),
     params:
         **of_run("plan", "results"),
+        **light_command("similarity", "dataset"),
         job=job("similarity", "dataset"),
-        light=light("similarity", "dataset"),
     shell:
-        "{params.light} similarity --job {params.job} --plan {params.plan:q} "
+        "{params.program} similarity --job {params.job} --plan {params.plan:q} "
         "--results {params.results:q} --output {output:q} --threads {threads} 2>&1 | tee {log:q}"

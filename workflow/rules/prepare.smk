@@ -8,7 +8,7 @@ rule prepare:
         f"{RESULTS}/logs/prepare/{{dataset}}.log",
     threads: lambda wildcards: 1 if image_parts(wildcards) else RUNTIME["workers"]
     resources:
-        **asks("prepare"),
+        **resources_for("prepare"),
     params:
         **of_run("plan", "data"),
         job=job("prepare", "dataset"),
@@ -29,7 +29,7 @@ rule prepare_part:
         f"{RESULTS}/logs/prepare_part/{{dataset}}/{{part}}.log",
     threads: RUNTIME["workers"]
     resources:
-        **asks("prepare"),
+        **resources_for("prepare"),
     params:
         **of_run("plan", "data"),
         job=job("prepare", "dataset"),

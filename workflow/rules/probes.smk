@@ -12,16 +12,16 @@ rule probe_embeddings:
     wildcard_constraints:
         probe=probes_that_read("embeddings"),
     resources:
-        **asks("probe"),
+        **resources_for("probe"),
         gpu=probe_gpu,
     params:
         **of_run("plan", "device"),
+        **light_command("probe", "dataset", "backbone", "probe", "seed"),
         job=job("probe", "dataset", "backbone", "probe", "seed"),
-        light=light("probe", "dataset", "backbone", "probe", "seed"),
         kind=probe_kind,
         second="",
     shell:
-        "{params.light} {params.kind} --job {params.job} --plan {params.plan:q} "
+        "{params.program} {params.kind} --job {params.job} --plan {params.plan:q} "
         "--features {input.train:q} {input.val:q} {input.test:q} "
         "--output {output.table:q} {params.second} "
         "--device {params.device} --threads {threads} 2>&1 | tee {log:q}"
@@ -40,8 +40,8 @@ use rule probe_embeddings as probe_patches_with_masks with:
         probe=probes_that_read("patches", "masks"),
     params:
         **of_run("plan", "device"),
+        **light_command("probe", "dataset", "backbone", "probe", "seed"),
         job=job("probe", "dataset", "backbone", "probe", "seed"),
-        light=light("probe", "dataset", "backbone", "probe", "seed"),
         kind=probe_kind,
         second=second_output,
 
@@ -80,12 +80,11 @@ rule probe_images:
         deployed("apptainer")
     threads: 2
     resources:
-        **asks("probe"),
+        **resources_for("probe"),
         gpu=probe_gpu,
     params:
         **of_run("plan", "data", "device"),
         job=job("probe", "dataset", "backbone", "probe", "seed"),
-        light=light("probe", "dataset", "backbone", "probe", "seed"),
         kind=probe_kind,
         prepare_job=job("prepare", "dataset"),
         program=program,

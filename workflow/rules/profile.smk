@@ -18,7 +18,7 @@ rule profile:
         deployed("apptainer")
     threads: all_cores
     resources:
-        **asks("profile"),
+        **resources_for("profile"),
         gpu=gpu,
     params:
         **of_run("plan", "data", "device"),

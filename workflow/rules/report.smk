@@ -7,10 +7,10 @@ rule report:
         standings=f"{RESULTS}/standings.parquet",
         published=list(PUBLISHED.values())[:1],
         stamp=AGGREGATED,
-        predictions=later(every_evaluation, "predictions"),
-        scores=later(every_evaluation, "scores"),
-        comparisons=later(every_comparison),
-        similarities=later(every_similarity),
+        predictions=lazy(every_evaluation, "predictions"),
+        scores=lazy(every_evaluation, "scores"),
+        comparisons=lazy(every_comparison),
+        similarities=lazy(every_similarity),
         cards=[f"{RESULTS}/images/{d}/card.json" for d in PLAN.datasets],
         # for pictures, which a page does without where the stores were deleted; see `images` of common.smk
         images=[
@@ -34,10 +34,10 @@ rule report:
     log:
         f"{RESULTS}/logs/report.log",
     resources:
-        **asks("report"),
+        **resources_for("report"),
     params:
         **of_run("plan", "results"),
-        **not_compared(folder=PLACES.copy(REPORT)),
+        **without_rerun(folder=PLACES.copy(REPORT)),
         job=PLAN.report().fingerprint,
     shell:
         "permafrost report --job {params.job} --plan {params.plan:q} --results {params.results:q} "

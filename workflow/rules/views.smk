@@ -15,7 +15,7 @@ rule views:
         deployed("apptainer")
     threads: 2
     resources:
-        **asks("views"),
+        **resources_for("views"),
         gpu=gpu,
         batch_size=batch_size,
     params:

@@ -1,7 +1,6 @@
 """Permafrost's view of a run as a logger plugin of Snakemake.
 
-The workflow puts it in the place of Snakemake's own output by itself (`permafrost.plan.snakemake_process`), so that no
-profile needs to name it; ``--logger permafrost`` does so for any workflow where the package is installed.
+``profiles/default`` names it; ``--logger permafrost`` does so for any workflow, if the package is installed.
 """
 
 from __future__ import annotations
@@ -12,14 +11,13 @@ from snakemake_interface_logger_plugins.base import LogHandlerBase
 
 
 class LogHandler(LogHandlerBase):
-    """Shows stages and what failed; leaves the terminal to Snakemake in dry runs and where ``--verbose`` is given."""
+    """Shows stages and what failed; leaves the terminal to Snakemake if ``--verbose`` or the like is given."""
 
     def __post_init__(self) -> None:
         # Snakemake imports every plugin that it finds, also for commands that show nothing
-        from permafrost.plan.progress.view import is_wanted, make_view
+        from permafrost.plan.progress.view import make_view
 
-        wanted = is_wanted(self.common_settings)
-        self.view = make_view(nocolor=self.common_settings.nocolor) if wanted else None
+        self.view = make_view(self.common_settings)
 
     def emit(self, record: LogRecord) -> None:
         """Show an event, or nothing where it cannot be shown: no run ends for that."""

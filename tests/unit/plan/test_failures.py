@@ -22,7 +22,7 @@ from permafrost.plan.failures import (
     failures_of,
     read_failures,
 )
-from permafrost.plan.snakemake_process import Messages
+from permafrost.plan.snakemake_process import RunEvents
 from permafrost.report.explanations.leaderboard_state import (
     GATE,
     describe,
@@ -250,9 +250,9 @@ def test_slurms_own_words_are_kept_for_each_job_of_a_group(tmp_path):
     folder.mkdir(parents=True)
     text = "srun: error: x\nslurmstepd-n1: error: Job 5 exceeded memory limit\nslurmstepd-n1: error: y\n"
     log = logged(folder, text)
-    messages = Messages()
-    messages.emit(record("group_error", aux_logs=[str(log)], job_error_info=[{"jobid": 4}]))
-    messages.emit(
+    messages = RunEvents(None, None, None)
+    messages.filter(record("group_error", aux_logs=[str(log)], job_error_info=[{"jobid": 4}]))
+    messages.filter(
         record(
             "job_error",
             rule_msg="SLURM-job '5' failed, SLURM status is: 'FAILED'. x",
@@ -261,11 +261,11 @@ def test_slurms_own_words_are_kept_for_each_job_of_a_group(tmp_path):
         )
     )
     refused = "SLURM sbatch failed. The error message was 'no such partition'."
-    messages.emit(
+    messages.filter(
         record("job_error", rule_msg=f"{refused}\n    sbatch call:\n  sbatch …", jobid=6, log=[])
     )
-    assert messages.by_job.pop(6) == refused
-    assert messages.by_job == {
+    assert messages.messages.pop(6) == refused
+    assert messages.messages == {
         4: "Job 5 exceeded memory limit",
         5: "Slurm: FAILED; Job 5 exceeded memory limit",
     }

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import snakemake.shell  # noqa: F401  loads the module of that name
 from helpers.terminal import on_terminal, seen
-from permafrost.plan import snakemake_process
 from permafrost.plan.configured import read_configuration
 from permafrost.plan.estimate.estimate import Machines, estimate
 from permafrost.plan.estimate.work import default_rates
@@ -22,8 +22,8 @@ from permafrost.plan.grid import LABELS
 from permafrost.plan.progress import drawn, view
 from permafrost.plan.progress.counts import Counts, job_of, key_of
 from permafrost.plan.progress.left import TimeLeft
-from permafrost.plan.progress.view import Lines, is_wanted
-from permafrost.plan.snakemake_process import Listed, show_progress
+from permafrost.plan.progress.view import DryRun, Lines, make_view
+from permafrost.plan.snakemake_process import follow_run
 from snakemake.settings.enums import Quietness
 from snakemake_logger_plugin_permafrost import LogHandler
 
@@ -68,8 +68,6 @@ def ours(messages=None) -> SimpleNamespace:
         targets=lambda: {"all"},
         time_left=lambda cores: SimpleNamespace(seconds=lambda counts, now: None),
         log_here=lambda log, since: log,
-        keep_output=lambda: None,
-        release_output=lambda: None,
     )
 
 
@@ -251,14 +249,19 @@ def test_of_a_group_that_failed_the_jobs_and_the_log_are_named(said):
     assert counted(said.view.counts)["bootstrap"] == (1, 0, 0, 0)
 
 
-def test_a_dry_run_lists_jobs_with_a_short_reason_and_keeps_the_table():
-    listed = Listed()
-    short = listed.filter(job_info(1, "extract", dataset="d", backbone="b"))
-    assert short.getMessage() == "extract d b (Params have changed since last execution)"
-    # Snakemake says it before and after
-    assert [listed.filter(run_info(extract=1)) for _ in range(2)] == [False, True]
-    assert not listed.filter(record(None, "Building DAG of jobs..."))
-    assert listed.filter(record(None, "This was a dry-run"))
+@pytest.mark.parametrize(("quiet", "tables"), [(None, 1), ({Quietness.ALL}, 2)])
+def test_a_dry_run_lists_jobs_with_a_short_reason_and_keeps_the_table(capsys, quiet, tables):
+    listing = make_view(SimpleNamespace(**{**QUIET, "dryrun": True}, quiet=quiet, nocolor=False))
+    # Snakemake logs the table before and after the list, and before only if it is to be quiet
+    for one in (run_info(extract=1), job_info(1, "extract", dataset="d", backbone="b")):
+        listing.show(one)
+    listing.show(run_info(extract=1))
+    listing.show(record(None, "Building DAG of jobs..."))
+    listing.show(record(None, "This was a dry-run"))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[tables - 1] == "extract d b (Params have changed since last execution)"
+    assert lines.count("Job stats: …") == tables
+    assert lines[-1] == "This was a dry-run" and len(lines) == tables + 2
 
 
 # --- who shows it ---------------------------------------------------------------------------------
@@ -271,32 +274,62 @@ def test_a_dry_run_lists_jobs_with_a_short_reason_and_keeps_the_table():
         ({"quiet": {Quietness.HOST, Quietness.REASON}}, True),
         ({"quiet": {Quietness.PROGRESS}}, False),
         ({"quiet": {Quietness.ALL}}, False),
-        *(({name: True}, False) for name in QUIET),
+        *(({name: True}, name == "dryrun") for name in QUIET),
     ],
 )
 def test_who_asks_snakemake_for_more_or_less_gets_its_own_output(changed, wanted, monkeypatch):
     settings = SimpleNamespace(**{**vars(SETTINGS), **changed})
-    assert is_wanted(settings) is wanted
+    assert isinstance(make_view(settings), DryRun if "dryrun" in changed else Lines) is wanted
     handler = LogHandler(settings, None)
     assert handler.writes_to_stream is wanted
     handler.emit(record(None, "x"))
     handler.close()
 
 
-def test_the_view_takes_the_place_of_snakemakes_handler_and_only_of_that():
-    logger = logging.getLogger("snakemake.logging")
-    kept, stream, other = list(logger.handlers), logging.StreamHandler(), logging.NullHandler()
-    stream.name = "DefaultStreamHandler"
-    manager = SimpleNamespace(get_log_handlers=lambda: [])
-    workflow = SimpleNamespace(output_settings=SETTINGS, logger_manager=manager)
-    try:
-        for handlers, expected in (([stream, other], [LogHandler]), ([other], [])):
-            logger.handlers[:] = handlers
-            show_progress(workflow, None)
-            kinds = [type(one) for one in logger.handlers]
-            assert kinds == [snakemake_process.Messages, *expected, logging.NullHandler]
-    finally:
-        logger.handlers[:] = kept
+@pytest.fixture
+def followed(monkeypatch, tmp_path):
+    """Snakemake's logger with our filter; what it did before a handler saw an event."""
+    logger, done, terminal = logging.getLogger("snakemake.logging"), [], object()
+    monkeypatch.setattr(logger, "filters", [])
+    handler = LogHandler(SETTINGS, None)
+    monkeypatch.setattr(handler.view, "_run_info", lambda record: done.append(handler.view.run))
+    monkeypatch.setattr(logger, "handlers", [handler])
+    monkeypatch.setattr(logger, "level", logging.INFO)
+    monkeypatch.setattr(sys.modules["snakemake.shell"], "STDOUT", terminal)
+    settings = SimpleNamespace(**vars(SETTINGS))
+    manager = SimpleNamespace(
+        get_log_handlers=lambda: [handler], get_logfile=lambda: [tmp_path / "log"]
+    )
+    workflow = SimpleNamespace(
+        output_settings=settings,
+        logger_manager=manager,
+        dag=SimpleNamespace(needrun_jobs=list),
+    )
+    events = follow_run(workflow, None, lambda: done.append("started"))
+    return SimpleNamespace(
+        log=logger.handle, done=done, settings=settings, events=events, terminal=terminal
+    )
+
+
+def test_a_run_starts_before_its_jobs_are_shown_and_its_jobs_print_into_the_log(followed):
+    shell = sys.modules["snakemake.shell"]
+    followed.log(run_info(extract=1))
+    assert followed.done[0] == "started" and followed.done[1].messages == {}
+    assert shell.STDOUT is not followed.terminal
+    followed.log(record("progress", done=1, total=1))
+    assert shell.STDOUT is followed.terminal
+    followed.events.wait_for_view()
+
+
+@pytest.mark.parametrize("nothing", [True, False])
+def test_a_dry_run_starts_nothing_and_a_run_without_jobs_is_recorded(followed, nothing):
+    event = record(None, "Nothing to be done.") if nothing else run_info(extract=1)
+    followed.settings.dryrun = True
+    followed.log(event)
+    assert "started" not in followed.done
+    followed.settings.dryrun = False
+    followed.log(event)
+    assert followed.done.count("started") == 1
 
 
 def test_an_event_that_cannot_be_shown_ends_no_run(capsys, monkeypatch):
@@ -456,7 +489,8 @@ def test_on_a_terminal_the_table_stays_and_failures_stand_above_it(toy):
 def test_a_view_loads_nothing_heavy_and_rich_only_on_a_terminal():
     program = (
         "import sys, snakemake_logger_plugin_permafrost, permafrost.plan.progress.view as v\n"
-        "v.make_view()\n"
+        "from types import SimpleNamespace\n"
+        f"v.make_view(SimpleNamespace(quiet=None, **{QUIET}))\n"
         "print(sorted({'rich', 'torch', 'pyarrow', 'pandas'} & set(sys.modules)))"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "workflow")}

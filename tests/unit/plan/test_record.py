@@ -73,7 +73,7 @@ def test_a_new_title_is_recorded_under_the_same_hash(root, results, config):
 def test_without_a_record_the_remedy_is_named(results):
     with pytest.raises(PermafrostError, match="no plan was recorded") as caught:
         current_plan(results)
-    assert "snakemake -n" in caught.value.remedy
+    assert "run snakemake" in caught.value.remedy
 
 
 def broken(whole: bytes, how: str) -> bytes:
@@ -94,7 +94,7 @@ def test_a_damaged_record_is_named_and_made_again(root, results, how):
     assert (root / path).read_bytes() != whole
     with pytest.raises(PermafrostError, match="cannot be read|was altered") as caught:
         read_plan(path)
-    assert "snakemake -n" in caught.value.remedy
+    assert "run snakemake" in caught.value.remedy
     record_plan(plan, "results")
     assert (root / path).read_bytes() == whole
 

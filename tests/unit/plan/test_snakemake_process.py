@@ -1,30 +1,14 @@
-"""What planning is spared: look-ups of parameters, and options of the run that no command has."""
+"""Errors of the Snakefile, and parameters of rules: no option of the run that the command does not take."""
 
-import inspect
-import logging
 import re
 from pathlib import Path
 
 import pytest
 from permafrost.core.errors import PermafrostError
-from permafrost.plan.snakemake_process import Listed, asked_often, plain_errors
-from snakemake.common import get_function_params, get_input_function_aux_params
-from snakemake.resources import Resource
+from permafrost.plan.snakemake_process import plain_errors
 
 RULES = Path(__file__).resolve().parents[3] / "workflow/rules"
 OPTIONS = {"plan", "results", "data", "device"}
-
-
-def test_parameters_are_looked_up_once(monkeypatch):
-    function = asked_often(lambda wildcards, attempt, *, input=None: (wildcards, attempt))
-    assert list(get_function_params(function)) == ["wildcards", "attempt", "input"]
-    given = {"attempt": 2, "threads": 1}
-    monkeypatch.setattr(inspect, "signature", pytest.fail)
-    assert get_input_function_aux_params(function, given) == {"attempt": 2}
-    # a resource that grows with attempts gets all there is, and passes on what its function takes
-    resource = Resource("mem_mb", function)
-    assert get_input_function_aux_params(resource.evaluate, given) == given
-    assert function("here", **get_input_function_aux_params(function, given)) == ("here", 2)
 
 
 def test_an_error_ends_snakemake_with_its_sentence_alone(capsys):
@@ -35,17 +19,8 @@ def test_an_error_ends_snakemake_with_its_sentence_alone(capsys):
     assert said.err == "permafrost: error: config.yaml: size: no such size. Remedy: give one\n"
     assert said.out == ""
     # every check that Snakemake's own files make stands inside of it
-    for file in (RULES / "common.smk", RULES.parents[1] / "Snakefile"):
-        text = file.read_text()
-        assert "with plain_errors():" in text and "WorkflowError(" not in text
-
-
-@pytest.mark.parametrize(("table_alone", "tables"), [(False, 1), (True, 2)])
-def test_a_dry_run_says_its_table_of_jobs_once(table_alone, tables):
-    listed, record = Listed(table_alone=table_alone), logging.makeLogRecord({"event": "run_info"})
-    # Snakemake says it before and after the list, and before only where it is to be quiet
-    assert [bool(listed.filter(record)) for _ in range(2)].count(True) == tables
-    assert listed.filter(record)
+    text = (RULES / "common.smk").read_text()
+    assert text.count("with plain_errors():") == 2 and "WorkflowError(" not in text
 
 
 def _bodies() -> dict[str, str]:

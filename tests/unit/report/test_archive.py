@@ -14,8 +14,8 @@ from urllib.parse import unquote
 
 import pytest
 from permafrost.core.errors import PermafrostError
+from permafrost.core.snakemake_internals import record_path
 from permafrost.report.archive.manifest import CHECKSUMS, CRATE, MANIFEST, checksum_lines
-from permafrost.report.archive.records import record_path
 from permafrost.report.archive.restoring import restore_archive
 from permafrost.report.archive.writing import write_archive
 

@@ -107,6 +107,13 @@ class Configuration:
             self.profile = profiling(config, where=where)
         self.misfits: Misfits = {}
         self.cells: Cells = {}
+        self._asked = [
+            self.backbones,
+            self.datasets,
+            self.probes,
+            feeding_options(config),
+            config["unfit"],
+        ]
         if checked:
             self._find_misfits_again(config)
         else:
@@ -154,22 +161,14 @@ class Configuration:
             mistakes.add(_worst(*next(iter(self.misfits.items())), where))
         if ranking["missing"] == "baseline" and ranking["baseline"] in self.backbones.keys() - left:
             mistakes.add(_no_baseline(ranking["baseline"], where))
-        if not mistakes:
-            remember(self.root, self._asked(config), self.misfits, self.cells)
 
-    def _asked(self, config: dict) -> list:
-        """All that says which pairs fit."""
-        return [
-            self.backbones,
-            self.datasets,
-            self.probes,
-            feeding_options(config),
-            config["unfit"],
-        ]
+    def keep_misfits(self) -> None:
+        """Write down which pairs fit, for the jobs of this run that plan again."""
+        remember(self.root, self._asked, self.misfits, self.cells)
 
     def _find_misfits_again(self, config: dict) -> None:
         """In a job that plans again: as the main process wrote them down, or by the same checks."""
-        known = remembered(self.root, self._asked(config))
+        known = remembered(self.root, self._asked)
         if known is None:
             self._check(config, "", Mistakes())
         else:

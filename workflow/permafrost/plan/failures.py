@@ -15,6 +15,12 @@ from permafrost.core.device import NO_GPU, NO_GPU_REMEDY, gpu_is_visible
 from permafrost.core.errors import PermafrostError
 from permafrost.core.inputs import check_file
 from permafrost.core.outputs import no_room, whole_file
+from permafrost.core.snakemake_internals import (
+    failed_jobs,
+    is_running,
+    rules_of_run,
+    submitted_groups,
+)
 from permafrost.plan.object_store import bring, is_there
 
 NAMES = ("dataset", "backbone", "probe", "seed")
@@ -132,8 +138,7 @@ def end_failed_run(
     messages, since : as in `failures_of`.
     on_store : whether results lie on an object store.
     """
-    scheduler = workflow.scheduler
-    failures = failures_of(scheduler.failed, messages, since=since)
+    failures = failures_of(failed_jobs(workflow), messages, since=since)
     if not failures:
         return
     try:
@@ -146,8 +151,7 @@ def end_failed_run(
         print(f"permafrost: error: {error}")
         return
     command = ["permafrost", "incomplete", "--failures", record]
-    asked = {job.rule.name for job in workflow.dag.jobs}
-    gathered = not scheduler.running and "aggregate" in asked
+    gathered = not is_running(workflow) and "aggregate" in rules_of_run(workflow)
     if on_store or not gathered:
         command.append("--list")
     subprocess.run(command, check=False)
@@ -200,7 +204,7 @@ def check_groups(workflow, light_jobs_on: str) -> None:
     """Refuse groups of rules that are not submitted: Snakemake would submit them all the same."""
     if light_jobs_on != "driver" or workflow.local_exec:
         return
-    grouped = [name for name in LIGHT if name in workflow.group_settings.overwrite_groups]
+    grouped = [name for name in LIGHT if name in submitted_groups(workflow)]
     if grouped:
         raise PermafrostError(
             f"runtime.light_jobs_on is driver, and the profile puts {', '.join(grouped)} into a group,"

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.snakemake_internals import default_storage
 
 # how Snakemake's messages name what lies on a store
 _SHOWN = re.compile(r"(.+) \((?:in|send to|retrieve from) storage\)")
@@ -49,8 +50,7 @@ class Places:
     """
 
     def __init__(self, workflow, results: str) -> None:
-        self._provider = workflow.storage_registry.default_storage_provider
-        self._prefix = workflow.storage_settings.default_storage_prefix or ""
+        self._provider, self._prefix = default_storage(workflow)
         self.on_store = self._provider is not None
         self.folder = results
         if self.on_store:
@@ -121,7 +121,7 @@ def bring(file, *, since: float) -> None:
 
 def bring_shown(workflow, shown: str, *, since: float) -> str:
     """The same for a file as Snakemake's messages name it; returns where it lies here."""
-    provider = workflow.storage_registry.default_storage_provider
+    provider, _ = default_storage(workflow)
     address = _SHOWN.fullmatch(shown)
     if provider is None or address is None:
         return shown

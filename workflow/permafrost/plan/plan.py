@@ -86,7 +86,7 @@ class Plan(Grid):
         chosen = Configuration(config, Path(root), where=where, checked=checked)
         super().__init__(chosen)
         self.data_root = chosen.data_root
-        self.environments = chosen.environments
+        self.environments, self.keep_misfits = chosen.environments, chosen.keep_misfits
         self._identified, self._sources = chosen.identified, chosen.sources
         self._published = chosen.published
         if "suite" in self.config:

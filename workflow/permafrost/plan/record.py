@@ -61,14 +61,19 @@ def outputs_of(grid: Grid, stage: str, labels: dict) -> list[tuple[str, str, str
     return [(listed, path.format(**labels), split) for listed, path, split in own]
 
 
-def record_plan(plan: Plan, results: str) -> str:
-    """Write ``{results}/plans/{hash}.json``, its jobs beside it and the hash in ``plans/current``; return the path.
+def plan_file(plan: Plan, results: str) -> str:
+    """Where `record_plan` writes the plan."""
+    return str(Path(results) / "plans" / f"{plan.hash}.json")
 
-    A file that says the same already is left alone, so a dry run and the many jobs that read the
-    configuration again change nothing. They may write at once: each of them writes the same.
+
+def record_plan(plan: Plan, results: str) -> str:
+    """Write ``{results}/plans/{hash}.json``, its jobs in a second file and the hash in ``plans/current``.
+
+    A file with the same content is not written again, so the many jobs that read the configuration change nothing.
+    They may write at the same time, since all of them write the same. Returns the path.
     """
-    folder = Path(results) / "plans"
-    path = folder / f"{plan.hash}.json"
+    path = Path(plan_file(plan, results))
+    folder = path.parent
     content = {
         "plan": plan.hash,
         "results": results,

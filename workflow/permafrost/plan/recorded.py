@@ -62,7 +62,7 @@ def read_plan(path, results: Path | None = None) -> dict:
 
 def _unreadable(problem: str, path) -> PermafrostError:
     return PermafrostError(
-        f"the recorded plan {problem}", where=path, remedy="run snakemake -n to record it"
+        f"the recorded plan {problem}", where=path, remedy="run snakemake to record it"
     )
 
 
@@ -79,7 +79,7 @@ def current_plan(results: Path) -> Path:
         return folder / f"{(folder / CURRENT).read_text().strip()}.json"
     except OSError as error:
         raise PermafrostError(
-            "no plan was recorded", where=folder, remedy="run snakemake -n, which records it"
+            "no plan was recorded", where=folder, remedy="run snakemake, which records it"
         ) from error
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import copy
 import functools
 import gc
-import inspect
 import logging
 import os
 import re
@@ -17,21 +15,17 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from snakemake.common import overwrite_function_params
-from snakemake.resources import Resource
-from snakemake_logger_plugin_permafrost import LogHandler
-
 from permafrost.core.environment import MAIN_PYTHON
 from permafrost.core.errors import PermafrostError
+from permafrost.core.snakemake_internals import fast_resources
 from permafrost.plan import light_client
 from permafrost.plan.plan import Plan
-from permafrost.plan.progress.counts import job_of
 from permafrost.plan.progress.run import Run
-from permafrost.plan.progress.view import NOISE, is_wanted
+from permafrost.plan.progress.view import LAST_WORDS, View
 
-_TERMINAL = "DefaultStreamHandler"
 _SLURM_SAYS = re.compile(r"^slurmstepd(?:-\S+)?: error: (.+)$", re.MULTILINE)
-_LONGEST_REASON = 100
+_NOTHING = "Nothing to be done"
+_END_S = 5.0  # for the view to show what it was sent
 
 
 def expose_commands(library: Path) -> None:
@@ -75,22 +69,14 @@ def light_program(code: str) -> str:
     return shlex.join([sys.executable, "-I", "-S", light_client.__file__, code])
 
 
-def collect_rarely() -> None:
-    """Look for garbage less often: Snakemake keeps nearly all that it makes for its jobs.
+def plan_faster() -> None:
+    """Set up this process so that Snakemake plans faster.
 
-    With Python's own threshold of 700 objects, looking took a sixth of the time that planning takes, and found nothing.
+    Garbage is collected less often, since Snakemake keeps nearly all that it makes for its jobs: with Python's own
+    threshold of 700 objects, a sixth of the time of planning went into collections that found nothing.
     """
     gc.set_threshold(50_000, 20, 20)
-
-
-def asked_often(function: Callable) -> Callable:
-    """The function itself, whose parameters Snakemake looks up several times for every job: here they are."""
-    overwrite_function_params(function, inspect.signature(function).parameters)
-    return function
-
-
-# by it Snakemake looks up every resource that grows with attempts; that method takes what there is
-asked_often(Resource.evaluate)
+    fast_resources()
 
 
 def _prepend(variable: str, folder: Path) -> None:
@@ -99,103 +85,85 @@ def _prepend(variable: str, folder: Path) -> None:
         os.environ[variable] = os.pathsep.join(filter(None, [str(folder), *known]))
 
 
-class Messages(logging.Handler):
-    """Keeps what an executor says about a job that failed, by the job's number."""
+class RunEvents(logging.Filter):
+    """Follows Snakemake's events in the process that logs them, before any handler shows them.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    start : called once, when the jobs of a run are known and none has begun, also if there are none; never in a dry
+        run.
+
+    Attributes
+    ----------
+    messages : number of a failed job -> what the executor says about it.
+    """
+
+    def __init__(self, workflow, plan: Plan, start: Callable[[], None]) -> None:
         super().__init__()
-        self.by_job: dict[int, str] = {}
+        self.messages: dict[int, str] = {}
+        self._workflow, self._plan, self._start = workflow, plan, start
+        self._run: Run | None = None
 
-    def emit(self, record: logging.LogRecord) -> None:
-        event = str(getattr(record, "event", None) or "")
-        if event == "job_error" and record.rule_msg:
-            self.by_job[record.jobid] = self._with_slurm(record.rule_msg, record.log)
-        elif event == "group_error":
-            for job in record.job_error_info:
-                if said := self._with_slurm("", record.aux_logs):
-                    self.by_job[job["jobid"]] = said
+    def filter(self, record: logging.LogRecord) -> bool:
+        event = str(getattr(record, "event", None) or "message")
+        method = getattr(self, f"_{event}", None)
+        if method is not None:
+            method(record)
+        return True
+
+    def wait_for_view(self) -> None:
+        """Return when the view has shown all events of a run that has ended."""
+        for view in self._views():
+            view.ended.wait(_END_S)
+
+    def _views(self) -> list:
+        handlers = self._workflow.logger_manager.get_log_handlers()
+        views = (getattr(handler, "view", None) for handler in handlers)
+        return [view for view in views if isinstance(view, View)]
+
+    def _run_info(self, record) -> None:
+        if self._workflow.output_settings.dryrun:
+            return
+        self._start()
+        for view in self._views():
+            view.run = self._run = Run(self._workflow, self._plan, self.messages)
+            self._run.keep_output()
+
+    def _message(self, record) -> None:
+        text = record.getMessage()
+        if self._run is not None and LAST_WORDS.match(text):
+            self._run.release_output()
+        elif text.startswith(_NOTHING) and not self._workflow.output_settings.dryrun:
+            self._start()
+
+    def _progress(self, record) -> None:
+        if self._run is not None and record.done == record.total:
+            self._run.release_output()
+
+    def _job_error(self, record) -> None:
+        if record.rule_msg:
+            self.messages[record.jobid] = self._with_slurm(record.rule_msg, record.log)
+
+    def _group_error(self, record) -> None:
+        for job in record.job_error_info:
+            if said := self._with_slurm("", record.aux_logs):
+                self.messages[job["jobid"]] = said
 
     @staticmethod
     def _with_slurm(message: str, logs: list) -> str:
-        """The message in short, with what Slurm wrote into the job's log of its own."""
+        """The first line of the message, with what Slurm wrote into its log of the job."""
         state = re.search(r"SLURM status is: '(\w+)", message)
-        # behind the first line of a message stands the whole call of sbatch
+        # the lines below the first one hold the whole call of sbatch
         parts = [f"Slurm: {state[1]}" if state else message.partition("\n")[0]]
         for log in logs:
             if "slurm" in Path(log).parts and Path(log).is_file():
-                # the first line is the cause, what follows is how the job was ended
+                # the first line is the cause, the others are how the job was ended
                 parts += _SLURM_SAYS.findall(Path(log).read_text(errors="replace"))[:1]
         return "; ".join(filter(None, parts))
 
 
-class Listed(logging.Filter):
-    """Makes the list of a dry run one line for each job, with its reason; the table of jobs is below it.
-
-    Parameters
-    ----------
-    table_alone : there is no list, so that Snakemake says its table once.
-    """
-
-    def __init__(self, *, table_alone: bool = False) -> None:
-        super().__init__()
-        self._keeps_table = table_alone
-
-    def filter(self, record: logging.LogRecord) -> bool | logging.LogRecord:
-        event = str(getattr(record, "event", None) or "message")
-        if event == "job_info":
-            short = copy.copy(record)
-            # an event that Snakemake's formatter does not know is printed as it is
-            short.msg, short.args, short.event = self._line(record), (), "permafrost"
-            return short
-        if event == "run_info":
-            keeps, self._keeps_table = self._keeps_table, True
-            return keeps
-        if event == "message":
-            return not NOISE.match(record.getMessage())
-        return event not in ("workflow_started", "group_info")
-
-    @staticmethod
-    def _line(record) -> str:
-        reason = (record.reason or "").partition(":")[0]
-        title = job_of(record.rule_name, record.wildcards, "").title
-        return f"{title} ({reason[:_LONGEST_REASON]})"
-
-
-def show_progress(workflow, plan: Plan) -> dict[int, str]:
-    """Show how far a run is in place of Snakemake's lines; returns what executors say of failed jobs, by number.
-
-    With ``--verbose`` and the like all is printed, and another logger (``--logger``) prints as it likes.
-
-    Parameters
-    ----------
-    workflow : Snakemake's, before its jobs are known.
-    """
-    logger = logging.getLogger("snakemake.logging")
-    messages, settings = Messages(), workflow.output_settings
-    logger.handlers.insert(0, messages)  # it must know them before a line is printed
-    stream = next((one for one in logger.handlers if one.name == _TERMINAL), None)
-    if settings.dryrun:
-        if stream is not None and not (settings.verbose or settings.printshellcmds):
-            quiet = {getattr(one, "name", "") for one in settings.quiet or ()}
-            stream.addFilter(Listed(table_alone={"RULES", "PROGRESS"} <= quiet or "ALL" in quiet))
-    elif is_wanted(settings):
-        handler = _named_by_user(workflow) or _in_place_of(stream, logger, settings)
-        if handler is not None:
-            handler.view.run = Run(workflow, plan, messages.by_job)
-    return messages.by_job
-
-
-def _named_by_user(workflow) -> logging.Handler | None:
-    """The handler that ``--logger permafrost`` has made."""
-    known = workflow.logger_manager.get_log_handlers()
-    return next((one for one in known if isinstance(one, LogHandler)), None)
-
-
-def _in_place_of(stream, logger, settings) -> logging.Handler | None:
-    """A handler that takes the place of the one for the terminal, where Snakemake has made that."""
-    if stream is None:
-        return None
-    handler = LogHandler(settings, None)
-    handler.filters = stream.filters
-    logger.handlers[logger.handlers.index(stream)] = handler
-    return handler
+def follow_run(workflow, plan: Plan, start: Callable[[], None]) -> RunEvents:
+    """Follow the events of this process's workflow, see `RunEvents`."""
+    events = RunEvents(workflow, plan, start)
+    logging.getLogger("snakemake.logging").addFilter(events)
+    return events

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from pathlib import Path
 
+from permafrost.core.snakemake_internals import (
+    dependent_jobs,
+    failed_jobs,
+    jobs_to_run,
+    redirect_jobs,
+    resources_set,
+)
 from permafrost.plan.object_store import bring_shown
 from permafrost.plan.plan import Plan
 from permafrost.plan.progress.counts import key_of
@@ -17,13 +23,14 @@ class Run:
 
     Parameters
     ----------
-    workflow : Snakemake's.
+    workflow : Snakemake's, when its jobs are known and none has begun.
     messages : job number -> what the executor said of it when it failed.
     """
 
     def __init__(self, workflow, plan: Plan, messages: Mapping[int, str]) -> None:
         self.messages = messages
         self._workflow, self._plan = workflow, plan
+        self._wanted = {_key(job) for job in jobs_to_run(workflow)}
         self._kept = []
 
     def targets(self) -> set[str]:
@@ -41,21 +48,19 @@ class Run:
 
     def time_left(self, cores: int | None) -> TimeLeft:
         """How long the jobs that are to do will take on these cores; None: on a cluster."""
-        jobs = self._workflow.dag.needrun_jobs()
-        wanted = {key_of(job.rule.name, job.wildcards_dict) for job in jobs}
-        return TimeLeft(lambda: self._estimate(cores), wanted, self._lost, cores)
+        return TimeLeft(lambda: self._estimate(cores), self._wanted, self._lost, cores)
 
     def _lost(self) -> set[tuple]:
         """(stage, names) of the jobs that have failed, and of those that would read what they make."""
-        failed = list(self._workflow.scheduler.failed)
+        failed = failed_jobs(self._workflow)
         left = [job for one in failed for job in (one.jobs if one.is_group() else [one])]
         found = set()
         while left:
             job = left.pop()
             if job not in found:
                 found.add(job)
-                left += list(self._workflow.dag.depending.get(job, ()))
-        return {key_of(job.rule.name, job.wildcards_dict) for job in found}
+                left += dependent_jobs(self._workflow, job)
+        return {_key(job) for job in found}
 
     def _estimate(self, cores: int | None):
         from permafrost.plan.estimate.estimate import Machines, estimate
@@ -76,22 +81,19 @@ class Run:
 
         if cores is not None:
             return takes_gpu(self._plan.config["runtime"]["device"])
-        asked = self._workflow.resource_settings.overwrite_resources
-        return any("gpu" in resources for resources in asked.values())
+        return any("gpu" in resources for resources in resources_set(self._workflow))
 
     def keep_output(self) -> None:
         """Let jobs print into Snakemake's log: on the terminal they would tear the view apart."""
         logs = self._workflow.logger_manager.get_logfile()
         if logs:
-            self._kept.append(_shell().STDOUT)
-            _shell().STDOUT = open(logs[-1], "a")  # noqa: SIM115
+            self._kept.append(redirect_jobs(open(logs[-1], "a")))  # noqa: SIM115
 
     def release_output(self) -> None:
         """What is run when all jobs have ended prints to the terminal again."""
         if self._kept:
-            _shell().STDOUT = self._kept.pop()
+            redirect_jobs(self._kept.pop())
 
 
-def _shell():
-    """Snakemake's module that starts commands; its package has a class of the same name."""
-    return importlib.import_module("snakemake.shell")
+def _key(job) -> tuple:
+    return key_of(job.rule.name, job.wildcards_dict)

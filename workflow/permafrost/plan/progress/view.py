@@ -10,6 +10,7 @@ import logging
 import os
 import re
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -34,22 +35,23 @@ NOISE = re.compile(
 # names the whole command; the line of the job's own error says why
 _COMMAND_FAILED = re.compile(r"CalledProcessError in file|SpawnedJobError")
 _INTERRUPTED = "Terminating processes on user request"
-_LAST_WORDS = re.compile(r"Exiting because a job execution failed|Complete log\(s\):")
+LAST_WORDS = re.compile(r"Exiting because a job execution failed|Complete log\(s\):")
 _QUIET = {"ALL", "PROGRESS", "RULES"}
+_LONGEST_REASON = 100
 LINE_EVERY_S = 30.0
 
 
-def is_wanted(settings) -> bool:
-    """Whether Snakemake's output settings leave the terminal to the view: a run, and no more or less asked for."""
+def make_view(settings) -> View | None:
+    """The view that fits the output settings and standard error; None if Snakemake's own output was asked for."""
     quiet = {getattr(one, "name", "") for one in settings.quiet or ()}
-    asked = settings.verbose or settings.printshellcmds or settings.debug_dag or settings.dryrun
-    return not asked and not quiet & _QUIET
-
-
-def make_view(*, nocolor: bool = False) -> View:
-    """The view that fits standard error: a terminal, a file or a pipe."""
+    if settings.verbose or settings.printshellcmds or settings.debug_dag:
+        return None
+    if settings.dryrun:
+        return DryRun(table_alone={"RULES", "PROGRESS"} <= quiet or "ALL" in quiet)
+    if quiet & _QUIET:
+        return None
     on_terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-    return Terminal(nocolor=nocolor) if on_terminal else Lines()
+    return Terminal(nocolor=settings.nocolor) if on_terminal else Lines()
 
 
 class View:
@@ -58,10 +60,12 @@ class View:
     Attributes
     ----------
     run : what is asked of the workflow; None as long as nobody says which it is.
+    ended : set when the view shows nothing more.
     """
 
     def __init__(self) -> None:
         self.run = None
+        self.ended = threading.Event()
         self.counts = Counts()
         self._since = time.time()
         self._cores: int | None = None
@@ -80,8 +84,7 @@ class View:
         if self._shows:
             self._shows = False
             self._last()
-            if self.run is not None:
-                self.run.release_output()
+        self.ended.set()
 
     def _elapsed(self) -> float:
         return time.time() - self._since
@@ -93,7 +96,7 @@ class View:
 
     def _message(self, record) -> None:
         text = record.getMessage()
-        if _LAST_WORDS.match(text):
+        if LAST_WORDS.match(text):
             self.end()
         self._interrupted |= text.startswith(_INTERRUPTED)
         if not (NOISE.match(text) or _COMMAND_FAILED.search(text)):
@@ -113,7 +116,6 @@ class View:
         self._first()
         if self.run is not None:
             self._left = self.run.time_left(self._cores)
-            self.run.keep_output()
 
     def _job_info(self, record) -> None:
         job = job_of(record.rule_name, record.wildcards, next(iter(record.log), ""))
@@ -199,6 +201,36 @@ class Lines(View):
 
     def _last(self) -> None:
         self._say(drawn.status(self.counts, self._elapsed(), None, ended=True))
+
+
+class DryRun(View):
+    """A line for each job with its reason, and the table of jobs.
+
+    Parameters
+    ----------
+    table_alone : no job is listed, so Snakemake logs its table once, and not before and after the list.
+    """
+
+    def __init__(self, *, table_alone: bool = False) -> None:
+        super().__init__()
+        self._keeps_table = table_alone
+
+    def show(self, record: logging.LogRecord) -> None:
+        event = str(getattr(record, "event", None) or "message")
+        if event == "job_info":
+            title = job_of(record.rule_name, record.wildcards, "").title
+            self._say(f"{title} ({(record.reason or '').partition(':')[0][:_LONGEST_REASON]})")
+        elif event == "run_info":
+            if self._keeps_table:
+                self._say(record.getMessage())
+            self._keeps_table = True
+        elif event not in ("workflow_started", "group_info"):
+            text = record.getMessage()
+            if not NOISE.match(text):
+                self._say(text)
+
+    def _say(self, text: str, level: int = logging.INFO) -> None:
+        print(text, flush=True)
 
 
 class Terminal(View):

@@ -13,9 +13,9 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
+from permafrost.core.snakemake_internals import METADATA
 from permafrost.report.archive.manifest import Member
 from permafrost.report.archive.provenance import SOURCES
-from permafrost.report.archive.records import METADATA
 
 TIMESTAMP = ".snakemake_timestamp"  # Snakemake's, in every folder that is an output
 #: folder of the results -> endings of the files in it; stores are named apart

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import whole_file
+from permafrost.core.snakemake_internals import find_records
 from permafrost.report.archive import provenance
 from permafrost.report.archive.contents import is_result, results_refusal
 from permafrost.report.archive.crate import WORKFLOW, Run, crate_json
@@ -26,7 +27,6 @@ from permafrost.report.archive.manifest import (
     describe_text,
     manifest_json,
 )
-from permafrost.report.archive.records import find_records
 
 STORE = ".zarr"
 MASKS = "masks"  # stage of the outputs that hold predicted masks: stores, or folders of GeoTIFFs

@@ -1,0 +1,191 @@
+"""Contracts with Snakemake: a test for each thing that Permafrost uses beyond the documented interface.
+
+If a new release breaks one of them, correct the function of that name in `permafrost.core.snakemake_internals`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from permafrost.core import snakemake_internals as internals
+from snakemake.common import get_function_params, get_input_function_aux_params
+
+ROOT = Path(__file__).resolve().parents[3]
+
+#: prints in its hooks what the functions return of the real workflow
+SNAKEFILE = """
+import json, sys
+from pathlib import Path
+from permafrost.core import snakemake_internals as internals
+
+seen = {"files": list(map(str, internals.configuration_files(workflow)))}
+value = Path("value").read_text()
+compared = Path("compared").read_text()
+
+def show(name):
+    with open(name, "w") as stream:
+        json.dump(seen, stream)
+
+onstart:
+    seen["to_run"] = sorted(job.rule.name for job in internals.jobs_to_run(workflow))
+    seen["rules_to_run"] = sorted(internals.rules_to_run(workflow))
+    seen["rules"] = sorted(internals.rules_of_run(workflow))
+    (first,) = [job for job in internals.jobs_to_run(workflow) if job.rule.name == "first"] or [None]
+    seen["dependent"] = sorted(job.rule.name for job in internals.dependent_jobs(workflow, first))
+    seen["groups"] = sorted(internals.submitted_groups(workflow))
+    seen["resources"] = [list(one) for one in internals.resources_set(workflow)]
+    seen["inputs"] = list(internals.recorded_inputs(workflow, "b") or ())
+    seen["storage"] = internals.default_storage(workflow)
+    internals.redirect_jobs(open("printed", "w"))
+    show("started")
+
+onerror:
+    seen["failed"] = [job.rule.name for job in internals.failed_jobs(workflow)]
+    seen["running"] = internals.is_running(workflow)
+    show("failed")
+
+rule all:
+    input: "c"
+rule first:
+    output: "a"
+    params: compared=compared, **internals.without_rerun(value=value, of=lambda wildcards: value)
+    shell: "echo {params.value} {params.of} printed; touch {output}"
+rule second:
+    input: "a"
+    output: "b"
+    shell: "touch {output}"
+rule third:
+    input: "b"
+    output: "c"
+    shell: "test ! -e broken && touch {output}"
+"""
+
+
+class Run:
+    """A workflow of three rules in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.write(Snakefile=SNAKEFILE, value="1", compared="1")
+
+    def write(self, **files: str) -> None:
+        for name, text in files.items():
+            (self.folder / name).write_text(text)
+
+    def __call__(self, *arguments: str) -> subprocess.CompletedProcess:
+        command = [sys.executable, "-m", "snakemake", "--cores", "1", *arguments]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "workflow")}
+        return subprocess.run(
+            command, cwd=self.folder, env=environment, capture_output=True, text=True
+        )
+
+    def seen(self, name: str) -> dict:
+        import json
+
+        return json.loads((self.folder / name).read_text())
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Run:
+    """The workflow after a run that was interrupted by a failure of its last rule, and one that was not."""
+    run = Run(tmp_path_factory.mktemp("workflow"))
+    run.write(broken="", **{"one.yaml": "x1: 1", "two.yaml": "x1: 2"})
+    done = run(
+        *("--configfile", "one.yaml", "two.yaml", "--groups", "first=g"),
+        *("--set-resources", "first:gpu=1"),
+    )
+    assert done.returncode == 1, done.stderr
+    return run
+
+
+def test_configuration_files_are_in_the_order_in_which_they_count(run):
+    assert [Path(file).name for file in run.seen("started")["files"]] == ["one.yaml", "two.yaml"]
+
+
+def test_the_jobs_of_a_run_and_what_depends_on_them_are_known_when_it_starts(run):
+    seen = run.seen("started")
+    assert seen["to_run"] == seen["rules_to_run"] == ["all", "first", "second", "third"]
+    assert seen["rules"] == seen["to_run"] and seen["dependent"] == ["second"]
+
+
+def test_groups_and_resources_of_the_command_line_and_the_profile_are_known(run):
+    seen = run.seen("started")
+    assert seen["groups"] == ["first"] and seen["resources"] == [["gpu"]]
+
+
+def test_jobs_that_failed_are_known_when_a_run_ends(run):
+    assert run.seen("failed")["failed"] == ["third"] and run.seen("failed")["running"] is False
+
+
+def test_commands_of_jobs_print_where_they_are_redirected_to(run):
+    assert (run.folder / "printed").read_text() == "1 1 printed\n"
+
+
+def test_without_a_provider_there_is_no_storage(run):
+    assert run.seen("started")["storage"] == [None, ""]
+
+
+def test_records_are_where_they_are_expected_and_name_the_inputs(run):
+    records, lacking = internals.find_records(run.folder, ["a", "b", "no"])
+    assert set(records) == {"a", "b"} and lacking == ["no"]
+    # of the first run there was none
+    assert run.seen("started")["inputs"] == []
+
+
+def test_parameters_that_depend_on_output_rerun_nothing_and_others_do(run):
+    (run.folder / "broken").unlink(missing_ok=True)
+    assert run().returncode == 0
+    assert run.seen("started")["inputs"] == ["a"]
+    run.write(value="2")
+    assert "Nothing to be done" in (done := run("-n")).stdout + done.stderr
+    run.write(compared="2")
+    assert "Params have changed" in run("-n").stdout
+
+
+def test_hooks_of_a_module_are_run_if_they_are_kept(tmp_path):
+    module = Run(tmp_path)
+    rules = "\nkeep(workflow, onerror.func)\nrule broken:\n    output: 'x'\n    shell: 'false'\n"
+    hook = "from permafrost.core.snakemake_internals import keep_error_hook as keep\n"
+    hook += "onerror:\n    print('kept')\n"
+    module.write(**{"module.smk": hook + rules, "Snakefile": MODULE})
+    done = module()
+    assert done.returncode == 1 and "kept" in done.stdout
+
+
+MODULE = """
+module other:
+    snakefile: "module.smk"
+use rule * from other
+rule all:
+    default_target: True
+    input: "x"
+"""
+
+
+def test_signatures_are_looked_up_once(monkeypatch):
+    from snakemake.resources import Resource
+
+    internals.fast_resources()
+    function = internals.fast_params(lambda wildcards, attempt, *, input=None: attempt)
+    assert list(get_function_params(function)) == ["wildcards", "attempt", "input"]
+    given = {"attempt": 2, "threads": 1}
+    monkeypatch.setattr(inspect, "signature", pytest.fail)
+    assert get_input_function_aux_params(function, given) == {"attempt": 2}
+    # a resource that grows with attempts takes all there is, and passes on what its function takes
+    resource = Resource("mem_mb", function)
+    assert get_input_function_aux_params(resource.evaluate, given) == given
+    assert function("here", **get_input_function_aux_params(function, given)) == 2
+
+
+def test_nothing_else_of_the_library_uses_what_is_private_to_snakemake():
+    private = ("workflow._", "overwrite_function_params", ".persistence", ".needrun_jobs", ".dag.")
+    files = [*(ROOT / "workflow").rglob("*.py"), *(ROOT / "workflow").rglob("*.smk")]
+    for file in [*files, ROOT / "Snakefile"]:
+        if file.name != "snakemake_internals.py":
+            text = file.read_text()
+            assert [name for name in private if name in text] == [], file
