@@ -141,7 +141,7 @@ def test_a_column_that_is_not_there_is_known_before_a_job(tmp_path, key):
     rows = [f"{i}.png,{CLASSES[i % 3]}" for i in range(20)]
     source = table_of(tmp_path / "data", ["file,cover", *rows])
     text = refused(entry_of({**source, "label": "cover", key: "covr"}))
-    assert "no column 'covr'; did you mean 'cover'?" in text
+    assert "no column 'covr', did you mean 'cover'?" in text
 
 
 def test_the_plan_refuses_it_and_looks_once(tmp_path, monkeypatch):
