@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MAPPING_KEYS = ("norm", "global_pool", "head.global_pool")
-POOLINGS = ("mean", "cls", "both")
 LAYOUTS = ("NCHW", "NHWC")
 
 

@@ -30,7 +30,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-SCALES = ("linear", "log", "count")
 # units whose counts are turned to floats at a time
 _UNITS_TOGETHER = 4096
 
