@@ -23,7 +23,7 @@ from permafrost.report.material.dataset import (
 from permafrost.report.material.objects import ObjectPredictions, read_detected
 from permafrost.report.notation import interval_of, number
 from permafrost.report.tasks.object_pictures import MOST as MOST_PICTURES
-from permafrost.report.tasks.object_pictures import draw_objects
+from permafrost.report.tasks.object_pictures import ObjectPictures
 from permafrost.report.tasks.probe_figures import draw_training_curves
 from permafrost.statistics.leaderboard.rows import brief_count, finite, metric_name, of_metrics
 from permafrost.statistics.scores.gates import chance_level
@@ -58,7 +58,7 @@ def draw(
         for key in best_of_each(material)[:MOST_PICTURES]
     }
     drawn = {key: view.drawn for key, view in views.items()}
-    figures, notes = draw_objects(material, best, predictions, drawn, folder)
+    figures, notes = ObjectPictures(material, best, predictions, drawn).draw(folder)
     charted = dict(list(views.items())[:MOST])
     figures.append(_curves(material, predictions, charted, folder))
     figures += _errors(material, charted, folder)

@@ -9,7 +9,7 @@ import numpy as np
 from permafrost.report.figures.numbers import draw_histogram, target_words
 from permafrost.report.material.dataset import Drawn, Evaluation, Material, name_of, save
 from permafrost.report.material.rasters import RasterPredictions, read_rasters
-from permafrost.report.tasks.raster_pictures import draw_rasters
+from permafrost.report.tasks.raster_pictures import RasterPictures
 from permafrost.report.tasks.regression import draw_curves
 from permafrost.statistics.scores.gates import chance_level
 
@@ -27,7 +27,7 @@ def draw(
     if best is not None:
         path = material.predictions[best]
         predictions = read_rasters(path, expect=material.expected(path))
-        figures, notes = draw_rasters(material, best, predictions, folder)
+        figures, notes = RasterPictures(material, best, predictions).draw(folder)
         figures.append(_histogram(material, best, predictions, folder))
     return figures + draw_curves(material, folder, of="patches "), notes
 

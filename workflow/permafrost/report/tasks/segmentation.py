@@ -18,7 +18,7 @@ from permafrost.report.material.dataset import (
     save,
 )
 from permafrost.report.material.masks import DensePredictions, read_dense
-from permafrost.report.tasks.mask_pictures import draw_masks
+from permafrost.report.tasks.mask_pictures import MaskPictures
 from permafrost.report.tasks.probe_figures import draw_gains, draw_training_curves
 from permafrost.statistics.leaderboard.rows import metric_name
 from permafrost.statistics.scores.gates import chance_level
@@ -39,7 +39,7 @@ def draw(
     figures, notes = [], []
     if best is not None:
         predictions = _read(material, best)
-        figures, notes = draw_masks(material, best, predictions, folder)
+        figures, notes = MaskPictures(material, best, predictions).draw(folder)
     figures += draw_gains(material, folder)
     figures += draw_training_curves(material, folder, f"val_{primary_metric(material.card.task)}")
     if best is not None:
