@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.tables import read_table
@@ -54,14 +56,23 @@ def read_dense(path, *, expect: str | None = None) -> DensePredictions:
     table, metadata = read_table(path, expect=expect, columns=_COLUMNS)
     classes = len(metadata["classes"])
     counts = array_of(table, "confusion", classes**2)
-    shown = table["shown"].to_pylist()
-    packed = {row: table["mask"][row].as_py() for row, kind in enumerate(shown) if kind}
     return DensePredictions(
         table["sample_id"].to_pylist(),
         counts.reshape(-1, classes, classes),
-        {kind: [row for row, value in enumerate(shown) if value == kind] for kind in SHOWN},
-        {row: decode_mask_png(data, path) for row, data in packed.items() if data is not None},
+        *kept_pictures(table, "mask", lambda data: decode_mask_png(data, path)),
         metadata,
+    )
+
+
+def kept_pictures(
+    table: pa.Table, column: str, decode: Callable[[bytes], np.ndarray]
+) -> tuple[dict[str, list[int]], dict[int, np.ndarray]]:
+    """Reason why images are shown -> rows; and row -> what the table keeps of its prediction, decoded."""
+    shown = table["shown"].to_pylist()
+    packed = {row: table[column][row].as_py() for row, kind in enumerate(shown) if kind}
+    return (
+        {kind: [row for row, value in enumerate(shown) if value == kind] for kind in SHOWN},
+        {row: decode(data) for row, data in packed.items() if data is not None},
     )
 
 
@@ -73,15 +84,16 @@ def decode_mask_png(data: bytes, where) -> np.ndarray:
         with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
             array = np.asarray(image)
     except Exception as error:  # decoders fail in many ways on damaged bytes
-        raise _unreadable(first_line(error), where) from error
+        raise unreadable("mask", first_line(error), where) from error
     if array.ndim != 2 or array.dtype.kind not in "ui":
-        raise _unreadable(f"it holds {array.dtype} pixels of shape {array.shape}", where)
+        raise unreadable("mask", f"it holds {array.dtype} pixels of shape {array.shape}", where)
     return array.astype(np.int32)
 
 
-def _unreadable(problem: str, where) -> PermafrostError:
+def unreadable(what: str, problem: str, where) -> PermafrostError:
+    """The error of a predicted mask or raster that cannot be decoded."""
     return PermafrostError(
-        f"a predicted mask in the table cannot be read ({problem})",
+        f"a predicted {what} in the table cannot be read ({problem})",
         where=where,
         remedy="delete the file and run snakemake again",
     )

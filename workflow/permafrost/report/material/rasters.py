@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError, first_line
+from permafrost.core.errors import first_line
 from permafrost.core.tables import read_table
-from permafrost.report.material.masks import SHOWN
+from permafrost.report.material.masks import kept_pictures, unreadable
 from permafrost.statistics.predictions.columns import array_of
 
 _COLUMNS = ["sample_id", "pixels", "squared_error", "shown", "raster"]
@@ -44,13 +44,10 @@ def read_rasters(path, *, expect: str | None = None) -> RasterPredictions:
     table, metadata = read_table(path, expect=expect, columns=_COLUMNS)
     pixels, squares = (array_of(table, name) for name in ("pixels", "squared_error"))
     rmse = np.sqrt(np.divide(squares, pixels, out=np.full(len(pixels), np.nan), where=pixels > 0))
-    shown = table["shown"].to_pylist()
-    packed = {row: table["raster"][row].as_py() for row, kind in enumerate(shown) if kind}
     return RasterPredictions(
         table["sample_id"].to_pylist(),
         rmse,
-        {kind: [row for row, value in enumerate(shown) if value == kind] for kind in SHOWN},
-        {row: _decoded(data, path) for row, data in packed.items() if data is not None},
+        *kept_pictures(table, "raster", lambda data: _decoded(data, path)),
         metadata,
     )
 
@@ -59,15 +56,7 @@ def _decoded(data: bytes, where) -> np.ndarray:
     try:
         array = np.load(io.BytesIO(data), allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
-        raise _unreadable(first_line(error), where) from error
+        raise unreadable("raster", first_line(error), where) from error
     if array.ndim != 2 or array.dtype != np.float32:
-        raise _unreadable(f"it holds {array.dtype} numbers of shape {array.shape}", where)
+        raise unreadable("raster", f"it holds {array.dtype} numbers of shape {array.shape}", where)
     return array
-
-
-def _unreadable(problem: str, where) -> PermafrostError:
-    return PermafrostError(
-        f"a predicted raster in the table cannot be read ({problem})",
-        where=where,
-        remedy="delete the file and run snakemake again",
-    )
