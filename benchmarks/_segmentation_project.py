@@ -26,8 +26,8 @@ MODELS = {"mobilenetv2": "mobilenetv2_100", "resnet18": "resnet18"}
 #: what each of our commands imports, and its functions whose time grows with the chips, by phase
 STAGES = {
     "prepare": (
-        ["permafrost.data.prepare", "zarr", "PIL.Image"],
-        {"permafrost.data.prepare:_read_pixels": "prepare"},
+        ["permafrost.data.store.prepare", "zarr", "PIL.Image"],
+        {"permafrost.data.store.prepare:_read_pixels": "prepare"},
     ),
     "extract": (
         ["permafrost.features.extract", "zarr", "timm"],

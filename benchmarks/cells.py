@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
-from permafrost.plan.offers import Offers, planned_input, read_offers
+from permafrost.operate.offers import Offers, planned_input, read_offers
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 from permafrost.core.stores import Store
 from permafrost.core.tables import read_table
-from permafrost.data.objects import objects_of
+from permafrost.data.labels.objects import objects_of
 from permafrost.metrics.objects.detected import Detected
 from permafrost.statistics.predictions.objects import DetectedObjects
 

@@ -4,7 +4,7 @@
 
 FOLDER is a project in which CONFIG (``-`` for config/config.yaml alone) was run on an otherwise idle machine. With
 ``--fit``, `start` and `each` of every law are fitted to all jobs (least squares of relative errors, none below 0), as
-workflow/permafrost/plan/estimate/rates.json has them.
+workflow/permafrost/operate/estimate/rates.json has them.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from scipy.optimize import nnls
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "workflow"))
 
+from permafrost.operate.estimate.estimate import Machines, estimate, uncorrected
+from permafrost.operate.estimate.records import read_records
+from permafrost.operate.estimate.work import default_rates, forward_macs, work_of
 from permafrost.plan.configured import read_configuration
-from permafrost.plan.estimate.estimate import Machines, estimate, uncorrected
-from permafrost.plan.estimate.records import read_records
-from permafrost.plan.estimate.work import default_rates, forward_macs, work_of
 from permafrost.probes.kinds import KINDS
 
 HERE = Path.cwd()

@@ -28,8 +28,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from permafrost.core.stores import write_store
-from permafrost.data.card import Card, write_card
-from permafrost.data.sensors import SENSORS
+from permafrost.data.bands.sensors import SENSORS
+from permafrost.data.store.card import Card, write_card
 from permafrost.plan.validation import load_schema, validate
 
 

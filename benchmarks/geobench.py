@@ -56,7 +56,7 @@ def read_with_h5py(folder: Path) -> float:
 
 
 def prepare_files(folder: Path, workers: int) -> float:
-    from permafrost.data.prepare import PrepareSpec, prepare
+    from permafrost.data.store.prepare import PrepareSpec, prepare
     from permafrost.plan.validation import validate
 
     entry = {

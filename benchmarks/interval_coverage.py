@@ -22,7 +22,7 @@ from pathlib import Path
 os.environ["OMP_NUM_THREADS"] = "1"  # many small products: threads cost more than they save
 
 import numpy as np
-from permafrost.data.objects import Objects
+from permafrost.data.labels.objects import Objects
 from permafrost.metrics.objects.detected import Detected
 from permafrost.statistics.predictions.confusions import ChangeConfusions, Confusions
 from permafrost.statistics.predictions.labelled import LabelledSamples

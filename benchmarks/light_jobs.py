@@ -21,10 +21,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 from _timing import one_thread, print_table
-from permafrost.plan import light_client
+from permafrost.operate import light_client
+from permafrost.operate.snakemake_process import expose_commands
 from permafrost.plan.catalogue import read_yaml
 from permafrost.plan.plan import Plan
-from permafrost.plan.snakemake_process import expose_commands
 from startup import commands
 
 

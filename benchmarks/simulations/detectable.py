@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from permafrost.plan.estimate.found import DEVIATIONS
+from permafrost.operate.estimate.found import DEVIATIONS
 from permafrost.statistics.resampling.detectable import planned
 
 from benchmarks.simulations._runs import answers, compared

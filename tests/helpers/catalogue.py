@@ -17,7 +17,7 @@ from permafrost.backbones.input.contract import (
     resolve_input,
 )
 from permafrost.backbones.input.matching import OfferedBands, wishes
-from permafrost.data.sensors import SENSORS, Band
+from permafrost.data.bands.sensors import SENSORS, Band
 from permafrost.plan.catalogue import Catalogue
 
 from helpers.backbones import backbone_entry

@@ -21,7 +21,7 @@ from helpers.backbones import build, plan_input  # noqa: E402
 from helpers.neighbours import alone_and_beside, same_features  # noqa: E402
 from permafrost.backbones.backbone import Resources  # noqa: E402
 from permafrost.backbones.input.matching import OfferedBands  # noqa: E402
-from permafrost.data.sensors import SENSORS  # noqa: E402
+from permafrost.data.bands.sensors import SENSORS  # noqa: E402
 
 SEED = 7
 STATISTICS = {"mean": 0.0, "std": 1.0, "min": 0.0, "max": 1.0, "p2": 0.0, "p98": 1.0}

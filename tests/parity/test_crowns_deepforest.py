@@ -13,7 +13,7 @@ import pytest
 import shapely
 from helpers.predictions.crowns import CORNERS, random_crowns
 from permafrost.data.deepforest.reading import read_annotations
-from permafrost.data.windows import cut_windows
+from permafrost.data.files.windows import cut_windows
 from permafrost.evaluators.crowns import DEEPFOREST, evaluate
 from permafrost.evaluators.crowns.tiles import cut_annotations
 from scipy.optimize import linear_sum_assignment

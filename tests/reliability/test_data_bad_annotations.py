@@ -13,7 +13,7 @@ from helpers.datasets.images import (
 from hypothesis import given, settings
 from hypothesis import strategies as some
 from permafrost.core.errors import PermafrostError
-from permafrost.data.decode import UnreadableImage
+from permafrost.data.files.decode import UnreadableImage
 from permafrost.data.sources.points import parse_points
 from permafrost.data.sources.voc import parse_voc
 from permafrost.data.sources.yolo import parse_yolo

@@ -23,7 +23,7 @@ from helpers.datasets.images import (
     write_zip,
 )
 from permafrost.core.errors import PermafrostError
-from permafrost.data.files import ZipMembers
+from permafrost.data.files.members import ZipMembers
 from permafrost.data.sources import reading
 
 

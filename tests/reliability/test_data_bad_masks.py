@@ -14,7 +14,7 @@ from helpers.datasets.images import (
     write_zip,
 )
 from permafrost.core.errors import PermafrostError
-from permafrost.data.image_store import ImageStore
+from permafrost.data.store.image_store import ImageStore
 
 
 @pytest.fixture

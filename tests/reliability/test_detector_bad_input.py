@@ -17,7 +17,7 @@ from helpers.stores.objects import (
     write_objects,
 )
 from permafrost.core.errors import PermafrostError
-from permafrost.data.objects import Objects
+from permafrost.data.labels.objects import Objects
 
 
 @pytest.fixture(scope="module")

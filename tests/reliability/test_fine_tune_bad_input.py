@@ -94,7 +94,7 @@ def test_options_that_do_not_exist_are_refused_by_the_schema():
 
 def test_pixels_that_are_not_numbers_are_named(tmp_path):
     from permafrost.core.stores import write_store
-    from permafrost.data.image_store import ImageStore
+    from permafrost.data.store.image_store import ImageStore
 
     scenes = Scenes(tmp_path, counts=(9, 6, 6))
     old = ImageStore(scenes.stores["val"])

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from permafrost.core.errors import PermafrostError
 from permafrost.core.stores import Store
-from permafrost.data.card import read_card
-from permafrost.data.prepare import PrepareSpec, prepare
-from permafrost.data.targets import target_strata
+from permafrost.data.labels.targets import target_strata
+from permafrost.data.store.card import read_card
+from permafrost.data.store.prepare import PrepareSpec, prepare
 from permafrost.plan.validation import validate
 from PIL import Image
 

@@ -7,7 +7,7 @@ import copy
 import pytest
 from helpers.plans import CONFIG, fill_root, make_plan
 from permafrost.core.errors import PermafrostError
-from permafrost.plan.failures import check_executor
+from permafrost.operate.failures import check_executor
 from permafrost.stages.cli import main
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from helpers.project import Project
 from permafrost.core.stores import Store
-from permafrost.data.card import read_card
+from permafrost.data.store.card import read_card
 from permafrost.statistics.scores.gates import BELOW_CHANCE
 
 LINEAR = {"kind": "linear", "c_min": 1e-3, "c_max": 1e3, "c_count": 7}

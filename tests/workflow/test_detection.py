@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from helpers.project import SCENES, TINY, Project
 from permafrost.core.stores import Store
-from permafrost.data.objects import objects_of
+from permafrost.data.labels.objects import objects_of
 from permafrost.metrics.detection.evaluate import evaluate
 
 # a long run; the numbers that it shows are held by the parity tests of AP and the unit tests of the head

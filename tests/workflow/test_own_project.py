@@ -9,7 +9,7 @@ import sys
 import pytest
 import yaml
 from helpers.project import REPOSITORY
-from permafrost.plan.new_project import write_project
+from permafrost.operate.new_project import write_project
 
 CHANGED_RULE = "\nuse rule extract from permafrost with:\n    threads: 1\n"
 

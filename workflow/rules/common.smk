@@ -29,7 +29,7 @@ from permafrost.core.specification import SPLITS
 from permafrost.plan.catalogue import read_yaml
 from permafrost.plan.demo import complete
 from permafrost.plan.environments import check_deployed
-from permafrost.plan.failures import (
+from permafrost.operate.failures import (
     check_executor,
     check_gpu,
     check_groups,
@@ -42,7 +42,7 @@ from permafrost.plan.parts import FOLDER, PATTERN, JoinedParts, check_parts
 from permafrost.plan.plan import Plan
 from permafrost.plan.record import plan_file, record_plan
 from permafrost.plan.resources import asked, device_of
-from permafrost.plan.snakemake_process import (
+from permafrost.operate.snakemake_process import (
     expose_commands,
     follow_run,
     keep_warm,

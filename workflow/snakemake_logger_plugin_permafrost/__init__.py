@@ -15,7 +15,7 @@ class LogHandler(LogHandlerBase):
 
     def __post_init__(self) -> None:
         # Snakemake imports every plugin that it finds, also for commands that show nothing
-        from permafrost.plan.progress.view import make_view
+        from permafrost.operate.progress.view import make_view
 
         self.view = make_view(self.common_settings)
 

@@ -14,13 +14,13 @@ from permafrost.core.specification import substitute
 from permafrost.core.store_parts import Part
 from permafrost.core.stores import Store
 from permafrost.data import sources
-from permafrost.data.card import read_card
 from permafrost.data.entry import DatasetEntry
-from permafrost.data.joining import join_parts
-from permafrost.data.parts import prepare_part
-from permafrost.data.prepare import PrepareSpec, prepare
 from permafrost.data.records import Source
 from permafrost.data.sources import read_entry
+from permafrost.data.store.card import read_card
+from permafrost.data.store.joining import join_parts
+from permafrost.data.store.parts import prepare_part
+from permafrost.data.store.prepare import PrepareSpec, prepare
 from permafrost.plan.catalogue import Catalogue
 
 CONFIG = Path(__file__).parents[3] / "config"

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from permafrost.data.decode import UnreadableImage
-from permafrost.data.tortilla import Extent, read_items
+from permafrost.data.files.decode import UnreadableImage
+from permafrost.data.files.tortilla import Extent, read_items
 
 from helpers.datasets.images import CONFIG, geotiff, open_source
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 from permafrost.core.tables import write_table
-from permafrost.data.objects import Objects, objects_column
+from permafrost.data.labels.objects import Objects, objects_column
 from permafrost.metrics.objects.detected import Detected
 from permafrost.statistics.predictions.objects import DetectedObjects, ObjectScoring
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 from permafrost.core.identity import fingerprint
 from permafrost.core.stores import write_store
 from permafrost.core.tables import read_table, write_table
-from permafrost.data.objects import Objects, objects_column
-from permafrost.data.windows import cut_windows
+from permafrost.data.files.windows import cut_windows
+from permafrost.data.labels.objects import Objects, objects_column
 from permafrost.statistics.scores.score_table import score_predictions
 
 from helpers.results.tables import make_card, write_card

@@ -9,7 +9,7 @@ import pyarrow as pa
 from permafrost.core.identity import canonical_json, fingerprint
 from permafrost.core.stores import write_store
 from permafrost.core.tables import write_table
-from permafrost.data import card as data_card
+from permafrost.data.store import card as data_card
 from permafrost.statistics.scores.comparison_table import Comparisons
 from permafrost.statistics.tables import ScoreColumns
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from permafrost.core.stores import write_store
 from permafrost.core.tables import read_table
-from permafrost.data.card import write_card
+from permafrost.data.store.card import write_card
 
 from helpers.backbones import validated
 from helpers.stages.probe_jobs import configured, job_of, run_probe

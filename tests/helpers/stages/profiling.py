@@ -6,7 +6,7 @@ from pathlib import Path
 
 from permafrost.core.identity import fingerprint
 from permafrost.core.tables import read_table
-from permafrost.data.card import write_card
+from permafrost.data.store.card import write_card
 
 from helpers.stages.specifications import extraction_of, specification
 from helpers.stores.images import IMAGES, card_of, rgb_bands

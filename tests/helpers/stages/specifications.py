@@ -41,7 +41,7 @@ def _kind(stage: str) -> type:
     elif stage == "similarity":
         from permafrost.statistics.measures.similarities import SimilaritySpec as Kind
     elif stage == "prepare":
-        from permafrost.data.prepare import PrepareSpec as Kind
+        from permafrost.data.store.prepare import PrepareSpec as Kind
     elif stage == "extract":
         from permafrost.features.specification import ExtractSpec as Kind
     elif stage == "views":

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from permafrost.core.stores import Store, write_store
-from permafrost.data.card import Card, write_card
-from permafrost.data.image_store import StoredModality
-from permafrost.data.sensors import SENSORS
+from permafrost.data.bands.sensors import SENSORS
+from permafrost.data.store.card import Card, write_card
+from permafrost.data.store.image_store import StoredModality
 
 from helpers.stages.specifications import extraction_of, specification
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from permafrost.data.objects import Objects, objects_column
+from permafrost.data.labels.objects import Objects, objects_column
 
 from helpers.stores.maps import run_spec, spec, write_samples_of_maps
 

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import rasterio
 from permafrost.core.stores import Store, write_store
-from permafrost.data.card import write_card
 from permafrost.data.embeddings.places import Place
+from permafrost.data.store.card import write_card
 from rasterio import Affine
 from rasterio.warp import transform as reproject
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from permafrost.core.stores import write_store
-from permafrost.data.card import write_card
-from permafrost.data.image_store import StoredModality
+from permafrost.data.store.card import write_card
+from permafrost.data.store.image_store import StoredModality
 
 from helpers.stores.images import IMAGES, SPLITS, Dataset, card_of, rgb_bands
 

@@ -19,7 +19,7 @@ from permafrost.backbones.olmoearth.models import OlmoEarthOptions, filling
 from permafrost.backbones.torchgeo.pixels import presto_contract, presto_wrap
 from permafrost.core.errors import PermafrostError
 from permafrost.features.prepare import Preparer
-from permafrost.plan.offers import read_offers
+from permafrost.operate.offers import read_offers
 
 PRESTO, NDVI = SimpleNamespace(pixels=None), 16
 ALL = tuple(one["name"] for one in sentinel2_bands())

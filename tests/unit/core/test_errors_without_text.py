@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from helpers.datasets.images import geotiff
 from permafrost.core.errors import PermafrostError
-from permafrost.data import decode, masks, rasters
-from permafrost.data.decode import UnreadableImage
+from permafrost.data.files.decode import UnreadableImage
+from permafrost.data.files.members import decode
+from permafrost.data.labels import masks, rasters
 from permafrost.data.sources import reading, torchgeo_samples
 
 GREY = np.zeros((1, 8, 8), np.uint8)

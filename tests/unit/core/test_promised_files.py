@@ -12,8 +12,8 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import file_digest
 from permafrost.core.promised import Promised, file_state
 from permafrost.core.specification import SPLITS
-from permafrost.data import folders
 from permafrost.data.digest import source_digest
+from permafrost.data.files.members import folders
 from permafrost.plan.sources import code_hash
 from permafrost.stages.cli import main
 
@@ -132,7 +132,7 @@ def test_data_that_changed_since_the_plan_are_refused_before_they_are_read(tmp_p
 
 
 def test_data_that_change_while_they_are_read_seal_nothing(tmp_path, place, capsys, monkeypatch):
-    from permafrost.data import prepare as module
+    from permafrost.data.store import prepare as module
 
     arguments = prepare_arguments(tmp_path, place)
     reading = module.read_pixels

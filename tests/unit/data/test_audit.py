@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 from helpers.datasets.images import photo
 from permafrost.core.specification import SPLITS
-from permafrost.data.audit import audit_splits, min_distance_km
-from permafrost.data.band_statistics import BandStatistics
-from permafrost.data.image_hashes import (
+from permafrost.data.bands.statistics import BandStatistics
+from permafrost.data.records import Record
+from permafrost.data.store.audit import audit_splits, min_distance_km
+from permafrost.data.store.image_hashes import (
     difference_hash,
     exact_digest,
     hamming_pairs,
     hash_images,
     thumbnail,
 )
-from permafrost.data.records import Record
 
 
 def audit(images: dict, **columns):

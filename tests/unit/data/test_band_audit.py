@@ -17,10 +17,10 @@ from helpers.datasets.images import (
     photo,
     write_folder,
 )
-from permafrost.data.band_audit import doubts
-from permafrost.data.band_statistics import BandStatistics, PixelSample
-from permafrost.data.bands import dataset_bands
-from permafrost.data.image_store import ImageStore
+from permafrost.data.bands.selection import dataset_bands
+from permafrost.data.bands.statistics import BandStatistics, PixelSample
+from permafrost.data.store.band_audit import doubts
+from permafrost.data.store.image_store import ImageStore
 
 SENTINEL_2 = ["B01", "B02", "B03", "B04", "B05", "B06", "B07", "B08", "B8A", "B09", "B11", "B12"]
 UNITS = {

@@ -6,10 +6,10 @@ from dataclasses import fields
 import numpy as np
 import pytest
 from permafrost.core.errors import PermafrostError
-from permafrost.data.bands import dataset_bands, known_band, select_bands
+from permafrost.data.bands.selection import dataset_bands, known_band, select_bands
+from permafrost.data.bands.sensors import SENSORS, Band
+from permafrost.data.bands.units import check_dtype, check_range, resolve_unit
 from permafrost.data.entry import Units
-from permafrost.data.sensors import SENSORS, Band
-from permafrost.data.units import check_dtype, check_range, resolve_unit
 from permafrost.plan.validation import load_schema
 
 SENTINEL2 = dataset_bands(list(SENSORS["sentinel2-l1c"]), "sentinel2-l1c")

@@ -16,8 +16,8 @@ from helpers.plans import CONFIG, fill_root, make_plan
 from permafrost.core.errors import PermafrostError
 from permafrost.core.home import HOME
 from permafrost.data.class_files import check_files
-from permafrost.data.job import plan_dataset
 from permafrost.data.sources import read_entry
+from permafrost.data.store.job import plan_dataset
 from permafrost.plan.validation import validate
 from permafrost.stages.cli import main
 from PIL import Image

@@ -17,7 +17,7 @@ from helpers.datasets.images import (
 from helpers.datasets.objects import coco, coco_entry, image_files, write_json
 from permafrost.core.errors import PermafrostError
 from permafrost.data.digest import source_digest
-from permafrost.data.rle import runs_box, runs_of
+from permafrost.data.labels.rle import runs_box, runs_of
 
 MASK = np.zeros((60, 80), np.uint8)
 MASK[10:25, 30:42] = 1

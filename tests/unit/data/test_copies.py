@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from helpers.datasets.images import photo
 from permafrost.core.specification import SPLITS
-from permafrost.data.audit import audit_splits
-from permafrost.data.copies import joined_units
-from permafrost.data.image_hashes import hash_images
 from permafrost.data.records import Record
+from permafrost.data.store.audit import audit_splits
+from permafrost.data.store.copies import joined_units
+from permafrost.data.store.image_hashes import hash_images
 
 
 def scenes(first, count):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from helpers.datasets.images import Prepared, catalogue_entry, dataset_entry
 from permafrost.core.errors import PermafrostError
-from permafrost.data.image_store import ImageStore
-from permafrost.data.objects import objects_of
+from permafrost.data.labels.objects import objects_of
 from permafrost.data.sources.demo import open_demo
+from permafrost.data.store.image_store import ImageStore
 from permafrost.data.world import aerial, crowns, photograph, scene
 from permafrost.data.world.canvas import GROUND, PIXEL_M, Canvas
 from permafrost.data.world.fields import smooth_noise

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from helpers.datasets.images import Prepared, dataset_entry
 from permafrost.core.errors import PermafrostError
-from permafrost.data.image_store import ImageStore
 from permafrost.data.sources.demo import DemoSource
+from permafrost.data.store.image_store import ImageStore
 from permafrost.data.world import farmland, pairs, scene
 
 BANDS = ["B03", "B04", "B08"]

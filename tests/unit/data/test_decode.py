@@ -15,7 +15,7 @@ from helpers.datasets.images import (
     write_folder,
 )
 from permafrost.core.errors import PermafrostError
-from permafrost.data.decode import (
+from permafrost.data.files.decode import (
     Decoding,
     UnreadableImage,
     decode_image,

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from helpers.datasets.images import CONFIG, Prepared, catalogue_entry, open_source
 from helpers.datasets.tortilla import MONTHS, SIZE, write_dataset
-from permafrost.data.image_store import ImageStore
+from permafrost.data.store.image_store import ImageStore
 
 ENTRIES = yaml.safe_load((CONFIG / "datasets" / "geobench2.yaml").read_text())
 #: of the leaderboard, then of the package alone

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers.datasets.geobench import as_written, pickled
-from permafrost.data.decode import UnreadableImage
+from permafrost.data.files.decode import UnreadableImage
 from permafrost.data.sources.geobench_attribute import corner_of, label_of, read_attribute
 
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from affine import Affine
 from helpers.datasets.images import Prepared, encode, geotiff, mask, pair_entry, photo, write_folder
-from permafrost.data.decode import Decoding, decode_image, tiff_place
-from permafrost.data.georeference import NOWHERE, degrees
-from permafrost.data.image_store import SAMPLES_SCHEMA, ImageStore
-from permafrost.data.windows import Window
+from permafrost.data.files.decode import Decoding, decode_image, tiff_place
+from permafrost.data.files.georeference import NOWHERE, degrees
+from permafrost.data.files.windows import Window
+from permafrost.data.store.image_store import SAMPLES_SCHEMA, ImageStore
 
 UTM = {"crs": "EPSG:32633", "transform": Affine(0.5, 0, 500_000, 0, -0.5, 5_000_000)}
 

@@ -21,7 +21,7 @@ from helpers.datasets.grids import (
 )
 from helpers.datasets.images import Prepared, open_source, write_zip
 from permafrost.core.errors import PermafrostError
-from permafrost.data.decode import UnreadableImage
+from permafrost.data.files.decode import UnreadableImage
 from permafrost.data.sources.grid_rasters import Layer
 from permafrost.data.sources.grid_scenes import CACHE_BYTES
 from rasterio.enums import Resampling

@@ -19,9 +19,9 @@ from helpers.datasets.grids import (
 )
 from helpers.datasets.images import Prepared, open_source, validated
 from permafrost.core.errors import PermafrostError
-from permafrost.data.decode import UnreadableImage
 from permafrost.data.digest import source_digest
 from permafrost.data.entry_checks import entry_mistakes
+from permafrost.data.files.decode import UnreadableImage
 from permafrost.data.sources import read_entry
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from permafrost.core.errors import PermafrostError
+from permafrost.data.files.windows import Window
 from permafrost.data.sources import grid_layout
 from permafrost.data.sources.grid_layout import Axis, Grid, cut, region, shared_pixels
-from permafrost.data.windows import Window
 
 
 def every_tile(axis: Axis) -> list[tuple[int, int]]:

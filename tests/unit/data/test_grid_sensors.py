@@ -7,7 +7,7 @@ import pytest
 from helpers.datasets.grids import grid_entry, windows, write_pair, write_raster
 from helpers.datasets.images import Prepared, open_source
 from permafrost.core.errors import PermafrostError
-from permafrost.data.image_store import ImageStore
+from permafrost.data.store.image_store import ImageStore
 
 MODALITIES = {
     "optical": {"sensor": "rgb", "bands": ["red", "green", "blue"], "units": {"unit": "uint8"}},

@@ -8,7 +8,7 @@ from helpers.datasets.grids import classes, grid_entry, pixels, write_raster
 from helpers.datasets.images import Prepared, open_source, validated
 from permafrost.core.errors import PermafrostError
 from permafrost.data.digest import source_digest
-from permafrost.data.image_store import ImageStore
+from permafrost.data.store.image_store import ImageStore
 
 
 @pytest.fixture

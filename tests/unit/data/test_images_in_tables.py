@@ -27,10 +27,10 @@ from helpers.datasets.images import (
 from helpers.datasets.rasters import npy
 from permafrost.core.errors import PermafrostError
 from permafrost.data.class_files import check_files
-from permafrost.data.decode import Decoding, UnreadableImage, decode_image
 from permafrost.data.digest import source_digest
-from permafrost.data.image_store import ImageStore
+from permafrost.data.files.decode import Decoding, UnreadableImage, decode_image
 from permafrost.data.sources.table_columns import Table
+from permafrost.data.store.image_store import ImageStore
 
 CLASSES = ["water", "forest", "town"]
 IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from helpers.datasets.images import CONFIG, MASK_ENTRY, dataset_entry, encode, geotiff, photo
 from permafrost.core.errors import PermafrostError
-from permafrost.data.decode import UnreadableImage
-from permafrost.data.masks import check_options, declared_dead, decode_mask, mask_coding
+from permafrost.data.files.decode import UnreadableImage
+from permafrost.data.labels.masks import check_options, declared_dead, decode_mask, mask_coding
 from permafrost.data.sources import read_entry
 from permafrost.plan.catalogue import Catalogue
 

@@ -21,7 +21,7 @@ from helpers.plans import CONFIG, changed, fill_root, make_plan
 from helpers.stores.places import write_raster
 from permafrost.core.errors import PermafrostError
 from permafrost.core.specification import SPLITS
-from permafrost.data.folders import content_digest
+from permafrost.data.files.folders import content_digest
 from rasterio import Affine
 
 BY_NAME = {"pattern": "*", "embedding": "e", "by": "id", "id": "id"}

@@ -5,7 +5,7 @@ import pytest
 from helpers.datasets.images import Prepared, folder_entry, geotiff
 from helpers.datasets.tortilla import SIZE, hdf5, item, sample, tortilla, written
 from permafrost.core.errors import PermafrostError
-from permafrost.data.image_store import ImageStore
+from permafrost.data.store.image_store import ImageStore
 
 SPLITS = ["train", "train", "train", "validation", "test"]
 DAYS = [20200105, 20200301, 20200617, 20200811]

@@ -10,11 +10,11 @@ from helpers.datasets.objects import by_file, coco, coco_entry, write_json
 from permafrost.core.errors import PermafrostError
 from permafrost.core.specification import SPLITS
 from permafrost.data.entry import Splits
-from permafrost.data.image_store import SAMPLES_SCHEMA, ImageStore
-from permafrost.data.job import plan_dataset
-from permafrost.data.objects import OBJECTS, WINDOW, Objects, objects_of
+from permafrost.data.labels.objects import OBJECTS, WINDOW, Objects, objects_of
+from permafrost.data.labels.splits import make_splits
 from permafrost.data.records import Record
-from permafrost.data.splits import make_splits
+from permafrost.data.store.image_store import SAMPLES_SCHEMA, ImageStore
+from permafrost.data.store.job import plan_dataset
 
 
 def test_objects_stand_beside_their_images_in_the_store(tmp_path):

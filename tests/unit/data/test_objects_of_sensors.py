@@ -6,9 +6,9 @@ import torch
 from helpers.datasets.images import Prepared
 from helpers.datasets.sensors_with_objects import DAYS, SIDE, Scenes
 from permafrost.core.errors import PermafrostError
-from permafrost.data.card import read_card
-from permafrost.data.image_store import ImageStore
-from permafrost.data.objects import objects_of
+from permafrost.data.labels.objects import objects_of
+from permafrost.data.store.card import read_card
+from permafrost.data.store.image_store import ImageStore
 from permafrost.report.sections.dataset import card_facts
 
 FEW = (3, 2, 2)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from helpers.datasets.images import Prepared, folder_entry, geotiff, write_folder
 from helpers.datasets.sentinel2 import BANDS, WORLDS, world
-from permafrost.data.band_statistics import BandStatistics
-from permafrost.data.bands import dataset_bands
-from permafrost.data.offset_audit import offset_doubt
+from permafrost.data.bands.selection import dataset_bands
+from permafrost.data.bands.statistics import BandStatistics
 from permafrost.data.records import Record
+from permafrost.data.store.offset_audit import offset_doubt
 
 RGB = ["B04", "B03", "B02"]
 ALL = np.ones(40, bool)

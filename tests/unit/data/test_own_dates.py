@@ -20,10 +20,10 @@ from helpers.datasets.images import (
 )
 from permafrost.core.errors import PermafrostError
 from permafrost.data.class_files import check_files
-from permafrost.data.decode import UnreadableImage
 from permafrost.data.entry_checks import entry_mistakes
-from permafrost.data.image_store import ImageStore
+from permafrost.data.files.decode import UnreadableImage
 from permafrost.data.sources.sample_images import iso_date
+from permafrost.data.store.image_store import ImageStore
 
 CHANGE = {
     **RGB_ENTRY,

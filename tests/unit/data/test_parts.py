@@ -26,10 +26,10 @@ from helpers.datasets.rasters import raster_entry, raster_files
 from helpers.datasets.sensors_with_objects import Scenes
 from permafrost.core.errors import PermafrostError
 from permafrost.core.specification import SPLITS
-from permafrost.data import writing
-from permafrost.data.band_statistics import BandStatistics, PixelSample
-from permafrost.data.in_order import GROUP, Moments, Pieces, Total
-from permafrost.data.prepare import PrepareSpec
+from permafrost.data.bands.in_order import GROUP, Moments, Pieces, Total
+from permafrost.data.bands.statistics import BandStatistics, PixelSample
+from permafrost.data.store import writing
+from permafrost.data.store.prepare import PrepareSpec
 
 SMALL = {
     "scenes": {"train": 3, "val": 2, "test": 2},

@@ -17,8 +17,8 @@ from helpers.datasets.images import (
     write_folder,
 )
 from permafrost.core.errors import PermafrostError
-from permafrost.data.image_store import ImageStore
-from permafrost.data.objects import objects_of
+from permafrost.data.labels.objects import objects_of
+from permafrost.data.store.image_store import ImageStore
 
 
 def entry(path, source=None, **more) -> dict:

@@ -20,9 +20,9 @@ from helpers.datasets.images import (
 )
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import PARTIAL
-from permafrost.data.card import read_card
-from permafrost.data.image_store import SAMPLES_SCHEMA, ImageStore
-from permafrost.data.job import plan_dataset
+from permafrost.data.store.card import read_card
+from permafrost.data.store.image_store import SAMPLES_SCHEMA, ImageStore
+from permafrost.data.store.job import plan_dataset
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_stores_and_card_have_the_agreed_form(out, images):
 def test_pixels_and_labels_stand_beside_their_sample(out, images):
     out.run(folder_entry(images))
     files = class_files(count=20)
-    from permafrost.data.decode import Decoding, decode_image
+    from permafrost.data.files.decode import Decoding, decode_image
 
     for split in ("train", "val", "test"):
         store = ImageStore(out.outputs[split], expect="f" * 32)
@@ -205,7 +205,7 @@ def test_a_plan_can_be_made_without_reading_pixels(tmp_path):
 
 
 def test_a_failure_while_pixels_are_written_leaves_nothing(out, images, monkeypatch):
-    from permafrost.data import writing
+    from permafrost.data.store import writing
 
     calls = []
 

@@ -6,9 +6,9 @@ import re
 
 import numpy as np
 import pytest
+from permafrost.data.labels.splits import KM_PER_DEGREE, joined_blocks
 from permafrost.data.proposal.draft import Draft
 from permafrost.data.proposal.places import blocks_of, keep_places_together
-from permafrost.data.splits import KM_PER_DEGREE, joined_blocks
 
 CUT = [(y, x) for y in (0, 256) for x in (0, 256)]
 

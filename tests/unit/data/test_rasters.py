@@ -8,9 +8,9 @@ from helpers.datasets.images import Prepared, encode, geotiff, write_folder, wri
 from helpers.datasets.rasters import heights, npy, raster_entry, raster_files
 from permafrost.core.errors import PermafrostError
 from permafrost.data.entry import Target
-from permafrost.data.masks import decode_mask
-from permafrost.data.rasters import TargetCoding, decode_raster
-from permafrost.data.targets import BINS, TargetStatistics
+from permafrost.data.labels.masks import decode_mask
+from permafrost.data.labels.rasters import TargetCoding, decode_raster
+from permafrost.data.labels.targets import BINS, TargetStatistics
 from permafrost.plan.validation import validate
 
 pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers.datasets.images import Prepared, catalogue_entry, open_source, write_table
-from permafrost.data.image_store import ImageStore
+from permafrost.data.store.image_store import ImageStore
 
 pytestmark = pytest.mark.shared
 

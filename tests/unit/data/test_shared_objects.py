@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from helpers.datasets.images import RGB_ENTRY, Prepared, catalogue_entry
 from permafrost.core.specification import SPLITS
-from permafrost.data.image_store import ImageStore
-from permafrost.data.objects import objects_of
+from permafrost.data.labels.objects import objects_of
+from permafrost.data.store.image_store import ImageStore
 
 pytestmark = pytest.mark.shared
 

@@ -18,9 +18,9 @@ from helpers.datasets.images import (
 )
 from helpers.datasets.objects import coco, coco_entry
 from permafrost.core.errors import PermafrostError
-from permafrost.data.image_store import ImageStore
-from permafrost.data.job import _allowed
-from permafrost.data.stream import Failure
+from permafrost.data.files.failures import Failure
+from permafrost.data.store.image_store import ImageStore
+from permafrost.data.store.job import _allowed
 
 BROKEN = ["field/001.png", "town/004.png"]
 

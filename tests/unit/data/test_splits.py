@@ -5,10 +5,10 @@ import pytest
 from helpers.datasets.images import dataset_entry
 from permafrost.core.errors import PermafrostError
 from permafrost.core.specification import SPLITS
-from permafrost.data.classes import check_classes
-from permafrost.data.objects import Objects
+from permafrost.data.labels.classes import check_classes
+from permafrost.data.labels.objects import Objects
+from permafrost.data.labels.splits import make_splits
 from permafrost.data.records import Record
-from permafrost.data.splits import make_splits
 
 
 def records(count=300, classes=3, **columns):

@@ -20,13 +20,13 @@ from helpers.datasets.images import (
 from helpers.datasets.objects import coco, coco_entry, write_json
 from permafrost.core.errors import PermafrostError
 from permafrost.core.specification import SPLITS
-from permafrost.data import decode as decode_module
-from permafrost.data.cache import LeastRecentlyUsed
-from permafrost.data.image_store import ImageStore
-from permafrost.data.objects import Objects
+from permafrost.data.files.cache import LeastRecentlyUsed
+from permafrost.data.files.members import decode as decode_module
+from permafrost.data.files.windows import Window
+from permafrost.data.labels.objects import Objects
 from permafrost.data.records import Decoded, Record
-from permafrost.data.tiles import TiledSource, objects_in
-from permafrost.data.windows import Window
+from permafrost.data.store.image_store import ImageStore
+from permafrost.data.store.tiles import TiledSource, objects_in
 from rasterio.errors import NotGeoreferencedWarning
 
 WRITERS = {
@@ -263,7 +263,7 @@ content = {{"images": [{{"id": 1, "file_name": "large.tif"}}],
                               "bbox": [51_300, 51_300, 20, 20]}}]}}
 json.dump(content, open({str(tmp_path / "o.json")!r}, "w"))
 from permafrost.data.sources import open_source, read_entry
-from permafrost.data.tiles import TiledSource
+from permafrost.data.store.tiles import TiledSource
 from permafrost.plan.validation import validate
 entry = {{"task": "detection", "bands": ["red", "green", "blue"], "units": {{"unit": "uint8"}},
           "source": {{"kind": "coco", "path": {str(tmp_path)!r}, "annotations": {str(tmp_path / "o.json")!r}}}}}

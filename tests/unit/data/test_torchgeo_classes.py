@@ -18,7 +18,7 @@ from helpers.datasets.torchgeo_classes import (
     unpack,
 )
 from permafrost.core.errors import PermafrostError
-from permafrost.data.image_store import ImageStore
+from permafrost.data.store.image_store import ImageStore
 
 READ = [row for row in ROWS if "class" in row]
 

@@ -13,7 +13,7 @@ from helpers.datasets.images import (
     write_folder,
 )
 from permafrost.core.errors import PermafrostError
-from permafrost.data.image_store import ImageStore
+from permafrost.data.store.image_store import ImageStore
 
 
 def entry_of(name: str, data) -> dict:

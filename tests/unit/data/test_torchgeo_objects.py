@@ -15,8 +15,8 @@ from helpers.datasets.images import (
 )
 from helpers.datasets.rasters import npy
 from permafrost.core.errors import PermafrostError
-from permafrost.data.image_store import ImageStore
-from permafrost.data.objects import objects_of
+from permafrost.data.labels.objects import objects_of
+from permafrost.data.store.image_store import ImageStore
 
 
 def entry_of(name: str, data, **more) -> dict:

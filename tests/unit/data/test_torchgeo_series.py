@@ -7,8 +7,8 @@ import pytest
 import torch
 from helpers.datasets.images import Prepared, open_source
 from permafrost.core.errors import PermafrostError
-from permafrost.data.decode import UnreadableImage
-from permafrost.data.image_store import ImageStore
+from permafrost.data.files.decode import UnreadableImage
+from permafrost.data.store.image_store import ImageStore
 
 NOON = 1_577_880_000  # 2020-01-01T12:00 UTC
 DAY = 86_400

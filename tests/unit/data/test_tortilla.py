@@ -27,11 +27,11 @@ from helpers.datasets.tortilla import (
     written,
 )
 from permafrost.core.errors import PermafrostError
-from permafrost.data.decode import UnreadableImage
 from permafrost.data.digest import source_digest
 from permafrost.data.entry_checks import entry_mistakes
-from permafrost.data.tortilla import by_sensor, dates_of, parts_of
-from permafrost.data.tortilla_parts import read_sensor
+from permafrost.data.files.decode import UnreadableImage
+from permafrost.data.files.tortilla import by_sensor, dates_of, parts_of
+from permafrost.data.files.tortilla_parts import read_sensor
 
 # parts and dates
 

@@ -25,10 +25,10 @@ from helpers.datasets.tortilla import (
     written,
 )
 from permafrost.core.errors import PermafrostError
-from permafrost.data import tortilla as format_of
-from permafrost.data import tortilla_parts
-from permafrost.data.decode import UnreadableImage
-from permafrost.data.tortilla import Extent, iso_date, parts_of, read_items
+from permafrost.data.files.decode import UnreadableImage
+from permafrost.data.files.members import tortilla as format_of
+from permafrost.data.files.members import tortilla_parts
+from permafrost.data.files.tortilla import Extent, iso_date, parts_of, read_items
 
 
 @pytest.mark.parametrize("magic", [b"#y", b"WX"])

@@ -14,8 +14,8 @@ from helpers.datasets.images import (
     write_zip,
 )
 from permafrost.core.errors import PermafrostError
-from permafrost.data.image_store import ImageStore
-from permafrost.data.objects import objects_of
+from permafrost.data.labels.objects import objects_of
+from permafrost.data.store.image_store import ImageStore
 
 GIVEN = {"method": "given"}
 

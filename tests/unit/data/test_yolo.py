@@ -13,8 +13,8 @@ from helpers.datasets.images import (
     write_zip,
 )
 from permafrost.core.errors import PermafrostError
-from permafrost.data.image_store import ImageStore
-from permafrost.data.objects import objects_of
+from permafrost.data.labels.objects import objects_of
+from permafrost.data.store.image_store import ImageStore
 
 SIZE = (48, 64)
 DATA = b"path: ../set\ntrain: images/train\nnc: 2\nnames:\n  0: tree\n  1: car\n"

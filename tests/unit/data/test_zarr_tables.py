@@ -19,9 +19,9 @@ from helpers.datasets.images import (
     validated,
 )
 from permafrost.core.errors import PermafrostError
-from permafrost.data.decode import UnreadableImage
 from permafrost.data.digest import source_digest
-from permafrost.data.image_store import ImageStore
+from permafrost.data.files.decode import UnreadableImage
+from permafrost.data.store.image_store import ImageStore
 from zarr.storage import ZipStore
 
 KINDS = ["water", "forest"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from permafrost.core.errors import PermafrostError
 from permafrost.data.deepforest.annotations import concatenate
 from permafrost.data.deepforest.reading import as_kind, read_annotations
-from permafrost.data.windows import Window, cut_windows
+from permafrost.data.files.windows import Window, cut_windows
 from permafrost.evaluators.crowns import evaluate
 from permafrost.evaluators.crowns.overlay import image_sizes
 from permafrost.evaluators.crowns.tiles import (

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from helpers.project import REPOSITORY
-from permafrost.plan.offers import read_offers
+from permafrost.operate.offers import read_offers
 
 BACKBONES = [
     "prithvi-eo-2-300m-tl",

@@ -5,7 +5,7 @@ import os
 
 import pytest
 from permafrost.core.errors import PermafrostError
-from permafrost.data.folders import folder_digest
+from permafrost.data.files.folders import folder_digest
 from permafrost.plan import digests
 from permafrost.plan.digests import DigestCache
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from permafrost.core.errors import PermafrostError
 from permafrost.data import sampled
-from permafrost.plan import failures
+from permafrost.operate import failures
 from permafrost.plan.checks import check_entrypoint
 from permafrost.plan.plan import Plan
 from PIL import Image

@@ -11,10 +11,10 @@ import yaml
 from helpers.plans import CONFIG, fill_root, fingerprints, make_plan
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.representation import LABELLED, MEASURES, VIEW_MEASURES
+from permafrost.operate.stale import find_stale
 from permafrost.plan.options import OF_VIEWS
 from permafrost.plan.record import record_plan
 from permafrost.plan.recorded import archived, planned, read_plan
-from permafrost.plan.stale import find_stale
 from permafrost.report.explanations import measures as shown
 
 SCHEMA = Path(__file__).parents[3] / "workflow/schemas/config.schema.yaml"

@@ -11,7 +11,7 @@ from helpers.plans import CONFIG, changed, fill_root, fingerprints, make_plan
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json, fingerprint
 from permafrost.core.specification import from_json
-from permafrost.data.prepare import PrepareSpec
+from permafrost.data.store.prepare import PrepareSpec
 from permafrost.plan.record import outputs
 from PIL import Image
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from helpers.plans import CONFIG, fill_root, fingerprints, make_plan
 from permafrost.core.errors import PermafrostError
+from permafrost.operate.stale import find_stale
 from permafrost.plan.record import record_plan
 from permafrost.plan.recorded import archived, planned, read_plan
-from permafrost.plan.stale import find_stale
 from permafrost.report.explanations.costs import DRAWN, WORDS
 from permafrost.statistics.scores.profile_table import Profiles
 

@@ -8,9 +8,9 @@ import os
 import pytest
 from helpers.plans import CONFIG, fill_root, fingerprints, make_plan
 from permafrost.core.errors import PermafrostError
+from permafrost.operate.stale import find_stale
 from permafrost.plan.record import record_plan
 from permafrost.plan.recorded import current_plan, encode_plan, planned, read_plan
-from permafrost.plan.stale import find_stale
 
 
 @pytest.fixture

@@ -277,7 +277,7 @@ def hashes(library: Path) -> dict[str, str]:
         ("features/profiling/timing.py", {"profile"}),
         ("features/views.py", {"views"}),
         ("metrics/representation/lidar.py", {"measure", "similarity"}),
-        ("data/prepare.py", {"prepare"}),
+        ("data/store/prepare.py", {"prepare"}),
         ("probes/knn/probe.py", {"knn"}),
         ("probes/linear/probe.py", {"linear"}),
         ("probes/knn/sweep.py", {"knn_sweep"}),

@@ -10,10 +10,10 @@ import pytest
 from helpers.plans import CONFIG, fill_root, fingerprints, make_plan
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json, fingerprint
+from permafrost.operate.stale import find_stale
 from permafrost.plan.record import record_plan
 from permafrost.plan.recorded import archived, planned, read_plan
 from permafrost.plan.sources import code_hash
-from permafrost.plan.stale import find_stale
 
 GATHERING = {"aggregate", "report"}
 

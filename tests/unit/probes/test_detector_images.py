@@ -14,7 +14,7 @@ from helpers.stores.objects import (
     toy_stores,
     write_objects,
 )
-from permafrost.data.objects import Objects, objects_of
+from permafrost.data.labels.objects import Objects, objects_of
 from permafrost.evaluators.detection import evaluate
 
 

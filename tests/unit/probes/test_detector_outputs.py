@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 from helpers.stores.objects import LEARNS, boxes_of, detections, run, toy_stores
-from permafrost.data.objects import Objects, objects_of
+from permafrost.data.labels.objects import Objects, objects_of
 from permafrost.evaluators.detection import evaluate
 from permafrost.probes.detection.object_splits import ObjectSplit
 from permafrost.probes.detection.scoring import hits

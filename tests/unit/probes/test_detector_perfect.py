@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from permafrost.data.objects import Objects
-from permafrost.data.tiles import objects_by_window
-from permafrost.data.windows import cut_windows
+from permafrost.data.files.windows import cut_windows
+from permafrost.data.labels.objects import Objects
+from permafrost.data.store.tiles import objects_by_window
 from permafrost.probes.dense.map_splits import Layer
 from permafrost.probes.detection.decode import CANDIDATES, Decoder
 from permafrost.probes.detection.model import Output

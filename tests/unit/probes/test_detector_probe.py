@@ -19,7 +19,7 @@ from helpers.stores.objects import (
     write_toy,
 )
 from permafrost.core.errors import PermafrostError
-from permafrost.data.objects import Objects, objects_of
+from permafrost.data.labels.objects import Objects, objects_of
 from permafrost.evaluators.detection import evaluate
 from permafrost.probes.dense import map_stream as order
 from permafrost.probes.detection.detection_trainer import DetectionTrainer

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 from helpers.stores.objects import scatter, telling_maps, write_objects
-from permafrost.data.objects import Objects
+from permafrost.data.labels.objects import Objects
 from permafrost.probes.dense.map_splits import Layer
 from permafrost.probes.detection.decode import corners
 from permafrost.probes.detection.object_splits import ObjectSplit

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from permafrost.data.objects import Objects
+from permafrost.data.labels.objects import Objects
 from permafrost.metrics.objects.detected import Detected
 from permafrost.metrics.objects.point_precision import point_average_precision
 from permafrost.probes.detection.object_splits import WholeImage

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from permafrost.data.objects import NO_OBJECTS
+from permafrost.data.labels.objects import NO_OBJECTS
 from permafrost.metrics.objects.detected import Detected
 from permafrost.probes.detection.object_splits import WholeImage
 from permafrost.probes.detection.stitching import Stitcher, suppress

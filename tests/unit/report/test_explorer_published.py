@@ -8,7 +8,7 @@ import re
 
 import pytest
 from helpers.results.pages import build_report, open_page, prepare, small
-from permafrost.data.folders import content_digest
+from permafrost.data.files.folders import content_digest
 from permafrost.report.sections.published import _cells
 from permafrost.statistics.leaderboard.published import TORCHGEO_BENCH
 from permafrost.statistics.leaderboard.published_table import write_published

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from permafrost.plan.additions import named
-from permafrost.plan.offers import read_offers
+from permafrost.operate.additions import named
+from permafrost.operate.offers import read_offers
 from permafrost.stages.cli import main
 from PIL import Image
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import permafrost
 import pytest
-from permafrost.plan.light_client import BEGUN, RUN, SOCKET, STARTED_BY, folder_of, own_folder
+from permafrost.operate.light_client import BEGUN, RUN, SOCKET, STARTED_BY, folder_of, own_folder
 
 PACKAGE = Path(permafrost.__file__).parent
 pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="Linux alone has it")
@@ -36,7 +36,7 @@ class Run:
         monkeypatch.setenv("TMPDIR", str(folder))
         self.folder = Path(folder_of(name))
         self.path = self.folder / "code"
-        self.client = library / "permafrost/plan/light_client.py"
+        self.client = library / "permafrost/operate/light_client.py"
         bin_folder = Path(sys.executable).parent
         self.environment = {
             **os.environ, RUN: name, "PYTHONPATH": str(library), "PATH": f"{bin_folder}:{os.environ['PATH']}",

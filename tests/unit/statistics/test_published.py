@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 from permafrost.core.errors import PermafrostError
-from permafrost.report.tables.beside import beside, given_names, pairs_block, wrong_names
+from permafrost.report.tables.beside import beside, pairs_block
 from permafrost.statistics.leaderboard.published import (
     _GEOBENCH2,
     TORCHGEO_BENCH,
     bands_spelt,
     read_published,
 )
+from permafrost.statistics.leaderboard.published_table import given_names, wrong_names
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "published"
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the published tables are not here")

@@ -16,7 +16,7 @@ from permafrost.backbones.outputs.pooling import pool_output
 if TYPE_CHECKING:
     from torch import Tensor, dtype, nn
 
-    from permafrost.data.card import Card
+    from permafrost.data.store.card import Card
 
 
 #: what a module may be told of images, as keywords: ``place`` (B, 2) float32, longitude and latitude in degrees;

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from permafrost.backbones.imported import installed_package, local_modules
 from permafrost.data.embeddings.files import read_of_options
-from permafrost.data.folders import Read
+from permafrost.data.files.folders import Read
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from permafrost.core.option_models import read
 if TYPE_CHECKING:
     from permafrost.backbones.located import Located
     from permafrost.backbones.weights.published import Published
-    from permafrost.data.card import Card
+    from permafrost.data.store.card import Card
 
 
 class Kind(NamedTuple):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tasks import task_of
 from permafrost.data.entry import DatasetEntry
-from permafrost.data.files import open_members
+from permafrost.data.files.members import open_members
 from permafrost.data.proposal.draft import is_split
 from permafrost.data.proposal.layouts import class_folders
 from permafrost.data.sources.folder import FolderOptions, class_levels

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json
-from permafrost.data.files import folder_prefix
-from permafrost.data.folders import Read, content_digest
+from permafrost.data.files.folders import Read, content_digest
+from permafrost.data.files.members import folder_prefix
 from permafrost.data.sources import kind_of
 
 #: how the name of a file begins that lies inside the directory or archive of ``path``

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tasks import task_of
-from permafrost.data.bands import select_bands
-from permafrost.data.detection import check_options as check_object_options
+from permafrost.data.bands.selection import select_bands
 from permafrost.data.entry import DatasetEntry
-from permafrost.data.masks import check_options as check_mask_options
-from permafrost.data.masks import declared_dead, mask_coding
+from permafrost.data.labels.detection import check_options as check_object_options
+from permafrost.data.labels.masks import check_options as check_mask_options
+from permafrost.data.labels.masks import declared_dead, mask_coding
+from permafrost.data.labels.splits import check_split_options
+from permafrost.data.labels.targets import check_options as check_target_options
 from permafrost.data.sources import KINDS, check_source, source_bands
 from permafrost.data.sources.common import required_classes
 from permafrost.data.sources.sample_images import texts_of
-from permafrost.data.splits import check_split_options
-from permafrost.data.targets import check_options as check_target_options
 
 #: options that may say by ``<split>`` where a split's files lie
 _PATTERNS = ("images", "masks", "targets", "annotations", "points")

@@ -10,9 +10,9 @@ from typing import Protocol
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.data.georeference import NOWHERE, Georeference
-from permafrost.data.objects import Objects
-from permafrost.data.sensors import Band
+from permafrost.data.bands.sensors import Band
+from permafrost.data.files.georeference import NOWHERE, Georeference
+from permafrost.data.labels.objects import Objects
 
 
 @dataclass(frozen=True, slots=True)

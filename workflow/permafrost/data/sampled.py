@@ -9,15 +9,15 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tasks import task_of
-from permafrost.data.decode import UnreadableImage
 from permafrost.data.entry import DatasetEntry
-from permafrost.data.files import is_junk, open_members
-from permafrost.data.job import Job
-from permafrost.data.one_pass import first_layout
+from permafrost.data.files.decode import UnreadableImage
+from permafrost.data.files.failures import Failure, refuse_failures
+from permafrost.data.files.members import is_junk, open_members
+from permafrost.data.labels.splits import SplitPlan
 from permafrost.data.records import check_records
 from permafrost.data.sources import open_source
-from permafrost.data.splits import SplitPlan
-from permafrost.data.stream import Failure, refuse_failures
+from permafrost.data.store.job import Job
+from permafrost.data.store.one_pass import first_layout
 
 #: kinds whose files are listed and read in little time; of others, jobs say what is wrong
 KINDS = ("folder", "table", "coco", "deepforest", "voc", "yolo", "points")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from permafrost.backbones.input.contract import InputPlan
 from permafrost.backbones.input.fed import channels_as_fed, listed, unusual_channels
-from permafrost.data.card import Card
+from permafrost.data.store.card import Card
 from permafrost.features.specification import BackboneSpec
 
 

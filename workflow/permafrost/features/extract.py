@@ -13,9 +13,9 @@ from permafrost.backbones.input.contract import WITHOUT_PIXELS
 from permafrost.backbones.registry import build, plan_input, read_entry
 from permafrost.core.errors import PermafrostError
 from permafrost.core.versions import recorded_versions
-from permafrost.data.card import Card, read_card
-from permafrost.data.folders import Read, content_digest
-from permafrost.data.image_store import ImageStore
+from permafrost.data.files.folders import Read, content_digest
+from permafrost.data.store.card import Card, read_card
+from permafrost.data.store.image_store import ImageStore
 from permafrost.features.attributes import as_fed, input_gates, of_dataset
 from permafrost.features.devices import choose_device, device_name, exact_numerics
 from permafrost.features.located import extract_located

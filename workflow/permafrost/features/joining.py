@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from permafrost.core.store_parts import StorePart, check_same, join, sorted_parts
-from permafrost.data.image_store import ImageStore
+from permafrost.data.store.image_store import ImageStore
 from permafrost.features.health import COLLAPSED, CollapseGate
 from permafrost.features.writing import copy_samples, feature_store
 

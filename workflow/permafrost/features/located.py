@@ -14,9 +14,9 @@ from permafrost.backbones.registry import locate, read_entry
 from permafrost.core.errors import PermafrostError
 from permafrost.core.progress import progress
 from permafrost.core.versions import recorded_versions
-from permafrost.data.card import Card, read_card
 from permafrost.data.embeddings.places import Place, places_of
-from permafrost.data.image_store import ImageStore
+from permafrost.data.store.card import Card, read_card
+from permafrost.data.store.image_store import ImageStore
 from permafrost.features.attributes import of_dataset
 from permafrost.features.maps import MapWriter, dense_attributes
 from permafrost.features.promised import PromisedBackbone

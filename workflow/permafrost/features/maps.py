@@ -12,12 +12,12 @@ from permafrost.backbones.input.contract import InputPlan
 from permafrost.core.errors import PermafrostError
 from permafrost.core.stores import StoreWriter
 from permafrost.core.tasks import task_of
-from permafrost.data.image_store import ImageStore
+from permafrost.data.store.image_store import ImageStore
 from permafrost.features.health import check_finite
 from permafrost.features.writing import Rows
 
 if TYPE_CHECKING:
-    from permafrost.data.card import Card
+    from permafrost.data.store.card import Card
 
 #: arrays of the image store that have a value for every pixel
 NATIVE = ("masks", "targets")

@@ -17,7 +17,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.features.dates import calendar
 
 if TYPE_CHECKING:
-    from permafrost.data.card import Card
+    from permafrost.data.store.card import Card
     from permafrost.features.reading import SampleReader
 
 _WORDS = {"place": "place", "dates": "date", "ground_distance_m": "ground distance"}

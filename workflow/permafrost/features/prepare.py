@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from permafrost.backbones.input.contract import Channel, InputPlan
 from permafrost.backbones.input.scaling import POWER_FLOOR
 from permafrost.core.errors import PermafrostError
-from permafrost.data.image_store import ImageStore
+from permafrost.data.store.image_store import ImageStore
 from permafrost.features.reading import SampleReader
 
 

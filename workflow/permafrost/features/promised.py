@@ -14,7 +14,7 @@ from permafrost.backbones.imported import loaded_modules
 from permafrost.backbones.located import Located
 from permafrost.core.errors import PermafrostError
 from permafrost.core.promised import Promised
-from permafrost.data.folders import Read, content_digest, content_state
+from permafrost.data.files.folders import Read, content_digest, content_state
 from permafrost.features.specification import BackboneSpec
 
 

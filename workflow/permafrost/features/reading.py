@@ -13,7 +13,7 @@ import pyarrow as pa
 import torch
 
 from permafrost.core.errors import PermafrostError
-from permafrost.data.image_store import ImageStore
+from permafrost.data.store.image_store import ImageStore
 from permafrost.features.metadata import Telling
 
 

@@ -16,7 +16,7 @@ from permafrost.core.stores import StoreWriter, write_store
 from permafrost.features.health import CollapseGate, check_finite
 
 if TYPE_CHECKING:
-    from permafrost.data.image_store import ImageStore
+    from permafrost.data.store.image_store import ImageStore
     from permafrost.features.maps import MapWriter
 
 ROWS_PER_CHUNK = 1024

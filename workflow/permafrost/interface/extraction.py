@@ -206,8 +206,8 @@ def _prepare(rows: list[np.ndarray], about: dict, folder: Path):
 
     from permafrost.core.identity import fingerprint
     from permafrost.core.specification import SPLITS
-    from permafrost.data.card import read_card
-    from permafrost.data.prepare import PrepareSpec, prepare
+    from permafrost.data.store.card import read_card
+    from permafrost.data.store.prepare import PrepareSpec, prepare
     from permafrost.plan.catalogue import Catalogue, result_fields
 
     # a dataset wants targets that differ, which are of no use here; of one image there are two in train

@@ -15,7 +15,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import fingerprint
 from permafrost.core.outputs import whole_file
 from permafrost.core.promised import file_state
-from permafrost.data.folders import Read, content_digest, content_state
+from permafrost.data.files.folders import Read, content_digest, content_state
 
 #: where digests are remembered, below the working directory
 DIGESTS = ".snakemake/permafrost/digests.json"

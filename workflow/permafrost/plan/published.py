@@ -71,8 +71,8 @@ def check_published(
     """
     if not entries:
         return
-    from permafrost.report.tables.beside import wrong_names
     from permafrost.statistics.leaderboard.published import read_published
+    from permafrost.statistics.leaderboard.published_table import wrong_names
 
     sources = [entry["source"] for entry in entries]
     for source in sorted({one for one in sources if sources.count(one) > 1}):

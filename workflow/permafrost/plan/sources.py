@@ -38,7 +38,7 @@ CHOICES = {
     f"{PACKAGE}.core.tasks": ("task",),
 }
 #: a registry that a job uses only if its spec has this key
-ASKED_FOR = {f"{PACKAGE}.data.prepare": "matched"}
+ASKED_FOR = {f"{PACKAGE}.data.store.prepare": "matched"}
 # its entries name modules of more than one room: each of these loaders loads those of its room
 _TASKS = f"{PACKAGE}.core.tasks"
 _LOADERS = (f"{PACKAGE}.statistics.predictions.reading", f"{PACKAGE}.report.tasks.dataset_figures")

@@ -28,7 +28,7 @@ class ProbeKind:
     reads : ``embeddings``; ``patches`` (maps of layers, on the CPU); ``maps`` (of layers, on a GPU where there is
         one); ``images``, over which it runs the backbone itself.
     memory_mb, minutes : what a job asks for at its first attempt.
-    work : what its time grows with, a name in `plan.estimate.work`.
+    work : what its time grows with, a name in `operate.estimate.work`.
     gpu : ``auto``, it runs on a GPU where there is one; ``named``, only where the configuration names one, since most
         of its jobs take less time on a core than a GPU takes to start; ``never``.
     seeded : its result depends on a seed, so it runs once for each of the configuration's seeds.

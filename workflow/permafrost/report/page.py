@@ -14,7 +14,7 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import whole_directory
 from permafrost.core.tables import read_metadata, read_table
-from permafrost.data.card import Card, read_card
+from permafrost.data.store.card import Card, read_card
 from permafrost.metrics.calibration.confidence import BINS
 from permafrost.report.explanations.leaderboard_state import left_out_words, same_words
 from permafrost.report.material.dataset import Material, slug

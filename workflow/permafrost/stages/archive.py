@@ -31,8 +31,8 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
+    from permafrost.operate.stale import find_stale, refuse_stale
     from permafrost.plan.recorded import archived, current_plan, planned, read_plan
-    from permafrost.plan.stale import find_stale, refuse_stale
     from permafrost.report.archive.writing import write_archive
     from permafrost.report.explanations.leaderboard_state import headline, read_incomplete
 

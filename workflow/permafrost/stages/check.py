@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from permafrost.stages.arguments import add_compute
 
 if TYPE_CHECKING:
-    from permafrost.data.card import Card
+    from permafrost.data.store.card import Card
     from permafrost.features.trial import Trial
-    from permafrost.plan.offers import Offers
+    from permafrost.operate.offers import Offers
 
 
 #: what is said of a channel of the batch
@@ -34,9 +34,9 @@ def add_arguments(parser) -> None:
 def run(arguments) -> int:
     from permafrost.core.errors import PermafrostError
     from permafrost.core.text import printable
-    from permafrost.data.card import read_card
-    from permafrost.plan.as_fed import prepared
-    from permafrost.plan.offers import planned_input
+    from permafrost.data.store.card import read_card
+    from permafrost.operate.as_fed import prepared
+    from permafrost.operate.offers import planned_input
     from permafrost.report.explanations.gates import leakage_flags
     from permafrost.stages.list import offers_of, print_json
 
@@ -77,8 +77,8 @@ def prepare_few(offers: Offers, dataset: str, count: int, folder: Path) -> Path:
     from permafrost.core.specification import SPLITS
     from permafrost.core.tasks import task_of
     from permafrost.data.class_files import check_files
-    from permafrost.data.prepare import PrepareSpec, prepare
     from permafrost.data.sources import read_entry
+    from permafrost.data.store.prepare import PrepareSpec, prepare
     from permafrost.plan.catalogue import result_fields
 
     entry = result_fields(offers.dataset(dataset))

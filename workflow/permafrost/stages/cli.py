@@ -138,7 +138,7 @@ def _parse_and_pass_on(parser: argparse.ArgumentParser, argv: list[str]) -> argp
 def _limit_threads(count: int | None) -> None:
     """Let the linear-algebra libraries use `count` threads; must come before NumPy is imported."""
     if count:
-        from permafrost.plan.light_client import THREADS
+        from permafrost.operate.light_client import THREADS
 
         os.environ.update(dict.fromkeys(THREADS, str(count)))
 

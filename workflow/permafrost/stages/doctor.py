@@ -17,7 +17,7 @@ def run(arguments) -> int:
     from functools import partial
 
     from permafrost.core.text import printable
-    from permafrost.plan.doctor import MISSING, examine
+    from permafrost.operate.doctor import MISSING, examine
     from permafrost.stages.list import offers_of, print_json
     from permafrost.stages.run import find_root
 

@@ -80,7 +80,7 @@ def _add_tiles(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.data.geometries import POINT
+    from permafrost.data.labels.geometries import POINT
     from permafrost.evaluators.intervals.crowns import CrownScores
 
     _check(arguments)

@@ -151,7 +151,7 @@ def _datasets(offers, names: list[str], dry: bool, failed: list) -> list[_Wanted
     """The datasets that are missing, of those that are named and those of configuration files."""
     from permafrost.data.download.fetching import fetch, missing_steps, with_sizes
     from permafrost.data.download.steps import fetchable
-    from permafrost.plan.offers import state_of
+    from permafrost.operate.offers import state_of
 
     chosen = [name for name in names if not _is_file(name)]
     asked = set(chosen)

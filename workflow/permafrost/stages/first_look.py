@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from permafrost.core.errors import PermafrostError
 
 if TYPE_CHECKING:
-    from permafrost.plan.drafts import Entry
+    from permafrost.operate.drafts import Entry
     from permafrost.plan.plan import Plan
 
 # images of each split that a sheet is drawn from, and that a first number is measured on
@@ -50,7 +50,7 @@ class FirstLook:
 
     def write_sheet(self, file: Path, source: str) -> None:
         """Write thumbnails with the names of their labels to a PNG."""
-        from permafrost.data.card import read_card
+        from permafrost.data.store.card import read_card
         from permafrost.report.figures.style import save_figure
         from permafrost.report.material.examples import draw_sheet
 
@@ -63,9 +63,9 @@ class FirstLook:
         """What the baseline is fed: how stored values become those that it gets, channel by channel."""
         from permafrost.backbones.input.fed import formula, values_words
         from permafrost.core.home import HOME
-        from permafrost.data.card import read_card
+        from permafrost.data.store.card import read_card
+        from permafrost.operate.offers import Offers, planned_input
         from permafrost.plan.catalogue import Catalogue
-        from permafrost.plan.offers import Offers, planned_input
 
         content = {self.name: self.plan.datasets[self.name]}
         offers = Offers(
@@ -93,7 +93,7 @@ class FirstLook:
         """Score the baseline by nearest neighbours as a run does; sentences with the number and its interval."""
         from permafrost.core.specification import SPLITS
         from permafrost.core.tables import read_table
-        from permafrost.data.card import read_card
+        from permafrost.data.store.card import read_card
         from permafrost.plan.record import record_plan
         from permafrost.report.explanations.gates import explain_at_length
         from permafrost.report.notation import interval_of, number
@@ -144,7 +144,7 @@ def first_look(entry: Entry, *, whole: bool) -> Iterator[FirstLook]:
     from permafrost.core.memory import keep_freed_memory
     from permafrost.core.specification import SPLITS
     from permafrost.core.tasks import task_of
-    from permafrost.data.prepare import PrepareSpec, prepare
+    from permafrost.data.store.prepare import PrepareSpec, prepare
     from permafrost.plan.catalogue import result_fields
     from permafrost.plan.plan import Plan
 

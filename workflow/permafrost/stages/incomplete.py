@@ -21,7 +21,7 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.plan.failures import read_failures
+    from permafrost.operate.failures import read_failures
     from permafrost.plan.recorded import read_plan
     from permafrost.report.explanations.leaderboard_state import describe, format_failures, headline
 
@@ -31,7 +31,7 @@ def run(arguments) -> None:
     print(f"\n{format_failures(failures, width=width)}", flush=True)
     if arguments.list:
         return
-    from permafrost.plan.succeeded import (
+    from permafrost.operate.succeeded import (
         are_made,
         read_made_scores,
         write_made_page,

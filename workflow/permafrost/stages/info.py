@@ -13,7 +13,7 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.plan.described import describe, facts
+    from permafrost.operate.described import describe, facts
     from permafrost.stages.list import offers_of, print_json
 
     if arguments.json:

@@ -15,7 +15,7 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.plan.new_project import write_project
+    from permafrost.operate.new_project import write_project
 
     folder = arguments.folder
     write_project(folder, module=arguments.module)

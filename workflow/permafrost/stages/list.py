@@ -60,7 +60,7 @@ def print_json(content) -> None:
 
 def offers_of(arguments):
     """The catalogues that the options name, of the project that the working directory is in."""
-    from permafrost.plan.offers import read_offers
+    from permafrost.operate.offers import read_offers
     from permafrost.stages.run import find_root
 
     root = find_root(Path.cwd())
@@ -70,8 +70,8 @@ def offers_of(arguments):
 def run(arguments) -> None:
     from permafrost.core.errors import PermafrostError
     from permafrost.core.tasks import task_of
-    from permafrost.plan import offers
-    from permafrost.plan.chosen import Choice, parameter_count
+    from permafrost.operate import offers
+    from permafrost.operate.chosen import Choice, parameter_count
 
     if arguments.task is not None:
         task_of(arguments.task)

@@ -38,7 +38,7 @@ def run(arguments) -> None:
 
     from permafrost.core.errors import PermafrostError
     from permafrost.core.outputs import whole_file
-    from permafrost.plan.additions import CONFIG, add_entry, refuse_known
+    from permafrost.operate.additions import CONFIG, add_entry, refuse_known
 
     if arguments.output is not None and arguments.output.exists():
         raise PermafrostError(
@@ -120,7 +120,7 @@ def _root(arguments) -> Path:
 
 
 def _draft(arguments, root: Path):
-    from permafrost.plan.drafts import backbone_draft, dataset_draft
+    from permafrost.operate.drafts import backbone_draft, dataset_draft
 
     if arguments.what == "dataset":
         return dataset_draft(Path(arguments.source), arguments.name, root)

@@ -43,8 +43,8 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.plan.as_fed import fed_json, fed_lines
-    from permafrost.plan.estimate.shown import as_json, check_lines, lines, rates_json
+    from permafrost.operate.as_fed import fed_json, fed_lines
+    from permafrost.operate.estimate.shown import as_json, check_lines, lines, rates_json
     from permafrost.plan.misfits import misfit_lines, recorded_misfits
     from permafrost.stages.list import print_json
     from permafrost.stages.run import project_here
@@ -72,12 +72,12 @@ def _estimate(arguments, root: Path, corrections: dict[str, float]):
     import os
 
     from permafrost.core.device import takes_gpu
-    from permafrost.plan.as_fed import known_pairs
+    from permafrost.operate.as_fed import known_pairs
+    from permafrost.operate.estimate.estimate import Machines, estimate
+    from permafrost.operate.estimate.records import read_records
+    from permafrost.operate.estimate.sizes import ASSUMED_IMAGES, downloads_of
+    from permafrost.operate.estimate.work import default_rates
     from permafrost.plan.configured import read_configuration
-    from permafrost.plan.estimate.estimate import Machines, estimate
-    from permafrost.plan.estimate.records import read_records
-    from permafrost.plan.estimate.sizes import ASSUMED_IMAGES, downloads_of
-    from permafrost.plan.estimate.work import default_rates
     from permafrost.stages.list import offers_of
 
     grid, why = read_configuration(root, arguments.config, arguments.data)

@@ -11,7 +11,7 @@ from permafrost.stages.arguments import add_job, add_splits, by_split, planned_j
 
 if TYPE_CHECKING:
     from permafrost.core.promised import Promised
-    from permafrost.data.prepare import PrepareSpec
+    from permafrost.data.store.prepare import PrepareSpec
     from permafrost.plan.digests import DigestCache
 
 
@@ -40,7 +40,7 @@ def add_arguments(parser) -> None:
 
 def run(arguments) -> None:
     from permafrost.core.specification import merged, substitute
-    from permafrost.data.prepare import PrepareSpec
+    from permafrost.data.store.prepare import PrepareSpec
     from permafrost.plan.digests import DIGESTS, DigestCache
 
     if arguments.output is not None and arguments.card is None:
@@ -68,20 +68,20 @@ def run(arguments) -> None:
 
 
 def _prepare(spec: PrepareSpec, arguments, told: dict) -> None:
-    from permafrost.data.prepare import prepare
+    from permafrost.data.store.prepare import prepare
 
     prepare(spec, outputs=by_split(arguments.output), card_path=arguments.card, **told)
 
 
 def _prepare_part(spec: PrepareSpec, arguments, told: dict) -> None:
     from permafrost.core.store_parts import Part
-    from permafrost.data.parts import prepare_part
+    from permafrost.data.store.parts import prepare_part
 
     prepare_part(spec, output=arguments.part, part=Part.of(arguments.part.name), **told)
 
 
 def _join(spec: PrepareSpec, arguments, told: dict) -> None:
-    from permafrost.data.joining import join_parts
+    from permafrost.data.store.joining import join_parts
 
     outputs = by_split(arguments.output)
     join_parts(spec, parts=arguments.parts, outputs=outputs, card_path=arguments.card, **told)
@@ -91,7 +91,7 @@ def _promised_data(spec: PrepareSpec, known: DigestCache) -> Promised:
     """The data of the dataset, with the digest that the plan was made from."""
     from permafrost.core.promised import Promised
     from permafrost.data.digest import source_digest, source_state
-    from permafrost.data.folders import content_state
+    from permafrost.data.files.folders import content_state
 
     entry = spec.entry
     return Promised(

@@ -86,8 +86,9 @@ def _write(path: Path, table) -> None:
 def _beside(rows: list, arguments) -> None:
     from permafrost.core.tables import read_table
     from permafrost.plan.recorded import current_plan, leaderboard_in, read_plan
-    from permafrost.report.tables.beside import beside, given_names, pairs_block, wrong_names
+    from permafrost.report.tables.beside import beside, pairs_block
     from permafrost.report.tables.blocks import print_blocks
+    from permafrost.statistics.leaderboard.published_table import given_names, wrong_names
     from permafrost.statistics.leaderboard.rows import distinct, overall
 
     path = leaderboard_in(arguments.leaderboard)

@@ -25,7 +25,7 @@ def add_arguments(parser) -> None:
 
 def run(arguments) -> int:
     root = project_here()
-    from permafrost.plan.run_environment import provide
+    from permafrost.operate.run_environment import provide
 
     for said in provide(root):
         print(f"permafrost: {said}", file=sys.stderr)

@@ -19,7 +19,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from permafrost.plan.light_client import LOCK, RUN, SOCKET, address_of
+from permafrost.operate.light_client import LOCK, RUN, SOCKET, address_of
 
 _IDLE = 60  # seconds; each process holds some 100 MB
 _PATIENCE = 10  # seconds that a job whose client is gone has to end

@@ -16,8 +16,8 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
+    from permafrost.operate.stale import delete, find_stale, mixed_versions
     from permafrost.plan.recorded import current_plan
-    from permafrost.plan.stale import delete, find_stale, mixed_versions
 
     plan = arguments.plan or current_plan(arguments.results)
     stale = find_stale(plan, arguments.results)

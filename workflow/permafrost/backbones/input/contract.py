@@ -28,7 +28,7 @@ from permafrost.core.errors import PermafrostError, look_up
 from permafrost.data.entry import PICTURES
 
 if TYPE_CHECKING:
-    from permafrost.data.card import Card
+    from permafrost.data.store.card import Card
 
 #: kind of backbone -> fields of `InputContract` that it brings along, for kinds without published weights
 OWN_WANTS = {

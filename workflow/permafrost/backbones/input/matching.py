@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from permafrost.backbones.input.fit import COPIED, FILLED, POLICIES
 from permafrost.core.errors import PermafrostError
-from permafrost.data.bands import RGB, normal_name
-from permafrost.data.sensors import SENSORS
+from permafrost.data.bands.selection import RGB, normal_name
+from permafrost.data.bands.sensors import SENSORS
 
 if TYPE_CHECKING:
     from permafrost.backbones.input.contract import InputContract
-    from permafrost.data.card import Card
+    from permafrost.data.store.card import Card
 
 TOLERANCE_NM = 20.0
 # near infrared reaches from 820 to 865 nm; red edge and near infrared of one name lie further apart

@@ -49,7 +49,7 @@ class Modality:
 
     Attributes
     ----------
-    sensor : of the registry in `permafrost.data.sensors`.
+    sensor : of the registry in `permafrost.data.bands.sensors`.
     unit : of `mean` and `std`, see `permafrost.backbones.input.scaling`.
     bands : name of the band -> (name in TerraTorch, or wavelength in µm; mean; std).
     gsd_m : ground distance of its pixels in training, where the model is told.

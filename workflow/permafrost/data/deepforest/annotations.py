@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from permafrost.data.geometries import BOX, POINT, POLYGON
+from permafrost.data.labels.geometries import BOX, POINT, POLYGON
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from permafrost.core.errors import PermafrostError, look_up
 from permafrost.data.deepforest.annotations import Annotations, empty_shapes
 from permafrost.data.deepforest.columns import Columns, WrongRows, read_columns
 from permafrost.data.deepforest.shapes import convert, read_shapes, to_numbers
-from permafrost.data.geometries import GEOMETRIES, POINT
+from permafrost.data.labels.geometries import GEOMETRIES, POINT
 
 AUTO = "auto"
 INVALID = ("error", "drop")

@@ -7,7 +7,7 @@ import numpy as np
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.data.deepforest.annotations import empty_shapes
 from permafrost.data.deepforest.columns import Columns
-from permafrost.data.geometries import BOX, POINT, POLYGON
+from permafrost.data.labels.geometries import BOX, POINT, POLYGON
 
 CORNERS = ("xmin", "ymin", "xmax", "ymax")
 CENTRE = ("x", "y")

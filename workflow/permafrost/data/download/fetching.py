@@ -13,7 +13,7 @@ from permafrost.core.text import bytes_words
 from permafrost.data.download.steps import Get, Step, Unpack
 from permafrost.data.download.transfer import fetch_file, remote_size
 from permafrost.data.download.unpacking import unpack
-from permafrost.data.files import is_junk
+from permafrost.data.files.members import is_junk
 
 _PAGES = ("drive.google.com",)
 

@@ -19,7 +19,7 @@ from permafrost.core.outputs import whole_directory
 from permafrost.core.progress import byte_progress
 from permafrost.core.text import bytes_words
 from permafrost.data.download.steps import Unpack
-from permafrost.data.files import check_end, check_name
+from permafrost.data.files.members import check_end, check_name
 
 _CHUNK = 1 << 20
 _MOST_PACKED = 1100  # DEFLATE makes nothing smaller than by a factor of 1,032

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
-from permafrost.data.folders import Read, folder_files
+from permafrost.data.files.folders import Read, folder_files
 
 YEAR = "{year}"
 

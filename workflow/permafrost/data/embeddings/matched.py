@@ -14,7 +14,7 @@ from permafrost.data.embeddings.files import read_of_options
 from permafrost.data.embeddings.places import Place, places_in
 from permafrost.data.embeddings.rasters import RasterEmbeddings, RasterOptions
 from permafrost.data.embeddings.tables import TableEmbeddings, TableOptions
-from permafrost.data.folders import content_state
+from permafrost.data.files.folders import content_state
 
 
 @dataclass(frozen=True, kw_only=True)

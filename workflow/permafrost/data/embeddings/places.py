@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from permafrost.data.image_store import ImageStore
+if TYPE_CHECKING:
+    from permafrost.data.store.image_store import ImageStore
 
 DEGREES = "EPSG:4326"
 

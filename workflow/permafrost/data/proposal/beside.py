@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import BinaryIO
 
 from permafrost.data.digest import INSIDE
-from permafrost.data.files import Members
+from permafrost.data.files.members import Members
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 

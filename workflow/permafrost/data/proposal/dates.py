@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, combinations, product
 
 from permafrost.core.errors import PermafrostError
-from permafrost.data.files import Members, folder_prefix
+from permafrost.data.files.members import Members, folder_prefix
 from permafrost.data.proposal.draft import (
     IMAGE_ENDINGS,
     Draft,

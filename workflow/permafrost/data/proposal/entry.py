@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.data.bands import RGB, normal_name
-from permafrost.data.files import Members, open_members
+from permafrost.data.bands.selection import RGB, normal_name
+from permafrost.data.bands.sensors import SENSORS
+from permafrost.data.files.members import Members, open_members
 from permafrost.data.proposal.beside import ARCHIVES, Beside
 from permafrost.data.proposal.dates import keep_dates_together, pairs_of_dates
 from permafrost.data.proposal.draft import Draft, is_image
@@ -18,7 +19,6 @@ from permafrost.data.proposal.listed import coco, tables
 from permafrost.data.proposal.looks import Look, look_at, places_of
 from permafrost.data.proposal.places import blocks_of, keep_places_together
 from permafrost.data.proposal.rasters import scenes
-from permafrost.data.sensors import SENSORS
 
 # the first that fits: files of annotations say more than names of folders
 _LAYOUTS = (coco, voc, yolo, tables, pairs_of_dates, scenes, pairs, class_folders)

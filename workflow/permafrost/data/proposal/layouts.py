@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from permafrost.data.files import Members
+from permafrost.data.files.members import Members
 from permafrost.data.proposal.draft import (
     IMAGE_ENDINGS,
     Draft,

@@ -7,7 +7,7 @@ import io
 from itertools import combinations
 
 from permafrost.core.errors import PermafrostError
-from permafrost.data.files import Members
+from permafrost.data.files.members import Members
 from permafrost.data.proposal.beside import Beside
 from permafrost.data.proposal.dates import dates_of_places, two_dates
 from permafrost.data.proposal.draft import Draft, given_splits, is_image, split_of, stem_of

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from permafrost.core.errors import PermafrostError, first_line
-from permafrost.data.files import Members
-from permafrost.data.georeference import georeference
+from permafrost.data.files.georeference import georeference
+from permafrost.data.files.members import Members
 
 _MOST = 24
 # images that are asked for their place, and masks for their values

@@ -10,10 +10,10 @@ from itertools import product
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.data.files import folder_prefix
+from permafrost.data.files.members import folder_prefix
+from permafrost.data.labels.splits import joined_blocks
 from permafrost.data.proposal.draft import Draft
 from permafrost.data.sources.web_tiles import WebTileNames, web_tiles
-from permafrost.data.splits import joined_blocks
 
 # kinds of sources whose option `group` is an expression that finds the group in a name
 _BY_NAME = ("folder", "coco", "deepforest", "voc", "yolo", "points")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from permafrost.data.files import Members
+from permafrost.data.files.members import Members
 from permafrost.data.proposal.draft import Draft, class_codes, is_image
 from permafrost.data.proposal.layouts import pairs
 from permafrost.data.proposal.looks import look_at, pixel_values

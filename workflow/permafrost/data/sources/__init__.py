@@ -19,8 +19,8 @@ from permafrost.core.tasks import tasks_with
 from permafrost.data.entry import DatasetEntry, Modality
 
 if TYPE_CHECKING:
+    from permafrost.data.bands.sensors import Band
     from permafrost.data.records import Source
-    from permafrost.data.sensors import Band
 
 _BOXES = tasks_with("boxes")
 _OBJECTS = tasks_with("boxes", "points")

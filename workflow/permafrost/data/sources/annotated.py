@@ -14,10 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.data.decode import UnreadableImage, decode_image
 from permafrost.data.entry import DatasetEntry
-from permafrost.data.files import Members, folder_prefix
-from permafrost.data.objects import Objects
+from permafrost.data.files.decode import UnreadableImage, decode_image
+from permafrost.data.files.members import Members, folder_prefix
+from permafrost.data.files.windows import Window, clip_boxes
+from permafrost.data.labels.objects import Objects
 from permafrost.data.records import Decoded, Record
 from permafrost.data.sources.common import class_ids, declared_bands, decoding_of
 from permafrost.data.sources.reading import (
@@ -28,7 +29,6 @@ from permafrost.data.sources.reading import (
     read_member_window,
 )
 from permafrost.data.sources.web_tiles import WebTileNames, web_tiles
-from permafrost.data.windows import Window, clip_boxes
 
 #: problems that one error names
 SHOWN = 20

@@ -10,8 +10,8 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import unique_keys
 from permafrost.data.entry import DatasetEntry
-from permafrost.data.files import Members, open_members
-from permafrost.data.rle import runs_box, runs_of
+from permafrost.data.files.members import Members, open_members
+from permafrost.data.labels.rle import runs_box, runs_of
 from permafrost.data.sources.annotated import Found, ObjectFiles, ObjectSource
 from permafrost.data.sources.places import ImageNames, annotation_bytes, annotation_files
 

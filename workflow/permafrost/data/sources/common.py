@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.tasks import task_of
-from permafrost.data.bands import dataset_bands
-from permafrost.data.decode import Decoding
+from permafrost.data.bands.selection import dataset_bands
+from permafrost.data.bands.sensors import Band
+from permafrost.data.bands.units import resolve_unit
 from permafrost.data.entry import DatasetEntry, Modality, Units
-from permafrost.data.sensors import Band
-from permafrost.data.units import resolve_unit
+from permafrost.data.files.decode import Decoding
 
 
 def declared_bands(entry: DatasetEntry, *, where: object) -> list[Band]:

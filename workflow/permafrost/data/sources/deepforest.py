@@ -12,8 +12,8 @@ from permafrost.data.deepforest.annotations import Annotations
 from permafrost.data.deepforest.columns import Columns, csv_columns
 from permafrost.data.deepforest.reading import parts_of_images, read_annotations
 from permafrost.data.entry import DatasetEntry
-from permafrost.data.files import open_members
-from permafrost.data.geometries import BOX, POINT, POLYGON
+from permafrost.data.files.members import open_members
+from permafrost.data.labels.geometries import BOX, POINT, POLYGON
 from permafrost.data.sources.annotated import Annotated, Found, ObjectFiles, ObjectSource
 from permafrost.data.sources.places import ImageNames, annotation_bytes, annotation_files
 

@@ -13,14 +13,14 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 from permafrost.core.specification import SPLITS
 from permafrost.core.tasks import task_of
-from permafrost.data.bands import known_band, select_bands
-from permafrost.data.cache import LeastRecentlyUsed
+from permafrost.data.bands.selection import known_band, select_bands
+from permafrost.data.bands.sensors import SENSORS, Band
+from permafrost.data.bands.units import resolve_unit
 from permafrost.data.entry import DatasetEntry, Units
-from permafrost.data.objects import Objects
+from permafrost.data.files.cache import LeastRecentlyUsed
+from permafrost.data.labels.objects import Objects
+from permafrost.data.labels.targets import PIXEL_REGRESSION, REGRESSION
 from permafrost.data.records import Decoded, Record, Source
-from permafrost.data.sensors import SENSORS, Band
-from permafrost.data.targets import PIXEL_REGRESSION, REGRESSION
-from permafrost.data.units import resolve_unit
 from permafrost.data.world import aerial, crowns, cuts, spectra
 from permafrost.data.world import photograph as photographs
 from permafrost.data.world import scene as scenes

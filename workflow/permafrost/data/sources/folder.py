@@ -10,11 +10,12 @@ import functools
 from dataclasses import dataclass
 
 from permafrost.core.errors import PermafrostError
-from permafrost.data.decode import decode_image
 from permafrost.data.entry import DatasetEntry
-from permafrost.data.files import Members, folder_prefix, open_members
-from permafrost.data.masks import mask_coding
-from permafrost.data.rasters import TargetCoding
+from permafrost.data.files.decode import decode_image
+from permafrost.data.files.members import Members, folder_prefix, open_members
+from permafrost.data.labels.masks import mask_coding
+from permafrost.data.labels.rasters import TargetCoding
+from permafrost.data.labels.targets import PIXEL_REGRESSION
 from permafrost.data.records import Decoded, Record, Source
 from permafrost.data.sources.common import (
     class_ids,
@@ -31,7 +32,6 @@ from permafrost.data.sources.sample_images import (
     holds_series,
     texts_of,
 )
-from permafrost.data.targets import PIXEL_REGRESSION
 
 MASKS, TARGETS = ("masks", "mask"), ("targets", "target")
 _CLASS, _DATE = "<class>", f"<{DATE}>"

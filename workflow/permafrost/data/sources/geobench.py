@@ -19,12 +19,13 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line, near_names
 from permafrost.core.tasks import task_of
-from permafrost.data.decode import UnreadableImage, readable
 from permafrost.data.digest import PARTITION_FILES
 from permafrost.data.entry import DatasetEntry
-from permafrost.data.files import folder_prefix, open_members
-from permafrost.data.georeference import degrees
-from permafrost.data.masks import mask_coding
+from permafrost.data.files.decode import UnreadableImage, readable
+from permafrost.data.files.failures import Failure, refuse_failures
+from permafrost.data.files.georeference import degrees
+from permafrost.data.files.members import folder_prefix, open_members
+from permafrost.data.labels.masks import mask_coding
 from permafrost.data.records import Decoded, Record
 from permafrost.data.sources.common import declared_bands, required_classes
 from permafrost.data.sources.geobench_attribute import corner_of, label_of, read_attribute
@@ -36,7 +37,6 @@ from permafrost.data.sources.geobench_sample import (
     stored_attribute,
 )
 from permafrost.data.sources.reading import grouped, read_member, stored_as
-from permafrost.data.stream import Failure, refuse_failures
 
 _ENDING = ".hdf5"
 _DATED = re.compile(r"(.*)_(\d{4}-\d{2}-\d{2})(?:_.*)?", re.DOTALL)

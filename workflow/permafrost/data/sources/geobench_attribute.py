@@ -18,7 +18,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from permafrost.core.errors import first_line
-from permafrost.data.decode import UnreadableImage
+from permafrost.data.files.decode import UnreadableImage
 
 #: the text of a literal, or bytes that are one
 _LITERAL = re.compile(r"""b['"]""")

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from permafrost.core.errors import first_line
-from permafrost.data.decode import UnreadableImage
-from permafrost.data.files import DirectoryMembers, Members
+from permafrost.data.files.decode import UnreadableImage
+from permafrost.data.files.members import DirectoryMembers, Members
 from permafrost.data.sources.reading import read_member
 
 #: rows and columns; then also bands

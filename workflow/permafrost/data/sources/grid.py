@@ -12,11 +12,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from permafrost.core.progress import progress
-from permafrost.data.decode import UnreadableImage
 from permafrost.data.entry import DatasetEntry
-from permafrost.data.georeference import degrees
-from permafrost.data.masks import mask_coding
-from permafrost.data.rasters import TargetCoding
+from permafrost.data.files.decode import UnreadableImage
+from permafrost.data.files.georeference import degrees
+from permafrost.data.files.windows import Window, tile_name
+from permafrost.data.labels.masks import mask_coding
+from permafrost.data.labels.rasters import TargetCoding
+from permafrost.data.labels.targets import PIXEL_REGRESSION
 from permafrost.data.records import Decoded, Record
 from permafrost.data.sources.common import declared_bands, required_classes
 from permafrost.data.sources.grid_inputs import RasterInputs
@@ -25,8 +27,6 @@ from permafrost.data.sources.grid_options import GridOptions, refuse
 from permafrost.data.sources.grid_options import check_entry as check_entry
 from permafrost.data.sources.grid_scenes import limit_cache
 from permafrost.data.sources.grid_torchgeo import GeoInputs
-from permafrost.data.targets import PIXEL_REGRESSION
-from permafrost.data.windows import Window, tile_name
 
 
 class GridSource:

@@ -8,19 +8,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
-from permafrost.data.decode import UnreadableImage
+from permafrost.data.bands.sensors import Band
 from permafrost.data.entry import DatasetEntry
-from permafrost.data.files import Members, open_members
-from permafrost.data.masks import MaskCoding
-from permafrost.data.rasters import Raster, TargetCoding
-from permafrost.data.sensors import Band
+from permafrost.data.files.decode import UnreadableImage
+from permafrost.data.files.members import Members, open_members
+from permafrost.data.files.windows import Window
+from permafrost.data.labels.masks import MaskCoding
+from permafrost.data.labels.rasters import Raster, TargetCoding
 from permafrost.data.sources.grid_layout import Grid
 from permafrost.data.sources.grid_options import KEEPS_VALUES, GridOptions
 from permafrost.data.sources.grid_rasters import KEPT_OPEN, Layer, all_hold
 from permafrost.data.sources.grid_scenes import Scene, declared_grid, read_scenes
 from permafrost.data.sources.grid_shapes import Burnt, read_shapes
 from permafrost.data.sources.reading import coded
-from permafrost.data.windows import Window
 
 
 class _Sensor:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.data.georeference import Georeference
-from permafrost.data.splits import KM_PER_DEGREE
-from permafrost.data.windows import Window
+from permafrost.data.files.georeference import Georeference
+from permafrost.data.files.windows import Window
+from permafrost.data.labels.splits import KM_PER_DEGREE
 
 #: more tiles than anybody means: a resolution in the wrong unit makes so many
 MOST_TILES = 5_000_000

@@ -7,8 +7,8 @@ from typing import NoReturn
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.entry import DatasetEntry
+from permafrost.data.labels.targets import PIXEL_REGRESSION
 from permafrost.data.sources.grid_shapes import is_shapes
-from permafrost.data.targets import PIXEL_REGRESSION
 
 #: ways to resample labels that make no new values
 KEEPS_VALUES = ("nearest", "mode")

@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.data.decode import readable
+from permafrost.data.files.decode import readable
+from permafrost.data.files.windows import Window
 from permafrost.data.sources.grid_layout import Grid
 from permafrost.data.sources.grid_scenes import Scene, box_of, open_raster
-from permafrost.data.windows import Window
 
 #: files that a thread keeps open: of one layer, or of those of all bands
 KEPT_OPEN = 16

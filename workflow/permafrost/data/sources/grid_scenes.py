@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line
-from permafrost.data.files import Members
+from permafrost.data.files.members import Members
 from permafrost.data.sources.grid_layout import TOLERANCE, Grid
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line
-from permafrost.data.files import Members
+from permafrost.data.files.members import Members
+from permafrost.data.files.windows import Window
 from permafrost.data.sources.grid_layout import Grid
-from permafrost.data.windows import Window
 
 #: ending of a file of shapes -> how it begins; what begins otherwise could name other files and hosts
 BEGINNINGS = {

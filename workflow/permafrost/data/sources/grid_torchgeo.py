@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line
-from permafrost.data.decode import UnreadableImage, readable
 from permafrost.data.entry import DatasetEntry
-from permafrost.data.files import open_members
-from permafrost.data.masks import MaskCoding
-from permafrost.data.rasters import TargetCoding
+from permafrost.data.files.decode import UnreadableImage, readable
+from permafrost.data.files.members import open_members
+from permafrost.data.files.windows import Window
+from permafrost.data.labels.masks import MaskCoding
+from permafrost.data.labels.rasters import TargetCoding
 from permafrost.data.sources.grid_layout import Grid
 from permafrost.data.sources.grid_options import GeoClass, GridOptions
 from permafrost.data.sources.grid_rasters import all_hold
@@ -22,7 +23,6 @@ from permafrost.data.sources.grid_scenes import declared_crs
 from permafrost.data.sources.grid_shapes import read_shapes
 from permafrost.data.sources.reading import coded, stored_as
 from permafrost.data.sources.torchgeo_samples import arguments_of, check_arguments, dataset_class
-from permafrost.data.windows import Window
 
 
 class GeoInputs:

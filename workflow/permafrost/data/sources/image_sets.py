@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from permafrost.core.errors import PermafrostError
-from permafrost.data.decode import UnreadableImage
 from permafrost.data.entry import Splits
-from permafrost.data.files import Members, folder_prefix
+from permafrost.data.files.decode import UnreadableImage
+from permafrost.data.files.members import Members, folder_prefix
 from permafrost.data.sources.pairing import PairedFiles, name_pattern
 from permafrost.data.sources.reading import read_member
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from permafrost.core.errors import PermafrostError
-from permafrost.data.files import Members, folder_prefix
+from permafrost.data.files.members import Members, folder_prefix
 from permafrost.data.sources.sample_images import (
     Places,
     SampleImages,

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
-from permafrost.data.decode import UnreadableImage
 from permafrost.data.digest import INSIDE
-from permafrost.data.files import Members, check_name, folder_prefix
+from permafrost.data.files.decode import UnreadableImage
+from permafrost.data.files.members import Members, check_name, folder_prefix
 from permafrost.data.sources.annotated import Annotated, Found
 from permafrost.data.sources.reading import read_member
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
-from permafrost.data.decode import UnreadableImage
 from permafrost.data.entry import DatasetEntry
-from permafrost.data.files import Members, open_members
+from permafrost.data.files.decode import UnreadableImage
+from permafrost.data.files.members import Members, open_members
 from permafrost.data.sources.annotated import Annotated, Found, ObjectFiles, ObjectSource
 from permafrost.data.sources.corners import point_places
 from permafrost.data.sources.pairing import Companions, Pair, PairedFiles, pair_files

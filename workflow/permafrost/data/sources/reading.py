@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.data.decode import (
+from permafrost.data.files.decode import (
     Decoding,
     UnreadableImage,
     exif_orientation,
@@ -21,11 +21,11 @@ from permafrost.data.decode import (
     readable,
     tiff_place,
 )
-from permafrost.data.files import DirectoryMembers, Members
-from permafrost.data.masks import MaskCoding
-from permafrost.data.rasters import Raster, TargetCoding
+from permafrost.data.files.members import DirectoryMembers, Members
+from permafrost.data.files.windows import Window
+from permafrost.data.labels.masks import MaskCoding
+from permafrost.data.labels.rasters import Raster, TargetCoding
 from permafrost.data.records import Decoded
-from permafrost.data.windows import Window
 
 #: of a file that is read as a whole; decoders need several times as much memory
 MOST_BYTES = 2**31

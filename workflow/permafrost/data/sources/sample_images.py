@@ -13,12 +13,12 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tasks import task_of
-from permafrost.data.decode import Decoding, UnreadableImage, decode_image, readable
+from permafrost.data.bands.sensors import Band
 from permafrost.data.entry import DatasetEntry
-from permafrost.data.masks import MaskCoding
-from permafrost.data.rasters import TargetCoding
+from permafrost.data.files.decode import Decoding, UnreadableImage, decode_image, readable
+from permafrost.data.labels.masks import MaskCoding
+from permafrost.data.labels.rasters import TargetCoding
 from permafrost.data.records import Decoded
-from permafrost.data.sensors import Band
 
 #: where images are: a column, folder or pattern; one for each date of a sample; or either for each modality
 Places = str | list[str] | dict[str, str | list[str]]

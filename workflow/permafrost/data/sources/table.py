@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.entry import DatasetEntry
-from permafrost.data.files import check_name, open_members
-from permafrost.data.masks import mask_coding
-from permafrost.data.rasters import TargetCoding
+from permafrost.data.files.members import check_name, open_members
+from permafrost.data.labels.masks import mask_coding
+from permafrost.data.labels.rasters import TargetCoding
+from permafrost.data.labels.targets import PIXEL_REGRESSION, REGRESSION
 from permafrost.data.records import Decoded, Record
 from permafrost.data.sources.common import class_ids, declared_bands, required_classes
 from permafrost.data.sources.reading import locate_member, read_member
@@ -27,7 +28,6 @@ from permafrost.data.sources.sample_images import (
 )
 from permafrost.data.sources.table_columns import Table
 from permafrost.data.sources.table_files import SEPARATOR
-from permafrost.data.targets import PIXEL_REGRESSION, REGRESSION
 
 #: task -> the option that names a file of its own for every image
 _PIXELS = {"segmentation": "masks", "change": "masks", PIXEL_REGRESSION: "targets"}

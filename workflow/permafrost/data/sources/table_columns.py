@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from permafrost.core.errors import PermafrostError, look_up
-from permafrost.data.files import open_members
+from permafrost.data.files.members import open_members
 from permafrost.data.sources import table_stac, table_zarr
 from permafrost.data.sources.pairing import name_pattern
 from permafrost.data.sources.table_files import ENDINGS, Cell, TableFile, read_file, row_groups

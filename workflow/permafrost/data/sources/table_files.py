@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from permafrost.data.cache import LeastRecentlyUsed
-from permafrost.data.files import open_members
+from permafrost.data.files.cache import LeastRecentlyUsed
+from permafrost.data.files.members import open_members
 
 #: what separates the values of a cell that has several
 SEPARATOR = ";"

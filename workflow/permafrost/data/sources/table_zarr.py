@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from permafrost.core.errors import first_line
-from permafrost.data.cache import LeastRecentlyUsed
+from permafrost.data.files.cache import LeastRecentlyUsed
 from permafrost.data.sources.reading import MOST_BYTES
 from permafrost.data.sources.table_files import SEPARATOR, Cell, TableFile, cell_text, npy_of
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from permafrost.data.decode import UnreadableImage, readable
 from permafrost.data.entry import DatasetEntry
+from permafrost.data.files.decode import UnreadableImage, readable
 from permafrost.data.records import Record, Source
 from permafrost.data.sources.annotated import Annotated, ObjectCheck
 from permafrost.data.sources.common import required_classes

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line
-from permafrost.data.decode import UnreadableImage
+from permafrost.data.bands.sensors import Band
 from permafrost.data.entry import DatasetEntry
-from permafrost.data.georeference import Georeference
-from permafrost.data.sensors import Band
+from permafrost.data.files.decode import UnreadableImage
+from permafrost.data.files.georeference import Georeference
 from permafrost.data.sources.reading import stored_as
 from permafrost.data.sources.torchgeo_samples import listed_dates
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.data.decode import UnreadableImage
+from permafrost.data.files.decode import UnreadableImage
 from permafrost.data.sources.annotated import Found
 from permafrost.data.sources.corners import EDGES, box_edges, outline_of
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from permafrost.core.errors import look_up
-from permafrost.data.decode import UnreadableImage, readable, tiff_place
-from permafrost.data.georeference import NOWHERE, Georeference
+from permafrost.data.files.decode import UnreadableImage, readable, tiff_place
+from permafrost.data.files.georeference import NOWHERE, Georeference
 
 #: classes that list bare names of files, which lie in these folders below the root
 _FOLDERS: dict[str, Callable[[object], list[str]]] = {

@@ -12,12 +12,13 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.tasks import task_of
-from permafrost.data.bands import normal_name
-from permafrost.data.decode import UnreadableImage, readable
+from permafrost.data.bands.selection import normal_name
 from permafrost.data.entry import DatasetEntry
-from permafrost.data.georeference import NOWHERE
-from permafrost.data.masks import mask_coding
-from permafrost.data.rasters import TargetCoding
+from permafrost.data.files.decode import UnreadableImage, readable
+from permafrost.data.files.georeference import NOWHERE
+from permafrost.data.labels.masks import mask_coding
+from permafrost.data.labels.rasters import TargetCoding
+from permafrost.data.labels.targets import REGRESSION
 from permafrost.data.records import Decoded, Record
 from permafrost.data.sources.common import declared_bands, required_classes
 from permafrost.data.sources.reading import coded, grouped
@@ -30,7 +31,6 @@ from permafrost.data.sources.torchgeo_samples import (
     sample_order,
     sample_place,
 )
-from permafrost.data.targets import REGRESSION
 
 if TYPE_CHECKING:
     from permafrost.data.sources.torchgeo import TorchgeoOptions

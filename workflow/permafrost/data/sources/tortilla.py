@@ -14,19 +14,19 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tasks import task_of
-from permafrost.data.decode import UnreadableImage
 from permafrost.data.entry import DatasetEntry
-from permafrost.data.georeference import NOWHERE, Georeference
-from permafrost.data.masks import mask_coding
-from permafrost.data.rasters import Raster, TargetCoding
+from permafrost.data.files.decode import UnreadableImage
+from permafrost.data.files.georeference import NOWHERE, Georeference
+from permafrost.data.files.tortilla import Item, by_sensor, dates_of, parts_of
+from permafrost.data.files.tortilla_parts import Pixels, date_position, part_size, read_sensor
+from permafrost.data.labels.masks import mask_coding
+from permafrost.data.labels.rasters import Raster, TargetCoding
 from permafrost.data.records import Decoded, Record
 from permafrost.data.sources.annotated import Annotated, ObjectCheck
 from permafrost.data.sources.common import class_ids, declared_bands, required_classes
 from permafrost.data.sources.reading import coded
 from permafrost.data.sources.tortilla_objects import objects_of
 from permafrost.data.sources.tortilla_rows import all_samples, cell_of, record_of
-from permafrost.data.tortilla import Item, by_sensor, dates_of, parts_of
-from permafrost.data.tortilla_parts import Pixels, date_position, part_size, read_sensor
 
 #: columns of parts that are read; a sample's parts repeat all of its own columns
 PART_COLUMNS = ("modality", "month", "dates", "stac:time_start")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from permafrost.data.decode import UnreadableImage
+from permafrost.data.files.decode import UnreadableImage
+from permafrost.data.files.tortilla import Item
+from permafrost.data.files.tortilla_parts import annotations_of, read_sensor
 from permafrost.data.sources.annotated import Found
-from permafrost.data.tortilla import Item
-from permafrost.data.tortilla_parts import annotations_of, read_sensor
 
 if TYPE_CHECKING:
     from permafrost.data.sources.tortilla import TortillaOptions

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
-from permafrost.data.decode import UnreadableImage
+from permafrost.data.files.decode import UnreadableImage
+from permafrost.data.files.tortilla import Extent, Item, read_items
 from permafrost.data.records import Record
-from permafrost.data.tortilla import Extent, Item, read_items
 
 #: names that files have for our splits
 _SPLITS = {"validation": "val"}

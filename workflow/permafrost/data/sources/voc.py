@@ -14,9 +14,9 @@ from xml.parsers import expat
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.data.decode import UnreadableImage
 from permafrost.data.entry import DatasetEntry
-from permafrost.data.files import Members, open_members
+from permafrost.data.files.decode import UnreadableImage
+from permafrost.data.files.members import Members, open_members
 from permafrost.data.sources.annotated import Annotated, Found, ObjectFiles, ObjectSource
 from permafrost.data.sources.corners import box_edges
 from permafrost.data.sources.image_sets import ImageSets, ListedImages

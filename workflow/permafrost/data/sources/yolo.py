@@ -15,9 +15,9 @@ import numpy as np
 import yaml
 
 from permafrost.core.errors import PermafrostError
-from permafrost.data.decode import UnreadableImage
 from permafrost.data.entry import DatasetEntry
-from permafrost.data.files import Members, folder_prefix, open_members
+from permafrost.data.files.decode import UnreadableImage
+from permafrost.data.files.members import Members, folder_prefix, open_members
 from permafrost.data.sources.annotated import Annotated, Found, ObjectFiles, ObjectSource
 from permafrost.data.sources.corners import outline_of
 from permafrost.data.sources.pairing import Companions, Pair, PairedFiles, pair_files

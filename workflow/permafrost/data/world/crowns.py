@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from permafrost.data.objects import NO_OBJECTS, Objects
+from permafrost.data.labels.objects import NO_OBJECTS, Objects
 from permafrost.data.world.aerial import MARGIN, View
 from permafrost.data.world.things import CROWNS
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.deepforest.annotations import Annotations
-from permafrost.data.geometries import BOX, POINT
+from permafrost.data.labels.geometries import BOX, POINT
 from permafrost.evaluators.crowns.result import CrownEvaluation
 from permafrost.metrics.detection.axes import AREA_RANGES, MAX_DETECTIONS, make_axes
 from permafrost.metrics.detection.evaluate import solve

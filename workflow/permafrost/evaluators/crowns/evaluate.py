@@ -7,7 +7,7 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 from permafrost.data.deepforest.annotations import Annotations
 from permafrost.data.deepforest.reading import AUTO, as_kind, read_annotations
-from permafrost.data.geometries import BOX, POINT
+from permafrost.data.labels.geometries import BOX, POINT
 from permafrost.evaluators.crowns.result import CrownEvaluation
 from permafrost.evaluators.crowns.rules import Rules
 from permafrost.metrics.objects.matching import (

@@ -10,7 +10,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.inputs import check_folder
-from permafrost.data.windows import Window
+from permafrost.data.files.windows import Window
 from permafrost.evaluators.raster.files import opened
 from permafrost.report.figures.objects import (
     ALARM,

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from permafrost.data.deepforest.annotations import Annotations
-from permafrost.data.geometries import POINT
+from permafrost.data.labels.geometries import POINT
 from permafrost.evaluators.crowns.rules import DEEPFOREST, Rules
 from permafrost.metrics.objects.overlaps import areas
 from permafrost.metrics.ratios import divide

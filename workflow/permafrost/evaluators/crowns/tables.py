@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from permafrost.data.deepforest.annotations import Annotations
-from permafrost.data.geometries import BOX, POINT
+from permafrost.data.labels.geometries import BOX, POINT
 from permafrost.evaluators.crowns.result import CrownEvaluation
 
 

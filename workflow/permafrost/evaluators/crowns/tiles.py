@@ -14,8 +14,8 @@ from permafrost.data.deepforest.annotations import Annotations, concatenate
 from permafrost.data.deepforest.columns import read_columns
 from permafrost.data.deepforest.reading import AUTO, read_annotations
 from permafrost.data.deepforest.shapes import to_numbers
-from permafrost.data.geometries import BOX, POINT, POLYGON
-from permafrost.data.windows import OVERLAP, SIZE, Window, clip_boxes, cut_windows, tile_name
+from permafrost.data.files.windows import OVERLAP, SIZE, Window, clip_boxes, cut_windows, tile_name
+from permafrost.data.labels.geometries import BOX, POINT, POLYGON
 from permafrost.evaluators.crowns.evaluate import evaluate
 from permafrost.evaluators.crowns.result import CrownEvaluation
 from permafrost.metrics.objects.overlaps import areas

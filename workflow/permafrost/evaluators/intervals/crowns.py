@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.data.geometries import POINT
+from permafrost.data.labels.geometries import POINT
 from permafrost.evaluators.crowns.coco import CAP, evaluate_precision
 from permafrost.evaluators.crowns.result import CrownEvaluation, Name
 from permafrost.evaluators.intervals.detection import DetectionScores, detection_rows

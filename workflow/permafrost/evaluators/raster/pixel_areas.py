@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from permafrost.core.errors import first_line
-from permafrost.data.georeference import moved
+from permafrost.data.files.georeference import moved
 
 # areas that differ less are taken for equal: zones of UTM, and equal-area maps that take the ellipsoid
 # for a sphere, are within it

@@ -12,14 +12,14 @@ import torch
 from permafrost.backbones.backbone import METADATA, Backbone
 from permafrost.backbones.input.contract import InputPlan
 from permafrost.core.errors import PermafrostError
-from permafrost.data.image_store import ImageStore
+from permafrost.data.store.image_store import ImageStore
 from permafrost.features.metadata import Telling, decide
 from permafrost.features.prepare import FedImages, Preparer
 from permafrost.features.reading import Batch, SampleReader
 from permafrost.features.running import Run, told_of
 
 if TYPE_CHECKING:
-    from permafrost.data.card import Card
+    from permafrost.data.store.card import Card
 
 
 def stored_images(plan: InputPlan, card: Card, count: int) -> list[torch.Tensor]:

@@ -13,7 +13,7 @@ import torch
 from permafrost.backbones.backbone import Backbone, Resources
 from permafrost.backbones.registry import build, plan_input, read_entry
 from permafrost.core.errors import PermafrostError
-from permafrost.data.card import Card, read_card
+from permafrost.data.store.card import Card, read_card
 from permafrost.features.devices import choose_device, exact_numerics
 from permafrost.features.maps import whole_image
 from permafrost.features.profiling.counting import Size, count_flops, size_of

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from permafrost.data.geometries import BOX, POINT
+from permafrost.data.labels.geometries import BOX, POINT
 from permafrost.metrics.objects.matching import check_rule, match_shapes
 from permafrost.metrics.objects.overlaps import areas, find_pairs
 from permafrost.metrics.objects.point_precision import any_within

@@ -24,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
-from permafrost.data.geometries import POINT
+from permafrost.data.labels.geometries import POINT
 from permafrost.metrics.objects.overlaps import Pairs, find_pairs
 
 # what DeepForest takes for a match: an IoU above, or a distance in pixels below

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from permafrost.data.geometries import BOX, POINT
+from permafrost.data.labels.geometries import BOX, POINT
 
 # comparisons of boxes that are made at a time
 _AT_ONCE = 1 << 21

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.data.geometries import POINT
+from permafrost.data.labels.geometries import POINT
 from permafrost.metrics.detection.accumulate import EPS, hits_needed
 from permafrost.metrics.detection.axes import RECALL_GRID
 from permafrost.metrics.objects.matching import match_shapes

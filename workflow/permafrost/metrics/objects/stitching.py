@@ -22,8 +22,8 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError, look_up
 from permafrost.data.deepforest.annotations import Annotations, concatenate
-from permafrost.data.geometries import BOX, POINT, POLYGON
-from permafrost.data.windows import clip_boxes
+from permafrost.data.files.windows import clip_boxes
+from permafrost.data.labels.geometries import BOX, POINT, POLYGON
 from permafrost.metrics.objects.overlaps import (
     DISTANCE,
     IOU_THRESHOLD,

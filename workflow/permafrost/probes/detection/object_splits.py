@@ -9,8 +9,8 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.leakage import LEAK, sample_columns, worst_leak
-from permafrost.data.geometries import POINT
-from permafrost.data.objects import WINDOW, Objects, objects_of
+from permafrost.data.labels.geometries import POINT
+from permafrost.data.labels.objects import WINDOW, Objects, objects_of
 from permafrost.probes.dense.map_splits import MapSplit
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.data.geometries import BOX, POINT
+from permafrost.data.labels.geometries import BOX, POINT
 from permafrost.metrics.objects.detected import Detected
 from permafrost.metrics.objects.hits import Hits, count_hits
 from permafrost.metrics.objects.matching import IOU_THRESHOLD

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from permafrost.data.deepforest.annotations import Annotations
-from permafrost.data.geometries import BOX, POINT
-from permafrost.data.windows import clip_boxes
+from permafrost.data.files.windows import clip_boxes
+from permafrost.data.labels.geometries import BOX, POINT
 from permafrost.metrics.objects.detected import Detected, join
 from permafrost.metrics.objects.overlaps import Pairs
 from permafrost.metrics.objects.overlaps import suppress as suppress_crowns

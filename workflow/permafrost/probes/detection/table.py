@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from permafrost.core.columns import Column
 from permafrost.core.leakage import LEAK
-from permafrost.data.objects import OBJECTS, objects_column
+from permafrost.data.labels.objects import OBJECTS, objects_column
 from permafrost.metrics.objects.detected import Detected, join
 from permafrost.probes.dense.shown import Ranked
 from permafrost.probes.dense.tables import ShownPredictions

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from permafrost.data.image_store import ImageStore
+from permafrost.data.store.image_store import ImageStore
 from permafrost.features import reading
 from permafrost.features.health import check_finite
 from permafrost.features.running import Run, batch_outputs, fed_images, told_of, total

@@ -9,7 +9,7 @@ from permafrost.core.leakage import LEAKS, counted_gates
 from permafrost.statistics.leaderboard.rows import gates_of
 
 if TYPE_CHECKING:
-    from permafrost.data.card import Card
+    from permafrost.data.store.card import Card
 
 _LEAKAGE = [*LEAKS.values()]
 # gate -> (short name for a table, what it means and what to do)

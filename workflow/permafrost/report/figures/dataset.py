@@ -18,7 +18,7 @@ from permafrost.report.figures.chart import (
 from permafrost.report.figures.style import COLOURS
 
 if TYPE_CHECKING:
-    from permafrost.data.card import Card
+    from permafrost.data.store.card import Card
 
 
 def draw_balance(card: Card) -> dict:

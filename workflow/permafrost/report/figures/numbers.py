@@ -21,7 +21,7 @@ from permafrost.report.figures.chart import (
 from permafrost.report.figures.style import COLOURS
 
 if TYPE_CHECKING:
-    from permafrost.data.card import Card
+    from permafrost.data.store.card import Card
 
 # more dots than these are counted in cells
 _DOTS = 1000

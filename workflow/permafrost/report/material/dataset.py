@@ -17,7 +17,7 @@ from permafrost.statistics.leaderboard.rows import better_first, finite, overall
 from permafrost.statistics.leaderboard.seeds import merge_seeds
 
 if TYPE_CHECKING:
-    from permafrost.data.card import Card
+    from permafrost.data.store.card import Card
 
 Evaluation = tuple[str, int, str]  # (backbone, seed, probe)
 # on the page, text in figures is then about as large as text around them

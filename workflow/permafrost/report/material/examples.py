@@ -8,9 +8,9 @@ import numpy as np
 
 from permafrost.core.stores import Store
 from permafrost.core.tasks import task_of
-from permafrost.data.card import Card
-from permafrost.data.geometries import BOX, POINT
-from permafrost.data.objects import objects_of
+from permafrost.data.labels.geometries import BOX, POINT
+from permafrost.data.labels.objects import objects_of
+from permafrost.data.store.card import Card
 from permafrost.report.figures.examples import ACROSS, draw_examples, draw_masked, draw_outlined
 from permafrost.report.material.pictures import picture_bands, read_masks, read_pictures
 

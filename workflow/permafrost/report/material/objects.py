@@ -9,8 +9,8 @@ import numpy as np
 
 from permafrost.core.stores import Store
 from permafrost.core.tables import read_table
-from permafrost.data.geometries import BOX, POINT
-from permafrost.data.objects import objects_of
+from permafrost.data.labels.geometries import BOX, POINT
+from permafrost.data.labels.objects import objects_of
 from permafrost.metrics.objects.hits import match_hits
 from permafrost.metrics.objects.matching import IOU_THRESHOLD
 from permafrost.report.figures.detections import Answer

@@ -13,7 +13,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.tasks import task_of
 
 if TYPE_CHECKING:
-    from permafrost.data.card import Card
+    from permafrost.data.store.card import Card
 
 LOW, HIGH = 2.0, 98.0  # percentiles of the stretch
 GAMMA = 1.6  # lifts forest and water, which the common stretch leaves nearly black
@@ -105,7 +105,7 @@ def read_wholes(
 
     Parameters
     ----------
-    store : `core.stores.Store` of images with the columns of `data.objects.WINDOW`.
+    store : `core.stores.Store` of images with the columns of `data.labels.objects.WINDOW`.
     names : ids of whole images; bands : which bands, in the order red, green, blue.
     longest : an image with a longer side is thinned out to every n-th pixel. A picture never needs
         more memory than that, however large the image is.

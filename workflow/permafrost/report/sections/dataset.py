@@ -24,7 +24,7 @@ from permafrost.statistics.leaderboard.rows import better_first, brief_count, ov
 from permafrost.statistics.leaderboard.seeds import merge_seeds
 
 if TYPE_CHECKING:
-    from permafrost.data.card import Card
+    from permafrost.data.store.card import Card
 
 
 # backbones that are named beside the best; of more, their number

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.text import printable_name
 from permafrost.report.notation import number, signed
 from permafrost.report.tables.blocks import Block
@@ -91,48 +90,6 @@ def _differences(one: Reference, row: dict, plan: dict) -> list[str]:
 
 def _said(value) -> str:
     return "not said" if value in (None, "") else str(value)
-
-
-def given_names(what: str, given: Iterable[str]) -> dict[str, str]:
-    """``THEIRS=OURS`` of the command line as a mapping."""
-    names = {}
-    for text in given:
-        theirs, sign, ours = text.rpartition("=")
-        if not sign:
-            raise PermafrostError(
-                "is no pair of names",
-                where=f"--{what} {printable_name(text)}",
-                remedy="give THEIRS=OURS with names of the two",
-            )
-        names[theirs] = ours
-    return names
-
-
-def wrong_names(
-    what: str,
-    names: Mapping[str, str],
-    references: Iterable[Reference],
-    own: Iterable[str],
-    where: str,
-) -> list[PermafrostError]:
-    """A mistake for each name that does not exist on its side.
-
-    Parameters
-    ----------
-    what : ``backbone``, ``dataset`` or ``method``, which is a probe here.
-    names : theirs to ours; own : names that exist here.
-    """
-    published, own = {getattr(one, what) for one in references}, set(own)
-    return [
-        PermafrostError(
-            f"no {what} {printable_name(name)!r} {side}, {near_names(name, known)}",
-            where=where,
-            remedy="name what both have: the published name first, then one's own",
-        )
-        for pair in names.items()
-        for name, known, side in zip(pair, (published, own), ("published", "here"), strict=True)
-        if name not in known
-    ]
 
 
 def pairs_block(pairs: list[dict]) -> Block:

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
-from permafrost.core.errors import PermafrostError
+from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.tables import write_csv, write_table
-from permafrost.data.folders import content_digest
-from permafrost.statistics.leaderboard.published import read_published
+from permafrost.core.text import printable_name
+from permafrost.data.files.folders import content_digest
+from permafrost.statistics.leaderboard.published import Reference, read_published
 
 _OF_SOURCE = ("source", "url", "date")
 # column of the published name, the entry's mapping of it, and the column of ours
@@ -54,3 +55,45 @@ def _of_file(entry: Mapping, path) -> pa.Table:
         said = pa.array([entry[name]] * table.num_rows, pa.string())
         table = table.add_column(place, name, said)
     return table
+
+
+def given_names(what: str, given: Iterable[str]) -> dict[str, str]:
+    """``THEIRS=OURS`` of the command line as a mapping."""
+    names = {}
+    for text in given:
+        theirs, sign, ours = text.rpartition("=")
+        if not sign:
+            raise PermafrostError(
+                "is no pair of names",
+                where=f"--{what} {printable_name(text)}",
+                remedy="give THEIRS=OURS with names of the two",
+            )
+        names[theirs] = ours
+    return names
+
+
+def wrong_names(
+    what: str,
+    names: Mapping[str, str],
+    references: Iterable[Reference],
+    own: Iterable[str],
+    where: str,
+) -> list[PermafrostError]:
+    """A mistake for each name that does not exist on its side.
+
+    Parameters
+    ----------
+    what : ``backbone``, ``dataset`` or ``method``, which is a probe here.
+    names : theirs to ours; own : names that exist here.
+    """
+    published, own = {getattr(one, what) for one in references}, set(own)
+    return [
+        PermafrostError(
+            f"no {what} {printable_name(name)!r} {side}, {near_names(name, known)}",
+            where=where,
+            remedy="name what both have: the published name first, then one's own",
+        )
+        for pair in names.items()
+        for name, known, side in zip(pair, (published, own), ("published", "here"), strict=True)
+        if name not in known
+    ]

@@ -9,7 +9,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tasks import task_of
-from permafrost.data.objects import Objects, objects_of
+from permafrost.data.labels.objects import Objects, objects_of
 from permafrost.metrics.objects.detected import Detected, detected_of
 from permafrost.metrics.tasks import class_metrics, overall_metrics
 from permafrost.statistics.predictions.columns import array_of, groups_of, need_columns, sorted_rows

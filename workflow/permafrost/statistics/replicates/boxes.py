@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from permafrost.data.geometries import BOX
-from permafrost.data.objects import Objects
+from permafrost.data.labels.geometries import BOX
+from permafrost.data.labels.objects import Objects
 from permafrost.metrics.detection.axes import make_axes
 from permafrost.metrics.detection.evaluate import solve
 from permafrost.metrics.detection.evaluation import Evaluation, Settings

@@ -6,8 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
-from permafrost.data.geometries import POINT
-from permafrost.data.objects import Objects
+from permafrost.data.labels.geometries import POINT
+from permafrost.data.labels.objects import Objects
 from permafrost.metrics.objects.detected import Detected
 from permafrost.metrics.objects.hits import count_hits
 from permafrost.metrics.objects.point_precision import RankedPoints, rank_points

@@ -12,7 +12,7 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError
 from permafrost.data.deepforest.annotations import Annotations
 from permafrost.data.deepforest.reading import read_annotations
-from permafrost.data.geometries import BOX
+from permafrost.data.labels.geometries import BOX
 from permafrost.metrics.detection.inputs.parsing import is_path
 
 COLUMN = "image_path"

@@ -1,0 +1,47 @@
+"""Errors of the Snakefile, and parameters of rules: no option of the run that the command does not take."""
+
+import re
+from pathlib import Path
+
+import pytest
+from permafrost.core.errors import PermafrostError
+from permafrost.operate.snakemake_process import plain_errors
+
+RULES = Path(__file__).resolve().parents[3] / "workflow/rules"
+OPTIONS = {"plan", "results", "data", "device"}
+
+
+def test_an_error_ends_snakemake_with_its_sentence_alone(capsys):
+    with pytest.raises(SystemExit) as ended, plain_errors():
+        raise PermafrostError("no such size", where="config.yaml: size", remedy="give one")
+    assert ended.value.code == 1
+    said = capsys.readouterr()
+    assert said.err == "permafrost: error: config.yaml: size: no such size. Remedy: give one\n"
+    assert said.out == ""
+    # every check that Snakemake's own files make stands inside of it
+    text = (RULES / "common.smk").read_text()
+    assert text.count("with plain_errors():") == 2 and "WorkflowError(" not in text
+
+
+def _bodies() -> dict[str, str]:
+    """Every rule that writes its own parameters, and its text."""
+    found = {}
+    for file in sorted(RULES.glob("*.smk")):
+        for text in re.split(r"(?m)^(?=(?:use )?rule )", file.read_text())[1:]:
+            if "of_run(" in text:
+                found[text.partition(":")[0]] = text
+    return found
+
+
+@pytest.mark.parametrize("rule", _bodies())
+def test_rules_name_the_options_of_the_run_that_their_commands_have(rule):
+    bodies = _bodies()
+    named = set(re.findall(r'"(\w+)"', re.search(r"of_run\(([^)]*)\)", bodies[rule])[1]))
+    # a rule made of another one has its command
+    origin = re.match(r"use rule (\w+)", rule)
+    command = bodies[f"rule {origin[1]}"] if origin else bodies[rule]
+    assert named == {option for option in OPTIONS if f"{{params.{option}" in command}
+
+
+def test_there_are_rules_to_look_at():
+    assert len(_bodies()) > 10

@@ -1,0 +1,1 @@
+"""The bands of images: names, sensors, units and statistics."""

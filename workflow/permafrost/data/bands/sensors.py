@@ -1,0 +1,226 @@
+"""The sensors that the field uses and their bands: names, centre wavelengths, widths, ground distances.
+
+Sources: Sentinel-2A, ESA's spectral responses (MSI, version 3.0); Landsat 8, Barsi et al. 2014, doi:10.3390/rs61010232,
+for the optical bands; Landsat 5, 7 and the thermal bands, the middle and the width of the ranges that USGS publishes;
+Landsat 9 carries copies of Landsat 8's instruments; PlanetScope and WorldView, the ranges of their operators;
+Sentinel-3 OLCI, the nominal centres and widths of ESA. Radar has a polarisation and no optical wavelength: each
+model has a number of its own for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True)
+class Band:
+    """One band of a dataset: what it is called, where it looks, what its values mean.
+
+    Attributes
+    ----------
+    wavelength_nm, width_nm : centre, and full width at half maximum or the width of the published range.
+    gsd_m : ground distance of the sensor's own pixels; a dataset may deliver others.
+    level : of processing: ``L1C``, ``L2A``, ``GRD``, ``RTC``; None where it is not known.
+    polarisation, orbit : of radar: ``VV``, ``VH``, ``HH``, ``HV``; ``ascending`` or ``descending``.
+    unit, scale, offset, white : what stored values mean, see `permafrost.data.bands.units`.
+    modality : of a dataset of several, the one whose images hold the band.
+    """
+
+    name: str
+    common_name: str | None = None
+    wavelength_nm: float | None = None
+    width_nm: float | None = None
+    gsd_m: float | None = None
+    sensor: str | None = None
+    level: str | None = None
+    polarisation: str | None = None
+    orbit: str | None = None
+    unit: str | None = None
+    scale: float | None = None
+    offset: float | None = None
+    modality: str | None = None
+    white: float | None = None
+
+    def as_dict(self) -> dict:
+        """All but a `white` that nobody states."""
+        return {k: value for k, value in asdict(self).items() if k != "white" or value is not None}
+
+
+# common name, centre (nm), width (nm), ground distance (m)
+type _Row = tuple[str | None, float, float, float]
+
+_SENTINEL2: dict[str, _Row] = {
+    "B01": ("coastal", 442.7, 21, 60),
+    "B02": ("blue", 492.4, 66, 10),
+    "B03": ("green", 559.8, 36, 10),
+    "B04": ("red", 664.6, 31, 10),
+    "B05": ("rededge1", 704.1, 15, 20),
+    "B06": ("rededge2", 740.5, 15, 20),
+    "B07": ("rededge3", 782.8, 20, 20),
+    "B08": ("nir", 832.8, 106, 10),
+    "B8A": ("nir08", 864.7, 21, 20),
+    "B09": ("water_vapour", 945.1, 20, 60),
+    "B10": ("cirrus", 1373.5, 31, 60),
+    "B11": ("swir16", 1613.7, 91, 20),
+    "B12": ("swir22", 2202.4, 175, 20),
+}
+_LANDSAT8: dict[str, _Row] = {
+    "B1": ("coastal", 443.0, 16, 30),
+    "B2": ("blue", 482.0, 60, 30),
+    "B3": ("green", 561.4, 57.3, 30),
+    "B4": ("red", 654.6, 37.5, 30),
+    "B5": ("nir", 864.7, 28.3, 30),
+    "B6": ("swir16", 1608.9, 84.7, 30),
+    "B7": ("swir22", 2200.7, 186.7, 30),
+    "B8": ("pan", 589.5, 172.4, 15),
+    "B9": ("cirrus", 1373.4, 20.4, 30),
+    "B10": ("thermal1", 10895.0, 590, 100),
+    "B11": ("thermal2", 12005.0, 1010, 100),
+}
+_LANDSAT5: dict[str, _Row] = {
+    "B1": ("blue", 485.0, 70, 30),
+    "B2": ("green", 560.0, 80, 30),
+    "B3": ("red", 660.0, 60, 30),
+    "B4": ("nir", 830.0, 140, 30),
+    "B5": ("swir16", 1650.0, 200, 30),
+    "B6": ("thermal1", 11450.0, 2100, 120),
+    "B7": ("swir22", 2215.0, 270, 30),
+}
+_LANDSAT7: dict[str, _Row] = {
+    **_LANDSAT5,
+    "B4": ("nir", 835.0, 130, 30),
+    "B6": ("thermal1", 11450.0, 2100, 60),
+    "B7": ("swir22", 2220.0, 260, 30),
+    "B8": ("pan", 710.0, 380, 15),
+}
+# what Landsat and Sentinel-2 have in common once they are harmonised to Landsat 8's bandpasses
+_HLS: dict[str, _Row] = {
+    common: (common, nm, width, 30)
+    for common, nm, width, _ in _LANDSAT8.values()
+    if common in ("coastal", "blue", "green", "red", "swir16", "swir22")
+} | {"nir08": ("nir08", 864.7, 28.3, 30)}
+_HLS_L30: dict[str, _Row] = {
+    f"B{name[1:]:0>2}": ("nir08" if common == "nir" else common, nm, width, 30)
+    for name, (common, nm, width, _) in _LANDSAT8.items()
+    if common != "pan"
+}
+_HLS_S30: dict[str, _Row] = {
+    name: (common, nm, width, 30) for name, (common, nm, width, _) in _SENTINEL2.items()
+}
+_PLANETSCOPE4: dict[str, _Row] = {
+    "blue": ("blue", 485.0, 60, 3),
+    "green": ("green", 545.0, 90, 3),
+    "red": ("red", 630.0, 80, 3),
+    "nir": ("nir", 820.0, 80, 3),
+}
+_PLANETSCOPE8: dict[str, _Row] = {
+    "coastal_blue": ("coastal", 441.5, 21, 3),
+    "blue": ("blue", 490.0, 50, 3),
+    "green_i": ("green_i", 531.0, 36, 3),
+    "green": ("green", 565.0, 36, 3),
+    "yellow": ("yellow", 610.0, 20, 3),
+    "red": ("red", 665.0, 30, 3),
+    "rededge": ("rededge1", 705.0, 16, 3),
+    "nir": ("nir", 865.0, 40, 3),
+}
+
+
+def _worldview(ms: float, pan: float) -> dict[str, _Row]:
+    return {
+        "coastal": ("coastal", 425.0, 50, ms),
+        "blue": ("blue", 480.0, 60, ms),
+        "green": ("green", 545.0, 70, ms),
+        "yellow": ("yellow", 605.0, 40, ms),
+        "red": ("red", 660.0, 60, ms),
+        # between Sentinel-2's first two
+        "rededge": ("rededge", 725.0, 40, ms),
+        "nir1": ("nir", 832.5, 125, ms),
+        "nir2": ("nir09", 950.0, 180, ms),
+        "pan": ("pan", 625.0, 350, pan),
+    }
+
+
+# named for their centres: "swir1" and "swir2" mean other wavelengths everywhere else
+_WORLDVIEW3_SWIR: dict[str, _Row] = {
+    "swir1210": ("swir12", 1210.0, 30, 3.7),
+    "swir1570": (None, 1570.0, 40, 3.7),
+    "swir1660": (None, 1660.0, 40, 3.7),
+    "swir1730": (None, 1730.0, 40, 3.7),
+    "swir2165": (None, 2165.0, 40, 3.7),
+    "swir2205": (None, 2205.0, 40, 3.7),
+    "swir2260": (None, 2260.0, 50, 3.7),
+    "swir2330": (None, 2330.0, 70, 3.7),
+}
+_OLCI: dict[str, _Row] = {
+    "Oa01": (None, 400.0, 15, 300),
+    "Oa02": (None, 412.5, 10, 300),
+    "Oa03": ("coastal", 442.5, 10, 300),
+    "Oa04": ("blue", 490.0, 10, 300),
+    "Oa05": (None, 510.0, 10, 300),
+    "Oa06": ("green", 560.0, 10, 300),
+    "Oa07": (None, 620.0, 10, 300),
+    "Oa08": ("red", 665.0, 10, 300),
+    "Oa09": (None, 673.75, 7.5, 300),
+    "Oa10": (None, 681.25, 7.5, 300),
+    "Oa11": ("rededge1", 708.75, 10, 300),
+    "Oa12": ("rededge2", 753.75, 7.5, 300),
+    "Oa13": (None, 761.25, 2.5, 300),
+    "Oa14": (None, 764.375, 3.75, 300),
+    "Oa15": (None, 767.5, 2.5, 300),
+    "Oa16": ("rededge3", 778.75, 15, 300),
+    "Oa17": ("nir08", 865.0, 20, 300),
+    "Oa18": (None, 885.0, 10, 300),
+    "Oa19": (None, 900.0, 10, 300),
+    "Oa20": ("water_vapour", 940.0, 20, 300),
+    "Oa21": (None, 1020.0, 40, 300),
+}
+# pictures do not say how wide their bands are
+_PHOTO = {"red": ("red", 665.0), "green": ("green", 560.0), "blue": ("blue", 490.0)}
+_PHOTO_NIR = {**_PHOTO, "nir": ("nir", 830.0)}
+_POLARISATIONS = ("VV", "VH", "HH", "HV")
+
+
+def _optical(sensor: str, rows: dict, level: str | None = None) -> dict[str, Band]:
+    fields = ("common_name", "wavelength_nm", "width_nm", "gsd_m")
+    return {
+        name: Band(name, **dict(zip(fields, row, strict=False)), sensor=sensor, level=level)
+        for name, row in rows.items()
+    }
+
+
+def _radar(sensor: str, level: str | None = None) -> dict[str, Band]:
+    return {
+        name: Band(name, name.lower(), sensor=sensor, level=level, gsd_m=10, polarisation=name)
+        for name in _POLARISATIONS
+    }
+
+
+# the cirrus band does not exist at surface level
+_SENTINEL2_L2A = {name: row for name, row in _SENTINEL2.items() if name != "B10"}
+
+#: sensor -> name of the band -> the band. A sensor without a level has one that is not known or mixed;
+#: what stands before the first hyphen is the family, whose variants share their bands' names
+SENSORS: dict[str, dict[str, Band]] = {
+    "sentinel2-l1c": _optical("sentinel2-l1c", _SENTINEL2, "L1C"),
+    "sentinel2-l2a": _optical("sentinel2-l2a", _SENTINEL2_L2A, "L2A"),
+    "sentinel2": _optical("sentinel2", _SENTINEL2),
+    "sentinel1": _radar("sentinel1"),
+    "sentinel1-grd": _radar("sentinel1-grd", "GRD"),
+    "sentinel1-rtc": _radar("sentinel1-rtc", "RTC"),
+    "sentinel3-olci": _optical("sentinel3-olci", _OLCI),
+    "landsat5": _optical("landsat5", _LANDSAT5),
+    "landsat7": _optical("landsat7", _LANDSAT7),
+    "landsat8": _optical("landsat8", _LANDSAT8),
+    "landsat9": _optical("landsat9", _LANDSAT8),
+    "hls": _optical("hls", _HLS),
+    "hls-l30": _optical("hls-l30", _HLS_L30),
+    "hls-s30": _optical("hls-s30", _HLS_S30),
+    "planetscope-4": _optical("planetscope-4", _PLANETSCOPE4),
+    "planetscope-8": _optical("planetscope-8", _PLANETSCOPE8),
+    "worldview2": _optical("worldview2", _worldview(ms=1.85, pan=0.46)),
+    "worldview3": _optical("worldview3", _worldview(ms=1.24, pan=0.31) | _WORLDVIEW3_SWIR),
+    "naip": _optical("naip", _PHOTO_NIR),
+    "aerial": _optical("aerial", _PHOTO_NIR),
+    "rgb": _optical("rgb", _PHOTO),
+    "dem": {"elevation": Band("elevation", "elevation", sensor="dem")},
+}

@@ -1,0 +1,160 @@
+"""What is known of each band after one pass: mean, deviation, range, percentiles, and a sample of pixels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from permafrost.data.bands.in_order import Moments, Pieces, Total
+from permafrost.data.bands.value_counts import ValueCounts
+
+#: percentiles in the card, under ``p2`` and ``p98``
+PERCENTILES = (2, 98)
+#: at most so many rows and columns of an image are in the sample
+_GRID = 16
+#: and so many values of all images, but not fewer images than these
+_SAMPLE = 2**21
+_FEWEST = 16
+
+
+class BandStatistics:
+    """Accumulates samples. What it holds depends on their order, and not on how they were divided between accumulators.
+
+    Parameters
+    ----------
+    first : number of the first sample.
+    moments : `Total` where all samples from the first one of the split on are added, which `mean` and `std` need.
+    """
+
+    def __init__(self, bands: int, first: int = 0, moments: Pieces[Moments] | None = None) -> None:
+        self.moments = Total(Moments.none(bands)) if moments is None else moments
+        self.low = np.full(bands, np.inf)
+        self.high = np.full(bands, -np.inf)
+        self.values = [ValueCounts() for _ in range(bands)]
+        self.sample = PixelSample(max(_FEWEST, _SAMPLE // (bands * _GRID**2)), first)
+
+    @classmethod
+    def piece(cls, bands: int, first: int) -> BandStatistics:
+        """Of some samples, to be merged behind those before them."""
+        return cls(bands, first, Pieces(Moments.none(bands), first))
+
+    def add(self, image: np.ndarray, leave_out: np.ndarray | None = None) -> None:
+        """One sample, an image (C, H, W) or a series (T, C, H, W).
+
+        Parameters
+        ----------
+        leave_out : bool of the same shape, True for pixels that do not count.
+        """
+        self._count(image, leave_out)
+        self._add(image, leave_out)
+
+    def add_alike(self, samples: np.ndarray) -> None:
+        """Several samples (n, …) of one shape, all of whose pixels count."""
+        self._count(samples, None)
+        for sample in samples:
+            self._add(sample, None)
+
+    def _add(self, image: np.ndarray, leave_out: np.ndarray | None) -> None:
+        self.moments.add(Moments.of(image, leave_out))
+        self.sample.add(image, leave_out)
+
+    def _count(self, images: np.ndarray, leave_out: np.ndarray | None) -> None:
+        for band, values in enumerate(self.values):
+            stored = images[..., band, :, :]
+            if leave_out is not None:
+                stored = stored[~leave_out[..., band, :, :]]
+            if stored.size:
+                self.low[band] = min(self.low[band], stored.min())
+                self.high[band] = max(self.high[band], stored.max())
+                values.merge(ValueCounts.of(stored))
+
+    def merge(self, other: BandStatistics) -> None:
+        """Add what another accumulator, a `piece`, has seen of the samples that follow."""
+        self.moments.extend(other.moments)
+        self.low = np.minimum(self.low, other.low)
+        self.high = np.maximum(self.high, other.high)
+        for own, seen in zip(self.values, other.values, strict=True):
+            own.merge(seen)
+        self.sample.merge(other.sample)
+
+    @property
+    def count(self) -> np.ndarray:
+        """(C,) pixels that count."""
+        return self.moments.value.count
+
+    @property
+    def mean(self) -> np.ndarray:
+        return self.moments.value.mean
+
+    @property
+    def std(self) -> np.ndarray:
+        """Population standard deviation."""
+        found = self.moments.value
+        return np.sqrt(found.squares / np.maximum(found.count, 1))
+
+    def of_band(self, band: int) -> dict[str, float]:
+        """The statistics of stored values that the card has of a band."""
+        percentiles = {f"p{q}": self.values[band].percentile(q) for q in PERCENTILES}
+        known = {"mean": self.mean, "std": self.std, "min": self.low, "max": self.high}
+        return {**{name: float(values[band]) for name, values in known.items()}, **percentiles}
+
+
+class PixelSample:
+    """Pixels on a grid of every k-th sample, k the smallest power of two with at most `images` images.
+
+    The first sample is always in it.
+
+    Attributes
+    ----------
+    kept : (number of the sample, its images, their pixels (C, n)), in the order of samples.
+    """
+
+    def __init__(self, images: int, first: int = 0) -> None:
+        self.images = images
+        self.every = 1
+        self.next = first
+        self.kept: list[tuple[int, int, np.ndarray]] = []
+        self._held = 0
+
+    def add(self, image: np.ndarray, leave_out: np.ndarray | None = None) -> None:
+        """One sample; `leave_out` as in `BandStatistics.add`."""
+        if self.next % self.every == 0:
+            dates = image.reshape(-1, *image.shape[-3:])
+            gone = [None] * len(dates) if leave_out is None else leave_out.reshape(dates.shape)
+            pixels = [_on_a_grid(one, out) for one, out in zip(dates, gone, strict=True)]
+            self.put([(self.next, len(dates), np.concatenate(pixels, axis=1))])
+        self.next += 1
+
+    def merge(self, other: PixelSample) -> None:
+        """Add what another sample of as many images at most has seen of the samples that follow."""
+        self._thin(other.every)
+        self.put(other.kept)
+        self.next = other.next
+
+    def put(self, kept: list[tuple[int, int, np.ndarray]]) -> None:
+        """Samples that follow, as in `kept`: those of them that are in the sample, and no more than fit."""
+        kept = [one for one in kept if one[0] % self.every == 0]
+        self.kept += kept
+        self._held += sum(images for _, images, _ in kept)
+        while self._held > self.images and len(self.kept) > 1:
+            self._thin(2 * self.every)
+
+    def _thin(self, every: int) -> None:
+        """Leave every k-th sample, k at least `every`."""
+        if every > self.every:
+            self.every = every
+            self.kept = [one for one in self.kept if one[0] % every == 0]
+            self._held = sum(images for _, images, _ in self.kept)
+
+    @property
+    def pixels(self) -> np.ndarray:
+        """(C, n) stored values."""
+        return np.concatenate([pixels for _, _, pixels in self.kept], axis=1)
+
+
+def _on_a_grid(image: np.ndarray, leave_out: np.ndarray | None) -> np.ndarray:
+    """(C, n) of the pixels that have data in all bands."""
+    steps = tuple(slice(None, None, -(-side // _GRID)) for side in image.shape[1:])
+    thinned = image[:, *steps].reshape(len(image), -1)
+    if leave_out is None:
+        return thinned.copy()
+    return thinned[:, ~leave_out[:, *steps].any(axis=0).ravel()]

@@ -1,0 +1,330 @@
+"""Encoded bytes to pixels: JPEG and PNG by Pillow, TIFF and GeoTIFF by rasterio, npy by NumPy.
+
+The format is told by the first bytes, never by the name. What has more than one reading (palettes,
+transparency, CMYK, grey in a colour dataset) is an error unless the entry permits the conversion.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from permafrost.core.errors import first_line
+from permafrost.data.files.georeference import Georeference, georeference
+from permafrost.data.files.windows import Window
+from permafrost.data.records import Decoded
+
+if TYPE_CHECKING:
+    import PIL.Image
+
+_LARGEST = float(np.finfo(np.float32).max)
+#: what programs write where a number is missing, and nothing that is measured ever is; the last is the largest
+FILLS = (-9999.0, -99999.0, -32768.0, -_LARGEST, _LARGEST)
+
+#: conversion -> what the entry permits by naming it
+CONVERSIONS = {
+    "palette": "replace palette indices by their colours",
+    "alpha": "drop the transparency channel",
+    "cmyk": "convert CMYK to RGB",
+    "gray": "repeat a single channel for every declared band",
+    "exif": "turn it upright",
+}
+
+
+class UnreadableImage(Exception):
+    """One image that cannot be used, and why; collected by `prepare` into one error.
+
+    Parameters
+    ----------
+    remedy : what would make it usable, where that is not the same for every image.
+    """
+
+    def __init__(self, problem: str, *, remedy: str | None = None) -> None:
+        super().__init__(problem)
+        self.remedy = remedy
+
+
+@contextlib.contextmanager
+def readable(what: str = "") -> Iterator[None]:
+    """Raise whatever a reader raises on a damaged file as `UnreadableImage`, with `what` before its message.
+
+    Readers fail in many ways on damaged bytes, and each means the same.
+    """
+    before = f"{what}: " if what else ""
+    try:
+        yield
+    except UnreadableImage as failure:
+        raise UnreadableImage(f"{before}{failure}", remedy=failure.remedy) from failure
+    except Exception as error:
+        raise UnreadableImage(f"{before}{first_line(error, named=True)}") from error
+
+
+def check_page(dataset, palette: str) -> None:
+    """Refuse an open TIFF that has several pages or a palette; `palette` says why not."""
+    from rasterio.enums import ColorInterp
+
+    if len(dataset.subdatasets) > 1:
+        raise UnreadableImage(f"holds {len(dataset.subdatasets)} pages, not one")
+    if dataset.colorinterp[0] == ColorInterp.palette:
+        raise UnreadableImage(f"has a palette{palette}")
+
+
+def check_size(found: Sequence[int], stated: Sequence[int]) -> None:
+    """Refuse an image whose (height, width) are not those that its annotations are for."""
+    if tuple(found) != tuple(stated):
+        raise UnreadableImage(
+            f"is {found[1]} x {found[0]} pixels (width x height), its annotations are for"
+            f" {stated[1]} x {stated[0]}"
+        )
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How the images of a dataset are to be read.
+
+    Parameters
+    ----------
+    bands : number of bands the entry declares.
+    convert : permitted conversions, see `CONVERSIONS`.
+    nodata_declared : True when the entry says what nodata pixels are (or that there are none).
+    dense : whether labels are of places in the image.
+    """
+
+    bands: int
+    convert: frozenset[str] = frozenset()
+    nodata_declared: bool = False
+    dense: bool = False
+
+
+@contextlib.contextmanager
+def no_truncated_images() -> Iterator[None]:
+    """Pillow's global switch that fills cut-off images with grey is off meanwhile, then restored."""
+    from PIL import ImageFile
+
+    before = ImageFile.LOAD_TRUNCATED_IMAGES
+    ImageFile.LOAD_TRUNCATED_IMAGES = False
+    try:
+        yield
+    finally:
+        ImageFile.LOAD_TRUNCATED_IMAGES = before
+
+
+def image_format(data: bytes) -> str | None:
+    """``jpeg``, ``png`` or ``tiff`` by the first bytes, else None."""
+    if data[:3] == b"\xff\xd8\xff":
+        return "jpeg"
+    if data[:8] == b"\x89PNG\r\n\x1a\n":
+        return "png"
+    if data[:4] in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"):
+        return "tiff"
+    return None
+
+
+def read_npy(data: bytes) -> np.ndarray:
+    """The array of a npy file; one of Python's objects is refused, as reading it would run its code."""
+    try:
+        array = np.load(io.BytesIO(data), allow_pickle=False)
+    # a damaged header fails in many ways, TokenError and OverflowError among them
+    except Exception as error:
+        raise UnreadableImage(f"not a readable npy ({first_line(error)})") from error
+    if array.dtype.kind not in "fiub" or 0 in array.shape:
+        raise UnreadableImage(
+            f"holds {array.dtype} values of shape {array.shape}, which are not pixels"
+        )
+    # 16-bit floats are exact in 32 bits, which all later readers know, as they do this machine's order of bytes
+    dtype = np.float32 if array.dtype == np.float16 else array.dtype.newbyteorder("=")
+    return array.astype(dtype, copy=False)
+
+
+def is_npy(data: bytes) -> bool:
+    return data[:6] == b"\x93NUMPY"
+
+
+def one_channel(array: np.ndarray) -> np.ndarray:
+    """(H, W) of an array (1, H, W) or (H, W, 1); any other as it is."""
+    if array.ndim == 3 and len(array) == 1:
+        return array[0]
+    return array[..., 0] if array.ndim == 3 and array.shape[-1] == 1 else array
+
+
+def bands_first(array: np.ndarray, bands: int) -> np.ndarray:
+    """(C, H, W) of an image, (T, C, H, W) of a series; the bands may be its last axis, or one band none.
+
+    Raises
+    ------
+    UnreadableImage : no axis has as many bands, or both have.
+    """
+    if array.ndim == 2:
+        array = array[None]
+    if array.ndim in (3, 4):
+        first, last = array.shape[-3] == bands, array.shape[-1] == bands
+        if first and last:
+            raise UnreadableImage(
+                f"has shape {array.shape}: bands could be its first or its last axis",
+                remedy="store it as TIFF",
+            )
+        if first or last:
+            return np.ascontiguousarray(array if first else np.moveaxis(array, -1, -3))
+    raise UnreadableImage(f"has shape {array.shape}, the entry declares {bands} bands")
+
+
+def decode_image(data: bytes, decoding: Decoding) -> Decoded:
+    """Pixels (C, H, W) in their native type, with the georeference of the file; of a npy also (T, C, H, W).
+
+    Raises
+    ------
+    UnreadableImage : the bytes are no such image, are cut off, or need a conversion that the entry
+        does not permit.
+    """
+    if is_npy(data):
+        return Decoded(bands_first(read_npy(data), decoding.bands))
+    kind = image_format(data)
+    if kind is None:
+        raise UnreadableImage("empty" if not data else "neither JPEG, PNG nor TIFF")
+    with readable():
+        if kind == "tiff":
+            return read_tiff(data, decoding)
+        if kind == "png" and is_deep_colour_png(data):
+            return Decoded(_fit_bands(_deep_png(data), decoding, alpha=None))
+        return Decoded(_pillow(data, decoding))
+
+
+def _pillow(data: bytes, decoding: Decoding) -> np.ndarray:
+    from PIL import Image, ImageOps
+
+    with Image.open(io.BytesIO(data)) as image:
+        if getattr(image, "n_frames", 1) > 1:
+            raise UnreadableImage(f"holds {image.n_frames} images, not one")
+        turned = exif_orientation(image)
+        if turned != 1 and decoding.dense and "exif" not in decoding.convert:
+            raise UnreadableImage(
+                f"has the EXIF orientation {turned}, and nothing says whether its labels are of the pixels as they are"
+                " stored or as they are shown",
+                remedy=f"if as shown, convert: [exif] in the entry would {CONVERSIONS['exif']}; if as stored, remove"
+                " the orientation from the files",
+            )
+        image.load()
+        if "exif" in decoding.convert:
+            image = ImageOps.exif_transpose(image)
+        if image.mode in ("P", "PA"):
+            _permit("palette", decoding, "has a palette")
+            image = image.convert("RGBA" if "transparency" in image.info else "RGB")
+        elif image.mode == "CMYK":
+            _permit("cmyk", decoding, "is CMYK")
+            image = image.convert("RGB")
+        elif image.mode == "1":
+            raise UnreadableImage("is bilevel (1 bit per pixel), which is no image of a sensor")
+        alpha = -1 if image.mode in ("RGBA", "LA") else None
+        array = np.asarray(image)
+    array = array[None] if array.ndim == 2 else array.transpose(2, 0, 1)
+    return _fit_bands(array, decoding, alpha=alpha)
+
+
+def exif_orientation(image: PIL.Image.Image) -> int:
+    """How an image is turned and mirrored when it is shown, 1 to 8; 1 is as its pixels are stored."""
+    found = image.getexif().get(0x0112, 1)
+    return found if found in range(1, 9) else 1
+
+
+def is_deep_colour_png(data: bytes) -> bool:
+    """16 bits per channel and more than one channel: Pillow would cut these to 8 bits in silence."""
+    return data[24] == 16 and data[25] in (2, 4, 6)
+
+
+def _deep_png(data: bytes) -> np.ndarray:
+    from imagecodecs import png_decode
+
+    return png_decode(data).transpose(2, 0, 1)
+
+
+def read_tiff(
+    data: bytes | str,
+    decoding: Decoding,
+    window: Window | None = None,
+    *,
+    size: tuple[int, int] | None = None,
+) -> Decoded:
+    """All bands of a TIFF with one page, with its georeference where it has one.
+
+    Parameters
+    ----------
+    data : as for `open_tiff`.
+    window : the part to read; the place is that of the part.
+    size : height and width that the whole image must have.
+    """
+    from rasterio.enums import ColorInterp
+    from rasterio.windows import Window as Part
+
+    with open_tiff(data) as dataset:
+        check_page(dataset, "; store colours or labels instead")
+        if size is not None:
+            check_size(dataset.shape, size)
+        place = georeference(dataset)
+        if window is None:
+            array = dataset.read()
+        else:
+            array = dataset.read(window=Part(window.x, window.y, window.width, window.height))
+            place = place.of(window)
+        nodata, interpretation = dataset.nodata, dataset.colorinterp
+    if np.iscomplexobj(array):
+        raise UnreadableImage(f"holds complex values ({array.dtype})")
+    if nodata is not None and not decoding.nodata_declared and (array == nodata).any():
+        raise UnreadableImage(
+            f"marks {nodata:g} as nodata and holds it; say in the entry what nodata is:"
+            f" nodata: {{value: {nodata:.17g}, fill: 0}}, or nodata: keep"
+        )
+    alpha = -1 if interpretation[-1] == ColorInterp.alpha else None
+    return Decoded(_fit_bands(array, decoding, alpha=alpha), place=place)
+
+
+def tiff_place(data: bytes) -> Georeference:
+    """The georeference in the header of a TIFF, without decoding its pixels."""
+    with readable(), open_tiff(data) as dataset:
+        return georeference(dataset)
+
+
+@contextlib.contextmanager
+def open_tiff(data: bytes | str):
+    """An open rasterio dataset of a whole file, or of the place where GDAL finds it."""
+    import rasterio
+    from rasterio.errors import NotGeoreferencedWarning
+
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore", NotGeoreferencedWarning)
+        if isinstance(data, str):
+            # what lies beside the file is no part of it, as it is none where the bytes are given
+            stack.enter_context(rasterio.Env(GDAL_DISABLE_READDIR_ON_OPEN="EMPTY_DIR"))
+            yield stack.enter_context(rasterio.open(data, driver="GTiff"))
+        else:
+            memory = stack.enter_context(rasterio.MemoryFile(data))
+            yield stack.enter_context(memory.open())
+
+
+def _fit_bands(array: np.ndarray, decoding: Decoding, *, alpha: int | None) -> np.ndarray:
+    """(C, H, W) with as many bands as declared, by permitted conversions only."""
+    count = array.shape[0]
+    if count == decoding.bands:
+        return array
+    if alpha is not None and count - 1 in (1, decoding.bands):
+        _permit("alpha", decoding, "has transparency")
+        array, count = array[:alpha], count - 1
+    if count == 1 and decoding.bands > 1:
+        _permit("gray", decoding, f"has one channel, not {decoding.bands},")
+        return np.repeat(array, decoding.bands, axis=0)
+    if count != decoding.bands:
+        raise UnreadableImage(f"has {count} bands, the entry declares {decoding.bands}")
+    return array
+
+
+def _permit(conversion: str, decoding: Decoding, problem: str) -> None:
+    if conversion not in decoding.convert:
+        raise UnreadableImage(
+            f"{problem} (convert: [{conversion}] in the entry would {CONVERSIONS[conversion]})"
+        )

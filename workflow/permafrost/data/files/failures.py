@@ -1,0 +1,44 @@
+"""Images that cannot be used, and the one error that lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from permafrost.core.errors import PermafrostError
+from permafrost.data.files.decode import UnreadableImage
+from permafrost.data.records import Record
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An image that cannot be used: which, why, and what would make it usable, where that is known."""
+
+    sample_id: str
+    why: str
+    remedy: str | None = None
+
+    @classmethod
+    def of(cls, record: Record, error: UnreadableImage) -> Failure:
+        return cls(record.image_id or record.sample_id, str(error), error.remedy)
+
+
+def refuse_failures(
+    failures: Sequence[Failure], *, total: int, where: object, remedy: str | None = None
+) -> None:
+    """One error that lists the unusable images, the first 20 of them by name; `remedy` is a further one."""
+    if not failures:
+        return
+    # what is wrong with an image is found in each of its windows
+    failures = list(dict.fromkeys(failures))
+    count = len({failure.sample_id for failure in failures})
+    shown = "; ".join(f"{failure.sample_id}: {failure.why}" for failure in failures[:20])
+    more = f"; and {len(failures) - 20} more" if len(failures) > 20 else ""
+    special = list(dict.fromkeys(one.remedy for one in failures if one.remedy))
+    plain = any(one.remedy is None for one in failures)
+    general = ["repair or remove these files, or correct the entry"] if plain or not special else []
+    raise PermafrostError(
+        f"{count} of {total} images cannot be used: {shown}{more}",
+        where=where,
+        remedy="; ".join([*general, *special, *([remedy] if remedy else [])]),
+    )

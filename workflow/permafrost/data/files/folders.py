@@ -1,0 +1,104 @@
+"""The files below a folder that are read of it, and what identifies them. Light: used before any job runs."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.identity import file_digest
+from permafrost.core.promised import file_state
+from permafrost.data.files.members import is_junk
+
+# left behind by operating systems: no reader of torchgeo means them
+_LEFT_BEHIND = ("Thumbs.db", "desktop.ini", ".DS_Store")
+
+
+@dataclass(frozen=True)
+class Read:
+    """Which files of a folder a source reads; the others are no part of its identity.
+
+    Attributes
+    ----------
+    hidden : whether hidden files, and what operating systems leave behind, count.
+    root : only what lies in this folder inside counts; empty: all of it.
+    endings : only names that end so (in lower case) count; none: all of them.
+    names : only these files count; none: all of them.
+    patterns : only names that fit one of these count, in which * stands for any characters; none: all of them.
+    """
+
+    hidden: bool = True
+    root: str = ""
+    endings: tuple[str, ...] = ()
+    names: frozenset[str] = frozenset()
+    patterns: tuple[str, ...] = ()
+
+    def __call__(self, name: str) -> bool:
+        """Whether the file with this relative name counts."""
+        if self.names:
+            return name in self.names
+        if self.patterns and not any(fnmatchcase(name, pattern) for pattern in self.patterns):
+            return False
+        if not self.hidden and is_junk(name):
+            return False
+        if self.hidden and name.rpartition("/")[2] in _LEFT_BEHIND:
+            return False
+        return name.startswith(self.root) and (
+            not self.endings or name.lower().endswith(self.endings)
+        )
+
+
+def content_digest(path: Path, read: Read | None = None) -> str:
+    """Digest of a file's content, or of the names and contents of the files below a folder that are `read`."""
+    return folder_digest(path, read) if Path(path).is_dir() else file_digest(path)
+
+
+def folder_files(folder: Path, read: Read | None = None) -> list[tuple[str, str]]:
+    """(relative name, path) of all files below a folder, or of those that are `read`, sorted.
+
+    A pipe or device is refused by name: opening a pipe would wait for ever.
+    """
+    found = []
+    for place, _, files in os.walk(folder):
+        # Python 3.12 never forgets a name that was a part of a Path
+        inside = os.path.relpath(place, folder)
+        prefix = "" if inside == os.curdir else f"{inside}/"
+        for name in files:
+            full, relative = os.path.join(place, name), f"{prefix}{name}"
+            if read is not None and not read(relative):
+                continue
+            if os.path.exists(full) and not os.path.isfile(full):
+                raise PermafrostError(
+                    f"{full} is no regular file, but a pipe, socket or device",
+                    remedy="move it out of the data folder",
+                )
+            found.append((relative, full))
+    return sorted(found)
+
+
+def folder_digest(folder: Path, read: Read | None = None) -> str:
+    """SHA-256 of the sorted relative names and the contents of the files below a folder that are `read`."""
+    digest = hashlib.sha256()
+    for name, path in folder_files(folder, read):
+        line = f"{len(name)}:{name}:{file_digest(path)}\n"
+        digest.update(line.encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
+
+
+def content_state(path, read: Read | None = None) -> list:
+    """The state of a file or a folder: it differs after every change of what is `read`."""
+    return _folder_state(path, read) if os.path.isdir(path) else file_state(path)
+
+
+def _folder_state(folder, read: Read | None) -> list:
+    """[bytes, hash of the names and states of the files that are read, latest times of change]."""
+    size, content, inode = 0, 0, 0
+    states = hashlib.sha256()
+    for name, path in folder_files(Path(folder), read):
+        state = file_state(path)
+        states.update(f"{name}\0{state}\n".encode("utf-8", "surrogateescape"))
+        size, content, inode = size + state[0], max(content, state[2]), max(inode, state[3])
+    return [size, states.hexdigest(), content, inode]

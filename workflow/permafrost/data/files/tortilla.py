@@ -1,0 +1,227 @@
+"""Tortilla files, which hold many samples: their images of several sensors and dates, their labels (GEO-Bench V2).
+
+Layout: two bytes of magic, then where the footer lies and how long it is (two little-endian 64-bit numbers). The
+footer is a parquet table with a row for each item: its name, its format, where its bytes lie, and columns about it.
+An item may be such a file itself; its numbers count from its own first byte. A dataset's file holds samples, and a
+sample holds parts: GeoTIFF, HDF5 or GeoParquet.
+
+Files are not trusted: every length is held against the bytes that are there, and nothing in a file is executed.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from permafrost.core.errors import first_line
+from permafrost.data.files.decode import UnreadableImage
+
+NESTED = "TORTILLA"
+MAGIC = (b"#y", b"WX")
+_HEADER = struct.Struct("<2sQQ")
+#: of one file in another; published files have two levels
+MOST_LEVELS = 8
+#: of a footer once it is unpacked: 100 times that of a dataset of 30,000 samples
+MOST_FOOTER_BYTES = 2**31
+_REQUIRED = ("tortilla:id", "tortilla:file_format", "tortilla:offset", "tortilla:length")
+_CUT = "get the file again: it may be cut off, or another file than its name says"
+
+
+@dataclass(frozen=True)
+class Extent:
+    """A stretch of a file's bytes."""
+
+    path: Path
+    offset: int
+    length: int
+
+    @classmethod
+    def whole(cls, path: Path) -> Extent:
+        return cls(path, 0, path.stat().st_size)
+
+    def read(self, start: int = 0, length: int | None = None) -> bytes:
+        """Bytes from `start` within the stretch, all of them or `length`."""
+        length = self.length - start if length is None else length
+        with open(self.path, "rb") as stream:
+            stream.seek(self.offset + start)
+            data = stream.read(length)
+        if len(data) < length:
+            raise UnreadableImage(f"ends {length - len(data)} bytes too early", remedy=_CUT)
+        return data
+
+    def inner(self, start: int, length: int) -> Extent:
+        return Extent(self.path, self.offset + start, length)
+
+
+@dataclass(frozen=True)
+class Item:
+    """A row of a footer: a sample, or a part of one.
+
+    ``columns`` are all others of the footer, whose meaning the dataset says.
+    """
+
+    name: str
+    format: str
+    extent: Extent
+    columns: dict[str, object]
+
+    @property
+    def split(self) -> str | None:
+        return self.columns.get("tortilla:data_split")
+
+    @property
+    def sensor(self) -> str:
+        """What parts of several dates have in common: their modality, else the name of the only one."""
+        return self.columns.get("modality") or self.name
+
+    @property
+    def date(self) -> str | None:
+        """The day, or else the month by its name, where the file says one."""
+        return iso_date(self.columns.get("stac:time_start")) or self.columns.get("month")
+
+
+def read_items(extent: Extent, columns: Sequence[str] | None = None) -> list[Item]:
+    """The items of a tortilla file, or of one in another.
+
+    Parameters
+    ----------
+    columns : those wanted besides the required ones; all where None. What is not there is left out.
+
+    Raises
+    ------
+    UnreadableImage : it is no such file, it is cut off, or its footer says what cannot be.
+    """
+    rows = _footer(extent, columns)
+    items = []
+    for row in rows:
+        name, kind, start, length = (row.pop(key) for key in _REQUIRED)
+        if not isinstance(name, str) or not isinstance(kind, str):
+            raise UnreadableImage("has a footer with an item that has no name or no format")
+        within = isinstance(start, int) and isinstance(length, int)
+        # an item that began in the header could be the file itself, and so on without end
+        if not (within and start >= _HEADER.size and 0 < length <= extent.length - start):
+            raise UnreadableImage(
+                f"says that {name} lies at byte {start} and has {length} bytes, but it holds only"
+                f" {extent.length}",
+                remedy=_CUT,
+            )
+        items.append(Item(name, kind, extent.inner(start, length), row))
+    return items
+
+
+def parts_of(sample: Item, columns: Sequence[str] | None = None) -> list[Item]:
+    """The parts of a sample in their order; those of a part that is a file itself are named ``part/its own``."""
+    if sample.format != NESTED:
+        return [sample]
+    return _parts(sample, columns, 1)
+
+
+def by_sensor(parts: Sequence[Item]) -> dict[str, list[Item]]:
+    """The parts of each sensor (of an image: one for each date) or label."""
+    found: dict[str, list[Item]] = {}
+    for part in parts:
+        found.setdefault(part.sensor, []).append(part)
+    for sensor, several in found.items():
+        names = [part.name for part in several]
+        if len(set(names)) < len(names):
+            raise UnreadableImage(f"has two parts named {names[0]}")
+        _check_order([part.date for part in several], sensor)
+    return found
+
+
+def dates_of(parts: Sequence[Item]) -> list[str | None]:
+    """The dates of a sensor, in the order of its images; of one part with a list of dates, these."""
+    listed = parts[0].columns.get("dates") if len(parts) == 1 else None
+    if not listed:
+        return [part.date for part in parts]
+    dates = [iso_date(value) for value in listed]
+    _check_order(dates, parts[0].sensor)
+    return dates
+
+
+def iso_date(value: object) -> str | None:
+    """A date as such files write it, as ISO 8601; None where there is none.
+
+    They write seconds since 1970, YYYYMMDD, a year alone, or text; 0 and NaN mean that it is not known.
+    """
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return str(value) if value else None
+    if number == 0 or number != number:
+        return None
+    if 1900 <= number <= 2200 and number == int(number):
+        return str(int(number))
+    text = str(int(number)) if number == number and abs(number) < 1e15 else ""
+    if len(text) == 8 and "1900" <= text[:4] <= "2200":
+        try:
+            return datetime.strptime(text, "%Y%m%d").date().isoformat()
+        except ValueError:
+            pass
+    try:
+        return datetime.fromtimestamp(number, UTC).date().isoformat()
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def _parts(item: Item, columns: Sequence[str] | None, level: int) -> list[Item]:
+    if level > MOST_LEVELS:
+        raise UnreadableImage(f"has files in files, more than {MOST_LEVELS} levels deep")
+    found = []
+    for part in read_items(item.extent, columns):
+        if part.format == NESTED:
+            inner = _parts(part, columns, level + 1)
+            found += [Item(f"{part.name}/{i.name}", i.format, i.extent, i.columns) for i in inner]
+        else:
+            found.append(part)
+    return found
+
+
+def _footer(extent: Extent, columns: Sequence[str] | None) -> list[dict]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if extent.length < _HEADER.size:
+        raise UnreadableImage("is no tortilla file: it has not even a header", remedy=_CUT)
+    magic, start, length = _HEADER.unpack(extent.read(0, _HEADER.size))
+    if magic not in MAGIC:
+        raise UnreadableImage(f"is no tortilla file: it begins with {magic!r}", remedy=_CUT)
+    if not (start >= _HEADER.size and 0 < length <= extent.length - start):
+        raise UnreadableImage(
+            f"says that its footer lies at byte {start} and has {length} bytes, but it holds only"
+            f" {extent.length}",
+            remedy=_CUT,
+        )
+    try:
+        table = pq.ParquetFile(pa.BufferReader(extent.read(start, length)))
+        groups = range(table.metadata.num_row_groups)
+        size = sum(table.metadata.row_group(group).total_byte_size for group in groups)
+        names = table.schema_arrow.names
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise UnreadableImage(
+            f"has a footer that is no parquet table ({first_line(error)})"
+        ) from error
+    if size > MOST_FOOTER_BYTES:
+        raise UnreadableImage(f"has a footer of {size / 1e9:.1f} GB once it is unpacked")
+    missing = [name for name in _REQUIRED if name not in names]
+    if missing:
+        raise UnreadableImage(f"has a footer without {', '.join(missing)}")
+    wanted = None if columns is None else [n for n in names if n in (*_REQUIRED, *columns)]
+    try:
+        return table.read(wanted).to_pylist()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise UnreadableImage(f"has a footer that is damaged ({first_line(error)})") from error
+
+
+def _check_order(dates: Sequence[str | None], sensor: str) -> None:
+    """Refuse days that do not follow each other; months are named without their year."""
+    days = [date for date in dates if date is not None and date[:1].isdigit()]
+    late = [later for earlier, later in zip(days, days[1:], strict=False) if later < earlier]
+    if late:
+        raise UnreadableImage(
+            f"its dates of {sensor} are out of order: {late[0]} comes after a later one",
+            remedy="correct the file: its first and last dates would not be those",
+        )

@@ -1,0 +1,300 @@
+"""Which records train, which validate, which test: as given, at random, by group or by block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.identity import derive_seed
+from permafrost.core.specification import SPLITS
+from permafrost.data.entry import Splits
+from permafrost.data.labels.stratified import at_random, by_unit
+from permafrost.data.labels.targets import target_strata
+from permafrost.data.records import Record
+
+METHODS = ("given", "random", "group", "block")
+KM_PER_DEGREE = 111.195
+
+
+@dataclass(frozen=True)
+class SplitPlan:
+    """Positions of the records of each split, in the order of the data, and how they were found."""
+
+    indices: dict[str, np.ndarray]
+    method: str
+    seed: int
+    spatially_random: bool
+
+
+def make_splits(
+    records: Sequence[Record],
+    options: Splits,
+    *,
+    name: str,
+    where: object,
+    dated: bool = False,
+) -> SplitPlan:
+    """Split the records of a dataset.
+
+    Parameters
+    ----------
+    name : the dataset, part of the identity that seeds are derived from.
+    dated : whether records are several dates of a place: those of exactly one place are divided together.
+
+    Raises
+    ------
+    PermafrostError : a split is empty, names are not mapped, groups or coordinates are missing.
+    """
+    method, seed = options.method, options.seed
+    check_split_options(options, where=where)
+    rng = np.random.default_rng(derive_seed("splits", name, seed))
+    if method == "given":
+        indices = _given(records, options, where)
+        if options.val_from_train is not None:
+            indices = _val_from_train(records, indices, options.val_from_train, rng, where)
+    else:
+        fractions = _fractions(options.fractions, where)
+        everything = np.arange(len(records))
+        places = _repeated_places(records) if dated and method == "random" else None
+        if method == "random" and places is None:
+            parts = at_random(_strata(records), fractions, rng)
+        else:
+            units = (
+                places
+                if places is not None
+                else _groups(records, where)
+                if method == "group"
+                else blocks(records, options.block_km, where, options.join_km)
+            )
+            parts = by_unit(units, _strata(records), fractions, rng)
+        indices = {split: everything[parts == k] for k, split in enumerate(SPLITS)}
+    for split, chosen in indices.items():
+        if len(chosen) == 0:
+            raise PermafrostError(
+                f"the split {split} is empty", where=where, remedy=_empty_remedy(split, method)
+            )
+    marked = _spatially_random(records, indices, options)
+    return SplitPlan(indices, method, seed, marked)
+
+
+def check_split_options(options: Splits, *, where: object) -> None:
+    """Refuse an entry's ``splits`` that no data can follow."""
+    method = options.method
+    useful = {
+        "given": {"map", "leave_out", "val_from_train", "spatially_random"},
+        "random": {"fractions", "spatially_random"},
+        "group": {"fractions"},
+        "block": {"fractions", "block_km", "join_km"},
+    }
+    if method not in useful:
+        raise PermafrostError(
+            f"unknown split method {method!r}",
+            where=where,
+            remedy=f"use one of {', '.join(METHODS)}",
+        )
+    given = {key for key, value in asdict(options).items() if value not in (None, False)}
+    idle = sorted(given - useful[method] - {"method", "seed"})
+    if idle:
+        raise PermafrostError(
+            f"splits by method {method!r} do not use {', '.join(idle)}",
+            where=where,
+            remedy="remove the option, or choose the method that uses it",
+        )
+    if method == "block" and not (options.block_km or 0) > 0:
+        raise PermafrostError(
+            "splits by block need block_km, the side of a block in kilometres",
+            where=where,
+            remedy="give a side well above the distance over which places resemble each other",
+        )
+    if options.fractions is not None:
+        _fractions(options.fractions, where)
+    mapped = [name for names in options.names_in_data().values() for name in names]
+    if len(set(mapped)) < len(mapped):
+        raise PermafrostError(
+            "a split of the data is mapped twice", where=where, remedy="map each name once"
+        )
+
+
+def _given(records, options: Splits, where) -> dict[str, np.ndarray]:
+    names = options.names_in_data()
+    target = {source: split for split, sources in names.items() for source in sources}
+    left_out = set(options.leave_out or ())
+    found = {record.split for record in records}
+    unknown = sorted(map(str, found - set(target) - left_out))
+    if unknown:
+        raise PermafrostError(
+            f"the data names splits that the entry does not map: {', '.join(unknown)}",
+            where=where,
+            remedy="map them under splits.map, list them under splits.leave_out,"
+            " or make splits with method random, group or block",
+        )
+    absent = sorted(set(target) - found)
+    if absent and options.map is not None:
+        raise PermafrostError(
+            f"splits.map names {', '.join(absent)}, but the data has only "
+            f"{', '.join(sorted(map(str, found)))}",
+            where=where,
+            remedy="correct the names",
+        )
+    ours = np.array([target.get(record.split, "") for record in records])
+    return {split: np.flatnonzero(ours == split) for split in SPLITS}
+
+
+def _val_from_train(records, indices, fraction: float, rng, where) -> dict[str, np.ndarray]:
+    """Set part of train aside; whole groups where every record of train has one."""
+    if len(indices["val"]):
+        raise PermafrostError(
+            "the data gives a validation split, so val_from_train has no use",
+            where=where,
+            remedy="remove val_from_train, or map that split to train",
+        )
+    train = indices["train"]
+    strata = _strata([records[i] for i in train])
+    groups = [records[i].group_id for i in train]
+    fractions = np.array([1 - fraction, fraction])
+    if groups and None not in groups:
+        parts = by_unit(np.unique(groups, return_inverse=True)[1], strata, fractions, rng)
+    else:
+        parts = at_random(strata, fractions, rng)
+    return {**indices, "train": train[parts == 0], "val": train[parts == 1]}
+
+
+def blocks(
+    records: Sequence[Record], side_km: float, where: object, join_km: float | None = None
+) -> np.ndarray:
+    """Number of the spatial block of each record, see `joined_blocks`."""
+    lonlat = np.array([(r.lon, r.lat) for r in records], dtype=float)
+    missing = np.flatnonzero(np.isnan(lonlat).any(axis=1))
+    if len(missing):
+        raise PermafrostError(
+            f"splits by block need lon and lat; {len(missing)} records have none, "
+            f"e.g. {records[missing[0]].sample_id}",
+            where=where,
+            remedy="name the columns lon and lat, or split by group",
+        )
+    return joined_blocks(lonlat, side_km, join_km)
+
+
+def joined_blocks(lonlat: np.ndarray, side_km: float, join_km: float | None) -> np.ndarray:
+    """Number of the block of each place: squares on rows of equal latitude.
+
+    Parameters
+    ----------
+    lonlat : (N, 2) degrees.
+    side_km : of a square.
+    join_km : squares with places that are nearer to each other than this are one block.
+
+    Returns
+    -------
+    (N,) int, from 0.
+    """
+    row = np.floor(lonlat[:, 1] * KM_PER_DEGREE / side_km)
+    # one width of degrees per row, or blocks of one row would not line up
+    middle = (row + 0.5) * side_km / KM_PER_DEGREE
+    width = KM_PER_DEGREE * np.maximum(np.cos(np.radians(middle)), 1e-6)
+    column = np.floor((lonlat[:, 0] + 180) % 360 * width / side_km)
+    squares = np.stack([row, column], axis=1)
+    numbers = np.unique(squares, axis=0, return_inverse=True)[1].ravel()
+    return numbers if join_km is None else _joined(numbers, lonlat, join_km)
+
+
+def _joined(numbers: np.ndarray, lonlat: np.ndarray, join_km: float) -> np.ndarray:
+    """Numbers of blocks, the same for blocks with places nearer than `join_km` to each other."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+    from scipy.spatial import cKDTree
+
+    radius = KM_PER_DEGREE * 180 / np.pi
+    lon, lat = np.radians(lonlat).T
+    ball = radius * np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], 1)
+    near = cKDTree(ball).query_pairs(join_km, output_type="ndarray")
+    one, other = numbers[near].T
+    count = int(numbers.max()) + 1
+    links = coo_array((np.ones(len(one)), (one, other)), shape=(count, count))
+    return connected_components(links, directed=False)[1][numbers]
+
+
+def _repeated_places(records: Sequence[Record]) -> np.ndarray | None:
+    """(N,) number of the place of each record; None where no two records have one."""
+    places = [
+        (i, None) if record.lon is None else (record.lon, record.lat)
+        for i, record in enumerate(records)
+    ]
+    numbers = {place: number for number, place in enumerate(dict.fromkeys(places))}
+    return np.array([numbers[place] for place in places]) if len(numbers) < len(places) else None
+
+
+def _groups(records, where) -> np.ndarray:
+    groups = [record.group_id for record in records]
+    if None in groups:
+        raise PermafrostError(
+            f"splits by group need a group for every record; {groups.count(None)} have none,"
+            f" e.g. {records[groups.index(None)].sample_id}",
+            where=where,
+            remedy="name the column that holds the group",
+        )
+    return np.unique(groups, return_inverse=True)[1]
+
+
+def _strata(records: Sequence[Record]) -> np.ndarray:
+    """(N,) class ids; for several labels the rarest one that a record has, for numbers tenths.
+
+    Of objects (N, 1 + K): one image each, and its objects of every class. So splits are near their
+    shares of the images and of the objects of every class at once.
+    """
+    if records and records[0].objects is not None:
+        return _amounts(records)
+    labels = [record.label for record in records]
+    if not labels or labels[0] is None:
+        return np.zeros(len(labels), np.int64)
+    array = np.array(labels)
+    if array.dtype.kind == "f":
+        return target_strata(array)
+    if array.ndim == 1:
+        return array
+    rarity = np.where(array > 0, array.sum(0), np.inf)
+    return np.where(array.any(axis=1), rarity.argmin(axis=1), array.shape[1])
+
+
+def _amounts(records: Sequence[Record]) -> np.ndarray:
+    found = [record.objects.classes[~record.objects.crowd] for record in records]
+    kinds = 1 + max((int(classes.max(initial=-1)) for classes in found), default=-1)
+    counts = np.ones((len(records), 1 + kinds))
+    for row, classes in zip(counts, found, strict=True):
+        row[1:] = np.bincount(classes, minlength=kinds)
+    return counts
+
+
+def _fractions(values: Sequence[float], where) -> np.ndarray:
+    fractions = np.asarray(values, dtype=float)
+    if len(fractions) != 3 or (fractions <= 0).any() or abs(fractions.sum() - 1) > 1e-6:
+        raise PermafrostError(
+            f"fractions {list(values)} are not three positive numbers with sum 1",
+            where=where,
+            remedy="give the shares of train, val and test",
+        )
+    return fractions / fractions.sum()
+
+
+def _spatially_random(records, indices, options: Splits) -> bool:
+    """True where places of evaluation lie among places of training (see the card's description)."""
+    if options.spatially_random:
+        return True
+    homes: dict[str, set[str]] = {}
+    for split, chosen in indices.items():
+        for i in chosen:
+            if records[i].group_id is not None:
+                homes.setdefault(records[i].group_id, set()).add(split)
+    if any(len(splits) > 1 for splits in homes.values()):
+        return True
+    located = any(record.lon is not None for record in records)
+    return options.method == "random" and located
+
+
+def _empty_remedy(split: str, method: str) -> str:
+    if method == "given" and split == "val":
+        return "add val_from_train: 0.2 to splits, or map a split of the data to val"
+    return "correct splits in the entry"

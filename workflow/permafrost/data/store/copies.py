@@ -1,0 +1,151 @@
+"""Images that are there more than once: copies within a split, and test images that training has seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from permafrost.core.leakage import LEAK, LEAKS, UNIT
+from permafrost.data.records import Record
+from permafrost.data.store.image_hashes import ImageHashes, near_matches, spread_of
+
+
+@dataclass(frozen=True)
+class TestCopies:
+    """What is known of the N images of the test split.
+
+    Attributes
+    ----------
+    leaks : (N,) kinds of `core.leakage.LEAKS`, None where training and validation share nothing with an image.
+    units : (N,) names of groups, joined where images of them are copies of each other; None where an image is alone.
+    exact, near : how many images equal, or nearly equal, one that stands before them in the split.
+    groups : (N,) groups as the records have them.
+    """
+
+    leaks: list[str | None]
+    units: list[str | None]
+    groups: list[str | None]
+    exact: int
+    near: int
+
+    def card(self) -> dict:
+        """What the card's ``audit`` says of them."""
+        alone = sum(unit is None for unit in self.units)
+        units = len({*self.units} - {None}) + alone
+        return {
+            "test_in_train": {kind: self.leaks.count(kind) for kind in LEAKS},
+            "copies_in_test": {"exact": self.exact, "near": self.near, "units": units},
+        }
+
+    def columns(self) -> dict[str, pa.Array]:
+        """Columns of samples.parquet, those that say something."""
+        found = {}
+        if self.units != self.groups:
+            found[UNIT] = pa.array(self.units, pa.string())
+        if any(self.leaks):
+            found[LEAK] = pa.array(self.leaks, pa.string())
+        return found
+
+
+def copies_of_test(
+    records: Sequence[Record],
+    hashes: Mapping[str, ImageHashes],
+    found: Mapping[str, Mapping[tuple[str, int], object]],
+    shared: Mapping[str, list[str]],
+) -> TestCopies:
+    """What the test split holds twice, and what of it training or validation holds too.
+
+    Parameters
+    ----------
+    records : of the test split; hashes : of all splits.
+    found : ``exact`` and ``near`` to the (split, row) of images that an earlier split holds, see `audit.duplicates`.
+    shared : groups in more than one split, see `audit.shared_groups`.
+    """
+    names = [record.sample_id for record in records]
+    groups = [record.group_id for record in records]
+    leaks: list[str | None] = [
+        "group" if group is not None and "test" in shared.get(group, ()) else None
+        for group in groups
+    ]
+    for kind, rows in (("near", found["near"]), ("copy", found["exact"])):
+        for split, row in rows:
+            if split == "test":
+                leaks[row] = kind
+    # flat images are flat beside those of all splits: a test split may hold nothing else
+    spread = spread_of(*(one.thumbs for one in hashes.values()))
+    first = _first_of_equal(hashes["test"].exact)
+    distinct = np.flatnonzero(first == np.arange(len(first)))
+    pairs = near_pairs(hashes["test"], distinct, spread)
+    units = joined_units(names, groups, [(np.arange(len(first)), first), pairs])
+    return TestCopies(
+        leaks,
+        units,
+        groups,
+        exact=int(np.count_nonzero(first != np.arange(len(first)))),
+        near=len(np.unique(pairs[0])),
+    )
+
+
+def _first_of_equal(digests: np.ndarray) -> np.ndarray:
+    """(N,) the first row with the same digest."""
+    _, first, place = np.unique(digests, return_index=True, return_inverse=True)
+    return first[place]
+
+
+def near_pairs(
+    hashes: ImageHashes, rows: np.ndarray, spread: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of the ascending `rows` that are near-duplicates, as between splits: the later one, the earlier one."""
+    some = ImageHashes(*(getattr(hashes, name)[rows] for name in ImageHashes.__annotations__))
+    pairs = [(one, other) for one, other in near_matches(some, some, spread) if other < one]
+    later, earlier = np.array(pairs, np.int64).reshape(-1, 2).T
+    return rows[later], rows[earlier]
+
+
+def joined_units(
+    names: Sequence[str],
+    groups: Sequence[str | None],
+    pairs: Sequence[tuple[np.ndarray, np.ndarray]],
+) -> list[str | None]:
+    """(N,) names of the units that samples are of once pairs of samples and members of a group are joined.
+
+    A unit is named by its first group in the order of names, one without groups by its first sample. None for a sample
+    without a group that is in no pair. The order of the samples changes nothing.
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    count = len(names)
+    heads: dict[str, int] = {}
+    of_groups = np.array(
+        [
+            row if group is None else heads.setdefault(group, row)
+            for row, group in enumerate(groups)
+        ],
+        np.int64,
+    )
+    ends = (
+        [np.arange(count), *(one for one, _ in pairs)],
+        [of_groups, *(other for _, other in pairs)],
+    )
+    rows, columns = (np.concatenate(each) for each in ends)
+    graph = coo_array((np.ones(len(rows), bool), (rows, columns)), (count, count))
+    _, labels = connected_components(graph, directed=False)
+    sizes = np.bincount(labels, minlength=1)
+    named: dict[int, str] = {}
+    for label, group in zip(labels.tolist(), groups, strict=True):
+        if group is not None:
+            named[label] = min(named.get(label, group), group)
+    alone: dict[int, str] = {}
+    for label, name in zip(labels.tolist(), names, strict=True):
+        if label not in named and sizes[label] > 1:
+            alone[label] = min(alone.get(label, name), name)
+    for label, name in alone.items():
+        name = f"copies of {name}"
+        while name in heads:
+            name += "'"
+        named[label] = name
+    return [named.get(label) for label in labels.tolist()]

@@ -1,0 +1,111 @@
+"""One pass over the images of a dataset: how they are to be stored, and their pixels in stores."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+
+import numpy as np
+
+from permafrost.core.progress import progress
+from permafrost.core.stores import StoreWriter
+from permafrost.core.tasks import task_of
+from permafrost.data.bands.units import check_dtype
+from permafrost.data.files.decode import UnreadableImage
+from permafrost.data.files.failures import Failure, refuse_failures
+from permafrost.data.labels.targets import PIXEL_REGRESSION
+from permafrost.data.store.image_store import StoredModality
+from permafrost.data.store.job import Job
+from permafrost.data.store.stream import Reader, read_chunks
+from permafrost.data.store.writing import Images, Layout, SplitWriter
+
+
+class Skipping(Exception):
+    """Some images cannot be read and are left out; the arguments are the job without them, and these `Failure`s."""
+
+
+def first_layout(job: Job) -> Layout:
+    """Size and type of the first usable image of train: what all the others should be like."""
+    positions = job.plan.indices["train"]
+    failures = []
+    cleaning = job.cleaning()
+    for position in positions:
+        try:
+            decoded = cleaning(job.source.decode(int(position)))
+            break
+        except UnreadableImage as failure:
+            failures.append(Failure.of(job.records[position], failure))
+    else:
+        refuse_failures(failures, total=len(positions), where=job.where)
+    images = []
+    for (name, bands), array in zip(job.modalities.items(), decoded.arrays, strict=True):
+        for band in job.source.bands[bands.start : bands.stop]:
+            check_dtype(band.unit, array.dtype, where=job.where)
+        stored = StoredModality.of(name, not images, bands, series=array.ndim == 4)
+        dates = len(array) if array.ndim == 4 else None
+        images.append(Images(stored, dates, *array.shape[-2:], array.dtype))
+    mask_dtype = None
+    if task_of(job.source.task).masks:
+        largest = max(len(job.source.classes) - 1, job.source.ignore_index or 0)
+        mask_dtype = np.dtype(np.uint8 if largest < 256 else np.uint16)
+    return Layout(
+        tuple(images),
+        mask_dtype,
+        ignore_index=job.source.ignore_index,
+        targets=job.source.task == PIXEL_REGRESSION,
+    )
+
+
+def read_pixels(
+    job: Job,
+    writers: dict[str, SplitWriter],
+    stores: dict[str, StoreWriter],
+    *,
+    where: str | None = None,
+) -> bool:
+    """Decode the samples of all writers, and write their pixels; returns whether all fit in the layout.
+
+    Parameters
+    ----------
+    where : how an error names them; None: as the dataset.
+
+    Raises
+    ------
+    PermafrostError : names all images that cannot be used.
+    Skipping : the entry allows that they are left out.
+    """
+    total = sum(stop - start for start, stop in (one.span for one in writers.values()))
+    layout = writers["train"].layout
+    cleaning = job.cleaning()
+    settled = [
+        replace(
+            expected,
+            dtype=one.dtype,
+            series=one.dates is not None,
+            size=(one.height, one.width) if number else None,
+        )
+        for number, (expected, one) in enumerate(zip(cleaning.images, layout.images, strict=True))
+    ]
+    cleaning = replace(cleaning, images=tuple(settled))
+    workers = 1 if getattr(job.source, "one_thread", False) else job.workers
+    with progress(total=total, label=job.name, unit="image") as bar:
+        for split, writer in writers.items():
+            start, stop = writer.span
+            read = Reader(job.source, job.records, cleaning, measure=split == "train")
+            positions = job.plan.indices[split][start:stop]
+            chunks = read_chunks(read, positions, layout.rows, workers, start)
+            with contextlib.closing(chunks):
+                writer.write(stores[split], chunks, bar.update)
+    failures = [failure for writer in writers.values() for failure in writer.failures]
+    if failures and job.entry.on_error is not None:
+        raise Skipping(job.skipping(failures), failures)
+    if failures:
+        records = (
+            job.records[position]
+            for split, writer in writers.items()
+            for position in job.plan.indices[split][slice(*writer.span)]
+        )
+        # not of their windows
+        images = {record.image_id or record.sample_id for record in records}
+        refuse_failures(failures, total=len(images), where=where or job.where)
+    return all(writer.fits for writer in writers.values())

@@ -1,0 +1,1 @@
+"""What people do with a plan and a run: see what there is, estimate, follow, repair."""

@@ -1,0 +1,106 @@
+"""What backbones are fed of datasets whose images an earlier run prepared: mean and deviation of every channel."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from permafrost.backbones.input.contract import WITHOUT_PIXELS, InputPlan
+from permafrost.backbones.input.fed import FedChannel, channels_as_fed, unusual_channels
+from permafrost.core.errors import PermafrostError
+from permafrost.core.specification import SPLITS
+from permafrost.data.store.card import Card, read_card
+from permafrost.operate.offers import Offers, planned_input
+from permafrost.plan.catalogue import result_fields
+from permafrost.plan.recorded import current_plan, read_plan
+
+# of more pairs, only what is unusual is listed
+_MANY = 20
+
+
+def prepared(offers: Offers, dataset: str) -> Path | None:
+    """The card of the last run's images, if it was of the entry as it is now; None where there is none."""
+    results = offers.root / offers.config.get("results", "results")
+    card = results / "images" / dataset / "card.json"
+    try:
+        recorded = read_plan(current_plan(results))["datasets"].get(dataset)
+    except (PermafrostError, OSError):
+        return None
+    same = recorded is not None and result_fields(recorded) == result_fields(
+        offers.datasets.entry(dataset)
+    )
+    stores = [card, *(card.with_name(f"{split}.zarr") for split in SPLITS)]
+    return card if same and all(one.exists() for one in stores) else None
+
+
+def known_card(offers: Offers, dataset: str) -> Card | None:
+    """The same, read; None where it cannot be."""
+    path = prepared(offers, dataset)
+    try:
+        return None if path is None else read_card(path)
+    except PermafrostError:
+        return None
+
+
+def fed_of(
+    offers: Offers, card: Card, backbone: str
+) -> tuple[InputPlan, list[FedChannel], list[FedChannel]]:
+    """How a backbone is fed the dataset of a card, all channels, and those that are unusual.
+
+    Raises
+    ------
+    PermafrostError : the dataset cannot feed the backbone.
+    """
+    plan = planned_input(offers, card.dataset, backbone, card)
+    fed = channels_as_fed(plan, card.bands)
+    kind = offers.backbones.entry(backbone)["kind"]
+    return plan, fed, unusual_channels(plan, kind, card.bands, fed)
+
+
+def known_pairs(
+    offers: Offers, pairs: Iterable[tuple[str, str]]
+) -> dict[tuple[str, str], tuple[list[FedChannel], list[FedChannel]]]:
+    """(dataset, backbone) -> all channels and the unusual ones, of pairs whose images are prepared."""
+    cards: dict[str, Card | None] = {}
+    found = {}
+    for dataset, backbone in pairs:
+        if offers.backbones.entry(backbone)["kind"] in WITHOUT_PIXELS:
+            continue
+        if dataset not in cards:
+            cards[dataset] = known_card(offers, dataset)
+        card = cards[dataset]
+        # what cannot be fed, its own job refuses
+        with contextlib.suppress(PermafrostError):
+            if card is not None:
+                found[dataset, backbone] = fed_of(offers, card, backbone)[1:]
+    return found
+
+
+def fed_lines(found: Mapping[tuple[str, str], tuple[list[FedChannel], list[FedChannel]]]):
+    """Mean and deviation of every channel, a line for each pair; of many pairs, those that are unusual."""
+    shown = {pair: one for pair, one in found.items() if one[1] or len(found) <= _MANY}
+    if not found:
+        return
+    yield ""
+    yield "Fed:       mean ± deviation of each channel over train, of images that are prepared"
+    for (dataset, backbone), (fed, unusual) in shown.items():
+        doubt = "unusual input: " if unusual else ""
+        yield f"  {backbone} on {dataset}: {doubt}{', '.join(map(str, fed))}"
+    if rest := len(found) - len(shown):
+        yield f"  and {rest} pairs without anything unusual; `permafrost info BACKBONE --dataset DATASET` shows one"
+
+
+def fed_json(
+    found: Mapping[tuple[str, str], tuple[list[FedChannel], list[FedChannel]]],
+) -> list[dict]:
+    """The same for a program."""
+    return [
+        {
+            "dataset": dataset,
+            "backbone": backbone,
+            "channels": [one._asdict() for one in fed],
+            "unusual": [one.name for one in unusual],
+        }
+        for (dataset, backbone), (fed, unusual) in found.items()
+    ]

@@ -1,0 +1,293 @@
+"""What a run will take: jobs, seconds, disk and memory, by stage; and what it took."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from permafrost.core.specification import SPLITS
+from permafrost.operate.estimate.records import Record
+from permafrost.operate.estimate.sizes import ASSUMED_IMAGES, dataset_size, feature_size
+from permafrost.operate.estimate.work import (
+    Context,
+    Rates,
+    forward_macs,
+    task_has_maps,
+    uses_gpu,
+    work_of,
+)
+from permafrost.plan.grid import LABELS, Grid
+from permafrost.plan.parts import number_of_parts
+from permafrost.plan.plan import Plan
+from permafrost.plan.record import outputs_of
+from permafrost.plan.resources import asked
+from permafrost.probes.kinds import KINDS
+
+# the share of the cores' time that jobs fill: a job of two cores waits until two are free at once
+_FILLED = 0.85
+# what follows all others, one after the other
+_LAST = ("aggregate", "report")
+
+
+@dataclass(frozen=True)
+class JobEstimate:
+    """A job, and the seconds that it will take.
+
+    Attributes
+    ----------
+    kind : of its probe, else its stage: what rates are known by.
+    paths : its outputs, below the working directory.
+    threads : cores that it takes while it runs; gpu : it runs on a GPU.
+    estimated : seconds by the rates; seconds : the same corrected by what jobs took here.
+    span : when the last job that made these outputs began and ended, None where that is not known.
+    done : its outputs are there, and of this plan.
+    parts : jobs that share the work. What each took is not on record, since their outputs are joined and removed.
+    """
+
+    stage: str
+    kind: str
+    names: tuple
+    paths: tuple[str, ...]
+    threads: int
+    gpu: bool
+    memory_mb: int
+    estimated: float
+    seconds: float
+    span: tuple[float, float] | None = None
+    done: bool = False
+    parts: int = 1
+
+    @property
+    def took(self) -> float | None:
+        """Seconds of the last job that made these outputs; None where nothing is known of them."""
+        return None if self.span is None or self.parts > 1 else self.span[1] - self.span[0]
+
+    @property
+    def keys(self) -> tuple[str, str]:
+        """What corrections of it are known by, the closest first."""
+        backbone = self.names[1] if LABELS[self.stage][1:2] == ("backbone",) else ""
+        return f"{self.kind} {backbone}".strip(), self.kind
+
+
+@dataclass(frozen=True)
+class Machines:
+    """Where it runs: cores of all machines together, and GPUs, which may be none."""
+
+    cores: int
+    gpus: int
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """All jobs of a configuration.
+
+    Attributes
+    ----------
+    context : the sizes that all follows from.
+    corrections : key (see `JobEstimate.keys`) to what jobs took over what was estimated.
+    """
+
+    context: Context
+    jobs: list[JobEstimate]
+    machines: Machines
+    corrections: dict[str, float] = field(default_factory=dict)
+
+    def wall(self, *, everything: bool = False) -> float:
+        """Seconds until all is done that is not: jobs share the cores and GPUs, the last ones follow all others.
+
+        Parameters
+        ----------
+        everything : as if nothing were done.
+        """
+        jobs = [job for job in self.jobs if everything or not job.done]
+        early = [job for job in jobs if job.stage not in _LAST]
+        on_gpu = self.machines.gpus > 0
+        cores = sum(job.seconds * min(job.threads, self.machines.cores) for job in early)
+        gpus = sum(job.seconds for job in early if job.gpu) if on_gpu else 0.0
+        shared = max(cores / self.machines.cores / _FILLED, gpus / max(self.machines.gpus, 1))
+        last = sum(job.seconds for job in jobs if job.stage in _LAST)
+        return max(shared, _longest_chain(early)) + last
+
+    @property
+    def lasted(self) -> float:
+        """Seconds during which at least one of the finished jobs ran."""
+        total, until = 0.0, float("-inf")
+        for start, end in sorted(job.span for job in self.jobs if job.span):
+            total += max(end - max(start, until), 0.0)
+            until = max(until, end)
+        return total
+
+
+def _longest_chain(jobs: Iterable[JobEstimate]) -> float:
+    """Seconds of the jobs of a dataset that wait for each other."""
+    longest: dict[tuple, float] = defaultdict(float)
+    for job in jobs:
+        dataset = job.names[0]
+        longest[dataset, job.stage] = max(longest[dataset, job.stage], job.seconds / job.parts)
+    chains: dict[str, float] = defaultdict(float)
+    for (dataset, _), seconds in longest.items():
+        chains[dataset] += seconds
+    return max(chains.values(), default=0.0)
+
+
+def estimate(
+    grid: Grid,
+    rates: Rates,
+    machines: Machines,
+    *,
+    results: str,
+    records: Mapping[str, Record],
+    corrections: Mapping[str, float] | None = None,
+    assumed: int = ASSUMED_IMAGES,
+    data: Path | None = None,
+) -> Estimate:
+    """Estimate every job of a configuration.
+
+    Parameters
+    ----------
+    grid : a `Plan`, which can say what is done; another says nothing is.
+    results : the folder of the outputs.
+    records : of finished jobs, by output; they correct the rates.
+    corrections : of another run, which hold where `records` know nothing.
+    assumed : images of a dataset of which nothing says how many it has.
+    data : the folder of data, whose images are counted where nothing else says how many there are; None: they are not.
+    """
+    context = _context(grid, Path(results), assumed, data)
+    jobs = [
+        _job(context, rates, machines, results, records, stage, names)
+        for stage, every in grid.every().items()
+        for names in every
+    ]
+    known = {**(corrections or {}), **corrections_of(jobs)}
+    corrected = [_corrected(job, known) for job in jobs]
+    return Estimate(context, corrected, machines, known)
+
+
+def uncorrected(found: Estimate) -> Estimate:
+    """The same by the rates alone, as it would have been said before anything was run."""
+    return replace(found, jobs=[replace(job, seconds=job.estimated) for job in found.jobs])
+
+
+def after(found: Estimate, spans: Mapping[tuple[str, tuple], tuple[float, float]]) -> Estimate:
+    """The same when more jobs have ended: they are done, and what they took corrects the others.
+
+    Parameters
+    ----------
+    spans : (stage, names) of a job -> when it began and ended.
+    """
+    jobs = [
+        replace(job, span=spans[job.stage, job.names], done=True)
+        if (job.stage, job.names) in spans
+        else job
+        for job in found.jobs
+    ]
+    known = {**found.corrections, **corrections_of(jobs)}
+    return replace(found, jobs=[_corrected(job, known) for job in jobs], corrections=known)
+
+
+def corrections_of(jobs: Iterable[JobEstimate]) -> dict[str, float]:
+    """Key to what jobs took over what was estimated, of all that are known."""
+    sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for job in jobs:
+        if job.took is None:
+            continue
+        for key in job.keys:
+            sums[key][0] += job.took
+            sums[key][1] += job.estimated
+    return {key: took / estimated for key, (took, estimated) in sums.items() if estimated > 0}
+
+
+def _context(grid: Grid, results: Path, assumed: int, data: Path | None) -> Context:
+    sizes = {
+        name: dataset_size(entry, results / "images" / name / "card.json", assumed, data)
+        for name, entry in grid.datasets.items()
+    }
+    features = {
+        (dataset, backbone): feature_size(
+            grid.backbones[backbone],
+            sizes[dataset],
+            grid.config["extraction"],
+            task_has_maps(grid.datasets[dataset]["task"]),
+            results / "features" / dataset / backbone / f"{SPLITS[0]}.zarr",
+        )
+        for dataset, backbone in grid.pairs()
+    }
+    return Context(grid, sizes, features)
+
+
+def _job(
+    context: Context,
+    rates: Rates,
+    machines: Machines,
+    results: str,
+    records: Mapping[str, Record],
+    stage: str,
+    names: tuple,
+) -> JobEstimate:
+    grid = context.grid
+    labels = dict(zip(LABELS[stage], names, strict=True))
+    probe = grid.probes[labels["probe"]]["kind"] if stage == "probe" else None
+    on_gpu = machines.gpus > 0 and uses_gpu(grid, stage, names)
+    wants = asked(stage, kind=probe, views=bool(grid.viewed()))
+    threads = wants.threads or grid.config["runtime"]["workers"]
+    if stage == "profile":
+        threads = machines.cores
+    paths = tuple(f"{results}/{path}" for _, path, _ in outputs_of(grid, stage, labels))
+    paths = paths or (f"{results}/report/index.html",)  # which bears no fingerprint
+    made = _made(grid, stage, names, paths, records)
+    parts = number_of_parts(grid, stage, *names) if stage in ("prepare", "extract") else 1
+    seconds = _seconds(context, rates, stage, probe, names, threads, on_gpu)
+    # each starts up by itself
+    seconds += (parts - 1) * rates.stages[KINDS[probe].work if probe else stage].start
+    return JobEstimate(
+        stage,
+        probe or stage,
+        names,
+        paths,
+        threads,
+        on_gpu,
+        wants.memory_mb,
+        seconds,
+        seconds,
+        span=(min(one.start for one in made), max(one.end for one in made)) if made else None,
+        done=isinstance(grid, Plan) and bool(made) and _is_done(stage, paths),
+        parts=parts,
+    )
+
+
+def _is_done(stage: str, paths: tuple[str, ...]) -> bool:
+    # stores may be deleted when what is made of them is there
+    return stage in ("prepare", "extract", "views") or all(Path(path).exists() for path in paths)
+
+
+def _made(grid: Grid, stage: str, names: tuple, paths, records: Mapping[str, Record]) -> list:
+    """Records of the outputs of a job, only of this plan where that is known."""
+    found = [records[path] for path in paths if path in records]
+    if isinstance(grid, Plan):
+        wanted = getattr(grid, stage)(*names).fingerprint
+        found = [record for record in found if wanted in record.fingerprints]
+    return found if len(found) == len(paths) else []
+
+
+def _seconds(
+    context: Context, rates: Rates, stage: str, probe: str | None, names, threads: int, on_gpu: bool
+) -> float:
+    rate = rates.stages[KINDS[probe].work if probe else stage]
+    forward = forward_macs(context, stage, names)
+    work = rate.each * work_of(context, stage, names)
+    if on_gpu:
+        return (
+            rate.start
+            + work / (rates.gpu_speed if probe else threads)
+            + forward * rates.gpu_forward
+        )
+    return rate.start + (work + forward * rates.forward) / threads
+
+
+def _corrected(job: JobEstimate, corrections: Mapping[str, float]) -> JobEstimate:
+    if job.took is not None:
+        return replace(job, seconds=job.took)
+    factor = next((corrections[key] for key in job.keys if key in corrections), 1.0)
+    return replace(job, seconds=job.estimated * factor)

@@ -1,0 +1,232 @@
+"""An estimate in words and as JSON."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from permafrost.core.device import NO_GPU, NO_GPU_REMEDY, gpu_is_visible
+from permafrost.core.text import bytes_words
+from permafrost.operate.estimate.estimate import Estimate, JobEstimate, corrections_of, uncorrected
+from permafrost.operate.estimate.found import findable, findable_lines
+from permafrost.plan.grid import LABELS
+
+
+@dataclass(frozen=True)
+class Row:
+    """The jobs of a stage.
+
+    Attributes
+    ----------
+    core_seconds, gpu_seconds, longest : of the jobs that are to do; `longest` of one of them.
+    estimated, took : seconds of the jobs whose time is known, by the rates and by Snakemake's records.
+    """
+
+    stage: str
+    jobs: int
+    to_do: int
+    core_seconds: float
+    gpu_seconds: float
+    longest: float
+    memory_mb: int
+    estimated: float
+    took: float
+
+
+def rows(estimate: Estimate) -> list[Row]:
+    """A row for each stage that has jobs, in the order of the flow."""
+    by_stage: dict[str, list[JobEstimate]] = defaultdict(list)
+    for job in estimate.jobs:
+        by_stage[job.stage].append(job)
+    return [_row(stage, by_stage[stage]) for stage in LABELS if by_stage[stage]]
+
+
+def _row(stage: str, jobs: Sequence[JobEstimate]) -> Row:
+    to_do = [job for job in jobs if not job.done]
+    known = [job for job in jobs if job.took is not None]
+    return Row(
+        stage,
+        len(jobs),
+        len(to_do),
+        sum(job.seconds * job.threads for job in to_do),
+        sum(job.seconds for job in to_do if job.gpu),
+        max((job.seconds for job in to_do), default=0.0),
+        max(job.memory_mb for job in jobs),
+        sum(job.estimated for job in known),
+        sum(job.took for job in known),
+    )
+
+
+def disk(estimate: Estimate) -> dict[str, float]:
+    """Kind of output to bytes: what stores and tables of the whole plan take, before compression gains much.
+
+    Zarr's compression takes about a fifth off images, little off features.
+    """
+    grid, context = estimate.context.grid, estimate.context
+    images = sum(
+        size.values * (1 if size.channels == 3 else 2) * 0.8 for size in context.datasets.values()
+    )
+    features = sum(
+        context.datasets[dataset].count
+        * context.datasets[dataset].dates
+        * (4 * size.width + 2 * size.maps)
+        for (dataset, _), size in context.features.items()
+    )
+    tables = sum(
+        20_000
+        + context.datasets[dataset].images["test"] * (60 + 4 * context.datasets[dataset].classes)
+        for dataset, *_ in grid.evaluations()
+    )
+    return {"images": images, "features": features, "tables": tables, "report": 4e6 + tables / 10}
+
+
+def lines(estimate: Estimate, downloads: Sequence[tuple[str, str, float | None]], why: str | None):
+    """The estimate for a terminal.
+
+    Parameters
+    ----------
+    downloads : kind, name and bytes of what is not here; None where nobody knows how much it is.
+    why : why nothing can be said of what is done; None where it can.
+    """
+    found, machines = rows(estimate), estimate.machines
+    heading = ("stage", "jobs", "to do", "core hours", "longest job", "memory asked")
+    gpu = ("GPU hours",) if machines.gpus else ()
+    cells = [(*heading, *gpu)]
+    for row in found:
+        shown = (row.stage, row.jobs, row.to_do, _hours(row.core_seconds))
+        own = (duration(row.longest), f"{row.memory_mb / 1000:g} GB")
+        cells.append((*map(str, shown), *own, *([_hours(row.gpu_seconds)] if gpu else [])))
+    total = ("all", sum(r.jobs for r in found), sum(r.to_do for r in found))
+    sums = _hours(sum(r.core_seconds for r in found)), "", ""
+    cells.append(
+        (*map(str, total), *sums, *([_hours(sum(r.gpu_seconds for r in found))] if gpu else []))
+    )
+    yield from _columns(cells)
+    yield ""
+    on = f"{machines.cores} cores" + (
+        f" and {machines.gpus} GPU{'s' * (machines.gpus > 1)}" if machines.gpus else ""
+    )
+    left = estimate.wall()
+    yield f"Time:      {duration(left)} on {on}" if left else "Time:      nothing is left to do"
+    kinds = disk(estimate)
+    each = ", ".join(f"{name} {bytes_words(size)}" for name, size in kinds.items())
+    yield f"Disk:      {bytes_words(sum(kinds.values()))} ({each})"
+    yield from findable_lines(estimate.context)
+    yield from _of_downloads(downloads)
+    yield from _of_sizes(estimate)
+    yield from _of_rates(estimate)
+    device = estimate.context.grid.config["runtime"]["device"]
+    if device.startswith("cuda") and not gpu_is_visible():
+        yield f"Note:      {NO_GPU.format(device)}: {NO_GPU_REMEDY}"
+    if why is not None:
+        yield f"Note:      as if nothing were done, for a plan cannot be made yet: {why}"
+
+
+def _of_downloads(downloads: Sequence[tuple[str, str, float | None]]):
+    known = [f"{name} {bytes_words(size)}" for _, name, size in downloads if size]
+    unknown = ", ".join(name for _, name, size in downloads if not size)
+    if known:
+        total = sum(size for _, _, size in downloads if size)
+        yield f"Downloads: {bytes_words(total)} ({', '.join(known)})"
+    if unknown:
+        yield f"Not here:  {unknown}, of unknown size"
+
+
+def _of_sizes(estimate: Estimate):
+    assumed = [name for name, size in estimate.context.datasets.items() if size.known == "assumed"]
+    if assumed:
+        one = estimate.context.datasets[assumed[0]]
+        yield (
+            f"Assumed:   {one.count} images of {one.side} px in {', '.join(assumed)}, of which nothing says how many"
+            " they have; --images N assumes N"
+        )
+
+
+def _of_rates(estimate: Estimate):
+    known = [job for job in estimate.jobs if job.took is not None]
+    if known:
+        took, estimated = sum(job.took for job in known), sum(job.estimated for job in known)
+        yield (
+            f"Rates:     corrected by {len(known)} finished jobs, which took {duration(took)}; "
+            f"without them {duration(estimated)} would have been said"
+        )
+    elif estimate.corrections:
+        yield "Rates:     corrected by those that were given or measured"
+    else:
+        yield "Rates:     of another machine; finished jobs correct them, or --rates FILE of a run elsewhere"
+
+
+def check_lines(estimate: Estimate):
+    """What finished jobs took against what was estimated without them, by stage and kind of probe."""
+    cells = [("jobs", "finished", "estimated", "took", "ratio")]
+    by_kind: dict[str, list[JobEstimate]] = defaultdict(list)
+    for job in estimate.jobs:
+        if job.took is not None:
+            by_kind[job.kind].append(job)
+    for kind, jobs in by_kind.items():
+        cells.append(_compared(kind, jobs))
+    known = [job for job in estimate.jobs if job.took is not None]
+    if not known:
+        yield "no finished job of this plan is on record"
+        return
+    cells.append(_compared("all", known))
+    yield from _columns(cells)
+    yield ""
+    whole = duration(uncorrected(estimate).wall(everything=True))
+    ran = duration(estimate.lasted)
+    yield f"Time:      estimated {whole} on {estimate.machines.cores} cores, and jobs ran for {ran}"
+
+
+def _compared(kind: str, jobs: Sequence[JobEstimate]) -> tuple[str, ...]:
+    estimated, took = sum(job.estimated for job in jobs), sum(job.took for job in jobs)
+    ratio = f"{estimated / took:.2f}" if took else "-"
+    return kind, str(len(jobs)), duration(estimated), duration(took), ratio
+
+
+def as_json(estimate: Estimate, downloads, why: str | None) -> dict:
+    """The same for a program; times are in seconds, sizes in bytes."""
+    return {
+        "stages": [vars(row) for row in rows(estimate)],
+        "cores": estimate.machines.cores,
+        "gpus": estimate.machines.gpus,
+        "seconds": estimate.wall(),
+        "seconds_of_everything": estimate.wall(everything=True),
+        "seconds_that_jobs_ran": estimate.lasted,
+        "disk": disk(estimate),
+        "downloads": [dict(zip(("kind", "name", "bytes"), one, strict=True)) for one in downloads],
+        "datasets": {name: vars(size) for name, size in estimate.context.datasets.items()},
+        "findable": {name: vars(one) for name, one in findable(estimate.context).items()},
+        "nothing_is_known_of_what_is_done": why,
+    }
+
+
+def rates_json(
+    estimate: Estimate, machine: str, measured: Mapping[str, float] = MappingProxyType({})
+) -> dict:
+    """What `--rates` reads: by how much jobs took longer here than estimated, of this plan or else as `measured`."""
+    return {"machine": machine, "corrections": {**measured, **corrections_of(estimate.jobs)}}
+
+
+def duration(seconds: float) -> str:
+    """Seconds for people: ``12 s``, ``3 min``, ``5.2 h``, ``12 days``."""
+    for unit, size, most in (("s", 1, 100), ("min", 60, 100), ("h", 3600, 72)):
+        if seconds < most * size:
+            number = seconds / size
+            return f"{number:.1f} {unit}" if number < 10 else f"{number:.0f} {unit}"
+    return f"{seconds / 86400:.1f} days"
+
+
+def _hours(seconds: float) -> str:
+    hours = seconds / 3600
+    return f"{hours:.2f}" if hours < 10 else f"{hours:.0f}"
+
+
+def _columns(cells: Iterable[tuple[str, ...]]):
+    """Rows in columns: the first to the left, numbers to the right."""
+    cells = list(cells)
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for first, *others in cells:
+        rest = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
+        yield "  ".join([first.ljust(widths[0]), *rest]).rstrip()

@@ -1,0 +1,222 @@
+"""How much each job has to do, in units that its time grows with, and the seconds that follow from them.
+
+The rates are those of one core of the machine that `rates.json` names. They are rough: what jobs took corrects them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from permafrost.core.tasks import task_of
+from permafrost.operate.estimate.sizes import DatasetSize, FeatureSize
+from permafrost.plan.grid import Grid
+from permafrost.plan.resources import device_of
+from permafrost.probes.kinds import KINDS
+
+RATES = Path(__file__).with_name("rates.json")
+_GIGA = 1e9
+# seconds of a head of segmentation over those of a linear one, see benchmarks/estimates.py
+_HEADS = {"linear": 1.0, "conv_block": 1.05, "fpn": 1.7, "dpt": 5.3}
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Seconds of a job: `start`, whatever it has to do, and `each` per unit of work."""
+
+    start: float
+    each: float
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What jobs take on one core, and a forward pass on a GPU.
+
+    Attributes
+    ----------
+    stages : by stage, and by what the time of a probe grows with.
+    forward, gpu_forward : seconds for 10⁹ multiply-accumulate operations of a backbone on one core, and on a GPU.
+    gpu_speed : how many times faster other jobs that use a GPU are there than on one core.
+    machine : where they were measured.
+    """
+
+    stages: dict[str, Rate]
+    forward: float
+    gpu_forward: float
+    gpu_speed: float
+    machine: str
+
+
+def default_rates() -> Rates:
+    """The rates that stand beside this file."""
+    known = json.loads(RATES.read_text())
+    stages = {name: Rate(*known["stages"][name]) for name in known["stages"]}
+    return Rates(
+        stages, *(known[key] for key in ("forward", "gpu_forward", "gpu_speed", "machine"))
+    )
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the work of a job follows from: sizes by dataset, and by (dataset, backbone)."""
+
+    grid: Grid
+    datasets: dict[str, DatasetSize]
+    features: dict[tuple[str, str], FeatureSize]
+
+
+def work_of(context: Context, stage: str, names: tuple) -> float:
+    """How much a job has to do, in the units of its rate; without what a backbone's forward pass takes."""
+    if stage == "probe":
+        dataset, backbone, probe, _ = names
+        options = context.grid.probes[probe]
+        return _OF_PROBES[KINDS[options["kind"]].work](
+            context.datasets[dataset], context.features[dataset, backbone], options
+        )
+    if stage in _OF_STAGES:
+        return _OF_STAGES[stage](context, *names)
+    # gathered: as many evaluations as there are
+    return sum(1 for _ in context.grid.evaluations())
+
+
+def forward_macs(context: Context, stage: str, names: tuple) -> float:
+    """10⁹ multiply-accumulate operations of the backbone itself; 0 of a job that reads features."""
+    if stage not in ("extract", "views", "probe", "profile"):
+        return 0.0
+    dataset, backbone = names[:2]
+    size, macs = context.datasets[dataset], context.features[dataset, backbone].macs
+    if stage == "extract":
+        return size.count * size.dates * macs / _GIGA
+    if stage == "views":
+        options = context.grid.config["measures"]["augmentations"]
+        return options["images"] * options["views"] * macs / _GIGA
+    if stage == "profile":
+        return 200 * macs / _GIGA
+    options = context.grid.probes[names[2]]
+    if KINDS[options["kind"]].reads != "images":
+        return 0.0
+    # a step back costs two forward passes
+    trained = 3 * options["epochs"] * size.images["train"]
+    return (trained + size.images["val"] + size.images["test"]) * macs / _GIGA
+
+
+def uses_gpu(grid: Grid, stage: str, names: tuple) -> bool:
+    """Whether a job runs on a GPU where there is one."""
+    if stage == "probe":
+        kind, device = grid.probes[names[2]]["kind"], grid.config["runtime"]["device"]
+        return device_of(kind, device) != "cpu"
+    return stage in ("extract", "views", "profile")
+
+
+# --- units of work ---------------------------------------------------------------------------------
+
+
+def _prepared(context: Context, dataset: str) -> float:
+    return context.datasets[dataset].values / 1e6
+
+
+def _fed(context: Context, dataset: str, backbone: str) -> float:
+    """Millions of numbers that are written as maps, and a tenth of those that are read."""
+    size, features = context.datasets[dataset], context.features[dataset, backbone]
+    return (size.values / 10 + size.count * features.maps) / 1e6
+
+
+def _viewed(context: Context, dataset: str, backbone: str) -> float:
+    options, size = (
+        context.grid.config["measures"]["augmentations"],
+        context.datasets[dataset],
+    )
+    return options["images"] * options["views"] * size.channels * size.side**2 / 1e6
+
+
+def _measured(context: Context, dataset: str, backbone: str) -> float:
+    options = context.grid.config["measures"]
+    rows = min(context.datasets[dataset].images["train"], options.get("max_rows") or 10_000)
+    return rows**2 * context.features[dataset, backbone].width / _GIGA
+
+
+def _paired(context: Context, dataset: str) -> float:
+    return sum(_measured(context, dataset, one) for one in context.grid.backbones_on(dataset))
+
+
+def _scored(context: Context, dataset: str, *_) -> float:
+    """Thousands of test images times classes: pixels of masks are counted when they are predicted."""
+    size = context.datasets[dataset]
+    return size.images["test"] * size.classes / 1e3
+
+
+def _compared(context: Context, dataset: str, probe: str) -> float:
+    backbones = len(context.grid.backbones_on(dataset, probe))
+    return _scored(context, dataset) * backbones
+
+
+_OF_STAGES: dict[str, Callable] = {
+    "prepare": _prepared,
+    "extract": _fed,
+    "views": _viewed,
+    "profile": lambda context, dataset, backbone: 1.0,
+    "measure": _measured,
+    "similarity": _paired,
+    "bootstrap": _scored,
+    "compare": _compared,
+}
+
+
+def _neighbours(size: DatasetSize, features: FeatureSize, options: dict) -> float:
+    asked = size.images["val"] + size.images["test"]
+    return size.images["train"] * asked * features.width / _GIGA
+
+
+def _classified(size: DatasetSize, features: FeatureSize, options: dict) -> float:
+    """Rows times features times classes, times the number of settings of a sweep."""
+    rows = (size.images["train"] + size.images["val"]) * features.width * size.classes
+    return rows * options.get("c_count", options.get("alpha_count", 1)) / _GIGA
+
+
+def _learned(size: DatasetSize, features: FeatureSize, options: dict) -> float:
+    """Rows times features times outputs of the first layer, times epochs."""
+    rates = options.get("learning_rate")
+    outputs = options.get("hidden", size.classes * (len(rates) if isinstance(rates, list) else 1))
+    rows = size.images["train"] * size.dates * features.width
+    return rows * outputs * options.get("epochs", 100) / _GIGA
+
+
+def _drawn(size: DatasetSize, features: FeatureSize, options: dict) -> float:
+    return size.count * features.width * options.get("draws", 10) / 1e6
+
+
+def _headed(size: DatasetSize, features: FeatureSize, options: dict) -> float:
+    """Pixels that a head predicts in its epochs, times what its kind costs against a linear one."""
+    once = size.images["train"] * options["epochs"] + size.images["val"] + size.images["test"]
+    return once * size.side**2 * _HEADS.get(options.get("head"), 1.0) / _GIGA
+
+
+def _patched(size: DatasetSize, features: FeatureSize, options: dict) -> float:
+    """Numbers of maps that are read, and pixels; `max_patches` bounds the search."""
+    return size.count * (features.maps + size.side**2) / _GIGA
+
+
+def _solved(size: DatasetSize, features: FeatureSize, options: dict) -> float:
+    return size.images["train"] * features.patches * features.width**2 / _GIGA
+
+
+#: names that `KINDS` says its kinds by
+_OF_PROBES: dict[str, Callable[[DatasetSize, FeatureSize, dict], float]] = {
+    "neighbours": _neighbours,
+    "sweep": _classified,
+    "solving": lambda size, features, _: size.images["train"] * features.width**2 / _GIGA,
+    "draws": _drawn,
+    "epochs": _learned,
+    "heads": _headed,
+    "objects": _headed,
+    "patches": _patched,
+    "patch_solving": _solved,
+    "tuning": lambda size, features, options: size.images["train"] * options["epochs"] / 1e3,
+}
+
+
+def task_has_maps(task: str) -> bool:
+    """Whether features of a dataset of this task hold maps of layers."""
+    return task_of(task).dense

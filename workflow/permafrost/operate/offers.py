@@ -1,0 +1,328 @@
+"""What can be named in a configuration: datasets, backbones and probes, and which go together. Reads no data."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.specification import substitute
+from permafrost.core.text import bytes_words, printable_name
+from permafrost.data.download.steps import fetchable
+from permafrost.data.files.members import is_junk
+from permafrost.data.sources import kind_of
+from permafrost.operate.chosen import (
+    Choice,
+    chosen,
+    count_words,
+    named_like,
+    title_of,
+    weights_state,
+)
+from permafrost.plan.catalogue import EVERY, Catalogue, catalogue_folders, read_yaml
+
+if TYPE_CHECKING:
+    from permafrost.backbones.input.contract import InputPlan
+    from permafrost.data.store.card import Card
+
+_CONFIG = Path("config/config.yaml")
+_LONGEST_CELL = 44
+
+
+@dataclass(frozen=True)
+class Offers:
+    """The catalogues of a project, and where its data lie.
+
+    Attributes
+    ----------
+    root : the project's folder, which relative paths refer to.
+    data : the data folder.
+    config : the configuration, not validated.
+    """
+
+    datasets: Catalogue
+    backbones: Catalogue
+    root: Path
+    data: Path
+    config: dict
+
+    def dataset(self, name: str) -> dict:
+        """The validated entry, with the data folder in its paths."""
+        return substitute(self.datasets.entry(name), str(self.data))
+
+    def extraction(self) -> dict:
+        """The configuration's options of extraction and its policy `fit`, what is left out filled in.
+
+        Raises
+        ------
+        PermafrostError : they are wrong.
+        """
+        from permafrost.plan.options import feeding_options
+        from permafrost.plan.validation import misfit, problems
+
+        asked = ("extraction", "fit")
+        complete = copy.deepcopy({key: self.config[key] for key in asked if key in self.config})
+        faults = problems(complete, "config")
+        if wrong := [text for text, path in faults.items() if path[:1] and path[0] in asked]:
+            raise misfit("; ".join(wrong), "config", where="the configuration")
+        return feeding_options(complete)
+
+
+def read_offers(root: Path, files: Sequence[Path] = (), data: Path | None = None) -> Offers:
+    """The catalogues that the project's configuration and further `files` name.
+
+    Parameters
+    ----------
+    data : takes the place of the configuration's data folder.
+    """
+    config: dict = {"extra_datasets": {}, "extra_backbones": {}}
+    own = root / _CONFIG
+    for layer in map(read_yaml, [*([own] if own.exists() else []), *files]):
+        extra = {key: config[key] | (layer.get(key) or {}) for key in config if "extra_" in key}
+        config |= layer | extra
+    folders = catalogue_folders(config, root)
+    return Offers(
+        Catalogue("dataset", folders, config["extra_datasets"], root),
+        Catalogue("backbone", folders, config["extra_backbones"], root),
+        root,
+        root / config.get("data", "data") if data is None else data,
+        config,
+    )
+
+
+type Rows = list[tuple[str, ...]]
+
+
+def dataset_lines(offers: Offers, task: str | None = None, pattern: str | None = None) -> list[str]:
+    """The lines of `dataset_table`."""
+    return aligned(dataset_table(offers, task, pattern))
+
+
+def dataset_table(offers: Offers, task: str | None = None, pattern: str | None = None) -> Rows:
+    """A heading, and a row for each dataset: task, sensor, bands, dates, pixel on the ground, where the data are."""
+    heading = ("name", "task", "sensor", "bands", "dates", "pixel", "licence", "data")
+
+    def row(name: str, entry: dict) -> tuple[str, ...]:
+        entry = substitute(entry, str(offers.data))
+        ground = f"{entry['gsd_m']:g} m" if "gsd_m" in entry else "-"
+        parts = list(entry["modalities"].values()) if "modalities" in entry else [entry]
+        bands = str(sum(len(one["bands"]) for one in parts if "bands" in one) or "-")
+        licence = entry.get("licence", "not given")
+        sensor = ", ".join(dict.fromkeys(one.get("sensor", "-") for one in parts))
+        dates = entry.get("dates", "one")
+        return name, entry["task"], sensor, bands, dates, ground, licence, state_of(entry)
+
+    names = [
+        name
+        for name in offers.datasets.names([EVERY])
+        if named_like(name, title_of(offers.datasets, name), pattern)
+    ]
+    rows = _rows(offers.datasets, row, len(heading), names)
+    return [heading, *(one for one in rows if task in (None, one[1]))]
+
+
+def backbone_lines(offers: Offers, choice: Choice | None = None) -> list[str]:
+    """The lines of `backbone_table`."""
+    return aligned(backbone_table(offers, choice))
+
+
+def backbone_table(offers: Offers, choice: Choice | None = None) -> Rows:
+    """A heading, and a row for each backbone that is meant: title, kind, size, what is built, weights, licence."""
+    heading = ("name", "title", "kind", "size", "model or weights", "weights", "licence")
+
+    def row(name: str, entry: dict) -> tuple[str, ...]:
+        weights = entry.get("weights")
+        named = weights if isinstance(weights, str) else entry.get("model", "-")
+        licence, title = entry.get("licence", "not given"), entry.get("title", "-")
+        size = "-" if "parameters" not in entry else count_words(entry["parameters"])
+        return name, title, entry["kind"], size, named, weights_state(offers, entry), licence
+
+    choice, names = choice or Choice(), offers.backbones.names([EVERY])
+    if choice.fits is not None:
+        offers.datasets.entry(choice.fits)
+        found = misfits(offers, [choice.fits], names)
+        names = [name for name in names if found[choice.fits, name] is None]
+    names = list(chosen(offers, names, choice))
+    if not names:
+        raise PermafrostError("no backbone is like that", remedy="ask for less, or correct it")
+    return [heading, *_rows(offers.backbones, row, len(heading), names)]
+
+
+def _rows(catalogue: Catalogue, row: Callable, columns: int, names: Iterable[str]) -> Rows:
+    """A row for each of the names. Entries are not validated, which takes a second; a broken one is named as such."""
+    rows = []
+    for name in names:
+        try:
+            rows.append(row(name, catalogue.written(name)))
+        except (PermafrostError, LookupError, TypeError, ValueError, AttributeError):
+            broken = "broken entry: permafrost info says what is wrong"
+            rows.append((name, broken, *[""] * (columns - 2)))
+    return rows
+
+
+def probe_lines(task: str | None = None, pattern: str | None = None) -> list[str]:
+    """The lines of `probe_table`."""
+    return aligned(probe_table(task, pattern), longest=90)
+
+
+def probe_table(task: str | None = None, pattern: str | None = None) -> Rows:
+    """A heading, and a row for each kind of probe: name, tasks, what it does."""
+    from permafrost.probes.kinds import KINDS
+
+    rows = [
+        (name, ", ".join(sorted(kind.tasks)), kind.brief)
+        for name, kind in KINDS.items()
+        if (task is None or task in kind.tasks) and named_like(name, kind.brief, pattern)
+    ]
+    return [("kind", "tasks", "what its command does"), *rows]
+
+
+def data_places(entry: dict) -> list[Path]:
+    """Files and folders that the data lie in; none of data that are generated."""
+    source = entry["source"]
+    if source["kind"] == "torchgeo":
+        root = source.get("arguments", {}).get("root")
+        return [] if root is None else [Path(root)]
+    places = []
+    for key in kind_of(source["kind"]).places:
+        named = source.get(key)
+        named = named.values() if isinstance(named, dict) else [named]
+        # what lies inside of another place begins with <path>/
+        places += [Path(place) for place in named if place and not place.startswith("<")]
+    return places
+
+
+def state_of(entry: dict) -> str:
+    """Whether the data are here, and else how they are had; nothing is read."""
+    places = data_places(entry)
+    if not places:
+        return "generated"
+    if all(map(_is_here, places)):
+        return "here"
+    if not fetchable(entry):
+        return "to get by hand"
+    return "to fetch" + (f", {bytes_words(entry['size_bytes'])}" if "size_bytes" in entry else "")
+
+
+def _is_here(place: Path) -> bool:
+    if place.is_dir():
+        return any(not is_junk(item.name) for item in place.iterdir())
+    return place.exists()
+
+
+def misfits(
+    offers: Offers, datasets: Sequence[str], backbones: Sequence[str]
+) -> dict[tuple[str, str], str | None]:
+    """(dataset, backbone) -> why the backbone cannot be fed from the dataset, as a plan would say; else None.
+
+    What only a job can tell counts as fitting.
+    """
+    from permafrost.data.entry_checks import selected_bands
+    from permafrost.data.sources import read_entry
+    from permafrost.plan.compatibility import check_feeding, check_without_pixels, known_of
+    from permafrost.plan.installed import installed
+    from permafrost.plan.mistakes import Mistakes
+
+    extraction = offers.extraction()
+    offered = functools.cache(lambda: installed(offers.root / ".snakemake" / "permafrost"))
+
+    @functools.cache
+    def bands_of(dataset: str) -> tuple[list[dict], list[str]] | PermafrostError:
+        place = offers.datasets.where(dataset)
+        try:
+            return selected_bands(read_entry(offers.dataset(dataset), where=place), where=place)
+        except PermafrostError as error:
+            return error
+
+    @functools.cache
+    def known(backbone: str) -> tuple | PermafrostError | None:
+        where = offers.backbones.where(backbone)
+        try:
+            entry = offers.backbones.entry(backbone)
+            wants = known_of(entry, offered, where)
+        except PermafrostError as error:
+            return error
+        return None if wants is None else (entry, where, wants)
+
+    found: dict[tuple[str, str], str | None] = {}
+    for dataset, backbone in itertools.product(datasets, backbones):
+        bands, fed = bands_of(dataset), known(backbone)
+        mistakes = Mistakes()
+        # a broken entry fits nothing, and does not hide what fits
+        mistakes.add(*[one for one in (bands, fed) if isinstance(one, PermafrostError)][:1])
+        if not mistakes and _are_elsewhere(offers, dataset, backbone):
+            mistakes.add(PermafrostError("nobody has embeddings of images that are generated"))
+        if fed is not None and not mistakes:
+            refused = check_feeding({backbone: fed}, {dataset: bands}, extraction, mistakes)
+            mistakes.add(*refused.values())
+        if fed is None and not mistakes:
+            entries = (
+                {backbone: offers.backbones.entry(backbone)},
+                {dataset: offers.dataset(dataset)},
+            )
+            places = {"backbone": offers.backbones.where}
+            mistakes.add(*check_without_pixels(*entries, {}, places).values())
+        try:
+            mistakes.refuse(offers.backbones.where(backbone))
+            found[dataset, backbone] = None
+        except PermafrostError as error:
+            found[dataset, backbone] = error.problem
+    return found
+
+
+def _are_elsewhere(offers: Offers, dataset: str, backbone: str) -> bool:
+    """Whether a backbone is embeddings that others made, which are not here, and the dataset a generated world."""
+    entry = offers.backbones.entry(backbone)
+    if entry["kind"] != "embeddings" or offers.dataset(dataset)["source"]["kind"] != "demo":
+        return False
+    return not (offers.root / substitute(entry["path"], str(offers.data))).exists()
+
+
+def planned_input(
+    offers: Offers, dataset: str, backbone: str, known_card: Card | None = None
+) -> InputPlan:
+    """How the tensor for a backbone is made from a dataset; without its card, statistics of images are 0 and 1.
+
+    Raises
+    ------
+    PermafrostError : the dataset cannot feed the backbone, or an entry is broken.
+    """
+    from permafrost.backbones.input.contract import input_contract, resolve_input
+    from permafrost.backbones.input.matching import OfferedBands
+    from permafrost.data.entry_checks import selected_bands
+    from permafrost.data.sources import read_entry
+    from permafrost.plan.compatibility import NO_STATISTICS, check_planned, known_of
+    from permafrost.plan.installed import installed
+
+    entry, described = offers.backbones.entry(backbone), offers.dataset(dataset)
+    where, place = offers.backbones.where(backbone), offers.datasets.where(dataset)
+    known = known_of(entry, lambda: installed(offers.root / ".snakemake" / "permafrost"), where)
+    if known is None:
+        raise PermafrostError(
+            "what the weights want is known to their library alone, which is not installed",
+            where=where,
+            remedy="install it (envs/run does)",
+        )
+    card = known_card
+    if card is None:
+        bands, selected = selected_bands(read_entry(described, where=place), where=place)
+        card = OfferedBands(dataset, [{**band, **NO_STATISTICS} for band in bands], selected)
+    contract = input_contract(known.wants, entry["input"], offers.extraction(), where=where)
+    plan = resolve_input(contract, card, where=f"{where} on {dataset}")
+    check_planned(plan, known, backbone, f"{where} on {dataset}")
+    return plan
+
+
+def aligned(rows: Rows, longest: int = _LONGEST_CELL) -> list[str]:
+    """Rows of text in columns; the first is the heading."""
+    cells = [[printable_name(cell, longest) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    ]

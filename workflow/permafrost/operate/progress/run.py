@@ -1,0 +1,99 @@
+"""What the view of a run asks of Snakemake's workflow, and what it keeps from the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from permafrost.core.snakemake_internals import (
+    dependent_jobs,
+    failed_jobs,
+    jobs_to_run,
+    redirect_jobs,
+    resources_set,
+)
+from permafrost.operate.progress.counts import key_of
+from permafrost.operate.progress.left import TimeLeft
+from permafrost.plan.object_store import bring_shown
+from permafrost.plan.plan import Plan
+
+
+class Run:
+    """A run of this plan.
+
+    Parameters
+    ----------
+    workflow : Snakemake's, when its jobs are known and none has begun.
+    messages : job number -> what the executor said of it when it failed.
+    """
+
+    def __init__(self, workflow, plan: Plan, messages: Mapping[int, str]) -> None:
+        self.messages = messages
+        self._workflow, self._plan = workflow, plan
+        self._wanted = {_key(job) for job in jobs_to_run(workflow)}
+        self._kept = []
+
+    def targets(self) -> set[str]:
+        """Rules that only gather others."""
+        return {rule.name for rule in self._workflow.rules if not rule.output}
+
+    def log_here(self, log: str, since: float) -> str:
+        """Where this machine has a job's log, which may be fetched from the store of the results.
+
+        Parameters
+        ----------
+        log : as a message names it; since : seconds since 1970: an older one is of another run.
+        """
+        return bring_shown(self._workflow, log, since=since)
+
+    def time_left(self, cores: int | None) -> TimeLeft:
+        """How long the jobs that are to do will take on these cores; None: on a cluster."""
+        return TimeLeft(lambda: self._estimate(cores), self._wanted, self._lost, cores)
+
+    def _lost(self) -> set[tuple]:
+        """(stage, names) of the jobs that have failed, and of those that would read what they make."""
+        failed = failed_jobs(self._workflow)
+        left = [job for one in failed for job in (one.jobs if one.is_group() else [one])]
+        found = set()
+        while left:
+            job = left.pop()
+            if job not in found:
+                found.add(job)
+                left += dependent_jobs(self._workflow, job)
+        return {_key(job) for job in found}
+
+    def _estimate(self, cores: int | None):
+        from permafrost.operate.estimate.estimate import Machines, estimate
+        from permafrost.operate.estimate.records import read_records
+        from permafrost.operate.estimate.work import default_rates
+
+        return estimate(
+            self._plan,
+            default_rates(),
+            Machines(cores or 1, int(self._takes_gpu(cores))),
+            results=self._plan.config["results"],
+            records=read_records(Path.cwd()),
+        )
+
+    def _takes_gpu(self, cores: int | None) -> bool:
+        """Whether there is a GPU here; of a cluster, whether the profile asks for one."""
+        from permafrost.core.device import takes_gpu
+
+        if cores is not None:
+            return takes_gpu(self._plan.config["runtime"]["device"])
+        return any("gpu" in resources for resources in resources_set(self._workflow))
+
+    def keep_output(self) -> None:
+        """Let jobs print into Snakemake's log: on the terminal they would tear the view apart."""
+        logs = self._workflow.logger_manager.get_logfile()
+        if logs:
+            self._kept.append(redirect_jobs(open(logs[-1], "a")))  # noqa: SIM115
+
+    def release_output(self) -> None:
+        """What is run when all jobs have ended prints to the terminal again."""
+        if self._kept:
+            redirect_jobs(self._kept.pop())
+
+
+def _key(job) -> tuple:
+    return key_of(job.rule.name, job.wildcards_dict)

@@ -1,0 +1,169 @@
+"""What Snakemake's own process is set up with: the environment of its jobs, and what it shows of them."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import gc
+import logging
+import os
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from permafrost.core.environment import MAIN_PYTHON
+from permafrost.core.errors import PermafrostError
+from permafrost.core.snakemake_internals import fast_resources
+from permafrost.operate import light_client
+from permafrost.operate.progress.run import Run
+from permafrost.operate.progress.view import LAST_WORDS, View
+from permafrost.plan.plan import Plan
+
+_SLURM_SAYS = re.compile(r"^slurmstepd(?:-\S+)?: error: (.+)$", re.MULTILINE)
+_NOTHING = "Nothing to be done"
+_END_S = 5.0  # for the view to show what it was sent
+
+
+def expose_commands(library: Path) -> None:
+    """Let every job find the `permafrost` command and this library, activated environment or not.
+
+    Parameters
+    ----------
+    library : the folder that holds the package ``permafrost``.
+    """
+    _prepend("PATH", Path(sys.executable).parent)
+    _prepend("PYTHONPATH", library)
+    # for jobs in an environment of their own: where envs/run is, and what else runs in the main one
+    os.environ["PERMAFROST_ENVS"] = str(library.parent / "envs")
+    os.environ[MAIN_PYTHON] = sys.executable
+    # threads that spin while they wait starve the other jobs where cores are fewer than threads
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+
+@contextlib.contextmanager
+def plain_errors() -> Iterator[None]:
+    """End Snakemake with the sentence of a `PermafrostError` alone, which it would wrap in a place of its rules."""
+    try:
+        yield
+    except PermafrostError as error:
+        print(f"permafrost: error: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+def keep_warm() -> None:
+    """Let the light jobs of this process share one that has done their imports (`light_client`)."""
+    if not hasattr(os, "pidfd_open"):
+        return
+    began = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
+    os.environ[light_client.RUN] = run = f"{os.getpid()}-{began}"
+    atexit.register(shutil.rmtree, light_client.folder_of(run), ignore_errors=True)
+
+
+@functools.cache
+def light_program(code: str) -> str:
+    """What stands for `permafrost` in the command of a job of this code that mostly starts up."""
+    return shlex.join([sys.executable, "-I", "-S", light_client.__file__, code])
+
+
+def plan_faster() -> None:
+    """Set up this process so that Snakemake plans faster.
+
+    Garbage is collected less often, since Snakemake keeps nearly all that it makes for its jobs: with Python's own
+    threshold of 700 objects, a sixth of the time of planning went into collections that found nothing.
+    """
+    gc.set_threshold(50_000, 20, 20)
+    fast_resources()
+
+
+def _prepend(variable: str, folder: Path) -> None:
+    known = os.environ.get(variable, "").split(os.pathsep)
+    if str(folder) not in known:
+        os.environ[variable] = os.pathsep.join(filter(None, [str(folder), *known]))
+
+
+class RunEvents(logging.Filter):
+    """Follows Snakemake's events in the process that logs them, before any handler shows them.
+
+    Parameters
+    ----------
+    start : called once, when the jobs of a run are known and none has begun, also if there are none; never in a dry
+        run.
+
+    Attributes
+    ----------
+    messages : number of a failed job -> what the executor says about it.
+    """
+
+    def __init__(self, workflow, plan: Plan, start: Callable[[], None]) -> None:
+        super().__init__()
+        self.messages: dict[int, str] = {}
+        self._workflow, self._plan, self._start = workflow, plan, start
+        self._run: Run | None = None
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        event = str(getattr(record, "event", None) or "message")
+        method = getattr(self, f"_{event}", None)
+        if method is not None:
+            method(record)
+        return True
+
+    def wait_for_view(self) -> None:
+        """Return when the view has shown all events of a run that has ended."""
+        for view in self._views():
+            view.ended.wait(_END_S)
+
+    def _views(self) -> list:
+        handlers = self._workflow.logger_manager.get_log_handlers()
+        views = (getattr(handler, "view", None) for handler in handlers)
+        return [view for view in views if isinstance(view, View)]
+
+    def _run_info(self, record) -> None:
+        if self._workflow.output_settings.dryrun:
+            return
+        self._start()
+        for view in self._views():
+            view.run = self._run = Run(self._workflow, self._plan, self.messages)
+            self._run.keep_output()
+
+    def _message(self, record) -> None:
+        text = record.getMessage()
+        if self._run is not None and LAST_WORDS.match(text):
+            self._run.release_output()
+        elif text.startswith(_NOTHING) and not self._workflow.output_settings.dryrun:
+            self._start()
+
+    def _progress(self, record) -> None:
+        if self._run is not None and record.done == record.total:
+            self._run.release_output()
+
+    def _job_error(self, record) -> None:
+        if record.rule_msg:
+            self.messages[record.jobid] = self._with_slurm(record.rule_msg, record.log)
+
+    def _group_error(self, record) -> None:
+        for job in record.job_error_info:
+            if said := self._with_slurm("", record.aux_logs):
+                self.messages[job["jobid"]] = said
+
+    @staticmethod
+    def _with_slurm(message: str, logs: list) -> str:
+        """The first line of the message, with what Slurm wrote into its log of the job."""
+        state = re.search(r"SLURM status is: '(\w+)", message)
+        # the lines below the first one hold the whole call of sbatch
+        parts = [f"Slurm: {state[1]}" if state else message.partition("\n")[0]]
+        for log in logs:
+            if "slurm" in Path(log).parts and Path(log).is_file():
+                # the first line is the cause, the others are how the job was ended
+                parts += _SLURM_SAYS.findall(Path(log).read_text(errors="replace"))[:1]
+        return "; ".join(filter(None, parts))
+
+
+def follow_run(workflow, plan: Plan, start: Callable[[], None]) -> RunEvents:
+    """Follow the events of this process's workflow, see `RunEvents`."""
+    events = RunEvents(workflow, plan, start)
+    logging.getLogger("snakemake.logging").addFilter(events)
+    return events

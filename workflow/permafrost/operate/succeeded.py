@@ -1,0 +1,177 @@
+"""What succeeded of a run whose jobs failed in part: its leaderboard, standings and page."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.identity import fingerprint
+from permafrost.core.outputs import whole_directory
+from permafrost.core.specification import from_json
+from permafrost.core.tables import read_metadata, read_table, write_csv, write_table
+from permafrost.operate.failures import Failure
+from permafrost.plan.recorded import by_names, expected, forget_gathered, planned, published_files
+from permafrost.report.explanations.leaderboard_state import KEY, failures_table, mark_incomplete
+from permafrost.statistics.across_datasets.standings_table import write_standings
+from permafrost.statistics.leaderboard.leaderboard import build_leaderboard
+from permafrost.statistics.leaderboard.published_table import write_published
+
+# stages whose tables a leaderboard gathers, with the name that they have there for a probe
+_GATHERED = {"bootstrap": None, "measure": "measures", "profile": "profile"}
+
+
+def read_made_scores(plan: dict, failures: list[Failure]) -> tuple[list, list[dict]]:
+    """The score tables of a recorded plan that exist, and what is missing.
+
+    Returns
+    -------
+    (tables, missing) : each of `missing` has ``dataset``, ``backbone``, ``probe``, ``seed`` and
+    ``reason``, the error of the job that failed, or None where none did.
+    """
+    tables, missing = [], []
+    for stage, name in _GATHERED.items():
+        for row in planned(plan, stage):
+            try:
+                tables.append(read_table(row["path"], expect=row["fingerprint"])[0])
+            except PermafrostError as error:
+                refused = error.problem if Path(row["path"]).exists() else None
+                missing.append(
+                    {
+                        "dataset": row["dataset"],
+                        "backbone": row["backbone"],
+                        "probe": name or row["probe"],
+                        "seed": row.get("seed", 0),
+                        "reason": next((f.error for f in failures if f.stops(stage, row)), refused),
+                    }
+                )
+    return tables, missing
+
+
+def are_made(plan: dict, stage: str) -> bool:
+    """Whether all tables of a stage exist and are of this plan."""
+    return all(_is_made(row) for row in planned(plan, stage))
+
+
+def write_made_tables(
+    plan: dict, tables: list, about: dict, job: dict, published: list[Path]
+) -> None:
+    """Write leaderboard and standings where those of a complete run lie, marked as incomplete.
+
+    Parameters
+    ----------
+    tables : score tables; about : what the leaderboard says of itself (`leaderboard_state.describe`).
+    job : spec of the plan's aggregate; published : files of published results that it names.
+    """
+    results = Path(plan["results"])
+    cells = job.get("cells", [])
+    table = mark_incomplete(build_leaderboard(tables, cells), about["missing"])
+    # the files below are no plan's any more: without its stamp each plan gathers its scores again
+    forget_gathered(results)
+    metadata = {"fingerprint": fingerprint(KEY, about), "stage": "aggregate", KEY: about}
+    metadata |= {key: job[key] for key in ("left_out", "fit") if key in job}
+    metadata |= {"suite": suite} if (suite := plan["config"].get("suite")) else {}
+    write_csv(results / "leaderboard.csv", table)
+    write_table(results / "leaderboard.parquet", table, metadata)
+    options = {"groups": job["groups"], "ranking": job["ranking"], "comparison": job["options"]}
+    options["cells"] = cells
+    write_standings(
+        tables, results / "standings.parquet", results / "standings.csv", metadata, options
+    )
+    if published:
+        write_published(job["published"], published, *published_files(plan), metadata)
+
+
+def write_made_page(
+    plan: dict, leaderboard: Path, about: dict, comparisons: list[dict], options: dict
+) -> None:
+    """Write ``report/``: the page, its figures, what failed, and comparisons of what can be compared.
+
+    Parameters
+    ----------
+    comparisons : specs of the plan's comparisons; options : of the report.
+    """
+    from permafrost.report.archive.provenance import describe_machine
+    from permafrost.report.page import Report
+
+    predictions = {
+        (row["dataset"], row["backbone"], row["seed"], row["probe"]): Path(row["path"])
+        for row in planned(plan, "probe")
+        if _is_made(row)
+    }
+    expect = expected(plan)
+    if read_metadata(leaderboard).get(KEY):
+        del expect[str(leaderboard)]
+    with (
+        whole_directory(Path(plan["results"]) / "report") as folder,
+        tempfile.TemporaryDirectory(dir=folder) as page,
+    ):
+        made = Path(page) / "report"
+        Report(
+            plan=plan,
+            leaderboard=leaderboard,
+            standings=leaderboard.with_name("standings.parquet"),
+            published=next(iter(published_files(plan)), None),
+            cards=by_names(plan, "card", "dataset"),
+            predictions=predictions,
+            scores=by_names(plan, "bootstrap", "dataset", "backbone", "seed", "probe"),
+            images=by_names(plan, "prepare", "dataset", "split"),
+            comparisons=_compare(plan, comparisons, predictions, folder / "comparisons"),
+            similarities={
+                row["dataset"]: Path(row["path"])
+                for row in planned(plan, "similarity")
+                if _is_made(row)
+            },
+            expect=expect,
+            title=options["title"],
+            examples=options["examples"],
+            picture_seed=options["seed"],
+            hardware=describe_machine(),
+            incomplete=about,
+        ).write(made)
+        for file in made.iterdir():
+            file.rename(folder / file.name)
+        write_csv(folder / "failures.csv", failures_table(about["failures"]))
+
+
+def _is_made(row: dict) -> bool:
+    """Whether the table of a row of the plan exists and is of this plan."""
+    try:
+        read_metadata(row["path"], expect=row["fingerprint"])
+    except PermafrostError:
+        return False
+    return True
+
+
+def _compare(plan: dict, specs: list[dict], predictions: dict, folder: Path) -> dict:
+    """(dataset, probe) -> comparisons: the plan's where made, else of the backbones that are there."""
+    from permafrost.statistics.scores.comparison_table import CompareSpec, compare_predictions
+
+    paths = {
+        (row["dataset"], row["probe"]): Path(row["path"])
+        for row in planned(plan, "compare")
+        if _is_made(row)
+    }
+    for spec in specs:
+        dataset, probe = names = spec["dataset"], spec["probe"]
+        there = {
+            name: made
+            for name, made in spec["inputs"]["predictions"].items()
+            if (dataset, *_backbone_and_seed(name), probe) in predictions
+        }
+        if names in paths or len({_backbone_and_seed(name)[0] for name in there}) < 2:
+            continue
+        own = {**spec, "inputs": {"predictions": there}}
+        paths[names] = folder / dataset / f"{probe}.parquet"
+        compare_predictions(
+            Path(plan["results"]) / "predictions",
+            paths[names],
+            spec=from_json(CompareSpec, own, where="the recorded comparison"),
+            fingerprint=fingerprint(KEY, own),
+        )
+    return paths
+
+
+def _backbone_and_seed(name: str) -> tuple[str, int]:
+    backbone, seed = name.rsplit("/seed", 1)
+    return backbone, int(seed)
