@@ -31,8 +31,15 @@ from permafrost.core.errors import PermafrostError
 from permafrost.evaluators.detection import mask as maskUtils
 from permafrost.evaluators.detection.coco import COCO
 from permafrost.evaluators.detection.coco_images import count_images, likenesses, matches_per_image
-from permafrost.evaluators.detection.parameters import Params, check_axes, check_summary, distinct
-from permafrost.evaluators.detection.steps import CocoSteps, any_replaced, coco_image_by_image
+from permafrost.evaluators.detection.parameters import (
+    Params,
+    axes_of,
+    check_axes,
+    check_summary,
+    check_unchanged,
+    distinct,
+)
+from permafrost.evaluators.detection.steps import CocoSteps, any_replaced, image_by_image
 from permafrost.metrics.detection.accumulate import Curves, accumulate
 from permafrost.metrics.detection.axes import Axes
 from permafrost.metrics.detection.categories import restrict_categories
@@ -128,7 +135,17 @@ class COCOeval(CocoSteps):
         )
         self._forget()
         if by_image:
-            self.evalImgs = coco_image_by_image(self)
+            self._prepare()
+            compare = self.computeOks if p.iouType == "keypoints" else self.computeIoU
+            categories, cap = p.catIds if p.useCats else [-1], p.maxDets[-1]
+            self.evalImgs = image_by_image(
+                self,
+                p.imgIds,
+                categories,
+                p.areaRng,
+                compare,
+                lambda *cell: self.evaluateImg(*cell, cap),
+            )
             self._stepped = True
         else:
             with pause_collector():
@@ -241,13 +258,7 @@ class COCOeval(CocoSteps):
 
     def _check_matched(self, p: Params) -> None:
         """Refuse to count what `evaluate` has not matched."""
-        for name in _MATCHED:
-            if not np.array_equal(getattr(p, name), getattr(self._paramsEval, name)):
-                raise PermafrostError(
-                    f"{name} is not what was evaluated",
-                    where=f"params.{name}",
-                    remedy="call evaluate() again",
-                )
+        check_unchanged(p, self._paramsEval, _MATCHED)
         missing = set(p.maxDets) - set(self._paramsEval.maxDets)
         if missing:
             raise PermafrostError(
@@ -279,16 +290,7 @@ class COCOeval(CocoSteps):
 
 
 def _axes(p: Params) -> tuple[Axes, np.ndarray]:
-    """The axes with an ascending grid, and where on it each of the recalls asked for stands."""
-    grid, places = np.unique(np.asarray(p.recThrs, np.float64), return_inverse=True)
-    axes = Axes(
-        np.asarray(p.iouThrs, np.float64),
-        grid,
-        tuple(p.areaRngLbl),
-        np.asarray(p.areaRng, np.float64).reshape(-1, 2),
-        tuple(int(cap) for cap in p.maxDets),
-    )
-    return axes, places
+    return axes_of(p.iouThrs, p.recThrs, p.areaRngLbl, p.areaRng, p.maxDets)
 
 
 def as_asked(curves: Curves, recalls: np.ndarray, places: np.ndarray) -> Curves:

@@ -28,8 +28,14 @@ from permafrost.evaluators.detection.coco_images import count_images, likenesses
 from permafrost.evaluators.detection.cocoeval import as_asked
 from permafrost.evaluators.detection.lvis import LVIS, LVISResults
 from permafrost.evaluators.detection.parameters import Params as CocoParams
-from permafrost.evaluators.detection.parameters import check_numbers, check_summary, distinct
-from permafrost.evaluators.detection.steps import LvisSteps, any_replaced, lvis_image_by_image
+from permafrost.evaluators.detection.parameters import (
+    axes_of,
+    check_numbers,
+    check_summary,
+    check_unchanged,
+    distinct,
+)
+from permafrost.evaluators.detection.steps import LVIS_KEYS, LvisSteps, any_replaced, image_by_image
 from permafrost.metrics.detection.accumulate import Curves, accumulate
 from permafrost.metrics.detection.axes import AREA_RANGES, IOU_THRESHOLDS, RECALL_GRID, Axes
 from permafrost.metrics.detection.evaluate import check_settings, solve
@@ -41,21 +47,8 @@ from permafrost.metrics.detection.summarise import statistics
 __all__ = ["LVIS", "LVISEval", "LVISResults", "Params"]
 
 _FREQUENCIES = ["r", "c", "f"]
-# COCO's names of what a result per image holds, and LVIS's
-_KEYS = {
-    "image_id": "image_id",
-    "category_id": "category_id",
-    "aRng": "area_rng",
-    "dtIds": "dt_ids",
-    "gtIds": "gt_ids",
-    "dtMatches": "dt_matches",
-    "gtMatches": "gt_matches",
-    "dtScores": "dt_scores",
-    "gtIgnore": "gt_ignore",
-    "dtIgnore": "dt_ignore",
-}
-
-
+# what decides who matches whom; `accumulate` needs it as `evaluate` had it
+_MATCHED = ("img_ids", "cat_ids", "iou_thrs", "area_rng", "use_cats", "iou_type")
 # what `_prepare` makes
 _PREPARED = ("_gts", "_dts", "img_nel", "freq_groups")
 
@@ -181,7 +174,11 @@ class LVISEval(LvisSteps):
             vars(self).pop(name, None)
         # columns need an axis of some length
         if any_replaced(self) or not (len(p.iou_thrs) and len(p.area_rng) and len(p.rec_thrs)):
-            self.eval_imgs = lvis_image_by_image(self)
+            self._prepare()
+            categories = p.cat_ids if p.use_cats else [-1]
+            self.eval_imgs = image_by_image(
+                self, p.img_ids, categories, p.area_rng, self.compute_iou, self.evaluate_img
+            )
             return
         images = np.array(p.img_ids).tolist()
         categories = np.array(p.cat_ids).tolist()
@@ -209,13 +206,7 @@ class LVISEval(LvisSteps):
         p, found = self.params, self.evaluation
         if found is None and not self._by_image:
             raise PermafrostError("nothing was matched yet", remedy="call evaluate() first")
-        for name in ("img_ids", "cat_ids", "iou_thrs", "area_rng", "use_cats", "iou_type"):
-            if not np.array_equal(getattr(p, name), getattr(self._evaluated, name)):
-                raise PermafrostError(
-                    f"{name} is not what was evaluated",
-                    where=f"params.{name}",
-                    remedy="call evaluate() again",
-                )
+        check_unchanged(p, self._evaluated, _MATCHED)
         if self._by_image:
             curves = self._counted_by_image()
         else:
@@ -318,7 +309,7 @@ class LVISEval(LvisSteps):
         with pause_collector():
             made = matches_per_image(found, self._coco_params())
             return [
-                None if each is None else {name: each[key] for key, name in _KEYS.items()}
+                None if each is None else {name: each[key] for key, name in LVIS_KEYS.items()}
                 for each in made
             ]
 
@@ -346,7 +337,7 @@ class LVISEval(LvisSteps):
     def _counted_by_image(self) -> Curves:
         """Curves of `eval_imgs`."""
         images = [
-            None if each is None else {key: each[name] for key, name in _KEYS.items()}
+            None if each is None else {key: each[name] for key, name in LVIS_KEYS.items()}
             for each in self.eval_imgs
         ]
         p, asked = self._coco_params(), self.params
@@ -362,14 +353,5 @@ class LVISEval(LvisSteps):
         return p
 
     def _axes(self, cap: int) -> tuple[Axes, np.ndarray]:
-        """The axes with an ascending grid, and where on it each of the recalls asked for stands."""
         p = self.params
-        grid, places = np.unique(np.asarray(p.rec_thrs, np.float64), return_inverse=True)
-        axes = Axes(
-            np.asarray(p.iou_thrs, np.float64),
-            grid,
-            tuple(p.area_rng_lbl),
-            np.asarray(p.area_rng, np.float64).reshape(-1, 2),
-            (int(cap),),
-        )
-        return axes, places
+        return axes_of(p.iou_thrs, p.rec_thrs, p.area_rng_lbl, p.area_rng, (cap,))

@@ -59,6 +59,25 @@ class Params:
         self.useCats = 1
 
 
+def axes_of(thresholds, recalls, names, areas, caps) -> tuple[Axes, np.ndarray]:
+    """The axes with an ascending grid, and where on it each of the recalls asked for stands."""
+    grid, places = np.unique(np.asarray(recalls, np.float64), return_inverse=True)
+    bounds = np.asarray(areas, np.float64).reshape(-1, 2)
+    thresholds, caps = np.asarray(thresholds, np.float64), tuple(map(int, caps))
+    return Axes(thresholds, grid, tuple(names), bounds, caps), places
+
+
+def check_unchanged(given, evaluated, names: tuple[str, ...]) -> None:
+    """Refuse parameters of which those with these names are not what `evaluate` has seen."""
+    for name in names:
+        if not np.array_equal(getattr(given, name), getattr(evaluated, name)):
+            raise PermafrostError(
+                f"{name} is not what was evaluated",
+                where=f"params.{name}",
+                remedy="call evaluate() again",
+            )
+
+
 def distinct(ids) -> list:
     """The ids, ascending, each once."""
     return list(np.unique(list(ids) if isinstance(ids, set | frozenset) else ids))

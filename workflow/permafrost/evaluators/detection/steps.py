@@ -77,21 +77,8 @@ class CocoSteps:
         dts = best_first(dts, maxDet)
         crowd = [bool(gt.get("iscrowd", 0)) for gt in gts]
         found = match_image(dts, gts, self.ious[imgId, catId], order, crowd, self.params.iouThrs)
-        outside = np.array([_outside(dt, aRng) for dt in dts], bool)
-        taken, taker, ignored = found
-        return {
-            "image_id": imgId,
-            "category_id": catId,
-            "aRng": aRng,
-            "maxDet": maxDet,
-            "dtIds": [dt["id"] for dt in dts],
-            "gtIds": [gt["id"] for gt in gts],
-            "dtMatches": taken,
-            "gtMatches": taker,
-            "dtScores": [dt["score"] for dt in dts],
-            "gtIgnore": np.array([gt["_ignore"] for gt in gts]),
-            "dtIgnore": ignored | ((taken == 0) & outside),
-        }
+        head = {"image_id": imgId, "category_id": catId, "aRng": aRng, "maxDet": maxDet}
+        return head | _result(gts, dts, found, [_outside(dt, aRng) for dt in dts])
 
 
 class LvisSteps:
@@ -154,52 +141,50 @@ class LvisSteps:
         found = match_image(
             dts, gts, self.ious[img_id, cat_id], order, single, self.params.iou_thrs
         )
-        taken, taker, ignored = found
         excused = [
             _outside(dt, area_rng) or dt["category_id"] in self.img_nel[dt["image_id"]]
             for dt in dts
         ]
-        return {
-            "image_id": img_id,
-            "category_id": cat_id,
-            "area_rng": area_rng,
-            "dt_ids": [dt["id"] for dt in dts],
-            "gt_ids": [gt["id"] for gt in gts],
-            "dt_matches": taken,
-            "gt_matches": taker,
-            "dt_scores": [dt["score"] for dt in dts],
-            "gt_ignore": np.array([gt["_ignore"] for gt in gts]),
-            "dt_ignore": ignored | ((taken == 0) & np.array(excused, bool)),
-        }
+        head = {"image_id": img_id, "category_id": cat_id, "area_rng": area_rng}
+        result = _result(gts, dts, found, excused)
+        return head | {LVIS_KEYS[name]: value for name, value in result.items()}
 
 
-def coco_image_by_image(run: CocoSteps) -> list:
-    """`COCOeval.evaluate` by the steps: likenesses into `ious`, and the matches, as `evalImgs`."""
-    p = run.params
-    run._prepare()
-    categories = p.catIds if p.useCats else [-1]
-    compare = run.computeOks if p.iouType == "keypoints" else run.computeIoU
-    run.ious = {(i, k): compare(i, k) for i in p.imgIds for k in categories}
-    return [
-        run.evaluateImg(i, k, bounds, p.maxDets[-1])
-        for k in categories
-        for bounds in p.areaRng
-        for i in p.imgIds
-    ]
+#: pycocotools' names of what a result per image holds, and lvis'
+LVIS_KEYS = {
+    "image_id": "image_id",
+    "category_id": "category_id",
+    "aRng": "area_rng",
+    "dtIds": "dt_ids",
+    "gtIds": "gt_ids",
+    "dtMatches": "dt_matches",
+    "gtMatches": "gt_matches",
+    "dtScores": "dt_scores",
+    "gtIgnore": "gt_ignore",
+    "dtIgnore": "dt_ignore",
+}
 
 
-def lvis_image_by_image(run: LvisSteps) -> list:
-    """`LVISEval.evaluate` by the steps: likenesses into `ious`, and the matches, as `eval_imgs`."""
-    p = run.params
-    run._prepare()
-    categories = p.cat_ids if p.use_cats else [-1]
-    run.ious = {(i, k): run.compute_iou(i, k) for i in p.img_ids for k in categories}
-    return [
-        run.evaluate_img(i, k, bounds)
-        for k in categories
-        for bounds in p.area_rng
-        for i in p.img_ids
-    ]
+def _result(gts: list, dts: list, found: tuple, excused: list[bool]) -> dict:
+    """The matches of an image by pycocotools' names; `excused` are detections that may stay unmatched."""
+    taken, taker, ignored = found
+    return {
+        "dtIds": [dt["id"] for dt in dts],
+        "gtIds": [gt["id"] for gt in gts],
+        "dtMatches": taken,
+        "gtMatches": taker,
+        "dtScores": [dt["score"] for dt in dts],
+        "gtIgnore": np.array([gt["_ignore"] for gt in gts]),
+        "dtIgnore": ignored | ((taken == 0) & np.array(excused, bool)),
+    }
+
+
+def image_by_image(
+    run: CocoSteps | LvisSteps, images: list, categories: list, areas: list, compare, match
+) -> list:
+    """`evaluate` by the steps: `compare` gives likenesses into `ious`, `match` the matches."""
+    run.ious = {(i, k): compare(i, k) for i in images for k in categories}
+    return [match(i, k, bounds) for k in categories for bounds in areas for i in images]
 
 
 def _steps_of(kind: type) -> dict:
