@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -37,7 +39,13 @@ def test_without_a_profile_a_dry_run_lists_every_job_with_its_reason_in_short(fr
     assert "prepare tiny-landcover (Missing output files)" in listed
     assert len(listed) >= 10 and max(map(len, output.splitlines())) < 200
     status, output = typed(fresh_project, "snakemake", "--rulegraph", "mermaid-js")
-    assert status == 0 and "extract" in output
+    assert status == 0, output
+    names = dict(re.findall(r"(id\d+)\[(\w+)\]", output))
+    edges = {(names[a], names[b]) for a, b in re.findall(r"(id\d+) --> (id\d+)", output)}
+    figure = re.search(r"```mermaid\n(.*?)```", (REPOSITORY / "README.md").read_text(), re.DOTALL)
+    chains = [line.split(" --> ") for line in figure[1].splitlines() if "-->" in line]
+    shown = {edge for chain in chains for edge in pairwise(map(str.strip, chain))}
+    assert len(shown) == 7 and shown <= edges
     assert not fresh_project.path("results").exists()
     assert not fresh_project.path(".snakemake/permafrost/misfits.json").exists()
 

@@ -31,16 +31,18 @@ rule aggregate:
         ),
         stamp=AGGREGATED,
     log:
-        f"{RESULTS}/logs/aggregate.log",
+        **logs("aggregate"),
     resources:
         **resources_for("aggregate"),
     params:
         **of_run("plan", "results"),
         job=PLAN.aggregate().fingerprint,
         published=published_options,
+    message:
+        "Gather the scores into the leaderboard"
     shell:
         "permafrost aggregate --job {params.job} --plan {params.plan:q} --results {params.results:q} "
         "--parquet {output.parquet:q} --csv {output.csv:q} "
         "--standings {output.standings:q} --standings-csv {output.standings_csv:q} --stamp {output.stamp:q} "
         "{params.published} "
-        "2>&1 | tee {log:q}"
+        "--benchmark {log.benchmark:q} 2>&1 | tee {log.text:q}"

@@ -12,6 +12,8 @@ rule archive:
         **of_run("plan"),
         hash=PLAN.hash,
         stores="--include-stores" if config["archive"]["include_stores"] else "",
+    message:
+        "Pack the archive"
     shell:
         "permafrost archive --plan {params.plan:q} {params.stores} --output {output:q} "
         "2>&1 | tee {log:q}"

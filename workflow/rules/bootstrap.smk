@@ -4,13 +4,16 @@ rule bootstrap:
     output:
         f"{RESULTS}/scores/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.parquet",
     log:
-        f"{RESULTS}/logs/bootstrap/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.log",
+        **logs("bootstrap/{dataset}/{backbone}/seed{seed}/{probe}"),
     resources:
         **resources_for("bootstrap"),
     params:
         **of_run("plan"),
         **light_command("bootstrap", "dataset", "backbone", "probe", "seed"),
+        **TITLE,
         job=job("bootstrap", "dataset", "backbone", "probe", "seed"),
+    message:
+        "Score {params.title}"
     shell:
         "{params.program} bootstrap --job {params.job} --plan {params.plan:q} "
-        "--predictions {input:q} --output {output:q} 2>&1 | tee {log:q}"
+        "--predictions {input:q} --output {output:q} --benchmark {log.benchmark:q} 2>&1 | tee {log.text:q}"

@@ -37,7 +37,7 @@ from permafrost.operate.failures import (
 )
 from permafrost.plan.misfits import misfit_lines, recorded_misfits
 from permafrost.plan.object_store import Places, check_archive
-from permafrost.plan.options import KINDS, leaves
+from permafrost.plan.options import KINDS, leaves, titled
 from permafrost.plan.parts import FOLDER, PATTERN, JoinedParts, check_parts
 from permafrost.plan.plan import Plan
 from permafrost.plan.record import plan_file, record_plan
@@ -126,7 +126,6 @@ VIEWED = set(PLAN.viewed())
 PREDICTIONS = (
     f"{RESULTS}/predictions/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.parquet"
 )
-PROBE_LOG = f"{RESULTS}/logs/probe/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.log"
 AGGREGATED = f"{RESULTS}/plans/{PLAN.aggregate().fingerprint}.done"
 REPORTED = f"{RESULTS}/plans/{PLAN.report().fingerprint}.done"
 # results that others published, where the configuration names some
@@ -174,6 +173,24 @@ wildcard_constraints:
     probe=one_of(PLAN.probes),
     split=one_of(SPLITS),
     seed=r"\d+",
+
+
+def logs(name):
+    """The files of a job below `logs`: what it prints, and its seconds and peak memory as `benchmark:` has them.
+
+    Snakemake's own directive would measure the client of a light job, not its fork of the warm process.
+    """
+    return {
+        "text": f"{RESULTS}/logs/{name}.log",
+        "benchmark": f"{RESULTS}/logs/{name}.tsv",
+    }
+
+
+TITLES = {name: titled(name, options) for name, options in PLAN.probes.items()}
+# says what a probe is; its change reruns nothing
+TITLE = without_rerun(
+    title=lambda wildcards: f"{TITLES[wildcards.probe]} of {wildcards.backbone} on {wildcards.dataset}, seed {wildcards.seed}"
+)
 
 
 def planned(stage, *names):

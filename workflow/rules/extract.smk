@@ -6,7 +6,7 @@ rule extract:
     output:
         **{s: directory(p) for s, p in stores("features/{dataset}/{backbone}").items()},
     log:
-        f"{RESULTS}/logs/extract/{{dataset}}/{{backbone}}.log",
+        **logs("extract/{dataset}/{backbone}"),
     conda:
         deployed("conda")
     container:
@@ -22,13 +22,15 @@ rule extract:
         prepare_job=job("prepare", "dataset"),
         program=program,
         parts=parts_option,
+    message:
+        "Extract features of {wildcards.backbone} on {wildcards.dataset}"
     shell:
         "{params.program} extract --job {params.job} --plan {params.plan:q} --data {params.data:q} "
         "--card {input.card:q} "
         "--prepare-job {params.prepare_job} "
         "--output {output.train:q} {output.val:q} {output.test:q} {params.parts} "
         "--device {params.device} --batch-size {resources.batch_size} --threads {threads} "
-        "2>&1 | tee {log:q}"
+        "--benchmark {log.benchmark:q} 2>&1 | tee {log.text:q}"
 
 
 # a part of what `extract` makes, which joins all of them; see `runtime: parts`
@@ -39,7 +41,7 @@ rule extract_part:
     output:
         temp(directory(f"{RESULTS}/{FOLDER}/{{dataset}}/{{backbone}}/{{part}}")),
     log:
-        f"{RESULTS}/logs/extract_part/{{dataset}}/{{backbone}}/{{part}}.log",
+        **logs("extract_part/{dataset}/{backbone}/{part}"),
     conda:
         deployed("conda")
     container:
@@ -56,10 +58,12 @@ rule extract_part:
         program=program,
         # parts of one store are made of the same batches
         images_together=batch_size,
+    message:
+        "Extract features of {wildcards.backbone} on {wildcards.dataset}, part {wildcards.part}"
     shell:
         "{params.program} extract --job {params.job} --plan {params.plan:q} --data {params.data:q} "
         "--card {input.card:q} "
         "--prepare-job {params.prepare_job} "
         "--part {output:q} "
         "--device {params.device} --batch-size {resources.batch_size} --threads {threads} "
-        "2>&1 | tee {log:q}"
+        "--benchmark {log.benchmark:q} 2>&1 | tee {log.text:q}"

@@ -8,7 +8,7 @@ rule measure:
     output:
         f"{RESULTS}/measures/{{dataset}}/{{backbone}}.parquet",
     log:
-        f"{RESULTS}/logs/measure/{{dataset}}/{{backbone}}.log",
+        **logs("measure/{dataset}/{backbone}"),
     resources:
         **resources_for("measure"),
     params:
@@ -16,10 +16,12 @@ rule measure:
         **light_command("measure", "dataset", "backbone"),
         job=job("measure", "dataset", "backbone"),
         views=views_option,
+    message:
+        "Measure the features of {wildcards.backbone} on {wildcards.dataset}"
     shell:
         "{params.program} measure --job {params.job} --plan {params.plan:q} "
         "--features {input.features:q} {params.views} --output {output:q} "
-        "--threads {threads} 2>&1 | tee {log:q}"
+        "--threads {threads} --benchmark {log.benchmark:q} 2>&1 | tee {log.text:q}"
 
 
 rule similarity:
@@ -28,13 +30,15 @@ rule similarity:
     output:
         f"{RESULTS}/similarity/{{dataset}}.parquet",
     log:
-        f"{RESULTS}/logs/similarity/{{dataset}}.log",
+        **logs("similarity/{dataset}"),
     resources:
         **resources_for("similarity"),
     params:
         **of_run("plan", "results"),
         **light_command("similarity", "dataset"),
         job=job("similarity", "dataset"),
+    message:
+        "Compare the features of all backbones on {wildcards.dataset}"
     shell:
         "{params.program} similarity --job {params.job} --plan {params.plan:q} "
-        "--results {params.results:q} --output {output:q} --threads {threads} 2>&1 | tee {log:q}"
+        "--results {params.results:q} --output {output:q} --threads {threads} --benchmark {log.benchmark:q} 2>&1 | tee {log.text:q}"

@@ -8,7 +8,7 @@ rule probe_embeddings:
     output:
         table=PREDICTIONS,
     log:
-        PROBE_LOG,
+        **logs("probe/{dataset}/{backbone}/seed{seed}/{probe}"),
     wildcard_constraints:
         probe=probes_that_read("embeddings"),
     resources:
@@ -17,14 +17,17 @@ rule probe_embeddings:
     params:
         **of_run("plan", "device"),
         **light_command("probe", "dataset", "backbone", "probe", "seed"),
+        **TITLE,
         job=job("probe", "dataset", "backbone", "probe", "seed"),
         kind=probe_kind,
         second="",
+    message:
+        "Run {params.title}"
     shell:
         "{params.program} {params.kind} --job {params.job} --plan {params.plan:q} "
         "--features {input.train:q} {input.val:q} {input.test:q} "
         "--output {output.table:q} {params.second} "
-        "--device {params.device} --threads {threads} 2>&1 | tee {log:q}"
+        "--device {params.device} --threads {threads} --benchmark {log.benchmark:q} 2>&1 | tee {log.text:q}"
 
 
 use rule probe_embeddings as probe_patches with:
@@ -41,6 +44,7 @@ use rule probe_embeddings as probe_patches_with_masks with:
     params:
         **of_run("plan", "device"),
         **light_command("probe", "dataset", "backbone", "probe", "seed"),
+        **TITLE,
         job=job("probe", "dataset", "backbone", "probe", "seed"),
         kind=probe_kind,
         second=second_output,
@@ -71,7 +75,7 @@ rule probe_images:
     output:
         table=PREDICTIONS,
     log:
-        PROBE_LOG,
+        **logs("probe/{dataset}/{backbone}/seed{seed}/{probe}"),
     wildcard_constraints:
         probe=probes_that_read("images"),
     conda:
@@ -84,13 +88,16 @@ rule probe_images:
         gpu=probe_gpu,
     params:
         **of_run("plan", "data", "device"),
+        **TITLE,
         job=job("probe", "dataset", "backbone", "probe", "seed"),
         kind=probe_kind,
         prepare_job=job("prepare", "dataset"),
         program=program,
+    message:
+        "Run {params.title}"
     shell:
         "{params.program} {params.kind} --job {params.job} --plan {params.plan:q} --data {params.data:q} "
         "--card {input.card:q} "
         "--prepare-job {params.prepare_job} "
         "--output {output.table:q} "
-        "--device {params.device} --threads {threads} 2>&1 | tee {log:q}"
+        "--device {params.device} --threads {threads} --benchmark {log.benchmark:q} 2>&1 | tee {log.text:q}"

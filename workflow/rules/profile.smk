@@ -11,7 +11,7 @@ rule profile:
     output:
         f"{RESULTS}/profiles/{{dataset}}/{{backbone}}.parquet",
     log:
-        f"{RESULTS}/logs/profile/{{dataset}}/{{backbone}}.log",
+        **logs("profile/{dataset}/{backbone}"),
     conda:
         deployed("conda")
     container:
@@ -25,9 +25,11 @@ rule profile:
         job=job("profile", "dataset", "backbone"),
         prepare_job=job("prepare", "dataset"),
         program=program,
+    message:
+        "Time {wildcards.backbone} on {wildcards.dataset}"
     shell:
         "{params.program} profile --job {params.job} --plan {params.plan:q} --data {params.data:q} "
         "--card {input.card:q} "
         "--prepare-job {params.prepare_job} "
         "--output {output:q} --device {params.device} --threads {threads} "
-        "2>&1 | tee {log:q}"
+        "--benchmark {log.benchmark:q} 2>&1 | tee {log.text:q}"

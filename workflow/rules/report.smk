@@ -32,14 +32,16 @@ rule report:
         backbones=directory(f"{REPORT}/backbones"),
         stamp=REPORTED,
     log:
-        f"{RESULTS}/logs/report.log",
+        **logs("report"),
     resources:
         **resources_for("report"),
     params:
         **of_run("plan", "results"),
         **without_rerun(folder=PLACES.copy(REPORT)),
         job=PLAN.report().fingerprint,
+    message:
+        "Write the page"
     shell:
         "permafrost report --job {params.job} --plan {params.plan:q} --results {params.results:q} "
         "--standings {input.standings:q} "
-        "--output {params.folder:q} --stamp {output.stamp:q} 2>&1 | tee {log:q}"
+        "--output {params.folder:q} --stamp {output.stamp:q} --benchmark {log.benchmark:q} 2>&1 | tee {log.text:q}"

@@ -8,7 +8,7 @@ rule views:
     output:
         directory(f"{RESULTS}/views/{{dataset}}/{{backbone}}.zarr"),
     log:
-        f"{RESULTS}/logs/views/{{dataset}}/{{backbone}}.log",
+        **logs("views/{dataset}/{backbone}"),
     conda:
         deployed("conda")
     container:
@@ -23,10 +23,12 @@ rule views:
         job=job("views", "dataset", "backbone"),
         prepare_job=job("prepare", "dataset"),
         program=program,
+    message:
+        "Extract features of augmented views: {wildcards.backbone} on {wildcards.dataset}"
     shell:
         "{params.program} views --job {params.job} --plan {params.plan:q} --data {params.data:q} "
         "--card {input.card:q} "
         "--prepare-job {params.prepare_job} "
         "--output {output:q} "
         "--device {params.device} --batch-size {resources.batch_size} --threads {threads} "
-        "2>&1 | tee {log:q}"
+        "--benchmark {log.benchmark:q} 2>&1 | tee {log.text:q}"

@@ -72,6 +72,17 @@ def _without_maps(entry: dict, extraction: dict) -> tuple[dict, dict]:
 # --- probes --------------------------------------------------------------------------------------
 
 
+def titled(name: str, options: dict) -> str:
+    """A probe in a few words: its name, its kind if that differs, and its first two numbers or choices."""
+    shown = [
+        f"{key}={value}"
+        for key, value in options.items()
+        if key != "kind" and isinstance(value, (int, float, str)) and not isinstance(value, bool)
+    ]
+    kind = [] if name == options["kind"] else [f"({options['kind']})"]
+    return " ".join([name, *kind, *shown[:2]])
+
+
 def leaves(options: dict) -> str | None:
     """The folder of results for the second output of a probe with these options; None: it has none."""
     asked = MASKS if options.get("masks", "none") != "none" else None

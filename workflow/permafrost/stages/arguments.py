@@ -27,6 +27,7 @@ def add_job(parser: argparse.ArgumentParser, *, plan: str | None = None) -> None
         "--plan", type=Path, required=plan is not None, help=plan or "recorded plan, with --job"
     )
     parser.add_argument("--code", help="hash of the sources of this stage, with --spec")
+    parser.add_argument("--benchmark", type=Path, help="table of time and peak memory to write")
 
 
 def add_results(parser: argparse.ArgumentParser) -> None:

@@ -7,6 +7,7 @@ import importlib
 import os
 import select
 import sys
+import time
 from types import ModuleType
 
 from permafrost.core.errors import PermafrostError, near_names
@@ -65,12 +66,18 @@ def _main(argv: list[str] | None) -> int:
         print(f"permafrost: no command {command!r}, {near}", file=sys.stderr)
         return _WRONG_USE
     stage, parser, kind = stage_of(command)
+    began = time.monotonic()
     try:
         arguments = parse(stage, parser, argv[1:])
         _limit_threads(getattr(arguments, "threads", None))
         if "job" in arguments:
             _check_sources(command, arguments)
-        return stage.run(arguments, *kind) or 0
+        status = stage.run(arguments, *kind) or 0
+        if not status and getattr(arguments, "benchmark", None) is not None:
+            from permafrost.core.benchmark import write_benchmark
+
+            write_benchmark(arguments.benchmark, time.monotonic() - began)
+        return status
     except PermafrostError as error:
         print(f"permafrost {command}: error: {error}", file=sys.stderr)
         return 1

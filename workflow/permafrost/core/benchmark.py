@@ -1,0 +1,58 @@
+"""Time and peak memory of a command in the format of Snakemake's ``benchmark:``."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+#: Snakemake's columns: seconds, megabytes, percent of a core, CPU seconds; NA: not measured
+COLUMNS = ("s", "h:m:s", "max_rss", "max_vms", "max_uss", "max_pss", "io_in", "io_out")
+COLUMNS += ("mean_load", "cpu_time")
+_MB = 1 << 20
+_RSS_UNIT = 1 if sys.platform == "darwin" else 1 << 10  # bytes
+
+
+def write_benchmark(path: Path, seconds: float) -> None:
+    """Write what this process, and the processes that it has waited for, took.
+
+    Unlike Snakemake, which looks at processes every few seconds, this asks the system for the peak: it is exact also
+    for jobs that end within a second. Of several processes the largest counts, not their sum.
+
+    Parameters
+    ----------
+    seconds : since the command began.
+    """
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    cpu = sum(one.ru_utime + one.ru_stime for one in usages)
+    values = {
+        "s": f"{seconds:.4f}",
+        "h:m:s": str(timedelta(seconds=int(seconds))),
+        "max_rss": f"{max(one.ru_maxrss for one in usages) * _RSS_UNIT / _MB:.2f}",
+        "mean_load": f"{100 * cpu / seconds:.2f}" if seconds > 0 else "NA",
+        "cpu_time": f"{cpu:.2f}",
+        **_of_linux(),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = COLUMNS, [values.get(column, "NA") for column in COLUMNS]
+    path.write_text("".join("\t".join(row) + "\n" for row in rows))
+
+
+def _of_linux() -> dict[str, str]:
+    """What only Linux says of a process: its largest address space, and what it read and wrote."""
+    try:
+        status = _fields("/proc/self/status")
+        io = _fields("/proc/self/io")
+        return {
+            "max_vms": f"{int(status['VmPeak'].split()[0]) / 1024:.2f}",
+            "io_in": f"{int(io['read_bytes']) / _MB:.2f}",
+            "io_out": f"{int(io['write_bytes']) / _MB:.2f}",
+        }
+    except (OSError, KeyError, ValueError):
+        return {}
+
+
+def _fields(path: str) -> dict[str, str]:
+    lines = (line.partition(":") for line in Path(path).read_text().splitlines())
+    return {name: value.strip() for name, _, value in lines}
