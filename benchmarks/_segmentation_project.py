@@ -36,7 +36,7 @@ STAGES = {
     "segmentation": (
         ["permafrost.probes.segmentation.probe", "zarr"],
         {
-            "permafrost.probes.segmentation.mask_trainer:MaskTrainer.fit": "train",
+            "permafrost.probes.segmentation.probe:MaskTrainer.fit": "train",
             "permafrost.probes.segmentation.probe:score": "test",
         },
     ),

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("baycomp")
 
-from permafrost.statistics.across_datasets.bayesian import signed_rank
+from permafrost.statistics.across_datasets.tested import signed_rank
 
 
 @pytest.mark.parametrize("count", [2, 5, 20])

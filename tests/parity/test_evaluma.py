@@ -13,8 +13,8 @@ import pytest
 pytest.importorskip("evaluma")
 
 from permafrost.statistics.across_datasets import significance, standings
-from permafrost.statistics.across_datasets.bayesian import signed_rank
 from permafrost.statistics.across_datasets.elo import elo
+from permafrost.statistics.across_datasets.tested import signed_rank
 
 # columns of a published table that make a configuration of a model
 CONFIGURATION = ["name", "normalization", "bands", "image_size", "interpolation", "partition"]

@@ -8,7 +8,7 @@ import inspect
 import pytest
 import timm
 import torch
-from permafrost.backbones.outputs.hooks import WithMaps
+from permafrost.backbones.backbone import WithMaps
 from permafrost.backbones.outputs.layers import choose_layers
 from permafrost.backbones.timm_maps import timm_dense
 

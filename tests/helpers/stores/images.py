@@ -205,7 +205,7 @@ class Dataset:
 
     def join(self, folders: list[Path], outputs: dict[str, Path]) -> None:
         """Parts in folders to feature stores."""
-        from permafrost.features.joining import join_parts
+        from permafrost.features.parts import join_parts
 
         join_parts(
             folders,

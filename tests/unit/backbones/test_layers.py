@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from permafrost.backbones.outputs.hooks import WithMaps
+from permafrost.backbones.backbone import WithMaps
 from permafrost.backbones.outputs.layers import (
     Dense,
     blocks_of,

@@ -19,8 +19,7 @@ from permafrost.probes.dense.interpolate import (
 )
 from permafrost.probes.dense.map_splits import MaskSplit
 from permafrost.probes.dense.patch_targets import NO_LABEL, patch_labels
-from permafrost.probes.dense_knn.patch_search import choose_layer
-from permafrost.probes.dense_knn.probe import PatchClasses, train_patches
+from permafrost.probes.dense_knn.probe import PatchClasses, choose_layer, train_patches
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +176,7 @@ def test_dense_knn_imports_no_torch(toy, tmp_path):
 
 
 def test_one_index_serves_all_blocks_of_test_patches(toy, tmp_path, monkeypatch):
-    from permafrost.probes.dense_knn import patch_search as patches
+    from permafrost.probes.dense_knn import probe as patches
 
     whole = confusion(run(toy, tmp_path)[0])
     made, searched = [], []

@@ -10,9 +10,8 @@ from helpers.stages.probe_jobs import options_of
 from helpers.stages.probing import make_splits, write_and_score
 from permafrost.core.errors import PermafrostError
 from permafrost.probes.few_shot.draws import Size, nested_draws, sizes_of
-from permafrost.probes.few_shot.probe import run_few_shot
+from permafrost.probes.few_shot.probe import SubsetNeighbours, run_few_shot
 from permafrost.probes.knn.search import knn_predict, neighbours
-from permafrost.probes.knn.subsets import SubsetNeighbours
 from permafrost.probes.linear.probe import run_linear
 
 OPTIONS = {

@@ -24,7 +24,7 @@ from permafrost.probes.dense.map_splits import MaskSplit
 from permafrost.probes.dense.map_stream import MapStream
 from permafrost.probes.dense.mask_scoring import confusion_per_image
 from permafrost.probes.segmentation import probe as probe
-from permafrost.probes.segmentation.mask_trainer import MaskTrainer
+from permafrost.probes.segmentation.probe import MaskTrainer
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 

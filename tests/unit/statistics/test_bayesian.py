@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from permafrost.core.errors import PermafrostError
-from permafrost.statistics.across_datasets.bayesian import PRIOR, signed_rank
+from permafrost.statistics.across_datasets.tested import PRIOR, signed_rank
 
 
 def test_probabilities_follow_the_differences():

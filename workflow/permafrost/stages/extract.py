@@ -58,7 +58,7 @@ def _extract_part(arguments) -> None:
 
 
 def _join(arguments) -> None:
-    from permafrost.features.joining import join_parts
+    from permafrost.features.parts import join_parts
 
     images = image_jobs.images_of(arguments)
     job = planned_job(arguments)

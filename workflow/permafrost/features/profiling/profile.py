@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import platform
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +16,7 @@ from permafrost.backbones.backbone import Backbone, Resources
 from permafrost.backbones.registry import build, plan_input, read_entry
 from permafrost.core.errors import PermafrostError
 from permafrost.data.store.card import Card, read_card
-from permafrost.features.devices import choose_device, exact_numerics
+from permafrost.features.devices import choose_device, device_name, exact_numerics
 from permafrost.features.maps import whole_image
 from permafrost.features.profiling.counting import Size, count_flops, size_of
 from permafrost.features.profiling.energy import NoMeter, find_meter
@@ -25,7 +27,6 @@ from permafrost.features.profiling.feeding import (
     stored_images,
     told_sample,
 )
-from permafrost.features.profiling.hardware import describe_hardware, load
 from permafrost.features.profiling.memory import peak_memory
 from permafrost.features.profiling.quantity import Quantity, repeated, undefined
 from permafrost.features.profiling.timing import LEAST, finish, time_repeats
@@ -244,3 +245,42 @@ def _energy(work, device: torch.device, seconds: list[float], count: int) -> Qua
     except NoMeter as reason:
         return undefined(unit, str(reason))
     return Quantity(joules / (passes * count), unit, notes={"meter": meter.name, "passes": passes})
+
+
+def describe_hardware(device: torch.device) -> dict:
+    """What times, memory and energy depend on, beside the backbone; JSON-able.
+
+    Two profiles may be compared where all of it is equal.
+    """
+    usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count())
+    return {
+        "device": device.type,
+        "processor": device_name(torch.device("cpu")),
+        "cores": os.cpu_count(),
+        "cores_usable": len(usable),
+        "threads": torch.get_num_threads(),
+        **_gpu(device),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
+
+
+def load() -> float | None:
+    """Processes that ran or waited in the last minute, this one included; None where it is not known."""
+    try:
+        return round(os.getloadavg()[0], 2)
+    except OSError:
+        return None
+
+
+def _gpu(device: torch.device) -> dict:
+    if device.type != "cuda":
+        return {}
+    about = torch.cuda.get_device_properties(device)
+    return {
+        "gpu": about.name,
+        "gpu_memory_gib": round(about.total_memory / 2**30, 1),
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),
+    }

@@ -6,11 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import nn
 
+from permafrost.core.errors import PermafrostError
 from permafrost.core.memory import keep_freed_memory
+from permafrost.core.tasks import task_of
 from permafrost.features.devices import choose_device, exact_numerics
+from permafrost.metrics.tasks import primary_metric
 from permafrost.probes.dense.choice import LossOptions, TrainingOptions
-from permafrost.probes.dense.head_trainer import FittedHead, autocast
+from permafrost.probes.dense.head_trainer import FittedHead, HeadTrainer, autocast
 from permafrost.probes.dense.ltae import head_over_dates
 from permafrost.probes.dense.map_splits import (
     Layer,
@@ -20,12 +24,11 @@ from permafrost.probes.dense.map_splits import (
     open_splits,
 )
 from permafrost.probes.dense.map_stream import MapBatch, MapStream
-from permafrost.probes.dense.mask_scoring import MaskTask, score_batches
+from permafrost.probes.dense.mask_scoring import MaskScore, MaskTask, score_batches
 from permafrost.probes.dense.tables import MaskRows, Outcome, rows_to_fill
 from permafrost.probes.job import ProbeJob
 from permafrost.probes.segmentation.heads import build_head
 from permafrost.probes.segmentation.losses import Loss
-from permafrost.probes.segmentation.mask_trainer import MaskTrainer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,3 +137,51 @@ def score(
             return fitted.head(batch.fed(part), size).float()
 
     score_batches(rows, stream.in_order(), predict)
+
+
+class MaskTrainer(HeadTrainer):
+    """Trains heads for one task.
+
+    Parameters
+    ----------
+    loss : of logits and masks.
+    others : see `HeadTrainer`.
+    """
+
+    def __init__(self, build, train, val, *, task: MaskTask, loss: Loss, **others) -> None:
+        super().__init__(build, train, val, **others)
+        self.task, self.loss = task, loss
+        self.measure = f"val_{primary_metric(task.name)}"
+        of_pairs = task_of(task.name).of_pairs
+        self.unmeasured = "no changed pixel" if of_pairs else "no pixel that is scored"
+
+    @property
+    def recorded(self) -> dict:
+        return {"loss": self.loss.described}
+
+    def _forward(self, head: nn.Module, batch: MapBatch) -> torch.Tensor:
+        with autocast(self.device, self.options.precision):
+            return head(batch.fed(), batch.masks.shape[-2:]).float()
+
+    def _loss(self, output: torch.Tensor, batch: MapBatch, split: str) -> torch.Tensor:
+        return self.loss(output, batch.masks)
+
+    def _meter(self) -> MaskScore:
+        return MaskScore(self.task)
+
+    def _left_out(self, batch: MapBatch) -> bool:
+        ignored = self.task.ignore_index
+        return ignored is not None and bool((batch.masks == ignored).all())
+
+    def _nothing_learned(self) -> PermafrostError:
+        return PermafrostError(
+            "every pixel of every train mask is ignored at the working size",
+            where=self.where,
+            remedy="check ignore_index in the dataset's entry, or use a larger input size",
+        )
+
+    def _blame_loss(self) -> tuple[str, str]:
+        return (
+            f"{self.loss.name} gave it for finite logits",
+            "use a smaller learning_rate, or check the arguments of the loss (weights of 0)",
+        )

@@ -8,21 +8,29 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from permafrost.core.identity import canonical_json, derive_seed
-from permafrost.core.leakage import leakage_gates
+from permafrost.core.leakage import CLEAN, LEAK, leakage_gates
+from permafrost.core.row_file import RowFile
 from permafrost.core.specification import Specification
 from permafrost.core.tables import write_table
 from permafrost.metrics.tasks import CALIBRATION, METRICS
-from permafrost.statistics.predictions.clean import clean_part
-from permafrost.statistics.predictions.reading import Predictions, read_predictions
+from permafrost.statistics.predictions.labelled import LabelledSamples
+from permafrost.statistics.predictions.reading import (
+    Predictions,
+    predictions_from_table,
+    read_predictions,
+)
 from permafrost.statistics.predictions.settings import (
     Draws,
     Gain,
+    ScoredSetting,
     WholeSetting,
     gain_of,
     settings_from_table,
@@ -30,6 +38,11 @@ from permafrost.statistics.predictions.settings import (
 from permafrost.statistics.scores.bootstrap import bootstrap_scores
 from permafrost.statistics.scores.gates import score_gates
 from permafrost.statistics.tables import ScoreColumns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from permafrost.statistics.predictions.reading import Predictions
 
 
 class Scores(ScoreColumns):
@@ -206,4 +219,52 @@ def _summary(rows: list[dict], metadata: dict) -> str:
     return (
         f"{metadata['dataset']} | {metadata['backbone']} | {metadata['probe']}: {primary['metric']} "
         f"{primary['value']:.4f} [{primary['lower']:.4f}, {primary['upper']:.4f}]"
+    )
+
+
+def clean_part(
+    predictions: Predictions, table: pa.Table, metadata: dict
+) -> Draws | WholeSetting | None:
+    """What is ranked, on the test images without leakage; None where all or none of them leak.
+
+    Parameters
+    ----------
+    predictions : of all test images; table, metadata : that they were read from, see `reading.read_predictions`.
+    """
+    if LEAK not in table.column_names:
+        return None
+    import pyarrow.compute as pc
+
+    clean = table.filter(pc.is_null(table[LEAK]))
+    if len(clean) in (0, len(table)):
+        return None
+    if isinstance(predictions, LabelledSamples):
+        some = of_samples(predictions, clean["sample_id"].to_pylist())
+    else:
+        some = predictions_from_table(clean, metadata)
+    if isinstance(some, Draws):
+        return replace(some, about=replace(some.about, name=CLEAN))
+    counts = (metadata["n_train"], metadata["n_val"])
+    return WholeSetting(some, ScoredSetting(CLEAN, metadata["settings"], *counts, []))
+
+
+def of_samples(predictions: LabelledSamples, sample_ids: list[str]) -> LabelledSamples:
+    """Predictions of some samples; scores that lie in a file stay in one."""
+    rows = np.flatnonzero(np.isin(predictions.sample_ids, np.array(sample_ids)))
+    scores = predictions.scores
+    if isinstance(scores, RowFile):
+        kept = scores.beside(scores.shape[1], scores.dtype)
+        every = 65_536
+        for start in range(0, len(rows), every):
+            kept.append(scores[rows[start : start + every]])
+    else:
+        kept = scores[rows]
+    groups = predictions.groups
+    return replace(
+        predictions,
+        sample_ids=predictions.sample_ids[rows],
+        groups=None if groups is None else groups[rows],
+        target=predictions.target[rows],
+        prediction=predictions.prediction[rows],
+        scores=kept,
     )
