@@ -20,7 +20,7 @@ from permafrost.data.files.members import Members, folder_prefix
 from permafrost.data.files.windows import Window, clip_boxes
 from permafrost.data.labels.objects import Objects
 from permafrost.data.records import Decoded, Record
-from permafrost.data.sources.common import class_ids, declared_bands, decoding_of
+from permafrost.data.sources.common import ListedSource, class_ids, decoding_of
 from permafrost.data.sources.reading import (
     grouped,
     locate_member,
@@ -89,7 +89,7 @@ class Annotated:
     problems: Sequence[str] = ()
 
 
-class ObjectSource:
+class ObjectSource(ListedSource):
     """Images of a directory or archive with their objects.
 
     Parameters
@@ -119,10 +119,8 @@ class ObjectSource:
         clip: bool = False,
         problems: Sequence[str] = (),
     ) -> None:
+        super().__init__(entry, where=where)
         options: ObjectFiles = entry.source
-        self.task = entry.task
-        self.bands = declared_bands(entry, where=where)
-        self.ignore_index = None
         self._decoding = decoding_of(entry, self.bands)
         self._members = members
         self._names = [image.name for image in images]
@@ -154,9 +152,6 @@ class ObjectSource:
             record = Record(sample_id, None, image.split, group, *place)
             self._records.append(check.record(record, image, ids))
         check.refuse(where)
-
-    def records(self) -> list[Record]:
-        return self._records
 
     def decode(self, index: int) -> Decoded:
         return decode_image(read_member(self._members, self._names[index]), self._decoding)

@@ -13,6 +13,39 @@ from permafrost.data.bands.sensors import Band
 from permafrost.data.bands.units import resolve_unit
 from permafrost.data.entry import DatasetEntry, Modality, Units
 from permafrost.data.files.decode import Decoding
+from permafrost.data.labels.masks import MaskCoding, mask_coding
+from permafrost.data.labels.rasters import TargetCoding
+from permafrost.data.records import Record
+
+
+class ListedSource:
+    """A source that lists its records when it is opened."""
+
+    _records: list[Record]
+
+    def __init__(self, entry: DatasetEntry, *, where: object) -> None:
+        self._entry, self._where = entry, where
+        self.task: str = entry.task
+        self.bands = declared_bands(entry, where=where)
+        self.ignore_index = entry.ignore_index
+
+    def records(self) -> list[Record]:
+        return self._records
+
+    def locate(self, index: int) -> tuple[float | None, float | None]:
+        """The place that the record states."""
+        record = self._records[index]
+        return record.lon, record.lat
+
+
+def pixel_coding(
+    entry: DatasetEntry, classes: Sequence[str], *, where: object
+) -> MaskCoding | TargetCoding | None:
+    """How the entry's masks or rasters of numbers are read; None for other labels."""
+    targets = task_of(entry.task).targets
+    if targets == "raster":
+        return TargetCoding.of(entry.target)
+    return mask_coding(entry, classes, where=where) if targets == "mask" else None
 
 
 def declared_bands(entry: DatasetEntry, *, where: object) -> list[Band]:

@@ -13,14 +13,13 @@ from permafrost.core.errors import PermafrostError
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.files.decode import decode_image
 from permafrost.data.files.members import Members, folder_prefix, open_members
-from permafrost.data.labels.masks import mask_coding
-from permafrost.data.labels.rasters import TargetCoding
 from permafrost.data.labels.targets import PIXEL_REGRESSION
 from permafrost.data.records import Decoded, Record, Source
 from permafrost.data.sources.common import (
+    ListedSource,
     class_ids,
-    declared_bands,
     decoding_of,
+    pixel_coding,
     required_classes,
 )
 from permafrost.data.sources.pairing import DATE, Companions, Pair, PairedFiles, pair_files
@@ -113,15 +112,12 @@ def check_entry(entry: DatasetEntry, *, where: object) -> None:
         )
 
 
-class FolderSource:
+class FolderSource(ListedSource):
     """Images whose class is the name of their folder."""
 
-    task = "classification"
-
     def __init__(self, entry: DatasetEntry, *, where: object) -> None:
+        super().__init__(entry, where=where)
         options: FolderOptions = entry.source
-        self.bands = declared_bands(entry, where=where)
-        self.ignore_index = None
         self._decoding = decoding_of(entry, self.bands)
         self._members = open_members(options.path, where=where)
         depth = 2 if options.split_folders else 1
@@ -142,9 +138,6 @@ class FolderSource:
             )
             for sample_id, parts, group in zip(sample_ids, levels, groups, strict=True)
         ]
-
-    def records(self) -> list[Record]:
-        return self._records
 
     def decode(self, index: int) -> Decoded:
         return decode_image(read_member(self._members, self._names[index]), self._decoding)
@@ -185,22 +178,19 @@ def class_levels(members: Members, options: FolderOptions, where: object) -> dic
     return {name: name[len(prefix) :].split("/") for name in images}
 
 
-class NamedSource:
+class NamedSource(ListedSource):
     """Images that patterns of names find: of one or several dates and sensors, with masks or rasters, or of classes."""
 
     def __init__(self, entry: DatasetEntry, *, where: object) -> None:
+        super().__init__(entry, where=where)
         options: FolderOptions = entry.source
-        self.task = entry.task
-        self.bands = declared_bands(entry, where=where)
-        self.ignore_index = entry.ignore_index
-        coding, companions = None, None
+        companions, self.classes = None, []
         if self.task == PIXEL_REGRESSION:
-            self.classes, coding = [], TargetCoding.of(entry.target)
             companions = Companions(*TARGETS, (*options.extensions, "npy"))
         elif self.task != "classification":
             self.classes = required_classes(entry, where=where)
-            coding = mask_coding(entry, self.classes, where=where)
             companions = Companions(*MASKS, options.extensions)
+        coding = pixel_coding(entry, self.classes, where=where)
         self._members = open_members(options.path, where=where)
         self._pairs = pair_files(
             self._members, options, companions, modalities=entry.modalities, where=where
@@ -226,9 +216,6 @@ class NamedSource:
             Record(sample_id=name, label=label, split=pair.parts.get("split"), group_id=group)
             for name, label, group, pair in zip(names, labels, groups, self._pairs, strict=True)
         ]
-
-    def records(self) -> list[Record]:
-        return self._records
 
     def decode(self, index: int) -> Decoded:
         pair = self._pairs[index]

@@ -18,16 +18,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line, near_names
-from permafrost.core.tasks import task_of
 from permafrost.data.digest import PARTITION_FILES
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.files.decode import UnreadableImage, readable
 from permafrost.data.files.failures import Failure, refuse_failures
 from permafrost.data.files.georeference import degrees
 from permafrost.data.files.members import folder_prefix, open_members
-from permafrost.data.labels.masks import mask_coding
 from permafrost.data.records import Decoded, Record
-from permafrost.data.sources.common import declared_bands, required_classes
+from permafrost.data.sources.common import (
+    ListedSource,
+    pixel_coding,
+    required_classes,
+)
 from permafrost.data.sources.geobench_attribute import corner_of, label_of, read_attribute
 from permafrost.data.sources.geobench_sample import (
     array_names,
@@ -103,31 +105,26 @@ def check_entry(entry: DatasetEntry, *, where: object) -> None:
         )
 
 
-class GeobenchSource:
+class GeobenchSource(ListedSource):
     """Samples that a partition names, with their labels; see the module's description."""
 
     # h5py holds one lock for all threads: a second one that decodes gains nothing, and costs a quarter of the time
     one_thread = True
 
     def __init__(self, entry: DatasetEntry, *, where: object) -> None:
-        options: GeobenchOptions = entry.source
-        self._where, self._options = where, options
+        super().__init__(entry, where=where)
+        self._options: GeobenchOptions = entry.source
+        options = self._options
         self._skip = entry.on_error is not None
-        self.task: str = entry.task
-        self.bands = declared_bands(entry, where=where)
         self.classes = required_classes(entry, where=where)
-        self.ignore_index = entry.ignore_index
         self._arrays = options.channels()
         self._dtype = np.dtype(options.dtype) if options.dtype else None
-        self._masked = task_of(self.task).targets == "mask"
-        self._coding = mask_coding(entry, self.classes, where=where) if self._masked else None
+        self._coding = pixel_coding(entry, self.classes, where=where)
+        self._masked = self._coding is not None
         self._members = open_members(options.path, where=where)
         self._root = folder_prefix(options.root)
         self._names, splits = self._partition()
         self._records = self._describe(splits)
-
-    def records(self) -> list[Record]:
-        return self._records
 
     def decode(self, index: int) -> Decoded:
         with open_sample(self._members, self._file(self._names[index])) as file:
@@ -142,9 +139,6 @@ class GeobenchSource:
             with readable("its mask"):
                 mask = self._coding(bands_of(read_array(file, name), name, None)[0])
         return Decoded(image, mask=mask)
-
-    def locate(self, index: int) -> tuple[float | None, float | None]:
-        return self._records[index].lon, self._records[index].lat
 
     def _partition(self) -> tuple[list[str], list[str]]:
         """Names of the samples that the partition lists, and the data's name for the split of each."""

@@ -16,11 +16,13 @@ from permafrost.data.entry import DatasetEntry
 from permafrost.data.files.decode import UnreadableImage
 from permafrost.data.files.georeference import degrees
 from permafrost.data.files.windows import Window, tile_name
-from permafrost.data.labels.masks import mask_coding
-from permafrost.data.labels.rasters import TargetCoding
 from permafrost.data.labels.targets import PIXEL_REGRESSION
 from permafrost.data.records import Decoded, Record
-from permafrost.data.sources.common import declared_bands, required_classes
+from permafrost.data.sources.common import (
+    ListedSource,
+    pixel_coding,
+    required_classes,
+)
 from permafrost.data.sources.grid_inputs import RasterInputs
 from permafrost.data.sources.grid_layout import Axis, Grid, Tiles, cut, region, shared_pixels
 from permafrost.data.sources.grid_options import GridOptions, refuse
@@ -29,23 +31,17 @@ from permafrost.data.sources.grid_scenes import limit_cache
 from permafrost.data.sources.grid_torchgeo import GeoInputs
 
 
-class GridSource:
+class GridSource(ListedSource):
     """Tiles of a grid; see `GridOptions`."""
 
     def __init__(self, entry: DatasetEntry, *, where: object) -> None:
-        options: GridOptions = entry.source
-        self._options, self._where = options, where
+        super().__init__(entry, where=where)
+        self._options: GridOptions = entry.source
+        options = self._options
         self._nodata = [entry.nodata_of(name) for name in entry.modalities or [None]]
-        self.task = entry.task
-        self.bands = declared_bands(entry, where=where)
-        self.ignore_index = entry.ignore_index
         numbers = self.task == PIXEL_REGRESSION
         self.classes = [] if numbers else required_classes(entry, where=where)
-        coding = (
-            TargetCoding.of(entry.target)
-            if numbers
-            else mask_coding(entry, self.classes, where=where)
-        )
+        coding = pixel_coding(entry, self.classes, where=where)
         if not numbers and coding.colours:
             refuse(
                 "masks of a grid hold numbers, but mask_values names colours",
@@ -61,9 +57,6 @@ class GridSource:
         self._blocks, self._margin = _sides(self.grid, options, where)
         self.left_out = {"too little data": 0, "too few labels": 0}
         self._tiles, self._records = self._listed()
-
-    def records(self) -> list[Record]:
-        return self._records
 
     @property
     def choice(self) -> dict:
@@ -99,10 +92,6 @@ class GridSource:
             target=labels if self.task == PIXEL_REGRESSION else None,
             place=self.grid.place.of(window),
         )
-
-    def locate(self, index: int) -> tuple[float | None, float | None]:
-        record = self._records[index]
-        return record.lon, record.lat
 
     def _listed(self) -> tuple[Tiles, list[Record]]:
         options = self._options

@@ -8,11 +8,14 @@ from dataclasses import dataclass, replace
 from permafrost.core.errors import PermafrostError
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.files.members import check_name, open_members
-from permafrost.data.labels.masks import mask_coding
-from permafrost.data.labels.rasters import TargetCoding
 from permafrost.data.labels.targets import PIXEL_REGRESSION, REGRESSION
 from permafrost.data.records import Decoded, Record
-from permafrost.data.sources.common import class_ids, declared_bands, required_classes
+from permafrost.data.sources.common import (
+    ListedSource,
+    class_ids,
+    pixel_coding,
+    required_classes,
+)
 from permafrost.data.sources.reading import locate_member, read_member
 from permafrost.data.sources.sample_images import (
     Places,
@@ -73,16 +76,14 @@ class TableOptions:
     date: str | list[str] | None = None
 
 
-class TableSource:
+class TableSource(ListedSource):
     """Images listed by a table."""
 
     def __init__(self, entry: DatasetEntry, *, where: object) -> None:
         options: TableOptions = entry.source
-        self.task = entry.task
-        self._options, self._where, self._entry_dates = options, where, entry.dates
+        self._options = options
         self._table = Table(options.table, options.files, where=where)
-        self.bands = declared_bands(entry, where=where)
-        self.ignore_index = entry.ignore_index
+        super().__init__(entry, where=where)
         self._members = self._table.images
         if options.images is not None:
             self._members = open_members(options.images, where=where)
@@ -96,11 +97,7 @@ class TableSource:
         kind = _PIXELS.get(self.task)
         masks = None if kind is None else self._files(getattr(options, kind), kind)
         self.classes, labels = self._labels(entry, options, where)
-        coding = None
-        if self.task == PIXEL_REGRESSION:
-            coding = TargetCoding.of(entry.target)
-        elif masks is not None:
-            coding = mask_coding(entry, self.classes, where=where)
+        coding = pixel_coding(entry, self.classes, where=where)
         self._read = SampleReader(
             entry, self.bands, functools.partial(read_member, self._members), coding
         )
@@ -140,9 +137,6 @@ class TableSource:
         gone = [name for name in names if name in self._gone]
         return (f"{', '.join(gone)} is not in {self._members.place}", None) if gone else None
 
-    def records(self) -> list[Record]:
-        return self._records
-
     def decode(self, index: int) -> Decoded:
         decoded = self._read(*self._samples[index])
         if self._dates_in_cell is None:
@@ -176,7 +170,7 @@ class TableSource:
     @functools.cached_property
     def _dates_in_cell(self) -> list[tuple[str | None, ...]] | None:
         """Of each row, the dates that its one cell lists, of a series that is one array; None where none does."""
-        date, several = self._options.date, self._entry_dates != "one"
+        date, several = self._options.date, self._entry.dates != "one"
         if not (several and isinstance(date, str) and self._options.sample is None):
             return None
         cells = self._table.optional(date)

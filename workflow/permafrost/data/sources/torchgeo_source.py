@@ -16,11 +16,14 @@ from permafrost.data.bands.selection import normal_name
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.files.decode import UnreadableImage, readable
 from permafrost.data.files.georeference import NOWHERE
-from permafrost.data.labels.masks import mask_coding
-from permafrost.data.labels.rasters import TargetCoding
+from permafrost.data.labels.masks import MaskCoding
 from permafrost.data.labels.targets import REGRESSION
 from permafrost.data.records import Decoded, Record
-from permafrost.data.sources.common import declared_bands, required_classes
+from permafrost.data.sources.common import (
+    ListedSource,
+    pixel_coding,
+    required_classes,
+)
 from permafrost.data.sources.reading import coded, grouped
 from permafrost.data.sources.torchgeo_images import SampleImages, sample_point
 from permafrost.data.sources.torchgeo_samples import (
@@ -40,15 +43,12 @@ NOT_IN_ORDER = frozenset({"LoveDA", "XView2", "xBD"})
 _PIXELS = ("mask", "raster")
 
 
-class TorchgeoSource:
+class TorchgeoSource(ListedSource):
     """Samples of a torchgeo dataset class, by its name."""
 
     def __init__(self, entry: DatasetEntry, *, where: object) -> None:
+        super().__init__(entry, where=where)
         options: TorchgeoOptions = entry.source
-        self._where, self._entry = where, entry
-        self.task = entry.task
-        self.bands = declared_bands(entry, where=where)
-        self.ignore_index = entry.ignore_index
         self._images = SampleImages(entry, self.bands, where=where)
         self._masked = task_of(entry.task).targets in _PIXELS
         self._channel = options.label_channel
@@ -61,11 +61,7 @@ class TorchgeoSource:
         self.classes = self._classes(first, entry.classes)
         self._check_bands(first, options.arguments)
         if self._masked:
-            self._coding = (
-                self._mask_coding()
-                if task_of(entry.task).targets == "mask"
-                else TargetCoding.of(entry.target)
-            )
+            self._coding = self._pixel_coding()
             self._check_masks()
 
     def records(self) -> list[Record]:
@@ -142,7 +138,7 @@ class TorchgeoSource:
             )
         return coded(self._coding, mask)
 
-    def _mask_coding(self):
+    def _pixel_coding(self):
         name = self._entry.source.name
         if name in NOT_IN_ORDER and self._entry.mask_values is None:
             raise PermafrostError(
@@ -150,8 +146,8 @@ class TorchgeoSource:
                 where=self._where,
                 remedy="say what each number means with mask_values, as the catalogue's entry does",
             )
-        coding = mask_coding(self._entry, self.classes, where=self._where)
-        if coding.colours:
+        coding = pixel_coding(self._entry, self.classes, where=self._where)
+        if isinstance(coding, MaskCoding) and coding.colours:
             raise PermafrostError(
                 "torchgeo turns the colours of masks into numbers, but mask_values names colours",
                 where=self._where,

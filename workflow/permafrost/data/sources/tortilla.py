@@ -19,11 +19,15 @@ from permafrost.data.files.decode import UnreadableImage
 from permafrost.data.files.georeference import NOWHERE, Georeference
 from permafrost.data.files.tortilla import Item, by_sensor, dates_of, parts_of
 from permafrost.data.files.tortilla_parts import Pixels, date_position, part_size, read_sensor
-from permafrost.data.labels.masks import mask_coding
-from permafrost.data.labels.rasters import Raster, TargetCoding
+from permafrost.data.labels.rasters import Raster
 from permafrost.data.records import Decoded, Record
 from permafrost.data.sources.annotated import Annotated, ObjectCheck
-from permafrost.data.sources.common import class_ids, declared_bands, required_classes
+from permafrost.data.sources.common import (
+    ListedSource,
+    class_ids,
+    pixel_coding,
+    required_classes,
+)
 from permafrost.data.sources.reading import coded
 from permafrost.data.sources.tortilla_objects import objects_of
 from permafrost.data.sources.tortilla_rows import all_samples, cell_of, record_of
@@ -124,36 +128,26 @@ def check_entry(entry: DatasetEntry, *, where: object) -> None:
         )
 
 
-class TortillaSource:
+class TortillaSource(ListedSource):
     """Samples of tortilla files with their labels; see `TortillaOptions`."""
 
     def __init__(self, entry: DatasetEntry, *, where: object) -> None:
-        options: TortillaOptions = entry.source
-        self._options = options
-        self._where, self._entry = where, entry
-        self.task = entry.task
-        self.bands = declared_bands(entry, where=where)
+        super().__init__(entry, where=where)
+        self._options: TortillaOptions = entry.source
+        options = self._options
         # of each modality, in the order of the entry
         self._bands = Counter(band.modality for band in self.bands)
-        self.ignore_index = entry.ignore_index
         samples = all_samples(options.path, options.files, where=where)
         self._samples, self.left_out = self._usable(samples)
         targets = task_of(self.task).targets
         self.classes, labels = self._labels(targets)
-        self._coding = None
-        if targets == "mask":
-            self._coding = mask_coding(entry, self.classes, where=where)
-        elif targets == "raster":
-            self._coding = TargetCoding.of(entry.target)
+        self._coding = pixel_coding(entry, self.classes, where=where)
         self._records = [
             record_of(sample, label, options.group, where)
             for sample, label in zip(self._samples, labels, strict=True)
         ]
         if targets == "boxes":
             self._records = self._with_objects()
-
-    def records(self) -> list[Record]:
-        return self._records
 
     @property
     def choice(self) -> dict:
