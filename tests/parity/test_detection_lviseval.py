@@ -101,7 +101,7 @@ def test_mistakes_are_named():
     with pytest.raises(PermafrostError, match=r"call accumulate\(\) first"):
         ours.summarize()
     ours.params.iou_thrs = [0.5]
-    with pytest.raises(PermafrostError, match="iou_thrs is not what was evaluated"):
+    with pytest.raises(PermafrostError, match="iou_thrs was changed after the evaluation"):
         ours.accumulate()
     ours.params.cat_ids = ours.params.cat_ids[::-1]
     with pytest.raises(PermafrostError, match="cat_ids must ascend"):

@@ -88,7 +88,7 @@ def test_an_image_that_is_called_empty_and_has_crowns(tmp_path):
 
 
 def test_a_truth_without_images():
-    with pytest.raises(PermafrostError, match="no image is named"):
+    with pytest.raises(PermafrostError, match="no images are named"):
         evaluate({name: [] for name in box("a", (0, 0, 1, 1))}, [box("a", (0, 0, 1, 1), score=1.0)])
 
 

@@ -159,7 +159,7 @@ def test_a_bad_file_of_yolo(out, tmp_path, content, message):
         (b"names: {1: tree, 2: car}\n", "names does not number the classes from 0 on"),
         (b"names: {a: tree}\n", "names does not number the classes from 0 on"),
         (b"names: [tree, tree]\n", "lists a name twice"),
-        (b"names: [tree, [car]]\n", "holds names that are no text"),
+        (b"names: [tree, [car]]\n", "holds names that are not text"),
         (b"names: [tree\n", "cannot be read as YAML"),
         (b"\xff\n", "cannot be read as YAML"),
         (b"names: " + b"[" * 5000, "cannot be read as YAML"),
@@ -176,7 +176,7 @@ def test_a_list_of_classes_that_grows_is_not_unfolded(out, tmp_path):
     rows += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 30)]
     content = "\n".join([*rows, "names: *a29"]).encode()
     place = write_folder(tmp_path / "set", {**data("yolo"), "data.yaml": content})
-    refused(out, entry("yolo", place), "holds names that are no text")
+    refused(out, entry("yolo", place), "holds names that are not text")
 
 
 @pytest.mark.parametrize(
@@ -249,9 +249,9 @@ LISTS = {"image_sets": "ImageSets/Main/<split>.txt"}
             {"train": "0\n"},
             {"image_sets": "ImageSets/Main"},
             {},
-            "does not say where the split's name",
+            "does not contain <split>, the name of the split",
         ),
-        ({"train": "0\n"}, LISTS, {"method": "random"}, "splits are made by random"),
+        ({"train": "0\n"}, LISTS, {"method": "random"}, "splits use the method random"),
         ({"train": "0\n"}, LISTS, {}, "7 of 8 images are in no image set"),
     ],
 )

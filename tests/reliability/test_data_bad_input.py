@@ -145,7 +145,7 @@ def test_a_device_in_a_tar_is_refused(out, tmp_path):
 def test_a_pipe_in_a_folder_is_refused_and_not_waited_for(out, tmp_path):
     place = write_folder(tmp_path / "set", class_files(count=8))
     os.mkfifo(place / "field" / "pipe.png")
-    refused(out, place, "field/pipe.png is no regular file")
+    refused(out, place, "field/pipe.png is not a regular file")
 
 
 @pytest.mark.parametrize("kind", ["folder", "tar"])
@@ -232,7 +232,7 @@ def test_a_class_missing_from_train_is_named_and_can_be_permitted(out, tmp_path)
     path = write_zip(tmp_path / "a.zip", files)
     source = {"kind": "folder", "path": str(path), "split_folders": True}
     given = {"source": source, "splits": {"method": "given"}}
-    refused(out, path, r"train holds nothing of 1 class: town \(town in val or test\)", **given)
+    refused(out, path, r"train has no sample of 1 class: town \(town in val or test\)", **given)
     card = out.run(folder_entry(path, allow_missing_classes=True, **given))
     assert card["splits"]["train"]["class_counts"] == [10, 0]
 
@@ -261,7 +261,7 @@ def test_mixed_types_and_wrong_units_are_refused(out, tmp_path):
     refused(
         out,
         write_folder(tmp_path / "counts", counts),
-        "declared as reflectance, but its values reach",
+        "declared as reflectance, but its maximum is",
         units={"unit": "reflectance"},
     )
 

@@ -167,12 +167,12 @@ def test_patterns_of_pairs_in_an_entry_for_classes(out, tmp_path):
     place = write_folder(tmp_path / "set", pair_files())
     entry = {**pair_entry(place, {"images": "images"}), "task": "classification"}
     del entry["ignore_index"]
-    refused(out, entry, "do not say where the name of the class is")
+    refused(out, entry, "do not contain <class>, the name of the class")
 
 
 def test_a_class_that_train_does_not_hold(out, tmp_path):
     place = write_folder(tmp_path / "set", pair_files(values=(0, 1, 255)))
-    refused(out, pair_entry(place), "train holds nothing of 1 class: town", "allow_missing_classes")
+    refused(out, pair_entry(place), "train has no sample of 1 class: town", "allow_missing_classes")
 
 
 def test_a_table_that_lists_a_mask_which_is_not_there(out, tmp_path):

@@ -69,8 +69,8 @@ NAN, INFINITE = float("nan"), float("inf")
         ({"category_id": 99}, "annotation 1000 is of the category 99, which is not listed"),
         ({"id": 2000}, "annotation 2000 is listed twice"),
         ({"id": None}, "annotation None has no id"),
-        ({"segmentation": [[1, 2, 3, 4]]}, "annotation 1000 has a polygon that is not x and y"),
-        ({"segmentation": [[1, 2, 3, 4, 5, NAN]]}, "annotation 1000 has a polygon that is not x"),
+        ({"segmentation": [[1, 2, 3, 4]]}, "annotation 1000 has a polygon with fewer than three corners"),
+        ({"segmentation": [[1, 2, 3, 4, 5, NAN]]}, "annotation 1000 has a polygon with fewer"),
         ({"segmentation": 7}, "annotation 1000 has a segmentation that is neither"),
         ({"segmentation": {"size": [60, 80]}}, "annotation 1000 has run lengths without counts"),
         ({"segmentation": {"size": [9, 9], "counts": [81]}}, "a mask of 9 x 9 pixels, its image 80 x"),
@@ -78,7 +78,7 @@ NAN, INFINITE = float("nan"), float("inf")
         ({"segmentation": {"size": [60, 80], "counts": "~"}}, "the run lengths are damaged"),
         ({"segmentation": {"size": [60, 80], "counts": [4801, -1]}}, "the run lengths are damaged"),
         ({"segmentation": {"size": [60, 80], "counts": [4800]}}, "a mask without foreground"),
-        ({"segmentation": {"size": [60], "counts": [4800]}}, "no [height, width]"),
+        ({"segmentation": {"size": [60], "counts": [4800]}}, "not [height, width]"),
     ],
 )  # fmt: skip
 def test_an_annotation_that_cannot_be_used(out, tmp_path, fields, message):
@@ -241,7 +241,7 @@ DEEPFOREST = "image_path,xmin,ymin,xmax,ymax,label\n"
         (DEEPFOREST + "a.png,1,2,3,4\n", ["line 2: 5 cells under 6 names"]),
         (DEEPFOREST + "a.png,1,2,3,4,T\na.png,0,0,0,0,\n", ["line 2: the image has crowns, and"]),
         (DEEPFOREST + "gone.png,1,2,3,4,T\n", ["gone.png is not in"]),
-        (DEEPFOREST, ["the data holds no images"]),
+        (DEEPFOREST, ["the data contain no images"]),
         ("image_path,label,geometry\na.png,T,POLYGON ((\n", ["line 2: geometry is not WKT"]),
         (
             'image_path,label,geometry\na.png,T,"POLYGON ((0 0, 5 5, 5 0, 0 5, 0 0))"\n',

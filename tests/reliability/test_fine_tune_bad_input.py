@@ -62,7 +62,7 @@ def test_a_rate_at_which_training_diverges_takes_no_part(scenes):
 def test_batches_of_one_image_have_no_statistics(scenes):
     entry = scenes.entry(options={"norm": True})
     message = refused(scenes, entry, batch_size=1, batch_norm="trained")
-    assert "batches of one image" in message and "batch_norm: frozen" in message
+    assert "more than one image per batch" in message and "batch_norm: frozen" in message
     scenes.tune(entry, batch_size=1, batch_norm="frozen", epochs=1)
     # without such layers nothing needs statistics
     scenes.tune(batch_size=1, batch_norm="trained", epochs=1)

@@ -108,7 +108,7 @@ def test_datasets_that_cannot_be_used_fail_by_name_and_leave_nothing(fresh_proje
     assert "1 of 48 images cannot be used: town/003.jpeg" in cut and "truncated" in cut.lower()
     assert "Remedy: repair or remove these files" in cut
     classless = message_about(output, "dataset classless")
-    assert "train holds nothing of 1 class: water (water in val or test)" in classless
+    assert "train has no sample of 1 class: water (water in val or test)" in classless
     assert "Remedy: " in classless and "allow_missing_classes" in classless
     left = [p for p in project.path("results/images").rglob("*") if p.suffix in (".zarr", ".json")]
     assert left == []

@@ -80,7 +80,7 @@ def test_too_large_a_batch_says_which_option_to_lower(tmp_path, monkeypatch):
             raise PermafrostError("no memory", remedy="runtime.batch_size") from error
 
     monkeypatch.setattr(Run, "outputs", full)
-    with pytest.raises(PermafrostError, match="set profile.batch_size lower"):
+    with pytest.raises(PermafrostError, match="reduce profile.batch_size"):
         profile(tmp_path, toy(tmp_path))
 
 

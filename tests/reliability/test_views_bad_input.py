@@ -120,7 +120,9 @@ def test_views_of_another_plan_are_refused(tmp_path):
 
 def test_a_job_that_asks_for_views_is_given_them(tmp_path):
     features, _ = write_both(tmp_path, VARIED)
-    with pytest.raises(PermafrostError, match="asks for augmented views, and no store") as caught:
+    with pytest.raises(
+        PermafrostError, match="the job uses augmented views, but --views is missing"
+    ) as caught:
         measure_views(features, None, tmp_path / "m.parquet")
     assert "--views" in caught.value.remedy
 

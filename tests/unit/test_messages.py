@@ -71,7 +71,7 @@ PLANNED = {
     "probe that serves nothing": (
         changed(probes={"seg": {"kind": "segmentation", "head": "linear"}}),
         "seg",
-        "serves none of the datasets",
+        "fits none of the datasets",
     ),
 }
 

@@ -49,7 +49,7 @@ PUBLISHED = {
     "bands": "rgb", "image_size": "224",
 }  # fmt: skip
 NAN_SENTENCE = "the features of 16 of 16 samples hold NaN or infinity"
-KILLED_SENTENCE = "it ended without an error message: killed, or out of memory"
+KILLED_SENTENCE = "it ended without an error message: killed, out of memory"
 
 
 def with_backbones(project: Project, **sources: str) -> None:

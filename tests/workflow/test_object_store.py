@@ -180,7 +180,7 @@ def test_a_failed_job_is_named_with_its_log_and_the_rest_is_gathered_from_a_copy
     log = project.path(re.search(r"log: (\S+)", table)[1])
     assert "it has no layers" in table and "it has no layers" in log.read_text()
     assert log.read_bytes() in stored.bucket.objects().values()
-    assert "Copy them into this folder, and `permafrost incomplete`" in table
+    assert "Copy them into this folder; `permafrost incomplete`" in table
     stored.bucket.copy_to(project.folder)
     said = project.permafrost("incomplete")
     assert "Incomplete: 2 of 3 backbones" in said
@@ -226,11 +226,11 @@ def test_a_copy_of_the_results_is_shown_and_archived(stored):
 def test_an_archive_is_packed_from_a_copy(stored):
     done = stored.snakemake("archive", check=False)
     assert done.returncode
-    assert "copy them into this folder, and run `permafrost archive`" in done.stdout + done.stderr
+    assert "copy them into this folder, then run `permafrost archive`" in done.stdout + done.stderr
 
 
 def test_results_outside_of_the_working_folder_are_refused(stored):
     stored.project.configure(results=str(stored.project.path("elsewhere")))
     done = stored.snakemake("-n", check=False)
     assert done.returncode
-    assert "results lie below its prefix" in done.stdout + done.stderr
+    assert "results are below its prefix" in done.stdout + done.stderr

@@ -90,11 +90,11 @@ def test_the_figures_are_those_of_the_report(project, tmp_path):
         assert (tmp_path / f"figure.{form}").read_bytes().startswith(start)
     with pytest.raises(PermafrostError, match="no figure is written as '.gif'"):
         plot.save(tmp_path / "figure.gif")
-    with pytest.raises(PermafrostError, match="ranked nothing with 'lnear'.*did you mean 'linear'"):
+    with pytest.raises(PermafrostError, match="no ranking with 'lnear'.*did you mean 'linear'"):
         results.plot_ranked("lnear")
-    with pytest.raises(PermafrostError, match="ranked nothing over 'nowhere'"):
+    with pytest.raises(PermafrostError, match="no ranking over 'nowhere'"):
         results.plot_cost(group="nowhere")
-    with pytest.raises(PermafrostError, match="nothing for the figure 'critical'"):
+    with pytest.raises(PermafrostError, match="no data for the figure 'critical'"):
         results.plot_critical()
     assert not (tmp_path / "figure.gif").exists()
 

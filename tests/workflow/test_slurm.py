@@ -300,7 +300,7 @@ def test_jobs_that_fail_cost_only_their_own_backbones_in_any_environment(slurm, 
         assert "extract" in line
         errors[name] = line
         assert table.count(f"log: results/logs/extract/tiny-landcover/{name}.log") == 1
-    assert all("killed, or out of memory or time" in errors[name] for name in sources)
+    assert all("killed, out of memory, or out of time" in errors[name] for name in sources)
     assert "memory" in errors["greedy"].partition("(")[2]
     assert "envs/broken.lock could not be installed" in errors["nowhere"]
     assert not project.path(".venv-broken").exists()

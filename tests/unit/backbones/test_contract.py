@@ -261,7 +261,7 @@ def test_the_offset_of_a_band_reaches_every_unit(unit, have, scale, offset, stor
         ("digital_number", "uint8", "8-bit brightness.*state `white`"),
         ("unit_interval", "db", "holds db"),
         ("db", "digital_number", "holds digital_number"),
-        (None, "uint8", "unit in which the mean and std .* not known"),
+        (None, "uint8", "unit of the mean and std .* unknown"),
         ("percent", "uint8", "unknown unit 'percent'"),
     ],
 )
@@ -336,7 +336,7 @@ def test_a_size_in_the_entry_replaces_resize_and_crop_as_a_whole():
 def test_unknown_keys_of_input_are_errors():
     with pytest.raises(PermafrostError, match="did you mean 'bands'"):
         input_contract({}, {"band": "rgb"}, {}, where="backbone x")
-    with pytest.raises(PermafrostError, match="mean and std belong together"):
+    with pytest.raises(PermafrostError, match="mean and std must be given together"):
         input_contract({}, {"mean": 0.5}, {})
 
 

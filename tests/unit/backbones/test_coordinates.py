@@ -150,7 +150,7 @@ def test_geoclip_from_a_file_is_its_formula(tmp_path):
     torch.save(state, path)
     with pytest.raises(PermafrostError, match="LocEnc2"):
         encoder(encoder="geoclip", weights={"source": "file", "path": str(path)})
-    with pytest.raises(PermafrostError, match="no weights by the name"):
+    with pytest.raises(PermafrostError, match="no weights named"):
         encoder(encoder="geoclip", weights="SatCLIP_Weights.SATCLIP_VIT16_L40")
 
 
@@ -164,7 +164,7 @@ def test_satclips_own_weights_lie_in_the_data_folder_or_are_downloaded(tmp_path,
     entry = backbone_entry({"kind": "coordinates", "encoder": "satclip", "weights": name})
     entry = replace(entry, weights_folder=str(tmp_path / "weights"))
     assert published_weights(entry, where="x").name == name
-    with pytest.raises(PermafrostError, match="are not here and cannot be downloaded"):
+    with pytest.raises(PermafrostError, match="are not on this machine and cannot be downloaded"):
         locate(entry, "backbone x")
     made, expected = satclip_file(tmp_path / "made.ckpt")
     place = tmp_path / "weights" / SatCLIP_Weights.SATCLIP_VIT16_L40.url.rpartition("/")[2]
@@ -177,7 +177,9 @@ def test_satclips_own_weights_lie_in_the_data_folder_or_are_downloaded(tmp_path,
 
 
 def test_a_file_of_satclip_says_what_it_is_like(tmp_path):
-    with pytest.raises(PermafrostError, match="needs the name of the weights that it is like"):
+    with pytest.raises(
+        PermafrostError, match="needs the name of weights with the same architecture"
+    ):
         encoder(encoder="satclip", weights={"source": "file", "path": str(tmp_path / "x.ckpt")})
 
 

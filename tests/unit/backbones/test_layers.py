@@ -66,7 +66,7 @@ def test_four_evenly_spaced_blocks_end_with_the_last():
         (torch.zeros(2, 4, 3), {"grid": patch_grid((16, 16))}, "4 tokens"),
         # the trap of 256 patches and five prefix tokens with 1024 channels
         (torch.zeros(2, 261, 1024), {"grid": lambda h, w: (16, 16)}, "261 tokens"),
-        (torch.zeros(2, 4, 6, 70), {}, "which is no map of images of 32 x 48"),
+        (torch.zeros(2, 4, 6, 70), {}, "which is not a map of images of 32 x 48"),
         (torch.zeros(2, 7, 4, 6), {"layout": "NHWC"}, "the layout of the model, NHWC"),
         (torch.zeros(2, 7, 4, 6), {"layouts": {"layer": "tokens"}}, "declared tokens"),
         (torch.zeros(2, 6, 7), {"layouts": {"layer": "NCHW"}}, "declared NCHW"),

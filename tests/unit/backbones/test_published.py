@@ -150,11 +150,11 @@ def test_other_content_under_the_same_name_is_refused(tmp_path, offline):
     place = put(tmp_path / "weights" / f"{NAME}.safetensors")
     made(tmp_path)
     save_file(model(1).state_dict(), place)
-    with pytest.raises(PermafrostError, match="not those that were first used by this name"):
+    with pytest.raises(PermafrostError, match="differ from those first used under this name"):
         made(tmp_path)
     place.unlink()
     in_hub_cache(tmp_path, save(model(1).state_dict()))
-    with pytest.raises(PermafrostError, match="not those that were first used by this name"):
+    with pytest.raises(PermafrostError, match="differ from those first used under this name"):
         made(tmp_path)
 
 

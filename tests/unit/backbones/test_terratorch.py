@@ -45,7 +45,7 @@ def test_prithvi_is_fed_its_statistics_of_the_bands_that_there_are():
 
 def test_zeros_for_absent_bands_are_refused():
     family, chosen, plan = planned("terramind_v1_tiny", input={"missing": "zero"})
-    with pytest.raises(PermafrostError, match="never fed zeros"):
+    with pytest.raises(PermafrostError, match="no zero filling for it"):
         fed_bands(family, chosen, plan, "x")
 
 

@@ -36,7 +36,7 @@ def test_a_specification_has_its_parts_as_dataclasses():
     [
         ({**BOOTSTRAP, "datset": "d"}, "bootstrap: unknown key 'datset', did you mean 'dataset'?"),
         ({**BOOTSTRAP, "inputs": {}}, "bootstrap.inputs: missing key 'predictions'"),
-        ({**BOOTSTRAP, "inputs": "f"}, "bootstrap.inputs: 'f' is no JSON object"),
+        ({**BOOTSTRAP, "inputs": "f"}, "bootstrap.inputs: 'f' is not a JSON object"),
         ({**EXTRACT, "extraction": {"size": 32}}, "missing keys 'interpolation', 'antialias', "),
         (
             {**EXTRACT, "extraction": extraction_of(precison="fp32")},

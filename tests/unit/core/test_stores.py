@@ -81,7 +81,7 @@ def test_without_shards_every_chunk_is_a_file(store):
 
 
 def test_shards_hold_whole_chunks(tmp_path):
-    with pytest.raises(ValueError, match="no whole chunks"):
+    with pytest.raises(ValueError, match="not whole chunks"):
         write(tmp_path / "train.zarr", rows_per_shard=6)
 
 

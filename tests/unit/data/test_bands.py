@@ -184,4 +184,4 @@ def test_an_unknown_band_says_that_the_list_is_that_of_the_sensor_and_who_has_it
     # of a band that nobody has, no other sensor is named
     with pytest.raises(PermafrostError) as caught:
         dataset_bands(["gren"], "rgb")
-    assert caught.value.remedy == "use a name from this list"
+    assert caught.value.remedy == "choose a name from this list"

@@ -305,11 +305,11 @@ def broken_files(folder):
         ),
         "half a partition": (
             lambda: (folder / "default_partition.json").write_text('{"train": ["sample'),
-            "default_partition.json of .* is no partition",
+            "default_partition.json of .* is not a partition",
         ),
         "another JSON": (
             lambda: (folder / "default_partition.json").write_text("[1]"),
-            "is no partition",
+            "is not a partition",
         ),
         "a way out": (
             lambda: write_partition(folder, {"train": ["../sample_4"]}),

@@ -146,7 +146,7 @@ def test_files_that_are_no_shapes_are_refused_before_a_driver_sees_them(tmp_path
     entry["source"].pop("attribute")
     entry["source"]["background"] = "land"
     entry["classes"] = ["land", "sea"]
-    with pytest.raises(PermafrostError, match="shapes that are no polygons"):
+    with pytest.raises(PermafrostError, match="shapes that are not polygons"):
         open_source(entry)
 
 
@@ -180,22 +180,22 @@ def spoil(folder, what: str) -> None:
 @pytest.mark.parametrize(
     ("what", "source", "message"),
     [
-        ("cut", {}, "image.tif is no readable raster"),
-        ("text", {}, "image.tif is no readable raster"),
+        ("cut", {}, "image.tif is not a readable raster"),
+        ("text", {}, "image.tif is not a readable raster"),
         ("crs", {}, "image.tif has no coordinate system.*gdal_edit"),
         ("place", {}, "image.tif has no place"),
-        ("far", {}, "no tile lies in the images, the labels and the extent at once"),
+        ("far", {}, "no tile is inside the images, the labels and the extent"),
         (
             "zone",
             {},
             "mask.tif has the coordinate system EPSG:32632, the grid EPSG:32631.*crs: EPSG:32631",
         ),
-        ("turned", {}, "does not run from north to south.*declare crs and resolution"),
+        ("turned", {}, "is not north-up.*declare crs and resolution"),
         ("bands", {}, "image.tif has 2 bands, the entry declares 3"),
         ("kinds", {"images": "image*.tif"}, "image2.tif has uint16, image.tif uint8"),
         ("channels", {}, "mask.tif has 3 channels.*label_channel"),
         (None, {"images": "imge.tif"}, "no file 'imge.tif'; did you mean 'image.tif'"),
-        (None, {"crs": "EPSG:1"}, "crs 'EPSG:1' is no coordinate system"),
+        (None, {"crs": "EPSG:1"}, "crs 'EPSG:1' is not a coordinate system"),
         (None, {"size": 97}, "tiles of 97 pixels do not fit into 128 x 96 pixels"),
         (
             None,
@@ -208,8 +208,8 @@ def spoil(folder, what: str) -> None:
             {"extent": [0, 0, 100, 100]},
             r"do not fit into 0 x 0 pixels \(width x height\) of the extent",
         ),
-        (None, {"extent": "image.tif"}, "image.tif is no readable file of shapes.*GeoPackage"),
-        (None, {"min_labelled": 1}, "no tile is left: 48 have too few labels"),
+        (None, {"extent": "image.tif"}, "image.tif is not a readable file of shapes.*GeoPackage"),
+        (None, {"min_labelled": 1}, "no tiles are left: 48 have too few labels"),
     ],
 )
 def test_what_is_wrong_with_the_files_is_one_sentence(tmp_path, what, source, message):
@@ -247,18 +247,22 @@ def test_a_raster_that_breaks_off_later_is_named_where_it_is_read(tmp_path):
         ({"masks": None}, {}, "needs images and masks, no masks is given"),
         ({"targets": "mask.tif"}, {}, "targets has no meaning for it"),
         ({"torchgeo": {"image": {"name": "NAIP"}}}, {}, "images and masks beside torchgeo"),
-        ({"label_resampling": "average"}, {}, "average makes values between classes"),
+        ({"label_resampling": "average"}, {}, "average interpolates between classes"),
         ({"ignore_nodata": True}, {}, "add ignore_index: 255"),
         ({"min_labelled": 0.5}, {}, "min_labelled needs a value for pixels without a label"),
         ({"dtype": "uint8"}, {}, "dtype is for torchgeo's images"),
         ({"attribute": "kind"}, {}, "only masks in a file of polygons need attribute"),
-        ({"masks": "a.gpkg", "attribute": "kind"}, {}, "what pixels outside of the polygons are"),
-        ({"masks": "a.gpkg", "background": "land"}, {}, "which class a polygon is"),
+        (
+            {"masks": "a.gpkg", "attribute": "kind"},
+            {},
+            "class of pixels outside of the polygons is undefined",
+        ),
+        ({"masks": "a.gpkg", "background": "land"}, {}, "class of polygons is undefined"),
         ({"masks": "a.gpkg", "background": "lnd"}, {}, "lnd in source is no class"),
-        ({}, {"splits": None}, "nothing says which tiles train"),
+        ({}, {"splits": None}, "the split of tiles into train"),
         ({"extent": {"train": "a.gpkg"}}, {}, "names the splits already"),
         ({"blocks": None}, {}, "splits by group need blocks"),
-        ({}, {"splits": {"method": "random"}}, "would tear blocks apart"),
+        ({}, {"splits": {"method": "random"}}, "would divide blocks"),
         (
             {"blocks": None, "stride": 8},
             {"splits": {"method": "block", "block_km": 1}},

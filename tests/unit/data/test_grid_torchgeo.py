@@ -68,7 +68,7 @@ def test_classes_follow_a_declared_system_and_resolution(geo_folder):
 
 
 def test_a_system_that_is_none_is_refused_as_for_files(geo_folder):
-    with pytest.raises(PermafrostError, match="crs 'UTM 31' is no coordinate system"):
+    with pytest.raises(PermafrostError, match="crs 'UTM 31' is not a coordinate system"):
         open_source(geo_entry(geo_folder, {"crs": "UTM 31"}))
 
 
@@ -115,7 +115,7 @@ def test_a_date_without_files_has_no_tiles(geo_folder):
     entry["source"]["torchgeo"]["dates"] = ["2023-06-01", "2023-06-30"]
     assert len(open_source(entry).records()) == 24
     entry["source"]["torchgeo"]["dates"] = ["2021-01-01", "2021-12-31"]
-    with pytest.raises(PermafrostError, match="no file of the classes lies in these dates"):
+    with pytest.raises(PermafrostError, match="no file of the classes is within these dates"):
         open_source(entry)
 
 

@@ -116,7 +116,7 @@ def plain_array(data: bytes) -> np.ndarray:
             {"mask_values": COLOURS},
             "transparent pixels",
         ),
-        (geotiff(LABELS[None] / np.float32(2)), {}, "float32 values that are no whole numbers"),
+        (geotiff(LABELS[None] / np.float32(2)), {}, "float32 values that are not whole numbers"),
         (encode(LABELS), {"mask_values": {0: "land", 1: "sea", 7: "town"}}, "holds the values 2, 3"),
     ],
 )  # fmt: skip

@@ -215,7 +215,9 @@ def test_what_an_entry_cannot_ask_for_is_said_before_data_are_read(tmp_path, cha
 
 
 def test_sources_of_single_images_refuse_series(tmp_path):
-    with pytest.raises(PermafrostError, match="gives one image of one sensor, not dates: series"):
+    with pytest.raises(
+        PermafrostError, match="provides one image of one sensor, not dates: series"
+    ):
         Prepared(tmp_path / "out").run(
             {
                 **folder_entry(tmp_path, dates="series", task="detection"),

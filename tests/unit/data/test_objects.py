@@ -285,7 +285,7 @@ def test_a_split_without_an_object_is_refused(tmp_path):
 def test_a_class_that_train_lacks_is_refused_as_for_other_tasks(tmp_path):
     content = coco()
     content["categories"].append({"id": 1, "name": "elm"})
-    with pytest.raises(PermafrostError, match="train holds nothing of 1 class: elm"):
+    with pytest.raises(PermafrostError, match="train has no sample of 1 class: elm"):
         plan_dataset("set", dataset_entry(coco_entry(tmp_path, content)))
     entry = coco_entry(tmp_path, content, allow_missing_classes=True)
     card = Prepared(tmp_path / "out").run(entry)

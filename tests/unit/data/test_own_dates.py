@@ -274,7 +274,7 @@ def test_rows_of_one_sample_that_do_not_agree_are_refused(tmp_path, key, column)
     rows[1][column] = {"part": "test", "crop": "corn", "lat": "51"}[column]
     entry = table_entry(tmp_path, rows, split="part") | {"splits": {"method": "given"}}
     with pytest.raises(
-        PermafrostError, match=f"rows of the sample field 1 do not agree: its {key}"
+        PermafrostError, match=f"rows of the sample field 1 are inconsistent: its {key}"
     ):
         open_source(entry)
 
@@ -324,12 +324,8 @@ def test_dates_of_one_place_stay_in_one_split(tmp_path):
     ("changes", "source", "message"),
     [
         ({"dates": "one"}, {}, "gives several dates of a sample, and the entry has dates: one"),
-        (
-            {},
-            {"images": "<class>/<stem>.png"},
-            "nothing in source says which images are the series",
-        ),
-        ({}, {"images": "<field>/<date>.png"}, "do not say where the name of the class is"),
+        ({}, {"images": "<class>/<stem>.png"}, "source does not define the images of the series"),
+        ({}, {"images": "<field>/<date>.png"}, "do not contain <class>, the name of the class"),
         ({"dates": "pair"}, {"images": ["<class>/a", "<class>/b", "<class>/c"]}, "a pair has two"),
         ({}, {"images": {"s1": "<class>/a", "s2": "<class>/b"}}, "the entry has none"),
         ({}, {"split_folders": True}, "split_folders is for folders of classes"),
@@ -343,8 +339,8 @@ def test_entries_of_folders_that_contradict_themselves(changes, source, message)
 @pytest.mark.parametrize(
     ("changes", "source", "message"),
     [
-        ({}, {"date": None}, "nothing says in which order the rows of a sample are"),
-        ({}, {"sample": None}, "nothing in source says which images are the series"),
+        ({}, {"date": None}, "the order of the rows of a sample is undefined"),
+        ({}, {"sample": None}, "source does not define the images of the series"),
         ({}, {"path": ["a", "b"]}, "sample and several paths in a row exclude each other"),
         ({"dates": "one"}, {}, "method random put images of one sample on both sides"),
     ],

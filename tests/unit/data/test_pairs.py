@@ -108,7 +108,7 @@ def test_groups_come_from_the_names(tmp_path):
         opened(place, group="(scene)")
     with pytest.raises(PermafrostError, match="has 0 groups in parentheses"):
         opened(place, group="t")
-    with pytest.raises(PermafrostError, match="no regular expression"):
+    with pytest.raises(PermafrostError, match="not a regular expression"):
         opened(place, group="(t")
 
 
@@ -137,7 +137,7 @@ def test_a_declared_dead_class_is_dead_though_it_occurs_and_an_absent_one_though
 ):
     path = write_zip(tmp_path / "a.zip", pair_files(values=(0, 1, 255)))
     out = Prepared(tmp_path / "out")
-    with pytest.raises(PermafrostError, match="train holds nothing of 1 class: town"):
+    with pytest.raises(PermafrostError, match="train has no sample of 1 class: town"):
         out.run(pair_entry(path))
     card = out.run(pair_entry(path, dead_classes=["land"], allow_missing_classes=True))
     assert card["dead_classes"] == [0, 2]

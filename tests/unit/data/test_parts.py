@@ -328,7 +328,7 @@ def test_unreadable_images_are_named_as_by_an_undivided_run(three):
 
 def test_images_that_must_have_embeddings_are_not_divided(three):
     spec = PrepareSpec(dataset="set", entry=three.spec.entry, matched={"a": {"path": "here"}})
-    with pytest.raises(PermafrostError, match="one job must prepare it"):
+    with pytest.raises(PermafrostError, match="cannot be sharded"):
         three.out.run_part(spec, three.folders[0])
 
 

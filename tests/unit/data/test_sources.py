@@ -65,7 +65,7 @@ def test_other_files_are_an_error_unless_ignored_and_system_junk_is_not_meant(tm
     }
     path = write_zip(tmp_path / "a.zip", files)
     with pytest.raises(
-        PermafrostError, match="1 files that are no images in class folders.*README"
+        PermafrostError, match="1 files that are not images in class folders.*README"
     ):
         folder_source(path)
     assert len(folder_source(path, other_files="ignore").records()) == 12
@@ -230,7 +230,7 @@ def test_a_table_whose_columns_no_commas_separate_says_so(tmp_path, sign, word):
     [
         (["field", "field ", "town"], "'field' and 'field ', which differ only in spaces"),
         (["Town", "field", "town"], "'Town' and 'town', which differ only in spaces or capitals"),
-        (["field", "nan", "town"], "the class 'nan', as programs write a label that is missing"),
+        (["field", "nan", "town"], "the class 'nan', which programs write for a missing label"),
     ],
 )
 def test_classes_that_a_slip_made_are_refused_unless_they_are_listed(tmp_path, kinds, message):

@@ -119,7 +119,7 @@ def test_validation_is_taken_from_train_by_class_or_by_group():
 
 
 def test_val_from_train_beside_a_given_validation_split_is_an_error():
-    with pytest.raises(PermafrostError, match="gives a validation split"):
+    with pytest.raises(PermafrostError, match="have a validation split"):
         split(records(3, split=["train", "val", "test"]), val_from_train=0.2)
 
 

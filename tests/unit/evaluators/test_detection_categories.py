@@ -108,7 +108,7 @@ def test_some_images_of_some_categories(tmp_path):
     [
         (["kind 7"], "there is no category 'kind 7'"),
         (["kind 1", "kin 2"], "did you mean 'kind 2'"),
-        ([], "no category is named"),
+        ([], "no categories are named"),
         ("kind 1", "must be a list"),
         ([12345], "there is no category 12345"),
         (["kind 1", "kind 1"], "is given twice"),

@@ -93,7 +93,7 @@ def test_the_kind_of_interval_can_be_chosen(tmp_path, capsys):
     assert basic["bias"] == plain["bias"] > 0
     assert basic["lower"] == pytest.approx(2 * plain["value"] - plain["upper"])
     assert basic["upper"] == pytest.approx(2 * plain["value"] - plain["lower"])
-    with pytest.raises(PermafrostError, match="no interval is called 'bca'"):
+    with pytest.raises(PermafrostError, match="there is no interval named 'bca'"):
         command(*given(coco_files), "--interval", "bca")
 
 
@@ -288,10 +288,14 @@ def test_nothing_to_find_is_an_error_that_says_why(tmp_path, capsys):
     truth, results = coco_case(7)
     for entry in truth["annotations"]:
         entry["iscrowd"] = 1
-    with pytest.raises(PermafrostError, match="nothing to find: all annotations .* are crowds"):
+    with pytest.raises(
+        PermafrostError, match="the truth has no object: all annotations .* are crowds"
+    ):
         command(*given(write(tmp_path, truth, results)), "--output", tmp_path / "s.json")
     truth["annotations"] = []
-    with pytest.raises(PermafrostError, match="nothing to find: the truth has no annotation"):
+    with pytest.raises(
+        PermafrostError, match="the truth has no object: the truth has no annotation"
+    ):
         command(*given(write(tmp_path, truth, results)), "--output", tmp_path / "s.json")
     assert not (tmp_path / "s.json").exists() and not capsys.readouterr().out
 

@@ -59,7 +59,7 @@ def test_robustness_against_a_baseline(coco_files, tmp_path, capsys):
     assert rpc["value"] == mpc["value"] / ap["clear"]
     assert {row["axis"] for row in content["robustness"]} == {"sky"}
     assert content["options"]["baseline"] == "clear"
-    with pytest.raises(PermafrostError, match="no image is labelled 'dry'"):
+    with pytest.raises(PermafrostError, match="there is no image labelled 'dry'"):
         command(*given(coco_files), "--slices", manifest, "--baseline", "dry")
     with pytest.raises(
         PermafrostError, match="--baseline changes nothing here: it is used with --slices"
@@ -108,7 +108,7 @@ def test_some_categories_and_groups_of_them(tmp_path, capsys):
     ("options", "words"),
     [
         (["--categories", "kind 9"], "there is no category 'kind 9'"),
-        (["--categories", "kind 1,,kind 2"], "names nothing between two commas"),
+        (["--categories", "kind 1,,kind 2"], "has an empty item between two commas"),
         (["--category-groups", "a=kind 9"], "--category-groups: a: there is no category 'kind 9'"),
         (["--category-groups", "a=kind 1;a=kind 2"], "'a=kind 2' is not a new group"),
         (["--category-groups", "a="], "'a=' is not a new group"),

@@ -119,7 +119,7 @@ def test_a_part_says_what_it_leaves_to_others_and_a_missing_part_is_noticed(tmp_
     check_same(merged, part)
     with pytest.raises(PermafrostError, match="the image nowhere is not in the truth"):
         evaluate(truth, results, iou_type="bbox", images=["nowhere"])
-    with pytest.raises(PermafrostError, match="no part is given"):
+    with pytest.raises(PermafrostError, match="no parts are given"):
         merge([])
 
 
@@ -142,7 +142,7 @@ def test_parts_with_other_options_are_refused_by_name(tmp_path, options, field):
     save_partial(evaluate(truth, results, iou_type="bbox", images=ids[:2]), tmp_path / "a")
     other = evaluate(truth, results, **{"iou_type": "bbox", **options}, images=ids[2:])
     save_partial(other, tmp_path / "b")
-    with pytest.raises(PermafrostError, match=f"b: was made with another {field} "):
+    with pytest.raises(PermafrostError, match=f"b: was written with another {field} "):
         merge([tmp_path / "a", tmp_path / "b"])
 
 

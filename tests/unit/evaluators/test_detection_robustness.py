@@ -70,9 +70,11 @@ def test_a_baseline_of_nothing_has_a_mean_but_no_ratio():
 def test_what_is_no_baseline_is_refused():
     truth, results, rows = by_hand()
     _, parts = parts_of(truth, results, rows)
-    with pytest.raises(PermafrostError, match="no slice is labelled 'cleer'.*did you mean 'clear'"):
+    with pytest.raises(
+        PermafrostError, match="there is no slice labelled 'cleer'.*did you mean 'clear'"
+    ):
         robustness(parts, "cleer")
-    with pytest.raises(PermafrostError, match="no slice is labelled '__unassigned__'"):
+    with pytest.raises(PermafrostError, match="there is no slice labelled '__unassigned__'"):
         robustness(parts, "__unassigned__")
     _, alone = parts_of(truth, results, rows[:1])
     with pytest.raises(PermafrostError, match="axis sky has no slice beside the baseline 'clear'"):

@@ -204,7 +204,10 @@ def test_errors_of_the_worker_are_raised_by_the_next_calls():
     entry = next(entry for entry in results if entry["image_id"] == ids[0])
     cases = [
         ([{**entry, "score": "high"}], r"update 2: predictions: \[0\].*score"),
-        ([{**entry, "image_id": ids[1]}], f"update 2: .*image {ids[1]}, which is not among those"),
+        (
+            [{**entry, "image_id": ids[1]}],
+            f"update 2: .*image {ids[1]}, which is not in the given images",
+        ),
     ]
     for found, words in cases:
         with DetectionStream(prepared) as stream:

@@ -103,8 +103,8 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_work(
         (["--output", first], f"--output would overwrite what {options[0]} reads"),
         (["--output", tmp_path], "--output must name a file"),
         (["--tables", text], "--tables must name a folder"),
-        (["--output", text / "below" / "s.json"], "text is no folder that may be written to"),
-        (["--tables", text / "below"], "text is no folder that may be written to"),
+        (["--output", text / "below" / "s.json"], "text is not a writable folder"),
+        (["--tables", text / "below"], "text is not a writable folder"),
     )
     for given, words in cases:
         with pytest.raises(PermafrostError, match=words):
@@ -124,9 +124,9 @@ def test_manifests_are_checked_before_the_work(detections, tmp_path, monkeypatch
     manifest = tmp_path / "m.csv"
     manifest.write_text("image_id,sky,site\n1,fog,a\n2,clear,b\n")
     sliced = [*detections, "--slices", manifest]
-    with pytest.raises(PermafrostError, match="m.csv: no image is labelled 'claer'.*clear"):
+    with pytest.raises(PermafrostError, match="m.csv: there is no image labelled 'claer'.*clear"):
         run(evaluate_detections, *sliced, "--baseline", "claer")
-    with pytest.raises(PermafrostError, match="no image is labelled 'clear & a'"):
+    with pytest.raises(PermafrostError, match="there is no image labelled 'clear & a'"):
         run(evaluate_detections, *sliced, "--cross-slices", "--baseline", "clear & a")
     # a label of the combinations is known
     with pytest.raises(TypeError):

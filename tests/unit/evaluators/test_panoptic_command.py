@@ -161,7 +161,7 @@ def test_bad_files_are_named(files):
     with pytest.raises(PermafrostError, match=r"2\.png .*found\.json: annotations\[1\].*mode is P"):
         evaluate(*files)
     picture.write_bytes(content[:50])
-    with pytest.raises(PermafrostError, match=r"2\.png .*cannot be read as a picture"):
+    with pytest.raises(PermafrostError, match=r"2\.png .*cannot be read as an image"):
         evaluate(*files)
     picture.unlink()
     with pytest.raises(PermafrostError, match=r"2\.png .*there is no such file"):

@@ -231,8 +231,8 @@ def test_a_transform_written_with_fewer_digits_is_the_same_place(tmp_path):
     [
         ([], {}, "no pixel has a reference class"),
         ([([[1]], [[-1]])], {}, "code -1, below the first class"),
-        ([([[1.5]], [[1]])], {}, "1.5 is no class code"),
-        ([([[np.nan]], [[1]])], {}, "nan is no class code"),
+        ([([[1.5]], [[1]])], {}, "1.5 is not a class code"),
+        ([([[np.nan]], [[1]])], {}, "nan is not a class code"),
         ([([[1]], [[[np.nan]]])], {"scores": True}, "a logit is NaN"),
         ([([[1]], [[1]])], {"scores": True}, "are not .classes, height, width"),
         ([([[1]], [[[0.0]]]), ([[1]], [[[0.0]], [[1.0]]])], {"scores": True}, "are not"),
@@ -357,7 +357,7 @@ def test_nan_is_reported_under_the_name_of_its_file(tmp_path, broken):
     paths = [
         write(tmp_path / f"{name}.tif", values) for name, values in zip("rp", pair, strict=True)
     ]
-    with pytest.raises(PermafrostError, match=f"{'rp'[broken]}.tif: .*nan is no class code"):
+    with pytest.raises(PermafrostError, match=f"{'rp'[broken]}.tif: .*nan is not a class code"):
         evaluate(*paths)
     logits = write(tmp_path / "l.tif", np.full((2, 70, 90), np.nan, np.float32))
     with pytest.raises(PermafrostError, match=r"l.tif: pixels from .*a logit is NaN"):

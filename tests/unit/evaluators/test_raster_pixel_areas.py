@@ -110,7 +110,7 @@ def test_a_local_system_has_equal_pixels_and_coordinates_off_the_earth_none(tmp_
     found = areas_of(tmp_path, from_origin(0, 0, 1, 1), (9, 9), local)
     assert found.grid is None and not found.problem
     found = areas_of(tmp_path, from_origin(500_000, 4e6, 10, 10), (9, 9), "EPSG:4326")
-    assert "lies outside of what its coordinate system can show" in found.problem
+    assert "is outside the valid area of its coordinate system" in found.problem
 
 
 @pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")

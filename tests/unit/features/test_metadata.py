@@ -132,7 +132,9 @@ def test_withheld_metadata_does_not_reach_the_model(tmp_path, entry):
 def test_backbones_that_take_nothing_are_told_nothing(tmp_path, entry):
     dataset = Dataset(tmp_path, metadata=True, card={"gsd_m": 10.0})
     assert "metadata" not in dataset.extract(entry("plain"))["train"].attributes
-    with pytest.raises(PermafrostError, match="takes neither place nor dates nor ground distance"):
+    with pytest.raises(
+        PermafrostError, match="takes no location, date or ground sampling distance"
+    ):
         dataset.extract(entry("plain", metadata="withheld"))
 
 

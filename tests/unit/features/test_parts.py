@@ -103,7 +103,7 @@ def test_rows_that_never_came_are_found():
     rows = Rows(Recorded(20), 5, (6, 12))
     rows.put(np.arange(6, 12))
     assert not rows.complete
-    with pytest.raises(RuntimeError, match="3 of 20 rows of array never came"):
+    with pytest.raises(RuntimeError, match="3 of 20 rows of array were not written"):
         rows.finish()
 
 

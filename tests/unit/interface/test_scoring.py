@@ -198,6 +198,6 @@ def test_a_wrong_input_is_said_in_one_sentence(call, words):
 
 
 def test_a_name_that_is_not_offered_lists_what_is():
-    with pytest.raises(AttributeError, match="offers no 'knn'; there are KNN, LinearSweep"):
+    with pytest.raises(AttributeError, match="has no 'knn'; available: KNN, LinearSweep"):
         pf.knn  # noqa: B018
     assert {"KNN", "evaluate", "Results"} <= set(dir(pf))

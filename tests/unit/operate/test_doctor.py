@@ -51,7 +51,7 @@ def found(tmp_path):
 def test_the_installed_environment_is_as_its_lock(found):
     findings = found()
     assert {findings[name].state for name in ("python", "packages", "cores")} == {OK}
-    assert findings["configuration"].found == "names nothing, so the demo runs"
+    assert findings["configuration"].found == "names no backbone or dataset, so the demo runs"
 
 
 def test_packages_that_differ_from_the_lock_are_named():

@@ -68,8 +68,8 @@ def logged(folder: Path, text: str) -> Path:
         (f"d: 10/20\npermafrost extract: error: {SENTENCE}\n", SENTENCE),
         ("Traceback (most recent call last):\n  File x\nValueError: odd\n",
          "unexpected error: ValueError: odd"),
-        ("d: 10/20\n", "it ended without an error message: killed, or out of memory or time"),
-        ("", "it ended without an error message: killed, or out of memory or time"),
+        ("d: 10/20\n", "it ended without an error message: killed, out of memory, or out of time"),
+        ("", "it ended without an error message: killed, out of memory, or out of time"),
     ],
 )  # fmt: skip
 def test_the_error_of_a_log(tmp_path, text, error):

@@ -61,7 +61,7 @@ def test_what_is_there_is_left_alone(tmp_path, capsys, kind):
     file.parent.mkdir(exist_ok=True)
     file.write_text("mine")
     assert cli.main(["init", str(place)]) == 1
-    assert "nothing is written over" in capsys.readouterr().err
+    assert "nothing is overwritten" in capsys.readouterr().err
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [file]
 
 

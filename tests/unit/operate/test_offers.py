@@ -140,7 +140,7 @@ def test_fetched_weights_are_here(offers, monkeypatch, tmp_path):
 )
 def test_backbones_are_chosen_by_what_is_known_of_them(offers, choice, among, not_among):
     if among is None:
-        with pytest.raises(PermafrostError, match="no backbone is like that"):
+        with pytest.raises(PermafrostError, match="no backbone matches"):
             backbone_lines(offers, choice)
         return
     listed = {line.split()[0] for line in backbone_lines(offers, choice)[1:]}

@@ -77,7 +77,7 @@ def test_all_cannot_be_mixed_with_names_nor_be_a_name(folder):
     known = catalogue(folder(a="rcf: {kind: rcf}"))
     with pytest.raises(PermafrostError, match="no backbone 'all'"):
         known.choose(["all", "rcf"])
-    with pytest.raises(PermafrostError, match="'all' cannot name a backbone"):
+    with pytest.raises(PermafrostError, match="'all' is not a valid name for a backbone"):
         catalogue(folder(), all={"kind": "rcf"})
 
 
@@ -94,7 +94,7 @@ def test_a_name_defined_twice_names_both_places(folder):
     "name", ["ResNet50", "a__b", "_a", "a_", "-a", "a b", "a/b", "1.5", "'a.b'", "''"]
 )
 def test_a_name_must_be_fit_for_file_names_and_wildcards(folder, name):
-    with pytest.raises(PermafrostError, match="cannot name a backbone") as caught:
+    with pytest.raises(PermafrostError, match="is not a valid name for a backbone") as caught:
         catalogue(folder(a=f"{name}: {{kind: rcf}}"))
     assert caught.value.where.endswith("a.yaml")
 

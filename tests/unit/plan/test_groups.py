@@ -89,7 +89,7 @@ def test_what_cannot_be_is_refused(root, config, change, words):
 def test_two_sources_of_bounds_are_refused(root, config):
     names = config["backbones"][:2]
     config["ranking"] = {"bounds": {"world": [0, 1]}, "reference": names}
-    with pytest.raises(PermafrostError, match="bounds and reference both say"):
+    with pytest.raises(PermafrostError, match="bounds and reference both define"):
         make_plan(root, config)
 
 

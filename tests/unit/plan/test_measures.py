@@ -106,7 +106,7 @@ def test_outputs_are_recorded_archived_and_found_when_stale(root, monkeypatch):
 def test_a_probe_of_the_same_name_is_refused_only_where_both_are_asked_for(root):
     probes = {**CONFIG["probes"], "measures": {"kind": "knn"}}
     plan_of(root, None, probes=probes)
-    with pytest.raises(PermafrostError, match="a probe is called 'measures'"):
+    with pytest.raises(PermafrostError, match="the name 'measures' of a probe is reserved"):
         plan_of(root, {}, probes=probes)
 
 

@@ -93,7 +93,7 @@ def test_all_mistakes_are_one_numbered_list(root, config):
         "nowhere.pt cannot be read",
         "no model 'resnet5', did you mean 'resnet50'",
         "no weights 'ResNet50_Weights.SENTINEL2_RGB_MOCOO', did you mean",
-        "bare: the entry names no bands",
+        "bare: the entry has no bands",
         "bare: splits: fractions [0.6, 0.3, 0.2]",
         "far on world: the dataset 'world' has no band 'B99'",
         "far on pictures: the dataset 'pictures' has no band 'B99'",
@@ -278,7 +278,7 @@ def test_what_fits_is_no_mistake(root, config):
         ({"splits": {"method": "block"}}, "need block_km"),
         ({"splits": {"map": {"train": ["a"], "val": ["a"]}}}, "mapped twice"),
         ({"splits": {"method": "random", "map": {"train": ["a"]}}}, "do not use map"),
-        ({"splits": None}, "nothing says which images train.*split_folders"),
+        ({"splits": None}, "the split of images into train.*split_folders"),
         ({"task": "multilabel"}, "a source of kind 'folder' offers .*, not multilabel"),
         ({"task": "segmentation"}, "masks need the list of classes"),
         ({"ignore_index": 255}, "ignore_index has no meaning here"),
@@ -310,7 +310,7 @@ def test_a_probe_of_series_needs_a_dataset_of_series(root, config):
     config["probes"]["when"] = {"kind": "ltae"}
     text = refused(root, config)
     assert (
-        "probes.when: the probe 'when' of kind ltae serves none of the datasets,"
+        "probes.when: the probe 'when' of kind ltae fits none of the datasets,"
         " none of whose samples are series of dates"
     ) in text
     assert "with dates: series, or remove the probe" in text
@@ -331,7 +331,7 @@ def test_a_dataset_of_single_dates_needs_more_than_a_probe_of_series(root, confi
         ({"probes": {"ft": {"kind": "fine_tune", "epochs": 2, "warmup_epochs": 3}}},
          "probes.ft: warmup_epochs: a warm-up of 3 of 2 epochs"),
         ({"probes": {"seg": {"kind": "segmentation", "head": "linear", "ltae": {"heads": 3}}}},
-         "probes.seg.ltae: 256 hidden channels cannot be shared equally among 3 heads"),
+         "probes.seg.ltae: 256 hidden channels cannot be divided equally among 3 heads"),
         ({"probes": {"linear": {"kind": "linear", "c_min": 1.0, "c_max": 1.0}}},
          "probes.linear: c_min and c_max are both 1"),
         ({"extraction": {"precision": "fp16"}, "runtime": {"device": "cpu"}},

@@ -79,11 +79,11 @@ def test_a_probe_that_trains_the_backbone_is_left_out(root, config):
         "stats"
     }
     assert len(plan.pairs()) == 8 and ("pictures", "tuned") not in plan.compared()
-    assert "feeds images to the backbone itself" in plan.misfits["pictures", "place", "tuned"]
+    assert "passes images to the backbone" in plan.misfits["pictures", "place", "tuned"]
     # with no other probe, nothing is left of the pair
     config["probes"] = {"tuned": {"kind": "fine_tune"}}
     assert list(make_plan(root, config).backbones) == ["stats"]
-    with pytest.raises(PermafrostError, match="'tuned' feeds images to the backbone itself"):
+    with pytest.raises(PermafrostError, match="'tuned' passes images to the backbone"):
         make_plan(root, {**config, "unfit": "error"})
 
 

@@ -158,7 +158,7 @@ def test_a_given_score_threshold_is_taken_and_needs_no_validation(toy, tmp_path)
     _, metadata = run(stores, tmp_path, score_threshold=0.25)
     assert metadata["settings"]["score_threshold"] == 0.25
     assert metadata["settings"]["epochs_log"][0]["val_ap"] is None
-    with pytest.raises(PermafrostError, match="score_threshold is to be chosen on validation"):
+    with pytest.raises(PermafrostError, match="score_threshold is chosen on validation"):
         run(stores, tmp_path)
     with pytest.raises(PermafrostError, match="validation, which has no sample"):
         run(stores, tmp_path, score_threshold=0.25, select="best")
@@ -177,7 +177,7 @@ def test_train_without_any_object_is_refused(toy, tmp_path):
     with pytest.raises(PermafrostError, match="no train image has an object"):
         run({**toy, "train": bare}, tmp_path)
     tiny = write_toy(tmp_path / "tiny.zarr", [Objects.of([[1, 1, 2, 2]], [0])] * 2)
-    with pytest.raises(PermafrostError, match="no object of train covers the centre of a cell"):
+    with pytest.raises(PermafrostError, match="no training object covers the centre of a cell"):
         run({**toy, "train": tiny}, tmp_path)
 
 

@@ -199,8 +199,8 @@ def test_without_validation_one_must_be_left_out():
     [
         ([1.0, np.nan], [1.0, 2.0], "1 of 2 targets are NaN"),
         ([1.0, 2.0], [np.inf, 2.0], "1 of 2 predictions are NaN"),
-        ([], [], "as many predicted"),
-        ([1.0, 2.0], [1.0], "as many predicted"),
+        ([], [], "one predicted value per target"),
+        ([1.0, 2.0], [1.0], "one predicted value per target"),
     ],
 )
 def test_bad_numbers_are_refused(target, prediction, message):

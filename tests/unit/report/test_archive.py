@@ -354,5 +354,5 @@ def test_long_outputs_have_records_in_folders_as_snakemake_makes_them():
 
 def test_a_folder_without_a_workflow_cannot_be_archived(root):
     shutil.copytree(root / "results", root / "bare/results")
-    with pytest.raises(PermafrostError, match="Snakefile is not here"):
+    with pytest.raises(PermafrostError, match="Snakefile is missing"):
         write_archive(plan=PLAN, files=FILES, root=root / "bare", output=root / "out.zip")

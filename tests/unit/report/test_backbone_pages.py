@@ -20,7 +20,7 @@ def report(tmp_path_factory):
     given = prepare(folder, datasets=datasets, backbones=["alpha", "beta", HOSTILE])
     unfit = {"dataset": "eurosat", "backbone": "alpha", "probe": "fine_tune", "reason": "no pixels"}
     given["plan"]["left_out"] = [unfit, {**unfit, "dataset": "far", "probe": None}]
-    # alpha against the best: told apart with knn on eurosat alone
+    # alpha against the best: significantly worse with knn on eurosat alone
     for key, path in given["comparisons"].items():
         table, metadata = read_table(path)
         rows = table.to_pylist()
@@ -54,22 +54,25 @@ def test_scores_say_how_they_stand_to_the_best(report):
         [dataset, probe] for dataset in ("aid", "eurosat") for probe in ("knn", "linear")
     ]
     assert "worse than &lt;b&gt;&amp; (p = 0.010)" in lines[2]
-    assert "not told apart from &lt;b&gt;&amp; (p = 0.500; finds 0.040 or more)" in lines[3]
+    assert (
+        "not significantly different from &lt;b&gt;&amp; (p = 0.500; finds 0.040 or more)"
+        in lines[3]
+    )
     best = rows_of(report, "b-", "scores")
-    assert "best, not told apart from beta" in best[2] and "alpha" not in best[2]
-    assert "best, not told apart from alpha, beta" in best[3]
+    assert "best, not significantly different from beta" in best[2] and "alpha" not in best[2]
+    assert "best, not significantly different from alpha, beta" in best[3]
 
 
 def test_pages_say_what_was_left_out(report):
     folder = report["output_dir"]
     alpha = next((folder / "backbones").glob("alpha*.html")).read_text()
-    assert "Datasets left out because they do not fit: eurosat (fine_tune), far." in alpha
+    assert "Datasets excluded because they do not fit: eurosat (fine_tune), far." in alpha
     eurosat = next((folder / "datasets").glob("eurosat*.html")).read_text()
-    assert "Backbones left out because they do not fit: alpha (fine_tune)." in eurosat
+    assert "Backbones excluded because they do not fit: alpha (fine_tune)." in eurosat
     index = (folder / "index.html").read_text()
     assert "not fit: 2 combinations of a backbone, a dataset" in index and 'id="left-out"' in index
     for other in ("backbones/beta*.html", "datasets/aid*.html"):
-        assert "left out because" not in next(folder.glob(other)).read_text()
+        assert "excluded because" not in next(folder.glob(other)).read_text()
 
 
 def test_the_page_over_everything_leads_to_each(report):
@@ -109,13 +112,14 @@ def sections(comparisons=(), costs=None, made=(), flags=()) -> dict[str, dict]:
 def test_what_is_not_told_apart_says_what_could_be_found():
     found = sections([compared("b", 0.1, 0.2, detectable=0.15)])
     assert (
-        found["b"]["lines"][0]["against"] == "not told apart from a (p = 0.2; finds 0.150 or more)"
+        found["b"]["lines"][0]["against"]
+        == "not significantly different from a (p = 0.2; finds 0.150 or more)"
     )
     found = sections([compared("b", 0.1, float("nan"))])
     assert "against" not in found["b"]["lines"][0] or not found["b"]["lines"][0]["against"]
     found = sections([compared("b", 0.2, 0.02)])
     assert found["b"]["lines"][0]["against"] == "worse than a (p = 0.02)"
-    assert found["a"]["lines"][0]["against"] == "best, told apart"
+    assert found["a"]["lines"][0]["against"] == "best, significantly"
     assert found["a"]["wins"][0]["alone"] == 1 == found["b"]["wins"][0]["worse"]
 
 

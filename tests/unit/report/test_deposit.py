@@ -74,7 +74,7 @@ def test_a_creator_that_is_none_is_refused_and_nothing_is_left(tmp_path, creator
 def test_a_folder_that_holds_something_stays_as_it_is(tmp_path):
     folder = deposit(tmp_path)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    with pytest.raises(PermafrostError, match="is there already"):
+    with pytest.raises(PermafrostError, match="exists already"):
         deposit(tmp_path)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 

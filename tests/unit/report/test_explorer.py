@@ -100,7 +100,7 @@ def test_the_best_of_a_dataset_is_bold_only_where_it_is_told_apart_from_all_othe
             (cell,) = re.findall(f"{probe}: (.*?)<br>", row)
             others = alike[dataset, probe][1:]
             assert ("<strong>" in cell) == (not others)
-            assert ("not told apart" in cell) == bool(others)
+            assert ("not significant" in cell) == bool(others)
             assert all(name in cell for name in others) or f"{len(others)} others" in cell
             said.append(bool(others))
     assert any(said)
@@ -246,7 +246,7 @@ def test_two_are_compared(page, made):
     )
     assert f"0.700 0.500 +0.200 [+0.170, +0.230] {row['p_adjusted']:.3f}" in rows["aid"]
     assert "a=gamma&b=alpha" in browser.current_url
-    assert "are not told apart" in texts(browser, "#pair p")[0]
+    assert "do not differ significantly" in texts(browser, "#pair p")[0]
     find(browser, "#pick-b option[value=gamma]")[0].click()
     assert "Choose two" in texts(browser, "#pair")[0]
 

@@ -37,7 +37,7 @@ def shown(tmp_path_factory):
     ranking = Ranking(groups={"all": ["d1", "d2"], "mine": ["d2"]}, draws=100)
     write_table(folder / "standings.parquet", build_standings(known, ranking), about)
     (folder / "comparisons/d1").mkdir(parents=True)
-    # the last pair, b&b and c, is not told apart
+    # the last pair, b&b and c, does not differ significantly
     compared = make_comparison_table("d1", "knn", list(VALUES)).to_pylist()
     assert [row["p_adjusted"] <= 0.05 for row in compared] == [True, False, False]
     table = make_comparison_table("d1", "knn", list(VALUES))
@@ -75,7 +75,7 @@ def test_a_pair_that_does_not_fit_says_why(shown):
     found = {(one["backbone"], one["column"]): one for one in lines}
     assert found["c", "d2"]["left_out"] == "no band 'nir'" and found["c", "d2"]["value"] == ""
     assert found["c", "d1"]["left_out"] == found["b&b", "d2"]["left_out"] == ""
-    said = "Left out, for they do not fit: new on d2, c on d2."
+    said = "Excluded because they do not fit: new on d2, c on d2."
     assert said in export(less, "markdown", probe="knn")
     assert "new on d1" in export(less, "latex", probe="linear")
     # on a terminal, the reason stands in the line of the backbone

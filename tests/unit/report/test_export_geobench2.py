@@ -146,7 +146,7 @@ def test_entries_have_their_names(dataset, name):
 @pytest.mark.parametrize(
     ("made", "words"),
     [
-        ({"datasets": ("eurosat",)}, "no score here is of a dataset of GEO-Bench-2"),
+        ({"datasets": ("eurosat",)}, "no score is of a dataset of GEO-Bench-2"),
         ({"probes": ("linear", "mlp")}, "2 probes .linear, mlp."),
         ({"datasets": ("geobench2-benv2", "geobench2-benv2-s1")}, "are both the dataset 'benv2'"),
         ({"seeds": (0, 1, 2)}, "'net' has 3 seeds on .* and 5 are wanted"),

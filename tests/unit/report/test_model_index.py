@@ -58,5 +58,5 @@ def test_the_hubs_library_reads_the_scores_with_their_intervals():
 
 def test_what_is_asked_for_alone_is_written():
     assert list(model_cards(rows(), PLAN, dataset="trees")) == ["net.md"]
-    with pytest.raises(PermafrostError, match="no score is left"):
+    with pytest.raises(PermafrostError, match="no scores are left"):
         model_cards(rows(), PLAN, dataset="nowhere")

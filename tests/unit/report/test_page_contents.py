@@ -74,12 +74,9 @@ def test_what_is_said_of_frozen_features_is_true_of_the_run(tmp_path):
     assert "No backbone was trained here" in frozen
     both = with_probes(tmp_path / "2", {"linear": "linear", "tune": "fine_tune"})
     assert "No backbone was trained here" not in both and "frozen and trained further" in both
-    assert (
-        "tune trained every backbone further" in both
-        and "linear read the features of frozen" in both
-    )
+    assert "tune trained every backbone further" in both and "linear use frozen features" in both
     trained = with_probes(tmp_path / "3", {"tune": "fine_tune"})
-    assert "no score here is of frozen features" in trained and "frozen and trained" not in trained
+    assert "No score here uses frozen features" in trained and "frozen and trained" not in trained
 
 
 def test_tied_backbones_share_a_rank_that_says_so(tmp_path):

@@ -173,7 +173,7 @@ def test_the_page_shows_measures_beside_the_score_and_how_alike_backbones_are(ma
 
 def test_without_measures_the_page_says_nothing_of_them(made, tmp_path):
     page = report(made, tmp_path, measures=False, pairs=False)
-    assert "The features themselves" not in page and "Measures of features" not in page
+    assert "The features themselves" not in page and "Feature metrics</strong>" not in page
     names = {path.name for path in (tmp_path / "report/figures").iterdir()}
     assert not any(name.startswith(("measures__", "similarity__")) for name in names)
 

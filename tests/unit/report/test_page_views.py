@@ -70,7 +70,7 @@ def test_the_page_says_what_they_are_and_on_which_views(made, tmp_path):
     for words in (
         "LiDAR",
         "alignment (views)",
-        "effective rank of what tells images apart",
+        "effective rank of the differences between images",
         "mean squared distance of two augmented views of an image",
         "Measured on the 40 samples of train (90 % interval over 40 images). RankMe",
         "Of augmented views (alignment (views), LiDAR): 3 of each of 40 of the 90 samples of train, "
@@ -79,7 +79,7 @@ def test_the_page_says_what_they_are_and_on_which_views(made, tmp_path):
         "standard deviations of a band.",
         "alignment (views), LiDAR of still: the views of every image are equal.",
         "alignment (views) of moved: 2 of 40 × 3 views are zero and have no direction.",
-        "images left out, as fewer than two of their views have a direction: 1.",
+        "images omitted, because fewer than two of their views have a direction: 1.",
     ):
         assert words in page, words
     board = page[page.index('id="explorer"') : page.index('id="datasets"')]

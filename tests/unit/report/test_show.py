@@ -42,45 +42,46 @@ def says(*rows) -> str:
 def test_the_verdict_says_who_is_first_and_whether_that_is_certain():
     assert (
         says(standing("x", 1), standing("y", 2, "b"))
-        == "x is first by mean rank, and told apart from the other."
+        == "x is first by mean rank, and significantly better than the other."
     )
     assert (
         says(standing("y", 2), standing("x", 1))
-        == "x is first by mean rank, but y cannot be told apart from it."
+        == "x is first by mean rank, but y does not differ significantly from it."
     )
     alone = {"n_datasets": 1}
     assert says(standing("x", 1, **alone), standing("y", 2, "b", **alone)) == (
-        "x is best, and told apart from the other."
+        "x is best, and significantly better than the other."
     )
     ranked = standing("x", 1, "a"), standing("y", 2, "ab"), standing("z", 3, "b")
     likely = standing("x", 1, statistic="probability_best", value=0.931)
     assert says(*ranked, likely) == (
-        "x is first by mean rank (chance of being best 93 %), but y cannot be told apart from it."
+        "x is first by mean rank (chance of being best 93 %), but y does not differ significantly from it."
     )
     lost = standing("x", 1, statistic="expected_loss", value=0.0042)
     other = standing("y", 2, statistic="probability_best", value=0.95)
     assert says(*ranked, likely, other, lost) == (
         "x is first by mean rank (chance of being best 93 %, expected loss against the best 0.004;"
-        " y has the largest chance, 95 %), but y cannot be told apart from it."
+        " y has the largest chance, 95 %), but y does not differ significantly from it."
     )
     assert says(standing("x", 1.5), standing("y", 1.5), standing("z", 3, "b")) == (
-        "x and y are first by mean rank, and told apart from the other."
+        "x and y are first by mean rank, and significantly better than the other."
     )
     # the letter after z is another one than a
     assert says(standing("x", 1, "ab"), standing("y", 2, "cd'"), standing("z", 3, "a'b'")) == (
-        "x is first by mean rank, and told apart from all 2 others."
+        "x is first by mean rank, and significantly better than all 2 others."
     )
     many = [standing(f"b{number}", number) for number in range(1, 7)]
     assert says(*many) == (
-        "b1 is first by mean rank, but none of the 5 others can be told apart from it."
+        "b1 is first by mean rank, but none of the 5 others differs significantly from it."
     )
     many[-1]["letters"] = "b"
     assert (
-        says(*many) == "b1 is first by mean rank, but 4 of 5 others cannot be told apart from it."
+        says(*many)
+        == "b1 is first by mean rank, but 4 of 5 others do not differ significantly from it."
     )
     unknown = {"uncertainty": "none", "letters": None, "note": "one unit"}
     assert says(standing("x", 1, **unknown), standing("y", 2, **unknown)) == (
-        "x is first by mean rank. Whether that is chance is not known: one unit."
+        "x is first by mean rank. Whether this is due to chance is unknown: one unit."
     )
     nobody = {"rank": None, "note": "no dataset has scores of all backbones", "uncertainty": "none"}
     assert (
@@ -116,7 +117,7 @@ def test_the_answer_ranks_backbones():
     assert (
         text[1]
         == "better is first by mean rank (chance of being best 97 %, expected loss against the best < 0.001),"
-        " and told apart from the other."
+        " and significantly better than the other."
     )
     assert " ".join(text[2].split()) == (
         "rank backbone mean rank interval mean interval best loss ranks letters"
@@ -141,10 +142,8 @@ def test_the_answer_says_what_tests_say_and_what_would_tell_two_apart():
     tests |= {"practical": [0.1, 0.3, 0.6], "more_datasets": 4, "times_items": 2.5}
     foot = answer(rows, group="all", probe="knn", tests=[tests]).foot
     assert "p = 0.031 (Friedman, F)" in foot
-    assert (
-        "a against b on a further dataset: better 60 %, practically level 30 %, worse 10 %" in foot
-    )
-    assert "4 datasets more or 2.5 times the test items would tell" in foot
+    assert "a against b on a new dataset: better 60 %, practically equal 30 %, worse 10 %" in foot
+    assert "4 more datasets or 2.5 times the test items would detect" in foot
     enough = {
         **tests,
         "friedman_p": None,
@@ -194,7 +193,9 @@ def test_a_difference_is_shown_in_the_order_that_was_asked_for():
     assert shown[:5] == ["d", "knn", "RMSE", "+0.200", "[+0.100, +0.300]"]
     assert shown[5:] == ["0.001", "0.004", "0.150", "a"]
     assert difference_block([row], "a", "b").lines[1][3:5] == ["−0.200", "[−0.300, −0.100]"]
-    assert difference_block([{**row, "p_adjusted": 0.2}], "a", "b").lines[1][-1] == "not told apart"
+    assert (
+        difference_block([{**row, "p_adjusted": 0.2}], "a", "b").lines[1][-1] == "not significant"
+    )
     untested = {**row, "p_adjusted": float("nan"), "detectable": None}
     assert difference_block([untested], "a", "b").lines[1][-2:] == ["", "not tested"]
     assert difference_block([{**row, "n_runs": 3}], "a", "b").lines[0][3] == "runs"
@@ -309,8 +310,8 @@ def test_the_ranking_of_exact_cells_is_printed_with_whether_the_order_changes():
     same, changed = head(*exactly(1, 2)), head(*exactly(2, 1))
     assert "exact cells alone (datasets: d1, d2; 2 of 3 backbones), the order is the same" in same
     assert "Mean ranks: a 1.00, b 2.00." in same
-    assert "the order changes: fillings decide it. Mean ranks: b 1.00, a 2.00." in changed
-    assert "No dataset feeds all of them exactly" in head(*exactly(None, None))
+    assert "the order changes: filled bands decide it. Mean ranks: b 1.00, a 2.00." in changed
+    assert "No dataset fits all of them exactly" in head(*exactly(None, None))
 
 
 def test_copies_and_adapted_cells_are_told_beside_their_scores():

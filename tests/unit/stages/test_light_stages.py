@@ -191,5 +191,5 @@ def test_a_job_that_was_planned_with_other_sources_is_refused(tmp_path, capsys):
     spec = canonical_json({"stage": "bootstrap", "inputs": {"predictions": "x"}})
     command = ["bootstrap", "--spec", spec, "--code", "0" * 32, "--predictions", "none"]
     assert main([*command, "--output", str(output)]) == 1
-    assert "edited since this bootstrap job was planned" in capsys.readouterr().err
+    assert "changed since this bootstrap job was planned" in capsys.readouterr().err
     assert not output.exists()

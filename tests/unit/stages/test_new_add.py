@@ -90,7 +90,7 @@ def test_nothing_is_written_where_the_configuration_cannot_be_changed(project, c
     )
     before = written(project)
     assert main(["new", "dataset", "data/tiles", "--add"]) == 1
-    assert "nothing can be added to this file as it is written" in capsys.readouterr().err
+    assert "the layout of this file does not allow additions" in capsys.readouterr().err
     assert written(project) == before
 
 

@@ -108,10 +108,10 @@ def test_two_dates_of_places_are_pairs(names, before, after, masks, tmp_path):
     ("names", "words"),
     [
         (many("{}/{}.png", "im1", "im2", "label1", "label2"), "several masks of each, such as"),
-        (many("{}/{}.png", "pre-event", "post-event"), "nothing that says what changed in 8"),
+        (many("{}/{}.png", "pre-event", "post-event"), "no label of the change for 8"),
         (
             [f"images/x_{n}_{w}_disaster.png" for n in range(8) for w in ("pre", "post")],
-            "nothing that says what changed in 8",
+            "no label of the change for 8",
         ),
     ],
 )

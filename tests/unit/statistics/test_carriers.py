@@ -124,7 +124,7 @@ def test_python_says_what_carries_a_number():
     gate = 'one_unit: class "rare, old" has truth in 1 image'
     assert (row["lower"], row["upper"], row["n_carriers"], row["gates"]) == (0, 1, 1, gate)
     assert explain(gate) == 'class "rare, old" has truth in 1 image'
-    assert "A single unit carries this value" in explain_at_length(gate)
+    assert "This value rests on a single unit" in explain_at_length(gate)
 
 
 def test_few_errors_among_many_images_are_said_to_decide():

@@ -182,7 +182,7 @@ def test_the_same_of_many_classes_is_said_once():
 def test_sentinel_2_s_offset_is_explained_with_its_remedy():
     gate = "sentinel2_offset:left in 20 of 40 images"
     assert explain(gate) == "Sentinel-2's offset left in 20 of 40 images"
-    assert "give `offset: -0.1` under `units`" in explain_at_length(gate)
+    assert "set `offset: -0.1` under `units`" in explain_at_length(gate)
 
 
 def test_unusual_input_is_explained():

@@ -330,7 +330,7 @@ def test_tables_that_lack_something_are_refused():
     table, said = prediction_table(found), metadata(found)
     with pytest.raises(PermafrostError, match="lacks the columns objects"):
         predictions_from_table(table.drop_columns(["objects"]), said)
-    with pytest.raises(PermafrostError, match="does not say which score"):
+    with pytest.raises(PermafrostError, match="has no score threshold"):
         predictions_from_table(table, said | {"settings": {}})
     place = table.column_names.index("detections")
     empty = pa.array([None] * 3, table.schema.field("detections").type)

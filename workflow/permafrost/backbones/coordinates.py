@@ -151,7 +151,7 @@ def _satclip(options: CoordinatesOptions, where: str, weights_folder: Path) -> _
         named = isinstance(options.weights, str)
         if not named and options.weights.like is None:
             raise PermafrostError(
-                "a file of SatCLIP's needs the name of the weights that it is like",
+                "a SatCLIP file needs the name of weights with the same architecture",
                 where=f"{where}: weights",
                 remedy="add like: SatCLIP_Weights.SATCLIP_VIT16_L40",
             )
@@ -173,7 +173,7 @@ def _satclip(options: CoordinatesOptions, where: str, weights_folder: Path) -> _
             raise
         except (RuntimeError, KeyError, TypeError, OSError) as error:
             raise PermafrostError(
-                f"torchgeo cannot make the model of these weights and options ({_line(error)})",
+                f"torchgeo cannot build the model of these weights and options ({_line(error)})",
                 where=where,
                 remedy="correct `weights` and `options`",
             ) from error
@@ -199,7 +199,7 @@ def _geoclip(options: CoordinatesOptions, where: str) -> _Encoder:
     if options.weights is not None:
         if isinstance(options.weights, str):
             raise PermafrostError(
-                f"GeoCLIP has no weights by the name {options.weights!r}",
+                f"GeoCLIP has no weights named {options.weights!r}",
                 where=f"{where}: weights",
                 remedy="give the authors' location_encoder_weights.pth: {source: file, path: …}",
             )

@@ -115,8 +115,8 @@ def locate(options: EmbeddingsOptions, where: str, **_) -> _Rasters | _Table:
     """The embeddings of an entry, opened; there are no weights to look for in a folder."""
     if (options.rasters is None) == (options.table is None):
         raise PermafrostError(
-            "embeddings are either in rasters or in a table",
+            "embeddings are in rasters or in a table, not both",
             where=where,
-            remedy="give one of the keys `rasters` and `table`",
+            remedy="give either `rasters` or `table`",
         )
     return (_Table if options.rasters is None else _Rasters)(options, where)

@@ -111,7 +111,7 @@ def load_function(entrypoint: str, where: str):
     place, _, name = entrypoint.rpartition(":")
     if not place or not name.isidentifier():
         raise PermafrostError(
-            f"{entrypoint!r} is no entry point",
+            f"{entrypoint!r} is not an entry point",
             where=where,
             remedy="write path/to/file.py:function or package.module:function",
         )
@@ -136,7 +136,7 @@ def load_module(place: str, where: str):
         raise PermafrostError(
             f"the file {place} does not exist",
             where=where,
-            remedy="give the path relative to the project's folder",
+            remedy="give the path relative to the project folder",
         ) from error
     except Exception as error:
         raise PermafrostError(

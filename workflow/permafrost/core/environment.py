@@ -26,13 +26,13 @@ def check_environment(digest: str) -> None:
         found = file_digest(installed)
     except OSError as error:
         raise PermafrostError(
-            f"the backbone lives in an environment of its own, and this is not it ({first_line(error)})",
+            f"the backbone needs its own environment, and this job runs in another one ({first_line(error)})",
             where=sys.prefix,
             remedy="let snakemake start the job, or start it with PERMAFROST_ENV=NAME envs/run",
         ) from error
     if found != digest:
         raise PermafrostError(
-            "the environment was installed from another lock than this run was planned with",
+            "the environment was installed from another lock than the plan of this run",
             where=sys.prefix,
             remedy="start snakemake again",
         )

@@ -37,7 +37,7 @@ def _canonical(value):
         named = {str(key): _canonical(item) for key, item in value.items()}
         if len(named) < len(value):
             raise PermafrostError(
-                f"two keys of {list(value)} are written alike", remedy="give each key its own text"
+                f"two keys of {list(value)} have the same text", remedy="give each key its own text"
             )
         return named
     if isinstance(value, list | tuple):

@@ -56,7 +56,9 @@ def check_regular(path) -> None:
     """
     if is_pipe(path):
         raise PermafrostError(
-            "is a pipe, in which this kind of file cannot be read", where=path, remedy=_REMEDY
+            "is a pipe, and this kind of file cannot be read from a pipe",
+            where=path,
+            remedy=_REMEDY,
         )
 
 
@@ -69,7 +71,7 @@ def check_folder(path) -> None:
     """Refuse a file in the place of a folder; what does not exist is left to whoever opens it."""
     if os.path.exists(path) and not os.path.isdir(path):
         raise PermafrostError(
-            "is a file, not a folder", where=path, remedy="name the folder that it lies in"
+            "is a file, not a folder", where=path, remedy="name the folder that contains it"
         )
 
 
@@ -145,7 +147,7 @@ def _chunks(descriptor: int, path):
             return
         elif time.monotonic() > deadline:
             raise PermafrostError(
-                f"nobody wrote to this pipe for {PATIENCE:g} seconds", where=path, remedy=_REMEDY
+                f"no data arrived in this pipe for {PATIENCE:g} seconds", where=path, remedy=_REMEDY
             )
         else:
             time.sleep(0.01)

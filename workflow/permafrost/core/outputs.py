@@ -110,7 +110,7 @@ def _begin(path: Path, *, clean: bool) -> Path:
         raise PermafrostError(
             f"the folder cannot be made ({error.strerror})",
             where=path.parent,
-            remedy="choose another folder, or put its permissions right",
+            remedy="choose another folder, or correct its permissions",
         ) from error
     if clean:
         for leftover in path.parent.glob(f".{_escape(path.name)}{PARTIAL}*"):
@@ -174,7 +174,7 @@ def _naming(path: Path) -> Iterator[None]:
         if error.errno not in _NO_ROOM and not closed:
             raise
         raise PermafrostError(
-            f"it cannot be written ({os.strerror(error.errno)}); nothing half-written was left behind",
+            f"it cannot be written ({os.strerror(error.errno)}); no partial file was left",
             where=path,
             remedy="make room there, or set `results` to a folder with room, then run snakemake again",
         ) from error

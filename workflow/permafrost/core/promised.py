@@ -46,7 +46,7 @@ class Promised:
             raise PermafrostError(
                 f"{self._what} cannot be read as it was planned ({first_line(error)})",
                 where=self._where,
-                remedy="bring it back, or start snakemake again",
+                remedy="restore it, or start snakemake again",
             ) from error
         if found != self._expected:
             raise PermafrostError(

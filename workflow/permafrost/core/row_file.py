@@ -109,7 +109,7 @@ class RowFile:
         while len(left):
             read = os.preadv(self._file.fileno(), [left], place)
             if not read:
-                raise OSError("a temporary file of features has lost its end")
+                raise OSError("a temporary file of features was truncated")
             left, place = left[read:], place + read
         return rows
 

@@ -31,7 +31,7 @@ def from_json[T](kind: type[T], content: object, *, where: str) -> T:
     PermafrostError : a key is unknown, or one that `kind` needs is missing.
     """
     if not isinstance(content, dict):
-        raise PermafrostError(f"{content!r} is no JSON object", where=where)
+        raise PermafrostError(f"{content!r} is not a JSON object", where=where)
     fields = {field.name: field for field in dataclasses.fields(kind)}
     for key in content:
         look_up(fields, key, "unknown key", where=where)

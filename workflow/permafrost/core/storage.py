@@ -23,7 +23,7 @@ class StoppableStorage(LocalStore):
     async def set(self, key, value) -> None:
         with self._state:
             if self._stopped:
-                raise RuntimeError("the writing of this store was given up")
+                raise RuntimeError("writing this store was aborted")
             self._writing += 1
         try:
             await super().set(key, value)

@@ -86,7 +86,7 @@ class StoreWriter:
         shards = None
         if rows_per_shard is not None:
             if rows_per_shard % rows_per_chunk:
-                raise ValueError(f"{rows_per_shard} rows are no whole chunks of {rows_per_chunk}")
+                raise ValueError(f"{rows_per_shard} rows are not whole chunks of {rows_per_chunk}")
             # no more than hold all samples
             shards = (
                 rows * min(rows_per_shard // rows_per_chunk, max(1, -(-shape[0] // rows))),

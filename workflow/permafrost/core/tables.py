@@ -204,7 +204,7 @@ def _metadata(path, file: pq.ParquetFile, expect: str | None) -> dict:
     sealed = (file.metadata.metadata or {}).get(SEAL)
     if sealed is None or _digest(path, sealed) != sealed:
         raise PermafrostError(
-            "damaged, or altered since it was written (its bytes are not those of its digest)",
+            "damaged, or altered since it was written (its bytes do not match its digest)",
             where=path,
             remedy="delete the file and run snakemake again",
         )

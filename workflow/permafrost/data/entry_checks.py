@@ -49,7 +49,7 @@ def _check_splits(entry: DatasetEntry, *, where: object) -> None:
     named_by = _split_names(entry)
     if entry.splits.method == "given" and named_by is not None:
         raise PermafrostError(
-            "nothing says which images train, validate and test",
+            "the split of images into train, val and test is undefined",
             where=f"{where}: splits",
             remedy=f"add splits: {{method: random}} (or group, or block), or {named_by}",
         )
@@ -83,7 +83,7 @@ def _check_bands(entry: DatasetEntry, *, where: object) -> None:
 def _check_pairs(entry: DatasetEntry, *, where: object) -> None:
     if task_of(entry.task).of_pairs and entry.dates != "pair":
         raise PermafrostError(
-            f"the task {entry.task} compares two images of a place, and the entry has dates: {entry.dates}",
+            f"the task {entry.task} compares two images of a location, but the entry has dates: {entry.dates}",
             where=where,
             remedy="set dates: pair (before and after), or correct the task",
         )
@@ -97,7 +97,7 @@ def _check_modalities(entry: DatasetEntry, *, where: object) -> None:
     able = sorted(name for name, kind in KINDS.items() if kind.several)
     if entry.kind not in able:
         raise PermafrostError(
-            f"a source of kind {entry.kind!r} gives one image of one sensor, not {' and '.join(asked)}",
+            f"a source of kind {entry.kind!r} provides one image of one sensor, not {' and '.join(asked)}",
             where=where,
             remedy=f"use a source of kind {' or '.join(able)}",
         )

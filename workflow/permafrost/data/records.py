@@ -106,7 +106,7 @@ class Source(Protocol):
 def check_records(records: Sequence[Record], where: object) -> None:
     """Refuse a dataset without images, with two of one name, or with one that lies nowhere on Earth."""
     if not records:
-        raise PermafrostError("the data holds no images", where=where, remedy="correct the path")
+        raise PermafrostError("the data contain no images", where=where, remedy="correct the path")
     twice = [name for name, count in Counter(r.sample_id for r in records).items() if count > 1]
     if twice:
         raise PermafrostError(
@@ -120,7 +120,7 @@ def check_records(records: Sequence[Record], where: object) -> None:
             lon is not None and not (-180 <= lon <= 360 and -90 <= lat <= 90)
         ):
             raise PermafrostError(
-                f"{record.sample_id} lies at lon {lon}, lat {lat}, which is no place on Earth",
+                f"{record.sample_id} lies at lon {lon}, lat {lat}, which is not a place on Earth",
                 where=where,
                 remedy="give degrees (WGS 84) in the columns lon and lat",
             )

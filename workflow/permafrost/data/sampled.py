@@ -56,7 +56,7 @@ def check_samples(entry: DatasetEntry, *, where: object) -> None:
         raise PermafrostError(
             f"{len(records)} images cannot be divided into train, validation and test",
             where=where,
-            remedy="add images: one for each split is the least, and a score needs many",
+            remedy="add images: at least one per split; a score needs many",
         )
     chosen = np.linspace(0, len(records) - 1, min(_IMAGES, len(records))).astype(int)
     plan = SplitPlan({"train": chosen}, entry.splits.method, 0, False)

@@ -103,7 +103,7 @@ def check_augmentations(options: dict, *, where: object) -> None:
     found = [name for name, is_wrong in wrong.items() if is_wrong]
     if found:
         raise PermafrostError(
-            f"no views can be drawn with {', '.join(found)}",
+            f"no views can be generated with {', '.join(found)}",
             where=where,
             remedy="give two views and images or more, a crop_scale of [least, largest] share of the area"
             " between 0 and 1, a gain from 0 to below 1, and an offset of 0 or more",

@@ -36,7 +36,7 @@ def check_heads(heads: int, hidden: int, where: str | None = None) -> None:
     """Refuse hidden channels that heads cannot share equally."""
     if hidden % heads:
         raise PermafrostError(
-            f"{hidden} hidden channels cannot be shared equally among {heads} heads",
+            f"{hidden} hidden channels cannot be divided equally among {heads} heads",
             where=where,
             remedy="let hidden be a multiple of heads",
         )
@@ -231,7 +231,7 @@ def reduction_of(over: OverDates | None, attributes: dict, *, where: object) -> 
         raise PermafrostError(
             f"the store has features of a {stored}, the job is about a {over.kind if over else 'single date'}",
             where=where,
-            remedy="run snakemake, which plans the job anew",
+            remedy="run snakemake, which plans the job again",
         )
     return over
 

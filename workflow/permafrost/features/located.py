@@ -114,7 +114,7 @@ def _check_places(located: Located, splits: dict[str, _Split], *, maps: bool, wh
         )
     if lacking := {place.sample_id for place in places if not place.footprint}:
         raise PermafrostError(
-            f"maps need the place of every pixel, and {len(lacking)} samples have no georeference, first"
+            f"maps need the location of every pixel, and {len(lacking)} samples have no georeference, first"
             f" {min(lacking)!r}",
             where=where,
             remedy="use images with a georeference, or leave this backbone out",
@@ -142,8 +142,8 @@ def _with_features(located: Located, splits: dict[str, _Split], where: str) -> d
         raise PermafrostError(
             f"{len(lacking)} of {total} images have no embedding: {shown}{more}",
             where=where,
-            remedy="get the files that cover them; or let the entry say `unmatched: drop`, which takes these images out"
-            " of the dataset for all backbones alike",
+            remedy="get the files that cover them; or set `unmatched: drop` in the entry, which removes these images"
+            " from the dataset for all backbones",
         )
     return found
 

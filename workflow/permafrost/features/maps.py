@@ -55,7 +55,7 @@ def dense_attributes(
     for store in stores.values():
         if not any(name in store.store for name in NATIVE):
             raise PermafrostError(
-                f"maps are wanted, and the images of task {card.task} have neither masks nor objects",
+                f"maps were requested, but images of task {card.task} have neither masks nor objects",
                 where=store.path,
                 remedy="use maps for segmentation, pixel_regression and detection only",
             )

@@ -79,7 +79,7 @@ def decide(
     if not wanted:
         if withheld:
             raise PermafrostError(
-                "metadata cannot be withheld: this backbone takes neither place nor dates nor ground distance",
+                "metadata cannot be withheld: this backbone takes no location, date or ground sampling distance",
                 where=f"{backbone.where}: input.metadata",
                 remedy="leave it out",
             )

@@ -101,7 +101,7 @@ class PromisedBackbone:
         if strangers:
             shown = [_shown(path) for path in strangers]
             raise PermafrostError(
-                f"the entry point loads {', '.join(shown)}, which the plan did not find in its import statements",
+                f"the entry point loads {', '.join(shown)}, which is not in its import statements",
                 where=self._where,
                 remedy=f"list it in the entry: `files: [{', '.join(shown)}]`",
             )

@@ -76,7 +76,7 @@ class Run:
             raise PermafrostError(
                 f"the GPU has not enough memory for a batch of shape {tuple(images.shape)}",
                 where=self.backbone.where,
-                remedy="set runtime.batch_size lower, in the configuration or in the backbone's entry",
+                remedy="reduce runtime.batch_size, in the configuration or in the backbone's entry",
             ) from error
         except PermafrostError:
             raise
@@ -86,7 +86,7 @@ class Run:
             raise PermafrostError(
                 f"the forward pass failed on a batch of shape {tuple(images.shape)}: {reason}",
                 where=self.backbone.where,
-                remedy="check that input.size and input.bands are what the model can take",
+                remedy="check that the model supports input.size and input.bands",
             ) from error
 
     def _check_rows(self, features: torch.Tensor, count: int) -> None:
@@ -103,7 +103,7 @@ class Run:
             raise PermafrostError(
                 problem,
                 where=self.backbone.where,
-                remedy="let the model return one row of real numbers per image: (B, K), tokens (B, T, K)"
+                remedy="return one row of real numbers per image: (B, K), tokens (B, T, K)"
                 " or maps (B, C, H, W)",
             )
 

@@ -131,7 +131,7 @@ class FeatureWriter:
                 f"the features of an image are {width} numbers, and those of earlier images are"
                 f" {self.dimension}",
                 where=f"{self._where}, images {first + 1} to {first + count}",
-                remedy="let the model give as many features whatever the batch",
+                remedy="return the same number of features for every batch",
             )
 
     def _check(self, rows: np.ndarray, first: int) -> None:
@@ -190,7 +190,7 @@ def feature_store[W: StoreWriter](
             f"the feature store cannot be written: {full.strerror}",
             where=path,
             remedy="free space (or point `results` elsewhere) and run snakemake again;"
-            " nothing half-written was left",
+            " no partial file was left",
         ) from error
 
 
@@ -247,7 +247,7 @@ class Rows:
         if not self.complete:
             lacking = self._end - self._written - self._held
             raise RuntimeError(
-                f"{lacking} of {self._array.shape[0]} rows of {self._array.name} never came"
+                f"{lacking} of {self._array.shape[0]} rows of {self._array.name} were not written"
             )
         self._flush()
 

@@ -25,7 +25,5 @@ def __getattr__(name: str):
     if name == "detection":
         return import_module("permafrost.evaluators.detection")
     if name not in _LATER:
-        raise AttributeError(
-            f"permafrost offers no {name!r}; there are {', '.join(sorted(__all__))}"
-        )
+        raise AttributeError(f"permafrost has no {name!r}; available: {', '.join(sorted(__all__))}")
     return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)

@@ -175,7 +175,7 @@ def _checked(images, channels: int, what: str, units: Mapping | str) -> np.ndarr
     if unit == "uint8" and images.dtype != np.uint8:
         raise InputError(
             f"{what} are {images.dtype}, and units say uint8",
-            remedy="give uint8, or units='reflectance' or another that says what the values are",
+            remedy="give uint8, or units='reflectance' or another unit of the values",
         )
     if images.dtype == np.float64:
         images = images.astype(np.float32)

@@ -186,7 +186,7 @@ def pair_of(validation) -> list:
     InputError : they are no pair.
     """
     if not isinstance(validation, tuple | list) or len(validation) != 2:
-        raise InputError("validation is no pair", remedy="give validation=(X, y)")
+        raise InputError("validation is not a pair", remedy="give validation=(X, y)")
     return in_one_order(X=validation[0], y=validation[1])
 
 

@@ -98,7 +98,7 @@ class Given:
                 scores = p.astype(np.float32)
             if not np.isfinite(scores).all():
                 raise InputError(
-                    f"{name} holds infinity, or more than single precision can", remedy="scale it"
+                    f"{name} holds infinity, or values beyond single precision", remedy="scale it"
                 )
             found = answers(scores, self.task)
         elif self.task == "multilabel":
@@ -110,7 +110,7 @@ class Given:
         if found.shape != self.target.shape:
             raise InputError(
                 f"{name} has the shape {p.shape}, y {self.target.shape}",
-                remedy="give it in the form of y, or probabilities (N, K) of all classes",
+                remedy="give the shape of y, or probabilities (N, K) of all classes",
             )
         about = {"task": self.task, "classes": self.classes, "groups": self.groups}
         return LabelledSamples.from_arrays(self.samples, self.target, found, scores, **about)
@@ -149,14 +149,14 @@ def _classes_of(bare: list[np.ndarray], found: Mapping, columns: Mapping) -> lis
     kinds = {is_text(rows) for rows in bare}
     if len(kinds) > 1:
         raise InputError(
-            "y and the predictions mix texts and numbers", remedy="name the classes alike in both"
+            "y and the predictions mix texts and numbers", remedy="use the same class names in both"
         )
     first = bare[0].dtype.kind
     for rows in bare[1:]:
         if first != "f" and rows.dtype.kind == "f" and (rows != np.floor(rows)).any():
             raise InputError(
                 f"a prediction holds {rows[rows != np.floor(rows)][0]:g}, which is not a class",
-                remedy="give answers (N,), or probabilities (N, K) of all classes",
+                remedy="give predicted classes (N,), or probabilities (N, K) of all classes",
             )
     occurring = np.unique(np.concatenate(bare)).tolist()
     for name, names in columns.items():
@@ -185,7 +185,7 @@ def named_predictions(predictions) -> dict[str, object]:
     columns = names_of_columns(predictions, "predictions")
     if columns is None and not isinstance(predictions, Mapping):
         raise InputError(
-            f"predictions are of the type {type(predictions).__name__}, which names none of them",
+            f"predictions are of the type {type(predictions).__name__}, without names",
             remedy="give {'name': p, …}, or a data frame with one column for each",
         )
     named = {str(name): predictions[name] for name in columns or predictions}

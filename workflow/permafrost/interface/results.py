@@ -169,15 +169,15 @@ class Results:
 
         data, tests = self._explored
         groups = data["standings"]
-        look_up(groups, group, "the run ranked nothing over", where=self.folder)
+        look_up(groups, group, "the run has no ranking over", where=self.folder)
         if probe is None:
             probe = "linear" if "linear" in groups[group] else next(iter(groups[group]))
-        problem = f"the run ranked nothing over {group!r} with"
+        problem = f"the run has no ranking over {group!r} with"
         look_up(groups[group], probe, problem, where=self.folder)
         found = figures_of(data, tests, group, probe)
         if name not in found:
             raise PermafrostError(
-                f"the run has nothing for the figure {name!r} of {probe} over {group}",
+                f"the run has no data for the figure {name!r} of {probe} over {group}",
                 where=self.folder,
                 remedy=f"it has {', '.join(found)}",
             )

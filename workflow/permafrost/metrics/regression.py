@@ -33,15 +33,15 @@ def evaluate(target, prediction) -> dict[str, float]:
     target, prediction = (np.asarray(values, np.float64) for values in (target, prediction))
     if target.ndim != 1 or target.shape != prediction.shape or not target.size:
         raise PermafrostError(
-            f"need as many predicted numbers as true ones, got {prediction.shape} for {target.shape}",
-            remedy="run the evaluation that made them again",
+            f"need one predicted value per target, got {prediction.shape} for {target.shape}",
+            remedy="run their evaluation again",
         )
     for what, values in (("targets", target), ("predictions", prediction)):
         bad = int(np.count_nonzero(~np.isfinite(values)))
         if bad:
             raise PermafrostError(
                 f"{bad} of {values.size} {what} are NaN or infinite",
-                remedy="look at the features, then run the evaluation again",
+                remedy="check the features, then run the evaluation again",
             )
     errors = prediction - target
     values = from_sums(sums_of(target - target.mean(), errors).sum(axis=0))

@@ -23,7 +23,7 @@ def refuse_known(kind: str, name: str, root: Path) -> None:
         raise PermafrostError(
             f"there is a {kind} {name!r} already",
             where=known.where(name),
-            remedy="give another --name, or remove that entry",
+            remedy="choose another --name, or remove that entry",
         )
 
 
@@ -109,7 +109,7 @@ def _prove(text: str, expected: dict, file: Path) -> None:
         said = None
     if said != expected:
         raise PermafrostError(
-            "nothing can be added to this file as it is written, and nothing was",
+            "the layout of this file does not allow additions; it was not changed",
             where=file,
             remedy="write its lists as [a, b] or with a line for each, entries below each other; or use --output",
         )

@@ -53,7 +53,7 @@ def parameter_count(text: str) -> int:
     found = _COUNT.fullmatch(text.strip())
     if found is None:
         raise PermafrostError(
-            f"{text!r} is no number of parameters", remedy="give 100M, 1.1B or 300k"
+            f"{text!r} is not a number of parameters", remedy="give 100M, 1.1B or 300k"
         )
     return round(float(found[1]) * _FACTORS[found[2].lower()])
 

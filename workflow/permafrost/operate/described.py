@@ -68,7 +68,7 @@ def _fed_backbone(offers: Offers, name: str, backbones: list[str]) -> str:
         return found[0]
     near = near_names(name, backbones, listing="`permafrost list backbones`")
     raise PermafrostError(
-        f"--dataset asks what a dataset feeds a backbone, and there is no backbone {name!r}, {near}",
+        f"--dataset shows the input of a backbone, and there is no backbone {name!r}, {near}",
         remedy="name a backbone, or leave --dataset out",
     )
 

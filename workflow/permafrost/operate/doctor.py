@@ -147,7 +147,7 @@ def _cores() -> Finding:
 def _memory() -> Finding:
     free = available_bytes()
     if free is None:
-        return Finding("memory", ABSENT, "nothing tells how much is free", "watch it yourself")
+        return Finding("memory", ABSENT, "the free memory is unknown", "monitor it yourself")
     if free < _LEAST_MEMORY:
         remedy = "end other programs, or lower runtime.batch_size and the cores of the run"
         return Finding("memory", MISSING, f"{bytes_words(free)} free", remedy)
@@ -191,7 +191,7 @@ def _slurm() -> Finding:
         return Finding("slurm", ABSENT, f"no {' and no '.join(lacking)} on the PATH", remedy)
     partitions = _said_by("sinfo", "--noheader", "--format", "%P")
     if not partitions:
-        return Finding("slurm", ABSENT, "sinfo does not answer", "ask who runs the cluster")
+        return Finding("slurm", ABSENT, "sinfo does not answer", "ask the cluster's administrators")
     return Finding("slurm", OK, f"partitions {', '.join(partitions)}")
 
 
@@ -226,7 +226,7 @@ def _configuration(known: Offers | None, problem: PermafrostError | None, root: 
         f"{len(known.config.get(f'{kind}s', []))} {kind}s" for kind in ("dataset", "backbone")
     ]
     if not any(known.config.get(key) for key in ("datasets", "backbones")):
-        return Finding("configuration", OK, "names nothing, so the demo runs")
+        return Finding("configuration", OK, "names no backbone or dataset, so the demo runs")
     return Finding("configuration", OK, f"{' and '.join(counts)} are named, and can be read")
 
 

@@ -100,7 +100,7 @@ def entry_name(text: str, given: str | None) -> str:
     name = given or re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
     if not NAME.fullmatch(name) or name == EVERY:
         raise PermafrostError(
-            f"{name!r} cannot name an entry",
+            f"{name!r} is not a valid name for an entry",
             where="--name",
             remedy=f"give --name with {NAME_WORDS}",
         )
@@ -266,7 +266,7 @@ def _catalogued(root: Path, known: list[str]) -> list[str]:
 def _of_library(model: str, name: str | None, offered: Installed | None) -> Entry:
     if offered is None:
         raise PermafrostError(
-            "timm and torchgeo are not installed, so no model is known by its name",
+            "timm and torchgeo are not installed, so model names cannot be looked up",
             where=model,
             remedy="install them (envs/run does)",
         )

@@ -283,7 +283,7 @@ def error_in(log: Path, *, since: float, message: str | None = None) -> LoggedEr
         )
     cause = f" ({said})" if said else ""
     return LoggedError(
-        f"it ended without an error message: killed, or out of memory or time{cause}"
+        f"it ended without an error message: killed, out of memory, or out of time{cause}"
     )
 
 

@@ -42,7 +42,7 @@ def find_one(offers: Offers, name: str) -> tuple[str, str]:
     near = near_names(name, known, listing="`permafrost list backbones` (or datasets, probes)")
     raise PermafrostError(
         f"no dataset, backbone or kind of probe has the name {name!r}, {near}",
-        remedy="give a whole name, or a part that only one name holds",
+        remedy="give a full name, or a part that is unique",
     )
 
 

@@ -33,7 +33,7 @@ def write_project(folder: Path, *, module: bool) -> None:
     """
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise PermafrostError(
-            "this is no empty folder, and nothing is written over what is there",
+            "this folder is not empty, and nothing is overwritten",
             where=folder,
             remedy="name a new or an empty folder",
         )

@@ -149,7 +149,7 @@ def backbone_table(offers: Offers, choice: Choice | None = None) -> Rows:
         names = [name for name in names if found[choice.fits, name] is None]
     names = list(chosen(offers, names, choice))
     if not names:
-        raise PermafrostError("no backbone is like that", remedy="ask for less, or correct it")
+        raise PermafrostError("no backbone matches", remedy="relax or correct the filters")
     return [heading, *_rows(offers.backbones, row, len(heading), names)]
 
 
@@ -256,7 +256,7 @@ def misfits(
         # a broken entry fits nothing, and does not hide what fits
         mistakes.add(*[one for one in (bands, fed) if isinstance(one, PermafrostError)][:1])
         if not mistakes and _are_elsewhere(offers, dataset, backbone):
-            mistakes.add(PermafrostError("nobody has embeddings of images that are generated"))
+            mistakes.add(PermafrostError("embeddings do not exist for generated images"))
         if fed is not None and not mistakes:
             refused = check_feeding({backbone: fed}, {dataset: bands}, extraction, mistakes)
             mistakes.add(*refused.values())
@@ -304,7 +304,7 @@ def planned_input(
     known = known_of(entry, lambda: installed(offers.root / ".snakemake" / "permafrost"), where)
     if known is None:
         raise PermafrostError(
-            "what the weights want is known to their library alone, which is not installed",
+            "the input of these weights is defined by their library, which is not installed",
             where=where,
             remedy="install it (envs/run does)",
         )

@@ -178,7 +178,7 @@ class Catalogue:
     def _add(self, name, entry, origin: str) -> None:
         if not isinstance(name, str) or not NAME.fullmatch(name) or name == EVERY:
             raise PermafrostError(
-                f"{name!r} cannot name a {self.kind}",
+                f"{name!r} is not a valid name for a {self.kind}",
                 where=origin,
                 remedy=f"use {NAME_WORDS} (but not {EVERY!r} alone)",
             )

@@ -113,7 +113,7 @@ def _check_grid(low: float, high: float, where: str) -> None:
     """Refuse a grid whose ends are the same: several values of C would be one."""
     if low == high:
         raise PermafrostError(
-            f"c_min and c_max are both {low:g}, and several values of C between them are asked for",
+            f"c_min and c_max are both {low:g}, but c_count asks for several values",
             where=where,
             remedy="give c_count: 1, or two different ends",
         )
@@ -147,7 +147,7 @@ def check_entrypoint(entry: dict, root: Path, where: str) -> None:
     placed = [one.arg for one in (*arguments.posonlyargs, *arguments.args)]
     if not placed and arguments.vararg is None:
         raise PermafrostError(
-            f"{name} of {file} takes no argument, and is called with the inputs that it is fed",
+            f"{name} of {file} takes no argument, but is called with the inputs of the model",
             where=where,
             remedy=f"write def {name}(inputs): and return the model, as config/backbones/template.py shows",
         )
@@ -158,7 +158,7 @@ def check_entrypoint(entry: dict, root: Path, where: str) -> None:
             key,
             "the function takes no option",
             where=where,
-            remedy="correct options, or let the function take it",
+            remedy="correct options, or add it to the function",
         )
 
 

@@ -209,10 +209,10 @@ def check_without_pixels(
             ]
             refused = {
                 (dataset, name, probe): PermafrostError(
-                    f"the probe {probe!r} feeds images to the backbone itself, and one of kind"
+                    f"the probe {probe!r} passes images to the backbone, and one of kind"
                     f" {entry['kind']} takes none",
                     where=where,
-                    remedy="run this probe in a configuration of its own, without this backbone",
+                    remedy="run this probe in another configuration, without this backbone",
                 )
                 for probe in serving
                 if probe in images
@@ -259,7 +259,7 @@ def _no_dataset(probe: str, kind: str, datasets: dict, where: str) -> Permafrost
     if tasks & served:
         about = "none of whose samples are series of dates"
     return PermafrostError(
-        f"the probe {probe!r} of kind {kind} serves none of the datasets, {about}",
+        f"the probe {probe!r} of kind {kind} fits none of the datasets, {about}",
         where=where,
         remedy=f"add a dataset of the task {' or '.join(sorted(served))}{' with dates: series' * series},"
         " or remove the probe",

@@ -253,7 +253,7 @@ class Configuration:
 def _worst(names: tuple[str, ...], reason: str, where: str) -> PermafrostError:
     dataset, backbone, *_ = names
     return PermafrostError(
-        f"missing: worst would rank {backbone} last on {dataset}, where it was left out: {reason}",
+        f"missing: worst would rank {backbone} last on {dataset}, where it was excluded: {reason}",
         where=f"{where}: ranking.missing",
         remedy="use missing: common or baseline, or leave this pair out of the configuration",
     )

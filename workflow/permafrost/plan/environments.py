@@ -98,7 +98,7 @@ def check_deployed(environments: dict[str, Environment], methods: set[str]) -> N
         needed = environment.deployed
         if needed and needed not in methods:
             raise PermafrostError(
-                f"the backbone {backbone!r} lives in an environment of {needed}, which is not switched on",
+                f"the backbone {backbone!r} needs an environment of {needed}, which is not enabled",
                 where=environment.file,
                 remedy=f"run snakemake with `--software-deployment-method {needed}`",
             )

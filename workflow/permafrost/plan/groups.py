@@ -153,7 +153,7 @@ def check_ranking(
     if ranking["bounds"] is not None and ranking["reference"] is not None:
         mistakes.add(
             PermafrostError(
-                "bounds and reference both say what becomes 0 and 1",
+                "bounds and reference both define the values of 0 and 1",
                 where=f"{where}: ranking",
                 remedy="give one of them",
             )

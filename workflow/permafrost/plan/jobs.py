@@ -96,7 +96,7 @@ def find_job(plan, wanted: str) -> PlannedJob:
         whole = False
     if not whole:
         raise PermafrostError(
-            f"what is recorded of the job {wanted} is damaged",
+            f"the record of the job {wanted} is damaged",
             where=path,
             remedy=f"delete the file and {_AGAIN}",
         )

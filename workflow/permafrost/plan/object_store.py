@@ -30,8 +30,8 @@ def check_archive(places: Places, asked: Iterable[str]) -> None:
     """
     if places.on_store and "archive" in asked:
         raise PermafrostError(
-            "an archive is packed from files, and these results lie on an object store",
-            remedy="copy them into this folder, and run `permafrost archive` (docs/machines.md)",
+            "an archive is packed from files, but these results are on an object store",
+            remedy="copy them into this folder, then run `permafrost archive` (docs/machines.md)",
         )
 
 
@@ -56,7 +56,7 @@ class Places:
         if self.on_store:
             if os.path.isabs(results) or ".." in Path(results).parts:
                 raise PermafrostError(
-                    f"with an object store, results lie below its prefix, and not in {results}",
+                    f"with an object store, results are below its prefix, not in {results}",
                     where="results",
                     remedy="name a folder in the working folder, such as `results: results`",
                 )

@@ -170,13 +170,13 @@ def _check_names(names: list[str] | None, augmentations: dict | None, *, where: 
     wanted = [name for name in OF_VIEWS if name in (names or [])]
     if wanted and augmentations is None:
         raise PermafrostError(
-            f"{' and '.join(wanted)} take augmented views, and no augmentations are asked for",
+            f"{' and '.join(wanted)} need augmented views, but there are no `augmentations`",
             where=f"{where}.names",
-            remedy="add `augmentations: {}` beside `names`",
+            remedy="add `augmentations: {}` next to `names`",
         )
     if augmentations is not None and names is not None and not wanted:
         raise PermafrostError(
-            "no measure of `names` is made of the augmented views that are asked for",
+            "no measure of `names` uses the `augmentations`",
             where=f"{where}.augmentations",
             remedy=f"add {' or '.join(OF_VIEWS)} to `names`, or drop `augmentations`",
         )
@@ -193,7 +193,7 @@ def _check_free(name: str, config: dict, *, where: str) -> None:
     """Refuse a probe with the `name` that rows without a probe have in the leaderboard."""
     if config["probes"].get(name):
         raise PermafrostError(
-            f"a probe is called {name!r}, and so are the rows of `{name}` in the leaderboard",
+            f"the name {name!r} of a probe is reserved for the rows of `{name}` in the leaderboard",
             where=f"{where}: probes.{name}",
             remedy="give the probe another name",
         )

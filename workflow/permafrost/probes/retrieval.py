@@ -144,7 +144,7 @@ def run_retrieval(
         raise PermafrostError(
             f"no image of the gallery is of the {options.relevant} of any query",
             where="retrieval",
-            remedy="choose another gallery, or what is relevant: groups are usually kept in one split",
+            remedy="choose another gallery, or another `relevant`: groups are usually in one split",
         )
     gates = [f"k_above_gallery:{k}" for k in sorted(options.k) if k > size]
     gates += [f"queries_without_relevant:{lonely}"] if lonely else []
@@ -183,7 +183,7 @@ def _groups(split: Features) -> np.ndarray:
         raise PermafrostError(
             f"{names.count(None)} of {len(names)} images have no group",
             where="retrieval: relevant",
-            remedy="ask for images of the same class, or give the dataset groups",
+            remedy="use images of the same class as relevant, or give the dataset groups",
         )
     return np.array(names)
 

@@ -17,7 +17,7 @@ _OUTPUTS = {
 }
 
 _PUBLISHED = {
-    "--published": "published results to write, where the job has some",
+    "--published": "published results to write, if the job has some",
     "--published-csv": "the same, as text",
 }
 

@@ -18,16 +18,14 @@ def add_arguments(parser) -> None:
         "--include-stores", action="store_true", help="also pack image and feature stores"
     )
     deposit = parser.add_argument_group("for Zenodo")
-    deposit.add_argument(
-        "--zenodo", type=Path, metavar="FOLDER", help="folder to write, ready for an upload"
-    )
+    deposit.add_argument("--zenodo", type=Path, metavar="FOLDER", help="folder to write for upload")
     deposit.add_argument(
         "--creator",
         action="append",
         metavar="'FAMILY, GIVEN[; ORCID]'",
-        help="who made the results; as often as needed",
+        help="author of the results (repeatable)",
     )
-    deposit.add_argument("--licence", help="of the results, as Zenodo names it: cc-by-4.0")
+    deposit.add_argument("--licence", help="licence of the results, by Zenodo's id: cc-by-4.0")
 
 
 def run(arguments) -> None:
@@ -79,7 +77,7 @@ def _check_deposit(arguments) -> None:
             remedy="add --creator 'Family, Given' --licence cc-by-4.0 (or another of its licences)",
         )
     if arguments.zenodo is None and given:
-        raise PermafrostError(f"{given[0]} is for --zenodo", remedy="add --zenodo FOLDER")
+        raise PermafrostError(f"{given[0]} needs --zenodo", remedy="add --zenodo FOLDER")
 
 
 def _write_deposit(arguments, archive: Path, plan: dict, results: Path) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def add_job(parser: argparse.ArgumentParser, *, plan: str | None = None) -> None:
-    """What is to be done: ``--job`` of a ``--plan``, or by hand ``--spec`` and ``--code``.
+    """The job to run: ``--job`` of a ``--plan``, or ``--spec`` and ``--code`` by hand.
 
     With `plan`, what the stage itself reads it for, the recorded plan must be given.
     """
@@ -31,9 +31,9 @@ def add_job(parser: argparse.ArgumentParser, *, plan: str | None = None) -> None
 
 
 def add_results(parser: argparse.ArgumentParser) -> None:
-    """``--results``, for stages that find their inputs by the recorded plan."""
+    """``--results``, for stages whose inputs are in the recorded plan."""
     parser.add_argument(
-        "--results", type=Path, help="folder the results lie in (default: the one of the plan)"
+        "--results", type=Path, help="folder of the results (default: the one of the plan)"
     )
 
 
@@ -60,7 +60,7 @@ def planned_job(arguments) -> PlannedJob:
     try:
         spec = json.loads(text)
     except ValueError as error:
-        raise PermafrostError(f"is no JSON ({error})", where="--spec") from error
+        raise PermafrostError(f"is not valid JSON ({error})", where="--spec") from error
     return PlannedJob(spec, arguments.code, fingerprint(text.strip(), arguments.code))
 
 
@@ -94,6 +94,6 @@ def by_split(paths) -> dict[str, Path]:
 
 
 def add_compute(parser: argparse.ArgumentParser) -> None:
-    """``--device`` and ``--threads``, which never change what counts as up to date."""
+    """``--device`` and ``--threads``, which are not part of the fingerprint."""
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
     parser.add_argument("--threads", type=int, default=1)

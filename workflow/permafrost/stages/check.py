@@ -21,10 +21,10 @@ CHANNEL = ("channel", "mean", "deviation", "least", "greatest")
 def add_arguments(parser) -> None:
     from permafrost.stages.list import add_json, add_places
 
-    parser.add_argument("name", help="a backbone, as permafrost list names it")
-    parser.add_argument("--dataset", required=True, help="whose images it is fed")
+    parser.add_argument("name", help="name of a backbone (see permafrost list)")
+    parser.add_argument("--dataset", required=True, help="dataset of the input images")
     parser.add_argument(
-        "--images", type=int, default=8, metavar="N", help="images of the batch (default: 8)"
+        "--images", type=int, default=8, metavar="N", help="batch size (default: 8)"
     )
     add_json(parser)
     add_places(parser)
@@ -41,7 +41,9 @@ def run(arguments) -> int:
     from permafrost.stages.list import offers_of, print_json
 
     if arguments.images < 1:
-        raise PermafrostError(f"--images {arguments.images} is no batch", remedy="give 1 or more")
+        raise PermafrostError(
+            f"--images {arguments.images} must be at least 1", remedy="give 1 or more"
+        )
     offers = offers_of(arguments)
     # what a plan would refuse is refused before an image is read
     planned_input(offers, arguments.dataset, arguments.name)
@@ -98,7 +100,7 @@ def prepare_few(offers: Offers, dataset: str, count: int, folder: Path) -> Path:
 
 
 def tried(offers: Offers, arguments, card: Card, card_path: Path) -> Trial:
-    """The backbone on one batch, built and fed as extraction would."""
+    """The backbone on one batch, with the model and input of extraction."""
     from permafrost.core.memory import keep_freed_memory
     from permafrost.core.specification import SPLITS, from_json, substitute
     from permafrost.features.specification import BackboneSpec

@@ -44,7 +44,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _is_closed_pipe(descriptor: int) -> bool:
-    """Whether nobody reads what is written there any more."""
+    """Whether the reader of this stream is gone."""
     poll = select.poll()
     poll.register(descriptor, 0)
     return any(events & select.POLLERR for _, events in poll.poll(0))
@@ -158,16 +158,16 @@ def _check_sources(stage: str, arguments) -> None:
     job = planned_job(arguments)
     if code_hash(stage, job.spec) != job.code:
         raise PermafrostError(
-            f"the library's sources were edited since this {stage} job was planned",
+            f"the library's source code changed since this {stage} job was planned",
             remedy="start snakemake again",
         )
 
 
 def _help(argv: list[str]) -> int:
-    """Print what ``--help`` shows; with ``--all`` also what only snakemake calls."""
+    """Print ``--help``; with ``--all`` also the commands that only snakemake calls."""
     unknown = [option for option in argv if option not in ("-h", "--help", "--all")]
     if unknown:
-        print(f"permafrost: unknown argument {unknown[0]!r} beside {argv[0]}", file=sys.stderr)
+        print(f"permafrost: unknown argument {unknown[0]!r} after {argv[0]}", file=sys.stderr)
         return _WRONG_USE
     briefs = {
         title: {name: command.brief for name, command in group.items()}

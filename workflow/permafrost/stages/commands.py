@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    """What a command does, and examples of a command line that calls it."""
+    """Summary of a command, and example command lines."""
 
     brief: str
     examples: tuple[str, ...]
@@ -34,18 +34,18 @@ USE: dict[str, Command] = {
         ),
     ),
     "init": Command(
-        "begin a project of one's own: configuration, a backbone, a dataset, profiles",
+        "start your own project: configuration, a backbone, a dataset, profiles",
         ("permafrost init my-project", "permafrost init my-project --module"),
     ),
     "list": Command(
-        "list the datasets, backbones or probes that can be named",
+        "list the available datasets, backbones or probes",
         (
             "permafrost list backbones --fits eurosat --max-parameters 100M",
             "permafrost list datasets",
         ),
     ),
     "new": Command(
-        "write a first entry for a folder of images, or for a model, to correct and complete",
+        "draft an entry for a folder of images or for a model, to review and complete",
         (
             "permafrost new dataset data/my-scenes --output mine.yaml",
             "permafrost new dataset data/scenes.zip --add --try",
@@ -54,11 +54,11 @@ USE: dict[str, Command] = {
         ),
     ),
     "info": Command(
-        "say all that is known of a dataset, a backbone or a kind of probe",
+        "show everything known about a dataset, a backbone or a kind of probe",
         ("permafrost info eurosat", "permafrost info rcf --dataset demo-landcover"),
     ),
     "plan": Command(
-        "say what a run will take: jobs, hours, disk, memory, downloads; and what it took",
+        "estimate jobs, time, memory, disk and downloads of a run; compare with what it took",
         (
             "permafrost plan",
             "permafrost plan --config config/examples/geobench.yaml --cores 64 --gpus 8",
@@ -66,30 +66,30 @@ USE: dict[str, Command] = {
         ),
     ),
     "check": Command(
-        "run one batch of a dataset through a backbone: shapes, statistics, time, memory",
+        "run one batch of a dataset through a backbone; print shapes, statistics, time, memory",
         ("permafrost check rcf --dataset demo-landcover",),
     ),
     "fetch": Command(
-        "download datasets and weights, with their size said first, resumed and checked",
+        "download datasets and weights: shows sizes first, resumes, verifies",
         ("permafrost fetch eurosat --dry-run", "permafrost fetch config/config.yaml --yes"),
     ),
     "show": Command(
-        "print who is best, and the leaderboard",
+        "print the ranking and the leaderboard",
         ("permafrost show --probe linear", "permafrost show --compare rcf imagestats"),
     ),
     "export": Command(
-        "write tables for papers, rows of other benchmarks, and what to cite",
+        "write tables for papers, files for other benchmarks, and citations",
         (
             "permafrost export --format latex --mark-tied --output table.tex",
             "permafrost export --bibtex used.bib",
         ),
     ),
     "methods": Command(
-        "write the paragraph on methods for a paper, with its numbers, and what to cite",
+        "write the methods paragraph of a paper, with its numbers and citations",
         ("permafrost methods", "permafrost methods results --bibtex used.bib"),
     ),
     "published": Command(
-        "check results that others published, and set them beside one's own",
+        "check published results, and compare them with your own",
         ("permafrost published results.csv --leaderboard results/leaderboard.parquet",),
     ),
 }
@@ -100,7 +100,7 @@ SCORE: dict[str, Command] = {
         ("permafrost evaluate-detections --truth truth.json --predictions predictions.json",),
     ),
     "evaluate-boxes": Command(
-        "score predicted crowns, boxes, polygons or points against a table of truth",
+        "score predicted crowns, boxes, polygons or points against a reference table",
         ("permafrost evaluate-boxes --truth truth.csv --predictions predictions.csv",),
     ),
     "evaluate-raster": Command(
@@ -120,15 +120,15 @@ SCORE: dict[str, Command] = {
 
 MAINTAIN: dict[str, Command] = {
     "doctor": Command(
-        "say what this machine and project have of what a run needs, and what to do",
+        "check that everything a run needs is there; print remedies",
         ("permafrost doctor", "permafrost doctor --config mine.yaml --json"),
     ),
     "incomplete": Command(
-        "name what failed of a run, and make leaderboard and page of what succeeded",
+        "list failed jobs; write leaderboard and page of the successful ones",
         ("permafrost incomplete --list",),
     ),
     "stale": Command(
-        "list, or delete, results that do not belong to the current plan",
+        "list or delete results that do not belong to the current plan",
         ("permafrost stale", "permafrost stale --delete"),
     ),
     "archive": Command(
@@ -136,7 +136,7 @@ MAINTAIN: dict[str, Command] = {
         ("permafrost archive --output run.zip",),
     ),
     "restore": Command(
-        "unpack an archive beside a clone of the same version",
+        "unpack an archive into a clone of the same version",
         ("permafrost restore run.zip --into permafrost",),
     ),
     "completion": Command(
@@ -144,12 +144,12 @@ MAINTAIN: dict[str, Command] = {
         ("permafrost completion bash", "permafrost completion fish"),
     ),
     "convert-checkpoint": Command(
-        "make safetensors of a pickled checkpoint without running its code",
+        "convert a pickled checkpoint to safetensors without running its code",
         ("permafrost convert-checkpoint model.pth model.safetensors",),
     ),
 }
 
-#: snakemake calls them, one process for each job; those of probes are `permafrost.probes.kinds.KINDS`
+#: called by snakemake, one process per job; commands of probes are in `permafrost.probes.kinds.KINDS`
 STAGES: dict[str, Command] = {
     "prepare": Command(
         "decode a dataset once into image stores and a card",
@@ -164,15 +164,15 @@ STAGES: dict[str, Command] = {
         (f"permafrost views {_JOB} {_CARD} --output views.zarr",),
     ),
     "measure": Command(
-        "measure the features themselves, without a probe",
+        "compute feature metrics, without a probe",
         (f"permafrost measure {_JOB} --features test.zarr --output measures.parquet",),
     ),
     "profile": Command(
-        "measure what a backbone costs on this machine: size, FLOPs, time, memory, energy",
+        "profile a backbone on this machine: size, FLOPs, time, memory, energy",
         (f"permafrost profile {_JOB} {_CARD} --output profile.parquet",),
     ),
     "similarity": Command(
-        "measure how alike the backbones see a dataset (CKA)",
+        "compute the similarity of backbones on a dataset (CKA)",
         (f"permafrost similarity {_JOB} --results results --output similarity.parquet",),
     ),
     "bootstrap": Command(
@@ -184,7 +184,7 @@ STAGES: dict[str, Command] = {
         (f"permafrost compare {_JOB} --results results --output compared.parquet",),
     ),
     "serve": Command(
-        "keep one process warm, whose forks are the light jobs of a run",
+        "keep a preloaded worker, which forks for each short job",
         ("permafrost serve --folder warm",),
     ),
     "aggregate": Command(
@@ -210,7 +210,7 @@ ALIASES = {"table": "export"}
 
 
 def probe_examples(name: str, reads: str, leaves: str | None) -> tuple[str, ...]:
-    """An example of the command of a kind of probe, by what it reads and leaves beside its predictions."""
+    """Example command of a kind of probe, by its input and its second output."""
     given = _CARD if reads == "images" else f"--features {_SPLITS}"
     second = f" --second-output {name}" if leaves else ""
     return (f"permafrost {name} {_JOB} {given} --output {name}.parquet{second}",)

@@ -14,7 +14,7 @@ def run(arguments) -> None:
 
 
 def _whole():
-    """One parser with all commands that people call, which alone are worth completing."""
+    """One parser with all commands for users (not those of snakemake)."""
     import argparse
 
     from permafrost.stages.cli import COMMANDS, stage_of
@@ -42,7 +42,7 @@ def _whole():
 
 
 def _complete_paths(parser) -> None:
-    """Let the shell complete files where an option takes a path."""
+    """Let the shell complete files for options that take a path."""
     from pathlib import Path
 
     import shtab

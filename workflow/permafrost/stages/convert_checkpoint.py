@@ -10,11 +10,14 @@ def add_arguments(parser) -> None:
         "source", type=Path, metavar="IN", help="a checkpoint that torch.save wrote"
     )
     parser.add_argument(
-        "target", type=Path, metavar="OUT", help="the .safetensors file to write; none that exists"
+        "target",
+        type=Path,
+        metavar="OUT",
+        help="the .safetensors file to write; must not exist yet",
     )
     parser.add_argument(
         "--key",
-        help="key in the file whose tensors are meant, such as teacher (default: state_dict or model, else all)",
+        help="key of the tensors in the file, such as teacher (default: state_dict or model, else all)",
     )
 
 
@@ -25,4 +28,4 @@ def run(arguments) -> None:
     done = convert_checkpoint(arguments.source, arguments.target, arguments.key)
     print(f"{arguments.target}: {done.tensors} tensors, {bytes_words(done.bytes)}")
     for name, what in done.left_out.items():
-        print(printable(f"left out: {name} ({what})"))
+        print(printable(f"omitted: {name} ({what})"))

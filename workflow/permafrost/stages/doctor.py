@@ -13,7 +13,7 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> int:
-    """0 where nothing is missing that a run needs, else 1."""
+    """0 if nothing that a run needs is missing, else 1."""
     from functools import partial
 
     from permafrost.core.text import printable

@@ -12,17 +12,17 @@ def add_arguments(parser) -> None:
     parser.add_argument("--truth", type=Path, required=True, help="CSV in DeepForest's format")
     parser.add_argument("--predictions", type=Path, required=True, help="the same, with scores")
     parser.add_argument(
-        "--geometry", default="auto", help="auto, box, polygon or point: what to take or convert to"
+        "--geometry", default="auto", help="auto, box, polygon or point (read or convert)"
     )
     parser.add_argument(
         "--matching",
-        help="area (DeepForest), iou or score; of points distance (DeepForest), within or score",
+        help="area (DeepForest), iou or score; for points distance (DeepForest), within or score",
     )
     parser.add_argument("--iou-threshold", type=float, default=0.4, help="a match is above (0.4)")
     parser.add_argument(
-        "--distance-threshold", type=float, default=10.0, help="a match of points is nearer (10)"
+        "--distance-threshold", type=float, default=10.0, help="a match is closer (10)"
     )
-    parser.add_argument("--min-score", type=float, help="leave out predictions that score less")
+    parser.add_argument("--min-score", type=float, help="omit lower scores")
     parser.add_argument(
         "--average",
         default="image",
@@ -32,7 +32,7 @@ def add_arguments(parser) -> None:
         "--max-detections",
         type=int,
         default=100,
-        help="of an image and class that count in AP, those of the highest scores (100)",
+        help="detections per image and class that count in AP, by highest score (100)",
     )
     parser.add_argument(
         "--invalid",
@@ -42,7 +42,7 @@ def add_arguments(parser) -> None:
     )
     parser.add_argument("--against", type=Path, help="other predictions: differences, p-values")
     _add_rules(parser)
-    parser.add_argument("--group-column", help="column of the truth: images resampled together")
+    parser.add_argument("--group-column", help="column of the truth: unit of resampling")
     parser.add_argument("--images", type=Path, help="folder that image_path is relative to")
     parser.add_argument("--pictures", type=Path, help="folder for overlays; needs --images")
     parser.add_argument("--max-pictures", type=int, default=20, help="images to draw at most (20)")
@@ -52,7 +52,7 @@ def add_arguments(parser) -> None:
 
 def _add_rules(parser) -> None:
     parser.add_argument(
-        "--like", choices=["deepforest"], help="leave out what DeepForest leaves out in silence"
+        "--like", choices=["deepforest"], help="omit the rows that DeepForest omits silently"
     )
     parser.add_argument(
         "--without-predictions", help="precision of an image without predictions: zero, skip"
@@ -67,15 +67,17 @@ def _add_rules(parser) -> None:
 
 def _add_tiles(parser) -> None:
     parser.add_argument("--tile-size", type=int, help="score windows too; needs --images")
-    parser.add_argument("--tile-overlap", type=float, default=0.05, help="of the windows (0.05)")
+    parser.add_argument(
+        "--tile-overlap", type=float, default=0.05, help="overlap of the windows (0.05)"
+    )
     parser.add_argument(
         "--stitch",
         action="store_true",
-        help="predictions are per window (columns window_xmin, window_ymin): put them together",
+        help="stitch predictions per window (columns window_xmin, window_ymin)",
     )
     parser.add_argument("--stitch-threshold", type=float, help="IoU (0.15), or distance (5)")
     parser.add_argument(
-        "--border", default="agree", help="agree: no crown twice; none: suppression only"
+        "--border", default="agree", help="agree: count no crown twice; none: suppression only"
     )
 
 

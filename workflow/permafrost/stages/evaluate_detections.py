@@ -49,12 +49,15 @@ def add_arguments(parser) -> None:
     )
     parser.add_argument("--area-ranges", help="in square pixels: tiny=0:256,rest=256:1e10")
     parser.add_argument(
-        "--boundary-ratio", type=float, default=0.02, help="band by the diagonal (0.02; LVIS 0.008)"
+        "--boundary-ratio",
+        type=float,
+        default=0.02,
+        help="boundary band by diagonal (0.02; LVIS 0.008)",
     )
     parser.add_argument(
-        "--detection-area", default="auto", help="what an area range judges by: auto, bbox, mask"
+        "--detection-area", default="auto", help="area for area ranges: auto, bbox, mask"
     )
-    parser.add_argument("--sigmas", help="of the keypoints: 0.026,0.025,…")
+    parser.add_argument("--sigmas", help="keypoint sigmas: 0.026,0.025,…")
     parser.add_argument(
         "--invalid", default="error", help="wrong entries: error, or drop (left out and counted)"
     )
@@ -78,22 +81,20 @@ def _add_categories(parser) -> None:
         " CSV: category, group)",
     )
     parser.add_argument(
-        "--no-analysis",
-        action="store_true",
-        help="leave out kinds of errors (TIDE), oLRP and calibration",
+        "--no-analysis", action="store_true", help="skip error types (TIDE), oLRP and calibration"
     )
 
 
 def _add_images(parser) -> None:
     standalone.add_groups(parser)
     parser.add_argument(
-        "--slices", type=Path, help="manifest (CSV or JSON): image_id and columns to score apart by"
+        "--slices", type=Path, help="manifest (CSV or JSON): image_id, columns of subsets to score"
     )
     parser.add_argument(
         "--cross-slices", action="store_true", help="also by all combinations of these columns"
     )
     parser.add_argument(
-        "--baseline", help="label of --slices: how much is left on the others (mPC, rPC)"
+        "--baseline", help="label of --slices to score the others against (mPC, rPC)"
     )
     parser.add_argument("--images", type=Path, help="evaluate these images only: an id per line")
     parser.add_argument("--partial", type=Path, help="file to write for --merge")
@@ -129,7 +130,7 @@ def _check(arguments) -> None:
         if getattr(arguments, name) != arguments.default_of(name):
             raise PermafrostError(
                 f"--{name.replace('_', '-')} and --merge exclude each other",
-                remedy="parts know what they were made from; leave it out",
+                remedy="parts contain their inputs; leave it out",
             )
     for name in () if merged else ("truth", "predictions", "iou_type"):
         if getattr(arguments, name) is None:
@@ -176,7 +177,7 @@ def _check_anything_to_find(evaluation) -> None:
     else:
         return
     raise PermafrostError(
-        f"there is nothing to find: {reason}",
+        f"the truth has no object: {reason}",
         where=truths.source,
         remedy="check that this is the right file, and which images are evaluated",
     )

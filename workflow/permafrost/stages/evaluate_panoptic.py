@@ -20,7 +20,9 @@ def add_arguments(parser) -> None:
         "--mode", default="corrected", help="corrected, or strict: panopticapi's areas and crowds"
     )
     parser.add_argument(
-        "--boundary-ratio", type=float, help="boundary PQ: band by the diagonal, such as 0.02"
+        "--boundary-ratio",
+        type=float,
+        help="boundary PQ: width of the band, as a share of the diagonal, such as 0.02",
     )
     standalone.add_groups(parser)
     standalone.add_arguments(parser)

@@ -28,26 +28,29 @@ def _add_classes(parser) -> None:
     parser.add_argument(
         "--like",
         choices=["geodl"],
-        help="undefined recall and precision count 1 in means, as geodl's",
+        help="count undefined recall and precision as 1 in means, like geodl",
     )
     parser.add_argument(
         "--smooth", type=float, help="smoothing of ratios (none; 1e-8 with --like geodl)"
     )
     parser.add_argument(
-        "--threshold", type=float, default=0.5, help="of the sigmoid of one logit, strictly above"
+        "--threshold",
+        type=float,
+        default=0.5,
+        help="threshold on the sigmoid of one logit (strictly above)",
     )
-    parser.add_argument("--one-based", action="store_true", help="classes count from 1, not from 0")
+    parser.add_argument("--one-based", action="store_true", help="class codes start at 1, not 0")
 
 
 def _add_pixels(parser) -> None:
-    parser.add_argument("--ignore", help="reference codes that are no class: 255,254")
+    parser.add_argument("--ignore", help="reference codes without a class: 255,254")
     parser.add_argument(
         "--keep-nodata", action="store_true", help="read the nodata value of the files as a class"
     )
     parser.add_argument(
         "--missing-prediction",
         default="error",
-        help="where only the reference has data: error, or ignore (counted)",
+        help="pixels with a reference but no prediction: error, or ignore (counted)",
     )
     parser.add_argument("--reference-band", type=int, help="band with the classes, from 1")
     parser.add_argument("--prediction-band", type=int, help="band with the classes, from 1")
@@ -55,7 +58,10 @@ def _add_pixels(parser) -> None:
         "--by-pixel", action="store_true", help="compare pixel by pixel, whatever the georeference"
     )
     parser.add_argument(
-        "--block", type=int, default=512, help="pixels of a side that are read and resampled (512)"
+        "--block",
+        type=int,
+        default=512,
+        help="side of the blocks that are read and resampled, in pixels (512)",
     )
 
 

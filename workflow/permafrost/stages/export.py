@@ -30,19 +30,21 @@ def add_arguments(parser) -> None:
         help="leaderboard.parquet in a folder of results",
     )
     parser.add_argument("--format", choices=FORMATS, default="markdown")
-    parser.add_argument("--group", help="datasets of this group only")
-    parser.add_argument("--probe", help="this probe only")
-    parser.add_argument("--dataset", help="this dataset only")
-    parser.add_argument("--no-intervals", action="store_true", help="values alone")
+    parser.add_argument("--group", help="only datasets of this group")
+    parser.add_argument("--probe", help="only this probe")
+    parser.add_argument("--dataset", help="only this dataset")
     parser.add_argument(
-        "--mark-tied", action="store_true", help="mark what is not told apart from the best"
+        "--no-intervals", action="store_true", help="only values, without intervals"
+    )
+    parser.add_argument(
+        "--mark-tied", action="store_true", help="mark ties with the best (not significant)"
     )
     parser.add_argument(
         "--output",
         type=Path,
         help="file to write (geobench2, model-index, mlflow, wandb: folder); the terminal by default",
     )
-    parser.add_argument("--bibtex", type=Path, help="also write what to cite")
+    parser.add_argument("--bibtex", type=Path, help="also write citations")
 
 
 def run(arguments) -> None:

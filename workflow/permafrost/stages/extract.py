@@ -17,7 +17,7 @@ def add_arguments(parser) -> None:
         "--part",
         type=Path,
         metavar="FOLDER",
-        help="write a part of them to this folder, whose name says which: 0-of-8 to 7-of-8",
+        help="write one shard to this folder, named by shard: 0-of-8 to 7-of-8",
     )
     parser.add_argument(
         "--parts",
@@ -25,7 +25,7 @@ def add_arguments(parser) -> None:
         type=Path,
         metavar="FOLDER",
         default=[],
-        help="with --output: run nothing, but join all the parts in these folders",
+        help="with --output: only join the shards in these folders",
     )
 
 

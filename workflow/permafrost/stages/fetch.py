@@ -21,12 +21,12 @@ def add_arguments(parser) -> None:
         metavar="NAME",
         help="datasets, or configuration files (.yaml): all of their datasets and weights",
     )
-    parser.add_argument("--yes", "-y", action="store_true", help="do not ask before it starts")
+    parser.add_argument("--yes", "-y", action="store_true", help="do not ask for confirmation")
     parser.add_argument(
         "--dry-run",
         "-n",
         action="store_true",
-        help="say what would be downloaded and from where, without a network",
+        help="list the downloads and their sources, without network access",
     )
     add_json(parser)
     add_places(parser)
@@ -91,7 +91,7 @@ def _run_for_a_program(arguments) -> int:
     from permafrost.stages.list import print_json
 
     if not (arguments.dry_run or arguments.yes):
-        raise PermafrostError("with --json nobody is asked", remedy="give --yes, or --dry-run")
+        raise PermafrostError("--json asks for no confirmation", remedy="give --yes, or --dry-run")
     with contextlib.redirect_stdout(sys.stderr):
         _, wanted, failed = _missing(arguments)
         fetched = []
@@ -142,7 +142,7 @@ def _offers(arguments):
             raise PermafrostError(
                 "the configuration names neither datasets nor backbones",
                 where=", ".join(map(str, arguments.config)),
-                remedy="name some; the demo needs nothing that is not here",
+                remedy="name some; the demo needs no download",
             )
     return offers
 
@@ -165,7 +165,7 @@ def _datasets(offers, names: list[str], dry: bool, failed: list) -> list[_Wanted
         with _failing_alone(failed):
             steps = [] if here else missing_steps(entry, where=where, ask=not dry)
             if not steps:
-                print(f"{name}: nothing to fetch, the data are here")
+                print(f"{name}: nothing to fetch, the data are on this machine")
                 continue
             download = with_sizes(steps, ask=not dry)
             get = partial(fetch, entry, download, where=where)
@@ -192,7 +192,7 @@ def _weights(offers, dry: bool, failed: list) -> list[_Wanted]:
             here = published.here(folder)
             if here is not None:
                 check(*here, folder)
-                print(f"{name}: nothing to fetch, the weights are here ({here[1]})")
+                print(f"{name}: nothing to fetch, the weights are on this machine ({here[1]})")
                 continue
             gets = [Get(file.url, folder / file.name) for file in published.files]
             get = gets[0] if dry else first_to_be_had(gets)
@@ -236,5 +236,5 @@ def announcement(name: str, entry: dict, download, folder, free: int | None = No
 
 def _confirmed() -> bool:
     if not sys.stdin.isatty():
-        raise PermafrostError("nobody can be asked whether to start", remedy="give --yes")
+        raise PermafrostError("no terminal to ask for confirmation", remedy="give --yes")
     return input("Fetch it? [y/N] ").strip().lower() in ("y", "yes")

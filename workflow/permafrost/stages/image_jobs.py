@@ -19,13 +19,10 @@ def add_arguments(parser) -> None:
     add_job(parser)
     parser.add_argument("--data", default="data", help="replaces {data} in the entry's paths")
     parser.add_argument(
-        "--card",
-        type=Path,
-        required=True,
-        help="the dataset's card; its image stores lie beside it",
+        "--card", type=Path, required=True, help="the dataset's card, next to its image stores"
     )
     parser.add_argument(
-        "--prepare-job", help="fingerprint of the job that makes image stores again, with --job"
+        "--prepare-job", help="fingerprint of the job that recomputes image stores, with --job"
     )
     parser.add_argument("--prepare-spec", help="canonical JSON of that job, with --spec")
     parser.add_argument("--prepare-code", help="hash of the sources of that job, with --spec")
@@ -125,9 +122,9 @@ def _prepare(stores: dict[str, Path], card: Path, job: list[str], data: str, wor
     command += ["--output", *map(str, stores.values()), "--card", str(card)]
     if not job or subprocess.run(command).returncode:
         raise PermafrostError(
-            "the image stores were deleted and could not be made again (the reason is above)",
+            "the image stores were deleted and could not be recomputed (the reason is above)",
             where=card.parent,
-            remedy="correct that, or bring the stores back",
+            remedy="correct that, or restore the image stores",
         )
 
 

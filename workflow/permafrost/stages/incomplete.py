@@ -15,9 +15,7 @@ def add_arguments(parser) -> None:
         default=Path("results/logs/failures.json"),
         help="record of the jobs that failed (default: results/logs/failures.json)",
     )
-    parser.add_argument(
-        "--list", action="store_true", help="only name what failed, make nothing of the rest"
-    )
+    parser.add_argument("--list", action="store_true", help="only list failed jobs")
 
 
 def run(arguments) -> None:
@@ -55,7 +53,7 @@ def run(arguments) -> None:
         return
     write_made_page(plan, leaderboard, about, failed["compare"], failed["report"]["options"])
     print(
-        "Leaderboard and report hold what succeeded and are marked incomplete:\n"
+        "Leaderboard and report contain the successful jobs and are marked incomplete:\n"
         f"  {results / 'leaderboard.csv'}\n  {results / 'report' / 'index.html'}\n"
-        "The same command again makes only what is missing; permafrost archive packs what there is."
+        "Run the same command again to compute only the missing results; permafrost archive packs the existing ones."
     )

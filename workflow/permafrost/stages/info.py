@@ -6,8 +6,8 @@ from __future__ import annotations
 def add_arguments(parser) -> None:
     from permafrost.stages.list import add_json, add_places
 
-    parser.add_argument("name", help="as permafrost list names it")
-    parser.add_argument("--dataset", help="of a backbone, also what this dataset would feed it")
+    parser.add_argument("name", help="name, as permafrost list prints it")
+    parser.add_argument("--dataset", help="for a backbone: also its input on this dataset")
     add_json(parser)
     add_places(parser)
 

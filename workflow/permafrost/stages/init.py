@@ -10,7 +10,7 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--module",
         action="store_true",
-        help="use the workflow as Snakemake's module, so that rules can be changed in the project",
+        help="include the workflow as a Snakemake module, so that the project can change rules",
     )
 
 
@@ -19,7 +19,5 @@ def run(arguments) -> None:
 
     folder = arguments.folder
     write_project(folder, module=arguments.module)
-    print(
-        f"{folder}: a project with a backbone and a dataset of its own; README.md says what is where"
-    )
+    print(f"{folder}: a project with its own backbone and dataset; README.md describes the files")
     print(f"Next: cd {folder} && permafrost run")

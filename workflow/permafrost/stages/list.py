@@ -16,15 +16,17 @@ def add_arguments(parser) -> None:
     backbones = parser.add_argument_group("backbones")
     backbones.add_argument("--kind", help="only of this kind (timm, torchgeo, …)")
     backbones.add_argument(
-        "--bands", help="only those that want rgb, all, so many bands, or those of this sensor"
+        "--bands", help="only backbones with this input: rgb, all, a number of bands, or a sensor"
     )
     backbones.add_argument(
-        "--max-parameters", metavar="N", help="only those with at most so many (100M, 1.1B)"
+        "--max-parameters",
+        metavar="N",
+        help="only backbones with at most so many parameters (100M, 1.1B)",
     )
-    backbones.add_argument("--licence", help="only those whose licence says this")
-    backbones.add_argument("--fits", metavar="DATASET", help="only those that it can feed")
+    backbones.add_argument("--licence", help="only backbones whose licence contains this")
+    backbones.add_argument("--fits", metavar="DATASET", help="only backbones that fit this dataset")
     backbones.add_argument(
-        "--here", action="store_true", help="only those whose weights are on this machine"
+        "--here", action="store_true", help="only backbones whose weights are on this machine"
     )
     add_json(parser)
     add_places(parser)
@@ -41,7 +43,7 @@ def add_places(parser) -> None:
         nargs="+",
         default=[],
         metavar="FILE",
-        help="configuration files to read beside config/config.yaml",
+        help="configuration files to read after config/config.yaml",
     )
     parser.add_argument(
         "--data", type=Path, metavar="FOLDER", help="data folder (default: the configuration's)"

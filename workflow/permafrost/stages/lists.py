@@ -16,7 +16,7 @@ def values_of(text: str | None, kind) -> list | None:
         return [kind(part.strip()) for part in text.split(",")]
     except ValueError as error:
         raise PermafrostError(
-            f"{text!r} is no list of {'whole ' if kind is int else ''}numbers",
+            f"{text!r} is not a list of {'whole ' if kind is int else ''}numbers",
             remedy="separate them by commas",
         ) from error
 
@@ -47,7 +47,7 @@ def names_of(text: str | None) -> list[str] | None:
         return None
     names = [part.strip() for part in text.split(",")]
     if not all(names):
-        raise PermafrostError(f"{text!r} names nothing between two commas", remedy="give a,b,c")
+        raise PermafrostError(f"{text!r} has an empty item between two commas", remedy="give a,b,c")
     return names
 
 

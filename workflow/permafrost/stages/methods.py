@@ -13,7 +13,7 @@ def add_arguments(parser) -> None:
         default=Path("results"),
         help="folder of results (default: results)",
     )
-    parser.add_argument("--bibtex", type=Path, help="write what to cite here, not below the text")
+    parser.add_argument("--bibtex", type=Path, help="write citations here, not below the text")
 
 
 def run(arguments) -> None:
@@ -50,7 +50,9 @@ def paragraph_and_bibtex(results: Path) -> tuple[str, str]:
     if outdated:
         # numbers of one plan must not stand beside the tables of another
         raise PermafrostError(
-            " ".join(outdated.split()), where=results, remedy="run snakemake, then this again"
+            " ".join(outdated.split()),
+            where=results,
+            remedy="run snakemake, then this command again",
         )
     shown = Shown.of(table, results, metadata)
     comparisons = [row for rows in shown.comparisons.values() for row in rows]

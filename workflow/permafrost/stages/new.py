@@ -13,7 +13,7 @@ def add_arguments(parser) -> None:
         help="dataset: folder, zip or tar of images; backbone: a model or weights of timm or torchgeo,"
         " a Python file (model.py:build), or a checkpoint",
     )
-    parser.add_argument("--name", help="of the entry (default: from the folder or model)")
+    parser.add_argument("--name", help="name of the entry (default: from the folder or model)")
     place = parser.add_mutually_exclusive_group()
     place.add_argument(
         "--output", type=Path, help="configuration file to write; the terminal by default"
@@ -112,9 +112,9 @@ def _root(arguments) -> Path:
         return here
     if arguments.add and not here.is_relative_to(root):
         raise PermafrostError(
-            "no project is here that something could be added to",
+            "there is no project here to add an entry to",
             where=here,
-            remedy="go to your project, or make one with `permafrost init FOLDER`",
+            remedy="go to your project, or create one with `permafrost init FOLDER`",
         )
     return root
 

@@ -10,22 +10,25 @@ def add_arguments(parser) -> None:
     from permafrost.stages.list import add_json, add_places
 
     parser.add_argument(
-        "--cores", type=_count, help="of all machines together (default: those of this one)"
+        "--cores", type=_count, help="cores of all machines together (default: of this one)"
     )
     parser.add_argument(
         "--gpus",
         type=_count_or_none,
-        help="of all machines together (default: 1 if a run here would use one)",
+        help="GPUs of all machines together (default: 1 if a run on this machine would use one)",
     )
     parser.add_argument(
         "--images",
         type=_count,
         metavar="N",
-        help="images of a dataset of which nothing says how many it has (default: 10000)",
+        help="images assumed for a dataset of unknown size (default: 10000)",
     )
     rates = parser.add_mutually_exclusive_group()
     rates.add_argument(
-        "--rates", type=Path, metavar="FILE", help="what jobs took elsewhere, by --save-rates there"
+        "--rates",
+        type=Path,
+        metavar="FILE",
+        help="rates of another machine, written there by --save-rates",
     )
     rates.add_argument(
         "--measure",
@@ -33,10 +36,10 @@ def add_arguments(parser) -> None:
         help="first run the demo in a temporary folder, to see how fast this machine is: some minutes",
     )
     parser.add_argument(
-        "--save-rates", type=Path, metavar="FILE", help="write what finished jobs took here"
+        "--save-rates", type=Path, metavar="FILE", help="write the rates of finished jobs"
     )
     parser.add_argument(
-        "--check", action="store_true", help="set what finished jobs took against the estimate"
+        "--check", action="store_true", help="compare finished jobs with the estimate"
     )
     add_json(parser)
     add_places(parser)
@@ -122,7 +125,7 @@ def _measured() -> dict[str, float]:
             )
             if done.returncode:
                 raise PermafrostError(
-                    f"the demo could not be run here (`permafrost {command[0]}` failed)",
+                    f"the demo failed on this machine (`permafrost {command[0]}` failed)",
                     where="--measure",
                     remedy="see above for the reason, or give --rates FILE",
                 )

@@ -24,7 +24,7 @@ def add_arguments(parser) -> None:
         "--part",
         type=Path,
         metavar="FOLDER",
-        help="write a part of them to this folder, whose name says which: 0-of-8 to 7-of-8",
+        help="write one shard to this folder, named by shard: 0-of-8 to 7-of-8",
     )
     parser.add_argument(
         "--parts",
@@ -32,7 +32,7 @@ def add_arguments(parser) -> None:
         type=Path,
         metavar="FOLDER",
         default=[],
-        help="with --output: decode nothing, but join all the parts in these folders",
+        help="with --output: only join the shards in these folders",
     )
     parser.add_argument("--card", type=Path, help="card to write, with --output")
     parser.add_argument("--workers", type=int, default=2, help="threads that decode images")
@@ -44,7 +44,7 @@ def run(arguments) -> None:
     from permafrost.plan.digests import DIGESTS, DigestCache
 
     if arguments.output is not None and arguments.card is None:
-        raise PermafrostError("--output needs --card", remedy="say where to write the card")
+        raise PermafrostError("--output needs --card", remedy="give the file of the card")
     job = planned_job(arguments)
     spec = specified(job, PrepareSpec)
     entry = merged(spec.entry, job.places.get("entry", {}))

@@ -16,12 +16,10 @@ def add_arguments(parser) -> None:
         "--duplicates",
         choices=("refuse", "first", "last"),
         default="refuse",
-        help="two values of one configuration",
+        help="rule for two values of one configuration",
     )
     parser.add_argument("--output", type=Path, help="table to write, .csv or .parquet")
-    parser.add_argument(
-        "--leaderboard", type=Path, help="leaderboard.parquet in a folder of one's own results"
-    )
+    parser.add_argument("--leaderboard", type=Path, help="leaderboard.parquet of your own results")
     for name, meaning in (("backbone", "backbone"), ("dataset", "dataset"), ("method", "probe")):
         parser.add_argument(
             f"--{name}",
@@ -79,7 +77,9 @@ def _write(path: Path, table) -> None:
             pq.write_table(table, partial)
     else:
         raise PermafrostError(
-            f"no table can be written as {path.suffix!r}", where=path, remedy="use .csv or .parquet"
+            f"tables cannot be written as {path.suffix!r}",
+            where=path,
+            remedy="use .csv or .parquet",
         )
 
 

@@ -10,7 +10,7 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--into", type=Path, default=Path("."), help="clone of the repository (default: here)"
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace files of other content")
+    parser.add_argument("--overwrite", action="store_true", help="replace files with other content")
 
 
 def run(arguments) -> None:

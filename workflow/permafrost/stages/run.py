@@ -19,7 +19,7 @@ def add_arguments(parser) -> None:
         "It runs in the project's folder, which paths refer to."
     )
     parser.add_argument(
-        "--profile", help="local, slurm or one of your own (default: all cores of this machine)"
+        "--profile", help="local, slurm or your own profile (default: all cores of this machine)"
     )
 
 
@@ -80,7 +80,7 @@ def find_root(start: Path, *, clone: bool = True) -> Path:
         "no project was found: no folder from here upward holds config/config.yaml and a Snakefile"
         " that names permafrost",
         where=start,
-        remedy=f"go to your project, or make one with `permafrost init FOLDER`{there}",
+        remedy=f"go to your project, or create one with `permafrost init FOLDER`{there}",
     )
 
 
@@ -120,7 +120,7 @@ def print_end(results: Path) -> None:
     print(f"Leaderboard: {results / 'leaderboard.csv'}")
     print(f"Report:      {(results / 'report' / 'index.html').resolve()} (open it in a browser)")
     if all(entry["source"]["kind"] == "demo" for entry in plan["datasets"].values()):
-        print("Next:        name your own images in config/config.yaml, as README.md shows")
+        print("Next:        add your own images to config/config.yaml, see README.md")
     else:
         print("Next:        `permafrost archive` packs results, plan and code version")
 

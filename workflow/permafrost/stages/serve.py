@@ -31,7 +31,7 @@ _DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("--folder", type=Path, required=True, help="where to listen")
+    parser.add_argument("--folder", type=Path, required=True, help="folder of the socket")
 
 
 def run(arguments) -> None:

@@ -13,9 +13,9 @@ def add_arguments(parser) -> None:
         default=Path("results/leaderboard.parquet"),
         help="leaderboard.parquet, or the folder of results that holds it",
     )
-    parser.add_argument("--group", help="rank over this group of datasets only")
-    parser.add_argument("--probe", help="show this probe only")
-    parser.add_argument("--dataset", help="show this dataset only")
+    parser.add_argument("--group", help="only rank over this group of datasets")
+    parser.add_argument("--probe", help="only show this probe")
+    parser.add_argument("--dataset", help="only show this dataset")
     parser.add_argument(
         "--compare", nargs=2, metavar=("A", "B"), help="differences of two backbones"
     )

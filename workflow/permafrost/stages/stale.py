@@ -12,7 +12,7 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--results", type=Path, default=Path("results"), help="folder of the outputs"
     )
-    parser.add_argument("--delete", action="store_true", help="delete what is listed")
+    parser.add_argument("--delete", action="store_true", help="delete the listed files")
 
 
 def run(arguments) -> None:

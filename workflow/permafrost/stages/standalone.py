@@ -15,14 +15,14 @@ def add_arguments(parser, *, resamples: int | None = 1000, how_many: str = "1000
         "--resamples",
         type=int,
         default=resamples,
-        help=f"for the intervals ({how_many}); 0 for no intervals",
+        help=f"resamples for intervals ({how_many}); 0: no intervals",
     )
-    parser.add_argument("--confidence", type=float, default=0.95, help="of the intervals (0.95)")
-    parser.add_argument("--seed", type=int, default=0, help="of the resamples (0)")
-    parser.add_argument("--output", type=Path, help="JSON file to write: every figure in full")
+    parser.add_argument("--confidence", type=float, default=0.95, help="confidence level (0.95)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the resamples (0)")
+    parser.add_argument("--output", type=Path, help="JSON file to write, in full precision")
     parser.add_argument("--tables", type=Path, help="folder for tables to write")
     parser.add_argument(
-        "--table-format", default="parquet", help="of --tables: parquet, or csv (parquet)"
+        "--table-format", default="parquet", help="format of --tables: parquet or csv"
     )
     parser.set_defaults(default_of=parser.get_default)
 
@@ -31,8 +31,7 @@ def check_intervals(arguments) -> None:
     """Refuse a negative number of resamples and a confidence outside (0, 1), by name."""
     if arguments.resamples < 0:
         raise PermafrostError(
-            f"--resamples {arguments.resamples} is negative",
-            remedy="give 0 for no intervals, or more",
+            f"--resamples {arguments.resamples} is negative", remedy="give 0 (no intervals) or more"
         )
     if not 0 < arguments.confidence < 1:
         raise PermafrostError(
@@ -44,9 +43,9 @@ def check_intervals(arguments) -> None:
 def add_groups(parser) -> None:
     """``--groups``, ``--group-column``."""
     parser.add_argument(
-        "--groups", type=Path, help="table with image_id and a group: images resampled together"
+        "--groups", type=Path, help="table of image_id and group, the unit of resampling"
     )
-    parser.add_argument("--group-column", default="group", help="its name in --groups (group)")
+    parser.add_argument("--group-column", default="group", help="its column in --groups (group)")
 
 
 def check_used(arguments, *options: tuple[str, bool, str]) -> None:
@@ -60,7 +59,7 @@ def check_used(arguments, *options: tuple[str, bool, str]) -> None:
         if not used and getattr(arguments, name) != arguments.default_of(name):
             raise PermafrostError(
                 f"--{name.replace('_', '-')} changes nothing here: it is used {condition}",
-                remedy="leave it out, or put the other options right",
+                remedy="leave it out, or correct the other options",
             )
 
 
@@ -117,7 +116,7 @@ def _check_place(path: Path, option: str, *, folder: bool) -> None:
         home = home.absolute().parent
     if not home.is_dir() or not os.access(home, os.W_OK | os.X_OK):
         raise PermafrostError(
-            f"{option} cannot be written: {home} is no folder that may be written to",
+            f"{option} cannot be written: {home} is not a writable folder",
             where=path,
             remedy="choose another place",
         )

@@ -13,14 +13,16 @@ def add_arguments(parser) -> None:
         "Without a name the suites are listed; without backbones the suite is described. A file that --configfile"
         " names is laid over the suite, and the results say what it changed."
     )
-    parser.add_argument("name", nargs="?", help="of a suite, or the YAML file of your own")
-    parser.add_argument("--backbones", metavar="A,B,C", help="names from the catalogue; all: all")
+    parser.add_argument("name", nargs="?", help="name of a suite, or the YAML file of your own")
+    parser.add_argument("--backbones", metavar="A,B,C", help="names from the catalogue, or all")
     step = parser.add_mutually_exclusive_group()
-    step.add_argument("--plan", action="store_true", help="say what it will take, and run nothing")
+    step.add_argument("--plan", action="store_true", help="only estimate time, memory and disk")
     step.add_argument(
         "--fetch", action="store_true", help="download its datasets and the backbones' weights"
     )
-    parser.add_argument("--dry-run", "-n", action="store_true", help="of --fetch, or of the run")
+    parser.add_argument(
+        "--dry-run", "-n", action="store_true", help="dry run of --fetch, or of the run"
+    )
     parser.add_argument("--yes", "-y", action="store_true", help="with --fetch: do not ask")
     parser.add_argument(
         "--configfile",
@@ -29,7 +31,7 @@ def add_arguments(parser) -> None:
         nargs="+",
         default=[],
         metavar="FILE",
-        help="configuration to lay over the suite",
+        help="configuration that overrides parts of the suite",
     )
     parser.add_argument("--results", help="folder of the outputs (default: results/NAME)")
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="data folder")
@@ -37,7 +39,7 @@ def add_arguments(parser) -> None:
         "--format",
         choices=("markdown", "latex", "csv"),
         default="markdown",
-        help="of the table at the end",
+        help="format of the table at the end",
     )
 
 

@@ -154,7 +154,7 @@ def test_without_a_network_the_hub_cannot_be_asked(tmp_path, monkeypatch):
     pauses = []
     monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", pauses.append)
     item = {"hub": "owner/name", "file": "a", "path": str(tmp_path / "a")}
-    with pytest.raises(PermafrostError, match="the hub cannot be asked for owner/name") as caught:
+    with pytest.raises(PermafrostError, match="the hub cannot be reached for owner/name") as caught:
         missing_steps(entry_of(tmp_path, item), where="here")
     assert "network" in caught.value.remedy and pauses
 

@@ -132,7 +132,7 @@ def test_what_a_class_asks_for_later_is_fetched_as_well(two_rounds, tmp_path):
 
 def test_a_class_that_asks_for_what_it_was_given_does_not_go_on_for_ever(two_rounds, tmp_path):
     entry = entry_of("InTwoRounds", tmp_path, url=two_rounds.url, again=True)
-    with pytest.raises(PermafrostError, match="one.zip is still asked for"):
+    with pytest.raises(PermafrostError, match="one.zip is still missing"):
         fetch(entry, with_sizes(missing_steps(entry, where="here")), where="here")
 
 

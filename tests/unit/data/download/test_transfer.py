@@ -180,8 +180,8 @@ def test_a_busy_server_is_asked_again(server, get, status):
 @pytest.mark.parametrize(
     ("status", "problem", "remedy"),
     [
-        (401, "not give it to everybody", "HF_TOKEN"),
-        (403, "not give it to everybody", "terms"),
+        (401, "denies access", "HF_TOKEN"),
+        (403, "denies access", "terms"),
         (404, "no such file", "look up where"),
     ],
 )

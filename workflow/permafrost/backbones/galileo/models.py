@@ -109,7 +109,7 @@ def fed_groups(plan: InputPlan, groups: list[str], where: str) -> tuple[str, ...
     )
     if strangers or not fed:
         raise PermafrostError(
-            f"Galileo knows no band {', '.join(map(repr, strangers))}"
+            f"Galileo has no band {', '.join(map(repr, strangers))}"
             if strangers
             else f"the bands {', '.join(map(str, given))} fill none of the groups {', '.join(groups)}",
             where=where,

@@ -122,7 +122,7 @@ def input_contract(
             remedy="leave dates out, or write an entry of kind entrypoint",
         )
     if ("mean" in entry_input) != ("std" in entry_input):
-        raise PermafrostError("mean and std belong together", where=f"{where}: input")
+        raise PermafrostError("mean and std must be given together", where=f"{where}: input")
     general = {k: extraction[k] for k in _GENERAL if k in extraction}
     fields = {**general, **own, **entry_input}
     if "size" in entry_input and "crop" not in entry_input:
@@ -171,7 +171,7 @@ def resolve_input(
     if first is not None and unfilled is not None and unfilled.problem != first.problem:
         problem = f"{first.problem}; fit: {contract.fit} does not help: {unfilled.problem}"
         raise PermafrostError(problem, where=first.where, remedy=first.remedy)
-    raise first or PermafrostError("nothing can be fed", where=where)
+    raise first or PermafrostError("no image can be fed", where=where)
 
 
 def _resolved(contract: InputContract, card: Card | OfferedBands, where: object) -> InputPlan:
@@ -182,7 +182,7 @@ def _resolved(contract: InputContract, card: Card | OfferedBands, where: object)
         )
     if contract.clip and contract.normalization not in TO_UNIT_INTERVAL:
         raise PermafrostError(
-            f"clip cuts at 0 and 1, and normalization: {contract.normalization} leads elsewhere",
+            f"clip cuts at 0 and 1, and normalization: {contract.normalization} has another range",
             where=where,
             remedy=f"leave clip out, or choose normalization: {' or '.join(TO_UNIT_INTERVAL)}",
         )
@@ -269,7 +269,7 @@ def check_channels(wanted: int | None, plan: InputPlan, weights: object, where: 
             f"{weights} were trained with {wanted} channels, {len(plan)} are fed"
             f" ({', '.join(plan.names)})",
             where=where,
-            remedy="leave input.bands out, or name as many bands in the order of the weights",
+            remedy="leave input.bands out, or name this number of bands in the order of the weights",
         )
 
 
@@ -293,7 +293,7 @@ def wavelengths_nm(plan: InputPlan, where: str, *, radar: dict | None = None) ->
     lacking = [channel for channel, nm in zip(plan.channels, found, strict=True) if nm is None]
     if absent := [channel.name for channel in lacking if channel.index is None]:
         raise PermafrostError(
-            "the backbone needs the wavelength of every band, and those that the dataset lacks have none by"
+            "the backbone needs the wavelength of every band, and these, which the dataset lacks, have none by"
             f" their name: {', '.join(absent)}",
             where=where,
             remedy="write their wavelength in nanometres under input.bands instead of the name, such as 842, or leave"
@@ -301,7 +301,7 @@ def wavelengths_nm(plan: InputPlan, where: str, *, radar: dict | None = None) ->
         )
     if lacking:
         raise PermafrostError(
-            f"the backbone needs the wavelength of every band, and the dataset does not tell it for"
+            f"the backbone needs the wavelength of every band, and the dataset has none for"
             f" {', '.join(channel.name for channel in lacking)}",
             where=where,
             remedy="give the sensor or wavelength_nm of these bands in the dataset's entry, or leave the"

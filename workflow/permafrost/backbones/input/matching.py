@@ -151,7 +151,7 @@ def match_bands(contract: InputContract, card: Card | OfferedBands, *, where: ob
 def _or_nearest(fed: Fed, offered: list[tuple[dict, int]], most_nm: float | None, where) -> Fed:
     if most_nm is None:
         raise PermafrostError(
-            "missing: nearest does not say how far the nearest band may be",
+            "missing: nearest needs the largest allowed distance",
             where=where,
             remedy="give input.nearest_nm, the largest distance in nanometres",
         )
@@ -265,7 +265,7 @@ def _refuse_twice(used: list[int], bands: list[dict], card: Card | OfferedBands,
     if len(set(used)) < len(used):
         twice = sorted({bands[position]["name"] for position in used if used.count(position) > 1})
         raise PermafrostError(
-            f"two wanted bands lead to the same band of the dataset: {', '.join(twice)}"
+            f"two wanted bands match the same band of the dataset: {', '.join(twice)}"
             f" ({_listing(bands, card)})",
             where=where,
             remedy="name the bands to use under input.bands",
@@ -312,7 +312,7 @@ def find_band(wanted: Wish, bands: list[dict], *, where: object) -> int | None:
         if hits:
             raise PermafrostError(
                 f"the band {wanted.name!r} is ambiguous: "
-                f"{', '.join(bands[hit]['name'] for hit in hits)} all answer to it",
+                f"{', '.join(bands[hit]['name'] for hit in hits)} all match it",
                 where=where,
                 remedy="name the bands to use under input.bands of the backbone's entry",
             )

@@ -100,7 +100,7 @@ def channel_scaling(band: dict, wanted: Scaling, *, where: object = None) -> Sca
     if mean is None or std is None:
         raise PermafrostError(
             "normalization: weights needs the mean and std that the weights were trained with,"
-            " and these weights bring none",
+            " and these weights include none",
             where=where,
             remedy="give input.mean, input.std and input.unit, or choose normalization: dataset",
         )
@@ -181,7 +181,7 @@ def _unreachable(band: dict, have: str, unit: str | None, where) -> PermafrostEr
     name = band["name"]
     if unit is None:
         return PermafrostError(
-            "the unit in which the mean and std of these weights are written is not known",
+            "the unit of the mean and std of these weights is unknown",
             where=where,
             remedy=f"give input.unit, one of {', '.join(UNITS)}",
         )

@@ -130,7 +130,7 @@ def filling(
     known = {name for one in options.modalities for name in MODALITIES[one].bands}
     if strangers := set(channels) - known:
         raise PermafrostError(
-            f"OlmoEarth knows no band {', '.join(map(repr, sorted(map(str, strangers))))}",
+            f"OlmoEarth has no band {', '.join(map(repr, sorted(map(str, strangers))))}",
             where=where,
             remedy="leave input.bands out and choose `modalities`; the bands are "
             + ", ".join(sorted(known)),

@@ -150,8 +150,8 @@ def patch_grid(size: Sequence[int], padding: int = 0) -> Callable[[int, int], tu
 def _on_grid(tokens: Tensor, dense: Dense, fed: Sequence[int], place: str) -> Tensor:
     if dense.grid is None:
         raise PermafrostError(
-            f"the layer returned tokens of shape {tuple(tokens.shape)}, and the model does not tell on"
-            " what grid they lie",
+            f"the layer returned tokens of shape {tuple(tokens.shape)}, but the model does not"
+            " define their grid",
             where=place,
             remedy="name layers that return maps (of models of timm also intermediates.0, intermediates.1, …), or"
             " wrap the model in an entry point that declares num_prefix_tokens and grid (config/backbones/template.py)",
@@ -174,7 +174,7 @@ def _check_proportions(found: Tensor, shape, dense: Dense, fed: Sequence[int], p
     slack = 0 if height == width else height + width
     if abs(rows * width - columns * height) > slack:
         raise PermafrostError(
-            f"the layer returned a tensor of shape {shape}, which is no map of images of {height} x {width}"
+            f"the layer returned a tensor of shape {shape}, which is not a map of images of {height} x {width}"
             f" pixels in the layout of the model, {dense.layout}",
             where=place,
             remedy="name a layer whose output has this layout (of the defaults: "

@@ -38,12 +38,12 @@ def published_file(model: str, family: Family, where: str) -> Path:
             return Path(hf_hub_download(*place))
     except OSError as error:
         raise PermafrostError(
-            f"the weights of {model} cannot be had ({first_line(error)})",
+            f"the weights of {model} are not available ({first_line(error)})",
             where=where,
             remedy="download them on a machine with a network, or use {source: file, path: …}",
         ) from error
     raise PermafrostError(
-        f"TerraTorch knows no published weights of {model}",
+        f"TerraTorch has no published weights for {model}",
         where=where,
         remedy="use weights: null, or {source: file, path: …}",
     )

@@ -316,7 +316,7 @@ def family_of(model: str, where: str) -> Family:
         if reason
         else f"unknown model {model!r} of TerraTorch, {near_names(model, FAMILIES)}",
         where=f"{where}: model",
-        remedy="name a backbone of TerraTorch's registry that gives features of an image",
+        remedy="name a backbone of TerraTorch's registry that returns features of an image",
     )
 
 
@@ -367,7 +367,7 @@ def chosen_modalities(
     names = [band for bands in chosen.values() for band in bands]
     if len(set(names)) < len(names):
         raise PermafrostError(
-            f"modalities names {' and '.join(chosen)}, two of which are one sensor's at two levels of processing",
+            f"modalities names {' and '.join(chosen)}, two of which are two processing levels of one sensor",
             where=f"{where}: modalities",
             remedy="name one of them",
         )
@@ -421,9 +421,9 @@ def fed_bands(
     for position, channel in enumerate(plan.channels):
         if channel.index is None:
             raise PermafrostError(
-                f"the band {channel.name} is absent, and this model is never fed zeros for it",
+                f"the band {channel.name} is absent, and this model has no zero filling for it",
                 where=where,
-                remedy="leave input.missing out: the model is then given the bands that there are",
+                remedy="leave input.missing out: the model then uses the existing bands",
             )
         modality, name = look_up(
             wished,

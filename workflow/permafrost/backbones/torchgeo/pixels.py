@@ -110,7 +110,7 @@ def _wanted(plan: InputPlan, known, where: str) -> list[str]:
     names = [str(channel.wanted) for channel in plan.channels]
     if strangers := [name for name in names if name not in known]:
         raise PermafrostError(
-            f"the model knows no band {', '.join(map(repr, strangers))}",
+            f"the model has no band {', '.join(map(repr, strangers))}",
             where=where,
             remedy=f"leave input.bands out; its bands are {', '.join(known)}",
         )

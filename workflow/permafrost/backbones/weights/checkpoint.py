@@ -81,10 +81,10 @@ def read_content(path, *, where: str):
         raise PermafrostError(
             f"the weights file cannot be read safely ({reason})",
             where=f"{where}: weights.path {path}",
-            remedy="convert it without running its code, and name what comes out:"
+            remedy="convert it without running its code, and name the converted file:"
             f" permafrost convert-checkpoint {path} {path.with_suffix('.safetensors')}"
             if more
-            else "save the state dict with torch.save or safetensors, tensors only",
+            else "save only tensors: a state dict with torch.save or safetensors",
         ) from error
 
 
@@ -108,7 +108,9 @@ def select(
     PermafrostError : a pattern drops nothing, nothing has the prefix, or two names become one.
     """
     if not isinstance(state, dict):
-        raise PermafrostError("the weights file holds no mapping of names to tensors", where=where)
+        raise PermafrostError(
+            "the weights file does not contain a mapping of names to tensors", where=where
+        )
     names = _dotted(state)
     dropped: set[str] = set()
     for pattern in drop or ():
@@ -175,7 +177,7 @@ def _unwrap(content, path: Path, where: str) -> dict[str, torch.Tensor]:
     tensors = isinstance(content, dict) and content and all(map(torch.is_tensor, content.values()))
     if not tensors:
         raise PermafrostError(
-            "the weights file holds no state dict (a mapping of names to tensors)",
+            "the weights file does not contain a state dict (a mapping of names to tensors)",
             where=f"{where}: {path}",
             remedy="save model.state_dict()",
         )
@@ -261,7 +263,7 @@ def _adapt(weight, target, name: str, where: str):
     if have != 3:
         raise PermafrostError(
             f"the input convolution {name} was trained with {have} channels and {want} are fed, and"
-            " nothing says which is which",
+            " their order is unknown",
             where=where,
             remedy=f"name the {have} bands under input.bands, with input.missing: zero where some lack",
         )

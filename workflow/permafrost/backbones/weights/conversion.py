@@ -81,7 +81,7 @@ def _isolated(given, out, source: Path, key: str | None) -> dict:
         raise PermafrostError(
             f"it cannot be converted: {printable(report['refused'])}",
             where=source,
-            remedy="ask its authors for a state dict, or for safetensors",
+            remedy="ask its authors for a state dict or safetensors",
         )
     return report
 

@@ -128,14 +128,14 @@ def check(file: PublishedFile, path: Path, folder: Path) -> str:
             raise PermafrostError(
                 f"the weights are damaged: their SHA-256 is {digest}, and {said} {expected}",
                 where=path,
-                remedy="delete the file; it is then downloaded anew",
+                remedy="delete the file; it is then downloaded again",
             )
     first = _recorded(record)
     if first not in (None, digest):
         raise PermafrostError(
-            f"the weights are not those that were first used by this name: their SHA-256 is {digest}, and not {first}",
+            f"the weights differ from those first used under this name: their SHA-256 is {digest}, and not {first}",
             where=path,
-            remedy="put those back, or give these a name of their own: weights: {source: file, path: …}",
+            remedy="restore the first ones, or give these another name: weights: {source: file, path: …}",
         )
     if first is None and file.sha256 is None:
         # a data folder that cannot be written keeps no record
@@ -164,7 +164,7 @@ def _download(weights: Published, folder: Path, where: str) -> None:
     if done.returncode:
         file = weights.files[0]
         raise PermafrostError(
-            f"the weights {weights.name} are not here and cannot be downloaded ({done.stdout.strip() or 'see above'})",
+            f"the weights {weights.name} are missing and cannot be downloaded ({done.stdout.strip() or 'see above'})",
             where=where,
             remedy=f"on a machine with a network run `permafrost fetch CONFIG`, or get {file.url} there; then put the"
             f" file to {folder / file.name}",

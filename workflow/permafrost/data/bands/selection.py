@@ -178,14 +178,14 @@ def _find(name: str, bands: Sequence[Band], *, where: object = None) -> int:
         if hits:
             raise PermafrostError(
                 f"the band {name!r} is ambiguous: {', '.join(bands[i].name for i in hits)} "
-                f"are all called that; {describe_bands(bands)}",
+                f"all have this name; {describe_bands(bands)}",
                 where=where,
-                remedy="use the true name of the band",
+                remedy="use the full name of the band",
             )
     raise PermafrostError(
         f"there is no band {name!r}; {describe_bands(bands)}",
         where=where,
-        remedy="use a name from this list",
+        remedy="choose a name from this list",
     )
 
 

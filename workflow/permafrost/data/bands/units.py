@@ -60,10 +60,10 @@ def resolve_unit(declared: Units, *, where: object) -> dict:
             remedy="give the scale, e.g. 0.0001 for Sentinel-2 reflectance counts",
         )
     if scale == 0:
-        raise PermafrostError("a scale of 0 destroys the values", where=where, remedy="correct it")
+        raise PermafrostError("a scale of 0 is not allowed", where=where, remedy="correct it")
     if declared.white is not None and name not in PICTURES:
         raise PermafrostError(
-            f"white says which reflectance brightness 1 shows, and {name} is no brightness",
+            f"white is the reflectance of brightness 1, and {name} is not a brightness",
             where=where,
             remedy=f"leave white out, or declare the unit {' or '.join(PICTURES)}",
         )
@@ -83,7 +83,7 @@ def check_dtype(unit: str, dtype, *, where: object) -> None:
         raise PermafrostError(
             f"the entry declares {unit}, but the images hold {dtype} values",
             where=where,
-            remedy="declare the unit that the files have, e.g. digital_number with scale and offset",
+            remedy="declare the unit of the files, e.g. digital_number with scale and offset",
         )
 
 
@@ -95,7 +95,7 @@ def check_range(band: str, declared: dict, low: float, high: float, *, where: ob
     reach = max(abs(x * declared["scale"] + declared["offset"]) for x in (low, high))
     if reach > bound:
         raise PermafrostError(
-            f"band {band} is declared as {declared['unit']}, but its values reach {reach:g}",
+            f"band {band} is declared as {declared['unit']}, but its maximum is {reach:g}",
             where=where,
             remedy="declare digital_number with its scale and offset, or correct the scale",
         )

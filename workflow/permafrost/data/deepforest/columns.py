@@ -91,7 +91,7 @@ def read_columns(source, what: str) -> Columns:
         values = _from_records(source, what)
     else:
         raise PermafrostError(
-            f"a {type(source).__name__} is no table of crowns",
+            f"a {type(source).__name__} is not a table of crowns",
             where=what,
             remedy="give the path of a CSV file, a data frame or a list of records",
         )
@@ -151,9 +151,7 @@ def csv_columns(data: bytes, where: str) -> Columns:
 def _check_header(header: list[str], path: str) -> None:
     if not header:
         raise PermafrostError(
-            "the file is empty",
-            where=path,
-            remedy="write at least the line with the names of the columns",
+            "the file is empty", where=path, remedy="write at least the header line"
         )
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:

@@ -41,7 +41,7 @@ def read_annotations(
     PermafrostError : a column is missing or holds something else; corners in the wrong order;
         an invalid polygon; an image that is called empty and has crowns. Each names the row.
     """
-    look_up((*GEOMETRIES, AUTO), geometry, "no geometry is called")
+    look_up((*GEOMETRIES, AUTO), geometry, "there is no geometry named")
     look_up(INVALID, invalid, "invalid cannot be")
     columns = read_columns(source, what)
     for name in ("image_path", "label"):
@@ -153,7 +153,7 @@ def _check_marks(columns: Columns, image: np.ndarray, marks: np.ndarray) -> None
     if both.any():
         columns.refuse(
             np.flatnonzero(both),
-            "the image has crowns, and a row of zeros that says it has none",
+            "the image has crowns, and also a row of zeros, which means no crowns",
             "delete one of the two",
             leave_out=np.flatnonzero(np.isin(image, image[both]) & marks),
         )

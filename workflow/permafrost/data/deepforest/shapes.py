@@ -89,7 +89,7 @@ def _only(found: dict, columns: Columns) -> str:
         raise PermafrostError(
             f"the table holds several kinds of shapes ({', '.join(sorted(found))})",
             where=columns.where,
-            remedy="say which to take with geometry (--geometry box, polygon or point)",
+            remedy="choose one with geometry (--geometry box, polygon or point)",
         )
     return next(iter(found))
 
@@ -190,7 +190,7 @@ def _from_geometry(
     if odd.any():
         rows = np.flatnonzero(odd)
         kind = shapes[int(rows[0])].geom_type
-        columns.refuse(rows, f"a {kind} is no crown", "give polygons or points")
+        columns.refuse(rows, f"a {kind} is not a crown", "give polygons or points")
     points, areas = points & ~marks, areas & ~marks
     if points.any() and areas.any():
         raise PermafrostError(
@@ -237,7 +237,7 @@ def check_shapes(
             columns.refuse(
                 rows,
                 f"the polygon {_fault(shapes[int(rows[0])])}",
-                "put it right, for example with shapely.make_valid",
+                "repair it, for example with shapely.make_valid",
             )
 
 
@@ -261,7 +261,7 @@ def _check_extent(columns: Columns, kind: str, shapes: np.ndarray, marks: np.nda
     if wrong.size:
         columns.refuse(
             wrong,
-            f"a coordinate is beyond {FARTHEST:g}, where no image has pixels",
+            f"a coordinate exceeds {FARTHEST:g}, the limit of image coordinates",
             "give pixels of the image, not map coordinates",
         )
 

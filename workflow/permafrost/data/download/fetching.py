@@ -73,7 +73,7 @@ def _of_torchgeo(entry: dict, where: object) -> list[Step]:
     name, arguments = entry["source"]["name"], entry["source"].get("arguments", {})
     if "root" not in arguments:
         raise PermafrostError(
-            "the entry does not say where the data are to lie",
+            "the entry does not define the folder of the data",
             where=where,
             remedy="give source.arguments a root",
         )
@@ -186,9 +186,9 @@ def fetch(entry: dict, download: Download, *, where: object) -> None:
         again = [step for step in steps if _key(step) in done]
         if again:
             raise PermafrostError(
-                f"everything was fetched, and {_key(again[0])} is still asked for",
+                f"everything was fetched, but {_key(again[0])} is still missing",
                 where=where,
-                remedy="delete what lies in the dataset's folder and fetch again",
+                remedy="delete the dataset's folder and fetch again",
             )
         for step in steps:
             if isinstance(step, Get):

@@ -44,7 +44,7 @@ def hub_files(item: dict, where: object) -> list[Get]:
                 raise PermafrostError(
                     f"{item['hub']} has another version of {name}: {key} is {told}, and not {item[key]}",
                     where=where,
-                    remedy="name the revision that the entry was written for",
+                    remedy="pin the revision of the entry",
                 )
         sha256 = item.get("sha256", sha256)
         gets.append(
@@ -99,15 +99,15 @@ def _listing(item: dict, where: object) -> dict[str, tuple[int | None, str | Non
         }
     except HfHubHTTPError as error:
         raise PermafrostError(
-            f"the hub does not give {item['hub']} ({first_line(error)})",
+            f"the hub denies access to {item['hub']} ({first_line(error)})",
             where=where,
-            remedy="correct the name; of data that ask for it, agree to the terms on their page, then name"
+            remedy="correct the name; for gated data, agree to the terms on their page, then name"
             " your token in HF_TOKEN or run `hf auth login`",
         ) from error
     # what the HTTP library raises without a network, and the hub's library where it is told to be offline
     except Exception as error:
         raise PermafrostError(
-            f"the hub cannot be asked for {item['hub']} ({first_line(error, named=True)})",
+            f"the hub cannot be reached for {item['hub']} ({first_line(error, named=True)})",
             where=where,
             remedy="fetch on a machine with a network",
         ) from error

@@ -161,7 +161,7 @@ def _program(asked: Asked) -> Callable:
 
 
 def _no_network(*_) -> None:
-    raise OSError("the class would use the network in a way of its own")
+    raise OSError("the class downloads by its own means")
 
 
 def _within(root: Path, path) -> Path:

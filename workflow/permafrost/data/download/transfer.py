@@ -110,7 +110,7 @@ class _Partial:
             raise PermafrostError(
                 f"cannot be written ({error.strerror})",
                 where=self._target,
-                remedy="choose another folder with --data, or put its permissions right",
+                remedy="choose another folder with --data, or correct its permissions",
             ) from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -148,7 +148,7 @@ class _Partial:
             raise PermafrostError(
                 f"the disk is full after {bytes_words(self.size)}",
                 where=self._target,
-                remedy="make room and fetch again: it goes on from there",
+                remedy="make room and fetch again: it resumes",
             ) from error
 
     def restart(self) -> None:
@@ -259,7 +259,7 @@ def _refused(get: Get, error: urllib.error.HTTPError) -> PermafrostError:
     by_hand = f"or get the file by hand and put it to {get.path}"
     if error.code in (401, 403):
         return PermafrostError(
-            f"the server does not give it to everybody (HTTP {error.code} {error.reason})",
+            f"the server denies access (HTTP {error.code} {error.reason})",
             where=get.url,
             remedy="agree to the terms on the data's page; for the Hugging Face hub then name your token in"
             f" HF_TOKEN or run `hf auth login`; {by_hand}",
@@ -267,7 +267,7 @@ def _refused(get: Get, error: urllib.error.HTTPError) -> PermafrostError:
     return PermafrostError(
         f"the server has no such file (HTTP {error.code} {error.reason})",
         where=get.url,
-        remedy=f"look up where the data moved, and correct the entry; {by_hand}",
+        remedy=f"find the new address, and correct the entry; {by_hand}",
     )
 
 
@@ -287,7 +287,7 @@ def _persist[T](
                 raise PermafrostError(
                     f"{urlsplit(get.url).netloc} cannot be reached, or breaks off ({error}){kept}",
                     where=get.url,
-                    remedy="run the command again on a machine with a network: it goes on from there",
+                    remedy="run the command again on a machine with a network: it resumes",
                 ) from error
             pause = max(pauses[failures - 1], min(error.pause, _LONGEST_PAUSE_S))
             said = f"permafrost: {get.path.name}: {error}; trying again in {pause:g} s"

@@ -111,7 +111,7 @@ def _members(archive: Path) -> Iterator[_Member]:
     raise PermafrostError(
         "is neither a zip nor a tar archive",
         where=archive,
-        remedy="unpack it by hand; a server may also have sent a page of text in its place",
+        remedy="unpack it by hand; the server may have sent a web page instead",
     )
 
 

@@ -38,7 +38,7 @@ def first_to_be_had(gets: Sequence[Get]) -> Get:
         except PermafrostError:
             if number == len(gets) - 1:
                 raise
-    raise AssertionError("no file was named")
+    raise AssertionError("no file is named")
 
 
 def get_weights(gets: Sequence[Get], digests: Sequence[str | None]) -> None:

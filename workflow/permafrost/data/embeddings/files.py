@@ -38,7 +38,7 @@ def find_files(path: str, pattern: str, where: str) -> list[tuple[str, Path, int
     if not place.is_dir():
         if YEAR in pattern:
             raise PermafrostError(
-                f"the pattern {pattern!r} tells files by their year, and {path} is a single file",
+                f"the pattern {pattern!r} uses the year, but {path} is a single file",
                 where=where,
                 remedy="let `path` be the folder, or leave {year} out",
             )

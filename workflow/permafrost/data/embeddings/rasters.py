@@ -250,7 +250,7 @@ class RasterEmbeddings:
         dataset = self._dataset(path)
         if dataset.crs is None or dataset.transform.is_identity:
             raise PermafrostError(
-                "the raster does not say where it lies", where=path, remedy="give it a georeference"
+                "the raster has no georeference", where=path, remedy="add a georeference"
             )
         crs = dataset.crs.to_string()
         return Tile(name, path, year, crs, dataset.transform, dataset.height, dataset.width)

@@ -155,9 +155,9 @@ class TableEmbeddings:
         if len(rows) > 1:
             shown = ", ".join(str(row + 1) for row in rows[:5])
             raise PermafrostError(
-                f"{len(rows)} rows belong to sample {place.sample_id!r} equally (rows {shown}, counted over all files)",
+                f"{len(rows)} rows match sample {place.sample_id!r} equally well (rows {shown} of all files)",
                 where=self._where,
-                remedy="leave one of them in the tables, or name the column `date` if it tells them apart",
+                remedy="leave one of them in the tables, or name the column `date` if it distinguishes them",
             )
         return int(rows[0])
 

@@ -204,7 +204,7 @@ def _pillow(data: bytes, decoding: Decoding) -> np.ndarray:
         turned = exif_orientation(image)
         if turned != 1 and decoding.dense and "exif" not in decoding.convert:
             raise UnreadableImage(
-                f"has the EXIF orientation {turned}, and nothing says whether its labels are of the pixels as they are"
+                f"has the EXIF orientation {turned}, so it is unclear whether its labels fit the pixels as they are"
                 " stored or as they are shown",
                 remedy=f"if as shown, convert: [exif] in the entry would {CONVERSIONS['exif']}; if as stored, remove"
                 " the orientation from the files",

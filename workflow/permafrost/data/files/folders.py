@@ -72,7 +72,7 @@ def folder_files(folder: Path, read: Read | None = None) -> list[tuple[str, str]
                 continue
             if os.path.exists(full) and not os.path.isfile(full):
                 raise PermafrostError(
-                    f"{full} is no regular file, but a pipe, socket or device",
+                    f"{full} is a pipe, socket or device, not a regular file",
                     remedy="move it out of the data folder",
                 )
             found.append((relative, full))

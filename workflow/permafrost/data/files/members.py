@@ -150,7 +150,7 @@ class DirectoryMembers:
                     raise _refuse(f"{full} is a link", where)
                 if not (os.path.isfile(full) or os.path.isdir(full)):
                     raise PermafrostError(
-                        f"{full} is no regular file", where=where, remedy="move it elsewhere"
+                        f"{full} is not a regular file", where=where, remedy="move it elsewhere"
                     )
             # Python 3.12 never forgets a name that was a part of a Path
             inside = os.path.relpath(folder, path)
@@ -236,7 +236,7 @@ class TarMembers:
                 if member.isdir() or is_junk(name):
                     continue
                 if not member.isreg() or member.issparse():
-                    raise _refuse(f"{path} holds {name!r}, which is no regular file", where)
+                    raise _refuse(f"{path} holds {name!r}, which is not a regular file", where)
                 names.append(name)
                 self._places[name] = (
                     (member.offset_data, member.size) if plain else _spool(archive, member, spool)
@@ -252,7 +252,7 @@ class TarMembers:
             # pread keeps no position, so threads do not disturb each other
             data = os.pread(stream.fileno(), size, offset)
         if len(data) != size:
-            raise OSError(f"{name} is cut off in its archive")
+            raise OSError(f"{name} is truncated in its archive")
         return data
 
     def size(self, name: str) -> int:
@@ -283,9 +283,7 @@ def check_end(archive: tarfile.TarFile) -> None:
     """Refuse an archive without its mark of the end: tarfile takes a header that is cut off or damaged for the end."""
     archive.fileobj.seek(archive.offset)
     if archive.fileobj.read(tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:
-        raise tarfile.ReadError(
-            f"no end after {archive.offset} bytes: it is cut off or damaged there"
-        )
+        raise tarfile.ReadError(f"truncated or damaged after {archive.offset} bytes")
 
 
 def _spool(archive: tarfile.TarFile, member: tarfile.TarInfo, spool) -> tuple[int, int]:

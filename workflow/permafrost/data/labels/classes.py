@@ -60,10 +60,10 @@ def check_classes(
         ]
         detail = f" ({', '.join(elsewhere)} in val or test)" if elsewhere else ""
         raise PermafrostError(
-            f"train holds nothing of {_count(len(missing), 'class')}: {', '.join(missing)}{detail}",
+            f"train has no sample of {_count(len(missing), 'class')}: {', '.join(missing)}{detail}",
             where=where,
             remedy="change the splits, remove the class from classes, or set"
-            " allow_missing_classes: true to go on regardless",
+            " allow_missing_classes: true to continue",
         )
 
 

@@ -26,7 +26,7 @@ def check_options(entry: DatasetEntry, *, where: object) -> None:
             " are for detection and point_detection, max_detections for boxes, min_visible for boxes in"
             " tiles, match_distance for points",
             where=where,
-            remedy="remove what has no meaning, or correct the task",
+            remedy="remove these keys, or correct the task",
         )
 
 
@@ -44,7 +44,7 @@ def check_objects(images: dict[str, Sequence[Record]], *, where: object) -> None
     for split, records in images.items():
         if not any((~record.objects.crowd).any() for record in records):
             raise PermafrostError(
-                f"{split} holds no object",
+                f"{split} has no object",
                 where=where,
                 remedy="change the splits, so that each has images with objects",
             )

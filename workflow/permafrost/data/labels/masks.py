@@ -123,7 +123,7 @@ def declared_dead(entry: DatasetEntry, classes: Sequence[str], *, where: object)
         look_up(classes, name, "dead_classes: unknown class", where=where)
     if names and len(set(names)) == len(classes):
         raise PermafrostError(
-            "dead_classes leaves no class", where=where, remedy="leave one that is scored"
+            "dead_classes excludes all classes", where=where, remedy="keep at least one class"
         )
     return [number for number, name in enumerate(classes) if name in names]
 
@@ -141,7 +141,7 @@ def check_options(entry: DatasetEntry, *, where: object) -> None:
             f"{' and '.join(idle)} {'have' if len(idle) > 1 else 'has'} no meaning here"
             " (only for masks that are read from data)",
             where=where,
-            remedy="remove what has no meaning, or correct the task",
+            remedy="remove these keys, or correct the task",
         )
 
 
@@ -191,7 +191,7 @@ def _check_classes(declared: dict, classes, dead, ignore, where) -> None:
         raise PermafrostError(
             "mask_values leaves pixels without a label (null), but there is no ignore_index",
             where=where,
-            remedy="say how such pixels are stored, e.g. ignore_index: 255",
+            remedy="define their stored value, e.g. ignore_index: 255",
         )
 
 

@@ -107,7 +107,7 @@ def check_split_options(options: Splits, *, where: object) -> None:
         raise PermafrostError(
             "splits by block need block_km, the side of a block in kilometres",
             where=where,
-            remedy="give a side well above the distance over which places resemble each other",
+            remedy="choose a side well above the range of spatial autocorrelation",
         )
     if options.fractions is not None:
         _fractions(options.fractions, where)
@@ -147,7 +147,7 @@ def _val_from_train(records, indices, fraction: float, rng, where) -> dict[str, 
     """Set part of train aside; whole groups where every record of train has one."""
     if len(indices["val"]):
         raise PermafrostError(
-            "the data gives a validation split, so val_from_train has no use",
+            "the data have a validation split, so val_from_train is not needed",
             where=where,
             remedy="remove val_from_train, or map that split to train",
         )
@@ -274,7 +274,7 @@ def _fractions(values: Sequence[float], where) -> np.ndarray:
         raise PermafrostError(
             f"fractions {list(values)} are not three positive numbers with sum 1",
             where=where,
-            remedy="give the shares of train, val and test",
+            remedy="give the fractions of train, val and test",
         )
     return fractions / fractions.sum()
 

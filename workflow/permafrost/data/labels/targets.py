@@ -37,7 +37,7 @@ def _refuse_idle(idle: Sequence[str], why: str, where: object) -> None:
     raise PermafrostError(
         f"{' and '.join(idle)} {'have' if len(idle) > 1 else 'has'} no meaning here ({why})",
         where=where,
-        remedy="remove what has no meaning, or correct the task",
+        remedy="remove these keys, or correct the task",
     )
 
 
@@ -50,7 +50,7 @@ def check_targets(splits: dict[str, Sequence[Record]], *, where: object) -> None
                 f"{len(bad)} of {len(records)} samples of {split} have a target that is NaN,"
                 f" infinite or missing, e.g. {', '.join(bad[:5])}",
                 where=where,
-                remedy="give each image a number, or leave such images out of the data",
+                remedy="give each image a number, or remove such images from the data",
             )
     found = {record.label for record in splits["train"]}
     if len(found) < 2:
@@ -160,7 +160,7 @@ def check_rasters(statistics: dict[str, TargetStatistics], *, where: object) -> 
             raise PermafrostError(
                 f"no pixel of {split} has a target",
                 where=where,
-                remedy="look at the rasters and at target.nodata, or change the splits",
+                remedy="check the rasters and target.nodata, or change the splits",
             )
     train = statistics["train"]
     if train.low == train.high:

@@ -108,7 +108,7 @@ def _pairs(
         raise PermafrostError(
             f"{found} and several masks of each, such as {' and '.join(sorted(masks[0])[:2])}: an entry reads one",
             where=where,
-            remedy="make one mask of both, of what changed, and put it into a folder label",
+            remedy="combine both into one mask of the change, in a folder label",
         )
     labels = [one[0] for one in masks if one]
     patterns = [_pattern_of(names) for names in (first, second)]
@@ -137,7 +137,7 @@ def _pairs(
         )
     else:
         raise PermafrostError(
-            f"{found} and nothing that says what changed in {len(first) - len(labels)} of them",
+            f"{found} but no label of the change for {len(first) - len(labels)} of them",
             where=where,
             remedy="put a mask of the same name for each into a folder label, or the pairs into folders of classes",
         )
@@ -271,10 +271,10 @@ def keep_dates_together(draft: Draft, where: object) -> None:
     pattern = max(by_pattern, key=lambda one: len(by_pattern[one]))
     if draft.task == "classification" and by_pattern[pattern] == {*draft.fields["classes"]}:
         raise PermafrostError(
-            f"holds series: each folder, such as {names[0].partition('/')[0]}, has dates of one place, and nothing"
-            " says what the places show",
+            f"holds series: each folder, such as {names[0].partition('/')[0]}, has dates of one location, but"
+            " the locations have no labels",
             where=where,
-            remedy="put the folders of the places into folders of classes, or list the images in a CSV with a label",
+            remedy="put the folders of the locations into folders of classes, or list the images in a CSV with a label",
         )
     if draft.task == "classification" and (series := _series_pattern(draft, names)):
         draft.source.pop("split_folders", None)

@@ -77,7 +77,7 @@ def _labelled(members: Members, path: Path) -> Draft:
     if draft is None:
         count = sum(map(is_image, members.names))
         raise PermafrostError(
-            f"holds {count} images among {len(members.names)} files, and nothing that says what they show",
+            f"holds {count} images among {len(members.names)} files, but no labels",
             where=path,
             remedy="use a folder for each class, images/ and masks/ with equal names, or a CSV of file and label",
         )

@@ -60,7 +60,7 @@ def _set_root(source: dict, images: list[str], listed: list[str], draft: Draft) 
         return
     home = next((name for name in images if name.endswith(f"/{wanted}")), None)
     if home is None:
-        draft.note("source", f"no image is named {wanted}, as the annotations say: correct root")
+        draft.note("source", f"no images are named {wanted}, as the annotations say: correct root")
         return
     folders = home.removesuffix(f"/{wanted}").split("/")
     source["root"] = "/".join("<split>" if draft.splits and split_of(f) else f for f in folders)
@@ -145,9 +145,9 @@ def _table(members, images, name, rows, where) -> Draft | None:
     source = {"kind": "table", "table": f"{members.place}/{name}", "path": pattern}
     if not (members.place.is_dir() or isinstance(members, Beside)):
         raise PermafrostError(
-            f"the table {name} lies inside the archive, and has to lie beside it",
+            f"the table {name} is inside the archive, but must be next to it",
             where=where,
-            remedy="take it out of the archive, or unpack all",
+            remedy="move it out of the archive, or unpack the archive",
         )
     known = {key: _column(rows, names) for key, names in _COLUMNS.items()}
     source |= {key: found for key, found in known.items() if found}
@@ -189,7 +189,7 @@ def _group_places(draft: Draft, rows: list[dict[str, str]], column: str, where: 
 
     Raises
     ------
-    PermafrostError : file names say so, and no column names the place.
+    PermafrostError : file names say so, but no column names the location.
     """
     source = draft.source
     if "group" in source:
@@ -210,9 +210,9 @@ def _group_places(draft: Draft, rows: list[dict[str, str]], column: str, where: 
             draft.note("source", f"files are of several dates: {one} names the place, the group")
             return
     raise PermafrostError(
-        f"the table lists several dates of a place, such as {rows[0][column]}, and no column names the place",
+        f"the table lists several dates of a place, such as {rows[0][column]}, but no column names the location",
         where=where,
-        remedy="add a column of the place, or one called group, so that its dates stay in one split",
+        remedy="add a column of the location, or one named group, so that its dates stay in one split",
     )
 
 

@@ -60,7 +60,7 @@ def look_at(members: Members, names: Sequence[str], *, where: object) -> list[Lo
     """
     if not names:
         raise PermafrostError(
-            "holds annotations and no images", where=where, remedy="put the images beside them"
+            "holds annotations and no images", where=where, remedy="put the images next to them"
         )
     return [_look(members, name, where) for name in sample(names)]
 
@@ -80,7 +80,7 @@ def _look(members: Members, name: str, where: object) -> Look:
         raise PermafrostError(
             f"the image {name} cannot be read ({first_line(error)})",
             where=where,
-            remedy="remove it, or get it again",
+            remedy="remove it, or download it again",
         ) from error
 
 
@@ -156,7 +156,7 @@ def pixel_values(members: Members, names: Sequence[str], *, where: object) -> se
             raise PermafrostError(
                 f"the mask {name} cannot be read ({first_line(error)})",
                 where=where,
-                remedy="remove it, or get it again",
+                remedy="remove it, or download it again",
             ) from error
         if values.dtype.kind == "f" or len(values) > 1000:
             return None

@@ -133,7 +133,7 @@ def parse_coco(data: bytes, name: str) -> CocoFile:
         content = json.loads(data.decode("utf-8-sig"), object_pairs_hook=unique_keys)
     # the last: nested too deeply
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise ValueError(f"is no JSON ({error})" if data.strip() else "is empty") from error
+        raise ValueError(f"is not valid JSON ({error})" if data.strip() else "is empty") from error
     if not isinstance(content, dict):
         raise ValueError("holds no object with images, categories and annotations")
     for key in ("images", "categories", "annotations"):
@@ -227,7 +227,7 @@ def _found(item: dict, label: str, which: str, size: tuple[int, int] | None) -> 
 
 def _corners(bbox) -> list[float]:
     if not isinstance(bbox, list) or len(bbox) != 4:
-        raise ValueError(f"has the bbox {str(bbox)[:80]}, which is no [x, y, width, height]")
+        raise ValueError(f"has the bbox {str(bbox)[:80]}, which is not [x, y, width, height]")
     x, y, width, height = map(_number, bbox)
     return [x, y, x + width, y + height]
 
@@ -244,7 +244,7 @@ def _shape(segmentation, size) -> tuple[list[list[float]] | None, list[float] | 
     for ring in segmentation:
         numbers = [_number(value) for value in ring] if isinstance(ring, list) else []
         if len(numbers) < 6 or len(numbers) % 2 or not all(map(math.isfinite, numbers)):
-            raise ValueError("has a polygon that is not x and y of three corners or more")
+            raise ValueError("has a polygon with fewer than three corners (x, y each)")
         rings.append(numbers)
     x = [value for ring in rings for value in ring[::2]]
     y = [value for ring in rings for value in ring[1::2]]
@@ -254,7 +254,7 @@ def _shape(segmentation, size) -> tuple[list[list[float]] | None, list[float] | 
 def _from_runs(segmentation: dict, image: tuple[int, int] | None) -> tuple[list[float], float]:
     size, counts = segmentation.get("size"), segmentation.get("counts")
     if not isinstance(size, list) or len(size) != 2 or not all(map(_is_side, size)):
-        raise ValueError(f"has run lengths of the size {size!r}, which is no [height, width]")
+        raise ValueError(f"has run lengths of the size {size!r}, which is not [height, width]")
     if image is not None and tuple(size) != image:
         raise ValueError(
             f"has a mask of {size[1]} x {size[0]} pixels, its image {image[1]} x {image[0]}"

@@ -76,12 +76,10 @@ def _bands_of(one: DatasetEntry | Modality, entry: DatasetEntry, where: object) 
     """The bands of an entry, or of one of its modalities; units of the entry are those of all modalities."""
     if not one.bands:
         raise PermafrostError(
-            "the entry names no bands",
+            "the entry has no bands",
             where=where,
             remedy="list the bands in the order of the files, e.g. bands: [red, green, blue]"
-            + (
-                ", and what their values mean, e.g. units: {unit: uint8}" if not entry.units else ""
-            ),
+            + (", and their units, e.g. units: {unit: uint8}" if not entry.units else ""),
         )
     units = one.units or entry.units
     return [
@@ -152,7 +150,7 @@ def _check_alike(names: Sequence[str], where: object) -> None:
             )
     if "nan" in alike:
         raise PermafrostError(
-            f"the data holds the class {alike['nan']!r}, as programs write a label that is missing",
+            f"the data holds the class {alike['nan']!r}, which programs write for a missing label",
             where=where,
             remedy="give these images a label or leave them out, or list all classes in the entry if it is one",
         )

@@ -91,7 +91,7 @@ def check_entry(entry: DatasetEntry, *, where: object) -> None:
             return
         if _CLASS not in texts[0]:
             raise PermafrostError(
-                f"images ({texts[0]}) do not say where the name of the class is",
+                f"images ({texts[0]}) do not contain <class>, the name of the class",
                 where=where,
                 remedy='write <class> there, e.g. images: "<class>/<stem>.tif"',
             )
@@ -170,7 +170,7 @@ def class_levels(members: Members, options: FolderOptions, where: object) -> dic
         (images if in_class and name.lower().endswith(endings) else others).append(name)
     if others and options.other_files != "ignore":
         raise PermafrostError(
-            f"{options.path} holds {len(others)} files that are no images in class folders,"
+            f"{options.path} holds {len(others)} files that are not images in class folders,"
             f" e.g. {', '.join(others[:5])}",
             where=where,
             remedy="set root to the folder of the classes, or other_files: ignore",

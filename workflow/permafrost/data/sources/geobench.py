@@ -95,7 +95,7 @@ def check_entry(entry: DatasetEntry, *, where: object) -> None:
         raise PermafrostError(
             "group_run has no meaning without group",
             where=where,
-            remedy="say with group where the number stands in the name of a sample",
+            remedy="set group to the place of the number in the name of a sample",
         )
     if not entry.classes:
         raise PermafrostError(
@@ -161,10 +161,10 @@ class GeobenchSource(ListedSource):
             splits = json.loads(read_member(self._members, place))
             listed = [(name, split) for split, names in splits.items() for name in names]
             if not all(isinstance(name, str) for name, _ in listed):
-                raise TypeError("names that are no text")
+                raise TypeError("names that are not text")
         except (UnreadableImage, ValueError, TypeError, AttributeError) as error:
             raise PermafrostError(
-                f"{place} of {self._options.path} is no partition ({first_line(error)})",
+                f"{place} of {self._options.path} is not a partition ({first_line(error)})",
                 where=self._where,
                 remedy="get the file again: it names samples by split, in JSON",
             ) from error
@@ -174,7 +174,7 @@ class GeobenchSource(ListedSource):
                 f"{place} of {self._options.path} names {len(listed)} samples, and {len(absent)} of them"
                 f" are not there, e.g. {', '.join(f'{name}{_ENDING}' for name in absent[:5])}",
                 where=self._where,
-                remedy="get the missing files, or name with partition one whose samples are all there",
+                remedy="get the missing files, or choose a partition that is complete",
             )
         return [name for name, _ in listed], [split for _, split in listed]
 
@@ -245,7 +245,7 @@ class GeobenchSource(ListedSource):
         strangers = [group for group in groups if not group.isdecimal()]
         if strangers:
             raise PermafrostError(
-                f"group finds {strangers[0]!r}, which is no number, but group_run needs one",
+                f"group matches {strangers[0]!r}, which is not a number, but group_run needs one",
                 where=self._where,
                 remedy="correct group, or remove group_run",
             )

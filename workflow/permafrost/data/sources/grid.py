@@ -101,7 +101,7 @@ class GridSource(ListedSource):
         if clash:
             refuse(
                 f"tiles of {clash[0]} and {clash[1]} share pixels",
-                "let extent keep them apart",
+                "use disjoint extents",
                 self._where,
             )
         tiles, records = [], []
@@ -114,7 +114,9 @@ class GridSource(ListedSource):
                 f"{count} have {why}" for why, count in self.left_out.items() if count
             )
             refuse(
-                f"no tile is left: {kept}", "lower min_valid or min_labelled in source", self._where
+                f"no tiles are left: {kept}",
+                "lower min_valid or min_labelled in source",
+                self._where,
             )
         joined = (
             np.concatenate([getattr(one, key) for one in tiles]) for key in ("corners", "blocks")
@@ -149,8 +151,8 @@ class GridSource(ListedSource):
             tiles = tiles.take(tiles.inside(outline))
         if not len(tiles):
             refuse(
-                "no tile lies in the images, the labels and the extent at once",
-                "correct the files, extent, size or blocks in source: do they show the same place?",
+                "no tile is inside the images, the labels and the extent",
+                "correct the files, extent, size or blocks in source: do they cover the same location?",
                 where,
             )
         return tiles

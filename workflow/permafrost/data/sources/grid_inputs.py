@@ -190,12 +190,12 @@ class RasterInputs:
             raise PermafrostError(
                 f"{scenes[0].name} has {channels} channels",
                 where=where,
-                remedy="say with label_channel in source which one is meant, from 0",
+                remedy="set label_channel in source, counted from 0",
             )
         stored = {(scene.nodata, scene.scale, scene.offset) for scene in scenes}
         if isinstance(self._coding, TargetCoding) and len(stored) > 1:
             raise PermafrostError(
-                f"the rasters of numbers differ in nodata, scale or offset, e.g. {scenes[0].name}",
+                f"the target rasters differ in nodata, scale or offset, e.g. {scenes[0].name}",
                 where=where,
                 remedy="store all of them alike",
             )
@@ -260,7 +260,7 @@ def _burnt(members, names, entry: DatasetEntry, classes: Sequence[str], grid: Gr
         raise PermafrostError(
             f"masks names {len(names)} files of polygons: {', '.join(names[:5])}",
             where=where,
-            remedy="bring the polygons into one file",
+            remedy="merge the polygons into one file",
         )
     found = read_shapes(members, names[0], grid, options.attribute, where=where)
     meaning = _meaning(options, classes, entry.ignore_index, names[0], where)
@@ -274,7 +274,7 @@ def _burnt(members, names, entry: DatasetEntry, classes: Sequence[str], grid: Gr
             f"{names[0]} has {options.attribute} {', '.join(sorted(unknown)[:5])}:"
             f" {near_names(min(unknown), meaning)}",
             where=where,
-            remedy="say with label_values in source which class each value means (null: no label)",
+            remedy="set label_values in source: the class of each value (null: no label)",
         )
     background = entry.ignore_index
     if options.background is not None:

@@ -111,10 +111,12 @@ def check_entry(entry: DatasetEntry, *, where: object) -> None:
     given = {key for key in ("images", "masks", "targets") if getattr(options, key) is not None}
     if entry.dates != "one":
         refuse(
-            f"a grid has one image of a place, not dates: {entry.dates}", "leave dates out", where
+            f"a grid has one image per location, not dates: {entry.dates}", "leave dates out", where
         )
     if options.torchgeo is not None and entry.modalities is not None:
-        refuse("torchgeo's classes give one image", "name files of each modality in images", where)
+        refuse(
+            "torchgeo's classes provide one image", "name files of each modality in images", where
+        )
     if options.torchgeo is not None and given:
         refuse(
             f"{' and '.join(sorted(given))} beside torchgeo",
@@ -131,10 +133,10 @@ def check_entry(entry: DatasetEntry, *, where: object) -> None:
             f"the task {entry.task} needs images and {wanted}, {what}", "name both in source", where
         )
     if numbers and isinstance(options.targets, str) and is_shapes(options.targets):
-        refuse("polygons give classes, not numbers", "give rasters as targets", where)
+        refuse("polygons define classes, not values", "give rasters as targets", where)
     if not numbers and options.label_resampling not in KEEPS_VALUES:
         refuse(
-            f"label_resampling {options.label_resampling} makes values between classes",
+            f"label_resampling {options.label_resampling} interpolates between classes",
             f"use {' or '.join(KEEPS_VALUES)}",
             where,
         )
@@ -168,7 +170,7 @@ def _check_shapes(entry: DatasetEntry, options: GridOptions, where: object) -> N
     if entry.mask_values is not None:
         refuse(
             "mask_values is for rasters",
-            "say with label_values in source what the attribute means",
+            "set label_values in source: the class of each value of the attribute",
             where,
         )
     unknown = {options.background, *(options.label_values or {}).values()} - {None, *classes}
@@ -176,7 +178,7 @@ def _check_shapes(entry: DatasetEntry, options: GridOptions, where: object) -> N
         refuse(f"{min(unknown)} in source is no class", "name classes of the entry", where)
     if options.background is None and entry.ignore_index is None:
         refuse(
-            "nothing says what pixels outside of the polygons are",
+            "the class of pixels outside of the polygons is undefined",
             "name their class with background in source, or add ignore_index: 255 to the entry",
             where,
         )
@@ -186,7 +188,7 @@ def _check_shapes(entry: DatasetEntry, options: GridOptions, where: object) -> N
         options.label_values or len(classes) != 2 or options.background is None
     ):
         refuse(
-            "nothing says which class a polygon is",
+            "the class of polygons is undefined",
             "name the attribute in source, or with two classes that of the background",
             where,
         )
@@ -196,7 +198,7 @@ def _check_splits(entry: DatasetEntry, options: GridOptions, where: object) -> N
     method = entry.splits.method
     if method == "given" and not isinstance(options.extent, dict):
         refuse(
-            "nothing says which tiles train, validate and test",
+            "the split of tiles into train, val and test is undefined",
             "give blocks in source with splits: {method: group}, or an extent for each split",
             where,
         )
@@ -207,7 +209,7 @@ def _check_splits(entry: DatasetEntry, options: GridOptions, where: object) -> N
     if method == "group" and options.blocks is None:
         refuse("splits by group need blocks", "add blocks: {tiles: 4} to source", where)
     if method in ("random", "block") and options.blocks is not None:
-        refuse(f"splits by {method} would tear blocks apart", "use splits: {method: group}", where)
+        refuse(f"splits by {method} would divide blocks", "use splits: {method: group}", where)
     if method in ("random", "block") and options.step < options.size:
         refuse(
             f"tiles of {options.size} pixels every {options.step} share pixels, and splits by {method} would too",

@@ -66,7 +66,7 @@ class Layer:
             raise PermafrostError(
                 problem,
                 where=where,
-                remedy="declare in source what all are resampled onto: "
+                remedy="declare the common grid in source: "
                 + (f"crs: {self._grid.crs}" if differs else f"resolution: {self._grid.step[0]:g}"),
             )
         return replace(scene, box=box, warped=not same)

@@ -115,7 +115,7 @@ def _header(members: Members, name: str, where: object) -> Scene:
     # readers fail in many ways on damaged files; each means the same here
     except Exception as error:
         raise PermafrostError(
-            f"{name} is no readable raster ({first_line(error, named=True)})",
+            f"{name} is not a readable raster ({first_line(error, named=True)})",
             where=where,
             remedy="get the file again; rasters are GeoTIFF or JPEG 2000",
         ) from error
@@ -137,7 +137,7 @@ def own_grid(scene: Scene, *, where: object) -> Grid:
     """The grid of a raster's own pixels; one that is turned or mirrored has none."""
     if not scene.upright:
         raise PermafrostError(
-            f"{scene.name} does not run from north to south and from west to east",
+            f"{scene.name} is not north-up",
             where=where,
             remedy="declare crs and resolution in source, onto which it is resampled",
         )
@@ -161,7 +161,7 @@ def declared_crs(text: str, *, where: object):
         return CRS.from_user_input(text)
     except CRSError as error:
         raise PermafrostError(
-            f"crs {text!r} is no coordinate system ({first_line(error)})",
+            f"crs {text!r} is not a coordinate system ({first_line(error)})",
             where=where,
             remedy="name one by its code, e.g. crs: EPSG:32633",
         ) from error
@@ -223,9 +223,9 @@ def box_of(scene: Scene, grid: Grid, where: object) -> tuple[tuple[int, int, int
             bounds = transform_bounds(scene.crs, system, *bounds)
         except Exception as error:
             raise PermafrostError(
-                f"{scene.name} cannot be brought to {grid.crs} ({first_line(error)})",
+                f"{scene.name} cannot be reprojected to {grid.crs} ({first_line(error)})",
                 where=where,
-                remedy="declare a crs that holds all of it",
+                remedy="declare a crs that covers all of it",
             ) from error
     exact = np.array(grid.pixels(bounds))
     whole = np.rint(exact)

@@ -62,7 +62,7 @@ def read_shapes(
     kinds = set(shapely.get_type_id(shapes[there]).tolist())
     if not there.any() or not kinds <= {3, 6}:
         raise PermafrostError(
-            f"{name} holds " + ("shapes that are no polygons" if there.any() else "no shapes"),
+            f"{name} holds " + ("shapes that are not polygons" if there.any() else "no shapes"),
             where=where,
             remedy="give polygons, e.g. lines with a buffer",
         )
@@ -76,7 +76,7 @@ def _read(members: Members, name: str, where: object):
     ending = name[name.rfind(".") :].lower()
     try:
         if ending not in BEGINNINGS:
-            raise ValueError(f"{ending} is no ending of one")
+            raise ValueError(f"{ending} is not a file ending for shapes")
         members.verify(name)
         with members.open(name) as stream:
             beginning = stream.read(64)
@@ -92,7 +92,7 @@ def _read(members: Members, name: str, where: object):
     # readers fail in many ways on damaged files; each means the same here
     except Exception as error:
         raise PermafrostError(
-            f"{name} is no readable file of shapes ({first_line(error, named=True)})",
+            f"{name} is not a readable file of shapes ({first_line(error, named=True)})",
             where=where,
             remedy="give a GeoPackage, GeoJSON, Shapefile (all its files) or FlatGeobuf with one layer",
         ) from error
@@ -114,9 +114,9 @@ def _in_pixels(shapes: np.ndarray, crs: str, grid: Grid, name: str, where: objec
         found = shapely.transform(shapes, moved)
     except Exception as error:
         raise PermafrostError(
-            f"{name} cannot be brought to {grid.crs} ({first_line(error)})",
+            f"{name} cannot be reprojected to {grid.crs} ({first_line(error)})",
             where=where,
-            remedy="declare a crs that holds all of it",
+            remedy="declare a crs that covers all of it",
         ) from error
     # polygons only: what collapses to a line has no pixels
     return shapely.make_valid(found, method="structure", keep_collapsed=False)

@@ -42,7 +42,7 @@ class GeoInputs:
         self._dates = _dates(options.torchgeo.dates, where)
         if not len(self._index()):
             raise PermafrostError(
-                f"no file of the classes lies in these dates: {' to '.join(options.torchgeo.dates)}",
+                f"no file of the classes is within these dates: {' to '.join(options.torchgeo.dates)}",
                 where=where,
                 remedy="correct dates in source.torchgeo",
             )
@@ -127,9 +127,9 @@ def _opened(options: GridOptions, where: object):
             return images & masks
     except (RuntimeError, ValueError) as error:
         raise PermafrostError(
-            f"torchgeo's {pair.image.name} and {pair.mask.name} do not meet ({first_line(error)})",
+            f"torchgeo's {pair.image.name} and {pair.mask.name} do not overlap ({first_line(error)})",
             where=where,
-            remedy="correct paths in source.torchgeo; the two have to share ground and dates",
+            remedy="correct paths in source.torchgeo; the two must overlap in space and time",
         ) from error
 
 
@@ -176,7 +176,7 @@ def _dates(dates: list[str] | None, where: object):
         first, last = map(pd.Timestamp, dates)
     except ValueError as error:
         raise PermafrostError(
-            f"dates {dates} are no two dates ({first_line(error)})",
+            f"dates {dates} are not two dates ({first_line(error)})",
             where=where,
             remedy='write dates: ["2021-01-01", "2021-12-31"]',
         ) from error

@@ -62,7 +62,7 @@ class ImageSets:
             return cls([], {}, False)
         if splits.method != "given":
             raise PermafrostError(
-                f"image_sets give the splits, but splits are made by {splits.method}",
+                f"image_sets define the splits, but splits use the method {splits.method}",
                 where=where,
                 remedy="remove image_sets, or set splits.method: given",
             )
@@ -76,7 +76,7 @@ class ImageSets:
                     raise PermafrostError(
                         f"{stem} is listed for {split_of[stem]} and for {split}",
                         where=f"{where}: {members.place}/{lists[split]}",
-                        remedy="map only lists that have no image in common",
+                        remedy="map only disjoint lists",
                     )
                 split_of[stem] = split
         return cls(list(lists.values()), split_of, options.unlisted == "ignore")
@@ -108,7 +108,7 @@ def _lists(members: Members, options: ListedImages, where) -> dict[str, str]:
     pattern, root = name_pattern(options.image_sets, None, where), folder_prefix(options.root)
     if set(pattern.groupindex) != {"split"}:
         raise PermafrostError(
-            f"image_sets {options.image_sets} does not say where the split's name stands",
+            f"image_sets {options.image_sets} does not contain <split>, the name of the split",
             where=where,
             remedy='write <split> there, e.g. "ImageSets/Main/<split>.txt"',
         )

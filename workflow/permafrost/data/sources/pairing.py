@@ -169,7 +169,7 @@ def _common_parts(patterns: dict, texts: dict, first, where) -> list[str]:
             noun = "images" if isinstance(each, tuple) else each
             raise PermafrostError(
                 f"images ({texts[first]}) and {noun} ({texts[each]}) do not have the same"
-                " parts in <…>, so that nothing says which belong together",
+                " parts in <…>, so they cannot be paired",
                 where=where,
                 remedy="name the same parts in both",
             )

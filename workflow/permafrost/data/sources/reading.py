@@ -118,7 +118,7 @@ def read_member_window(
 
 
 def grouped(names: Sequence[str], pattern: str | None, *, where: object) -> list[str | None]:
-    """The group of each sample: what the regular expression's one group finds in its name.
+    """The group of each sample: what the regular expression's one group matches in its name.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def grouped(names: Sequence[str], pattern: str | None, *, where: object) -> list
         expression = re.compile(pattern)
     except re.error as error:
         raise PermafrostError(
-            f"group {pattern!r} is no regular expression ({error})",
+            f"group {pattern!r} is not a regular expression ({error})",
             where=where,
             remedy="correct it",
         ) from error
@@ -138,7 +138,7 @@ def grouped(names: Sequence[str], pattern: str | None, *, where: object) -> list
         raise PermafrostError(
             f"group {pattern!r} has {expression.groups} groups in parentheses, not one",
             where=where,
-            remedy="put the part of the name that means the group in parentheses",
+            remedy="put the group's part of the name in parentheses",
         )
     found = [expression.search(name) for name in names]
     strangers = [

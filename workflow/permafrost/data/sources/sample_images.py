@@ -115,7 +115,7 @@ def check_places(
         )
     if entry.dates != "one" and not series and several == 1:
         raise PermafrostError(
-            f"nothing in source says which images are the {entry.dates} of a sample",
+            f"source does not define the images of the {entry.dates} of a sample",
             where=where,
             remedy=remedy,
         )

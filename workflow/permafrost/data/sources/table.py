@@ -222,7 +222,7 @@ class TableSource(ListedSource):
                 if len(values) > 1:
                     one, other, *_ = values
                     raise PermafrostError(
-                        f"the rows of the sample {name} do not agree: its {key} is {one!r} and {other!r}",
+                        f"the rows of the sample {name} are inconsistent: its {key} is {one!r} and {other!r}",
                         where=f"{self._where}: {self._options.table}",
                         remedy="give all dates of a sample the same label, mask, split, group and place",
                     )
@@ -327,7 +327,7 @@ def check_entry(entry: DatasetEntry, *, where: object) -> None:
         )
     if several and options.sample is not None and (options.date is None or listed):
         raise PermafrostError(
-            "nothing says in which order the rows of a sample are",
+            "the order of the rows of a sample is undefined",
             where=where,
             remedy="name the column of their dates, or of their numbers, with date",
         )

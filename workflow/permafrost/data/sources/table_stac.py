@@ -46,7 +46,7 @@ def read_items(path: Path, root: Path | None, names: Collection[str]) -> TableFi
             raise OSError(f"the item {items[row]['id']} has no {column}")
         if name not in names:
             raise OSError(
-                f"the item {items[row]['id']} has {name} for {column}, which is no file of {root}"
+                f"the item {items[row]['id']} has {name} for {column}, which is not a file of {root}"
             )
         return (root / name).read_bytes()
 

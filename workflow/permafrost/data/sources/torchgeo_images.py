@@ -148,9 +148,9 @@ def _by_modality(option, names: list[str | None], which: str, where: object) -> 
     if not isinstance(option, dict):
         if names != [None] and which == "image_key":
             raise PermafrostError(
-                "image_key names no modality, and the entry has several",
+                "image_key names no modality, but the entry has several",
                 where=where,
-                remedy=f"say for each where it is: image_key: {{{names[0]}: …, {names[1]}: …}}",
+                remedy=f"give one per modality: image_key: {{{names[0]}: …, {names[1]}: …}}",
             )
         return dict.fromkeys(names, option)
     strange = sorted(set(option) ^ set(names) - {None})

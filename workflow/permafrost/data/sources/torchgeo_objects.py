@@ -106,7 +106,7 @@ def _label_names(values: dict | None, classes: Sequence[str], where: object) -> 
         names = {int(number): name for number, name in values.items()}
     except ValueError as error:
         raise PermafrostError(
-            f"label_values has a key that is no whole number ({error})",
+            f"label_values has a key that is not a whole number ({error})",
             where=where,
             remedy="name the numbers that the class returns",
         ) from error

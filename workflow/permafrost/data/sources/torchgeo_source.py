@@ -144,7 +144,7 @@ class TorchgeoSource(ListedSource):
             raise PermafrostError(
                 f"the masks of torchgeo's {name} do not number the classes in the order of its list",
                 where=self._where,
-                remedy="say what each number means with mask_values, as the catalogue's entry does",
+                remedy="set mask_values: the class of each number, as in the catalogue's entry",
             )
         coding = pixel_coding(self._entry, self.classes, where=self._where)
         if isinstance(coding, MaskCoding) and coding.colours:

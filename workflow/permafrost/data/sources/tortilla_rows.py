@@ -32,7 +32,7 @@ def _files(place: Path, files: Sequence[str] | None, where: object) -> list[Path
         return [place]
     if not place.is_dir() or not files:
         raise PermafrostError(
-            f"{place} is no folder with the files {', '.join(files)}"
+            f"{place} is not a folder with the files {', '.join(files)}"
             if files
             else f"{place} is no file",
             where=where,
@@ -43,8 +43,8 @@ def _files(place: Path, files: Sequence[str] | None, where: object) -> list[Path
         raise PermafrostError(
             f"{place} lacks {', '.join(missing)}",
             where=where,
-            remedy="get the missing files; or list in an entry of your own, under files, those that are there,"
-            " whose samples are then all",
+            remedy="get the missing files; or list the existing ones under files of your own entry,"
+            " which then covers only their samples",
         )
     series = {match.groups() for name in files if (match := _PART_FILE.fullmatch(name))}
     strangers = [

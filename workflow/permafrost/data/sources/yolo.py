@@ -155,7 +155,7 @@ def _names(data: bytes, where) -> list[str]:
     if not isinstance(names, list) or not names:
         raise PermafrostError("holds no list of names", where=where, remedy=remedy)
     if not all(isinstance(name, str | int) and str(name).strip() for name in names):
-        raise PermafrostError("holds names that are no text", where=where, remedy=remedy)
+        raise PermafrostError("holds names that are not text", where=where, remedy=remedy)
     names = [str(name) for name in names]
     if len(set(names)) < len(names):
         raise PermafrostError("lists a name twice", where=where, remedy="list each class once")

@@ -214,7 +214,7 @@ def _band_cards(job: Job, statistics: list[BandStatistics]) -> list[dict]:
             band = job.source.bands[position]
             if not of_modality.count[number]:
                 raise PermafrostError(
-                    f"band {band.name} holds nothing but nodata in train",
+                    f"band {band.name} has only nodata in train",
                     where=job.where,
                     remedy="leave the band out, or correct nodata in the entry",
                 )

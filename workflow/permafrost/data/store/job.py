@@ -79,9 +79,9 @@ class Job:
             rows = sorted(set().union(*(of_split[split] for of_split in lacking.values())))
             if rows and self.entry.tiles is not None:
                 raise PermafrostError(
-                    f"{len(rows)} tiles of {split} have no embedding, and tiles are left out with their image only",
+                    f"{len(rows)} tiles of {split} have no embedding, and tiles can only be dropped with their image",
                     where=self.where,
-                    remedy="take these images out of the dataset's files, or get the embeddings that cover them",
+                    remedy="remove these images from the dataset's files, or get the embeddings that cover them",
                 )
             indices[split] = np.delete(positions, rows)
             if not len(indices[split]):
@@ -128,7 +128,7 @@ class Job:
             raise PermafrostError(
                 f"no image of {' and '.join(empty)} can be read",
                 where=self.where,
-                remedy="repair these files, or divide the images otherwise",
+                remedy="repair these files, or change the splits",
             )
         _check_labels(left)
         return left

@@ -52,9 +52,9 @@ def prepare_part(
     entry = spec.read_entry()
     if spec.matched:
         raise PermafrostError(
-            "images without an embedding leave it, and so one job must prepare it",
+            "images without an embedding are dropped, so the dataset cannot be sharded",
             where=f"dataset {spec.dataset}",
-            remedy="prepare it without parts",
+            remedy="prepare it without shards",
         )
     check()
     job = plan_dataset(spec.dataset, entry, workers=workers)

@@ -134,4 +134,4 @@ def _shares(count: int, parts: int) -> list[int]:
 
 
 def _too_small(problem: str) -> PermafrostError:
-    return PermafrostError(problem, remedy="ask for fewer chips, more scenes or larger scenes")
+    return PermafrostError(problem, remedy="use fewer chips, more scenes or larger scenes")

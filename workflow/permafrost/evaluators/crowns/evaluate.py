@@ -60,9 +60,9 @@ def evaluate(
     truth, predictions = _same_kind(truth, predictions)
     if not truth.images:
         raise PermafrostError(
-            "no image is named",
+            "no images are named",
             where=truth.where,
-            remedy="name every searched image; one without crowns by a row of zeros",
+            remedy="name every searched image; an image without crowns has a row of zeros",
         )
     rule = check_rule(matching, truth.kind)
     below = 0
@@ -108,7 +108,7 @@ def _same_kind(truth: Annotations, predictions: Annotations) -> tuple[Annotation
         raise PermafrostError(
             f"the truth holds shapes of the kind {truth.kind}, the predictions {predictions.kind}",
             where=predictions.where,
-            remedy="turn both into one kind with geometry (--geometry box, polygon or point)",
+            remedy="convert both to one kind with geometry (--geometry box, polygon or point)",
         )
     return truth, predictions
 
@@ -118,7 +118,7 @@ def _scored(predictions: Annotations, what: str) -> np.ndarray:
         raise PermafrostError(
             f"{what} needs a column 'score'",
             where=predictions.where,
-            remedy="add the column, or do without",
+            remedy="add the column, or leave the option out",
         )
     return predictions.score
 

@@ -145,7 +145,7 @@ def read_tile_predictions(
         raise PermafrostError(
             f"there is no column {missing[0]!r}",
             where=columns.where,
-            remedy="say where each prediction's window begins, or do not ask for stitching",
+            remedy="give the origin of each prediction's window, or disable stitching",
         )
     crowns = read_annotations(columns, "predictions", geometry=geometry, invalid=invalid)
     # some rows may have been left out

@@ -197,7 +197,7 @@ class COCOeval(CocoSteps):
 
     def _summary(self) -> tuple[np.ndarray, list[str]]:
         if not self.eval:
-            raise PermafrostError("nothing was counted yet", remedy="call accumulate() first")
+            raise PermafrostError("there are no counts yet", remedy="call accumulate() first")
         axes, _ = _axes(self.params)
         check_summary(axes, "iouThrs", "areaRngLbl")
         curves = Curves(*(self.eval[name] for name in ("precision", "recall", "scores")))
@@ -244,7 +244,7 @@ class COCOeval(CocoSteps):
 
     def _counted(self, p: Params) -> Curves:
         if self.evaluation is None:
-            raise PermafrostError("nothing was matched yet", remedy="call evaluate() first")
+            raise PermafrostError("there are no matches yet", remedy="call evaluate() first")
         self._check_matched(p)
         found = self.evaluation
         axes, places = _axes(p)

@@ -87,7 +87,7 @@ class _Counts(dict):
         raise PermafrostError(
             "dt_pointers are not available",
             where="LVISEval.eval",
-            remedy="ask analysis.detection_table(run.evaluation) what every detection is",
+            remedy="use analysis.detection_table(run.evaluation) for the result of every detection",
         )
 
 
@@ -122,9 +122,9 @@ class LVISEval(LvisSteps):
         if not isinstance(lvis_dt, LVISResults):
             if hasattr(lvis_dt, "dataset"):
                 raise PermafrostError(
-                    "results were prepared by another program",
+                    "the results were prepared by another program",
                     where="lvis_dt",
-                    remedy="give the path or the list that they were made from",
+                    remedy="give their original path or list",
                 )
             lvis_dt = LVISResults(lvis_gt, lvis_dt)
         self.lvis_dt = lvis_dt
@@ -228,7 +228,7 @@ class LVISEval(LvisSteps):
     def summarize(self) -> None:
         """Keep the familiar numbers in `results`."""
         if not self.eval:
-            raise PermafrostError("nothing was counted yet", remedy="call accumulate() first")
+            raise PermafrostError("there are no counts yet", remedy="call accumulate() first")
         check_summary(self._axes(self.params.max_dets)[0], "iou_thrs", "area_rng_lbl")
         cap, sizes = self.params.max_dets, ("small", "medium", "large")
         found = {

@@ -68,7 +68,7 @@ def merge(paths, *, incomplete: bool = False) -> Evaluation:
         image in two parts, images in none.
     """
     if not paths:
-        raise PermafrostError("no part is given", where="merge")
+        raise PermafrostError("no parts are given", where="merge")
     heads, parts = [], []
     for path in paths:
         with _naming(path):
@@ -142,7 +142,7 @@ def _check_same(first: dict, other: dict, path, other_path) -> None:
         found = other["identity"].get(field)
         if found != value:
             raise PermafrostError(
-                f"was made with another {field} ({_short(found)}) than {path} ({_short(value)})",
+                f"was written with another {field} ({_short(found)}) than {path} ({_short(value)})",
                 where=other_path,
                 remedy="merge parts of one truth that were evaluated with the same options",
             )

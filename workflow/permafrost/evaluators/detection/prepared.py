@@ -106,9 +106,9 @@ class PreparedTruth:
         if len(foreign):
             image = self.truths.images.ids[detections.image[foreign[0]]]
             raise PermafrostError(
-                f"the detection lies on the image {image}, which is not among those given with it",
+                f"the detection is on the image {image}, which is not in the given images",
                 where=detections.where(foreign[0]),
-                remedy="name every image that the detections lie on",
+                remedy="name every image with detections",
             )
         truths, detections = restrict(self.truths, detections, chosen)
         detections, masks = checked_detections(truths, detections, self.settings, self.reading.drop)

@@ -94,7 +94,7 @@ class ManifestRows:
         labels = {str(row[axis]) for row in self.rows for axis in axes if axis in row}
         if crossed:
             labels |= {" & ".join(str(row.get(axis)) for axis in axes) for row in self.rows}
-        look_up(labels, baseline, "no image is labelled", where=self.where)
+        look_up(labels, baseline, "there is no image labelled", where=self.where)
 
     def check_axis(self, axis: str) -> None:
         """Refuse the name of an axis (a column) that the manifest does not have."""
@@ -208,7 +208,7 @@ def robustness(parts: list[Slice], baseline: str) -> list[Robustness]:
 def against_baseline(parts: list[Slice], baseline: str) -> dict[str, list[Slice]]:
     """Per axis that has the label `baseline`: that slice, then the other labelled ones."""
     labels = {part.label for part in parts} - {UNASSIGNED}
-    look_up(labels, baseline, "no slice is labelled", where="baseline")
+    look_up(labels, baseline, "there is no slice labelled", where="baseline")
     found = {}
     for axis in dict.fromkeys(part.axis for part in parts if part.label == baseline):
         own = [part for part in parts if part.axis == axis and part.label != UNASSIGNED]

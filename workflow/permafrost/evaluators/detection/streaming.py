@@ -95,7 +95,7 @@ class DetectionStream:
                 raise PermafrostError(
                     f"the image {identity} is not in the truth",
                     where=f"update {self._updates + 1}",
-                    remedy="prepare the ground truth that holds this image",
+                    remedy="prepare the ground truth that contains this image",
                 )
             if self._seen[place] or place in places:
                 raise PermafrostError(
@@ -147,7 +147,7 @@ class DetectionStream:
             raise PermafrostError(
                 f"{missing} of {len(self._seen)} images were not given (the first is {first})",
                 where="finalize",
-                remedy="give them too, with or without detections, or accept an incomplete result",
+                remedy="update with them too (with or without detections), or accept an incomplete result",
             )
         last = self.snapshot()
         self.close()
@@ -166,7 +166,7 @@ class DetectionStream:
             raise self._error
         if self._closed:
             raise PermafrostError(
-                "the stream has ended", remedy="make another one, the truth can be used again"
+                "the stream has ended", remedy="create another one; the truth can be reused"
             )
 
     def _work(self) -> None:
@@ -189,7 +189,7 @@ class DetectionStream:
         size = self._bytes + _held(part)
         if size > self.memory_budget:
             raise PermafrostError(
-                f"what was matched takes {size / _MIB:.1f} MiB, more than the memory budget of"
+                f"the matches take {size / _MIB:.1f} MiB, more than the memory budget of"
                 f" {self.memory_budget / _MIB:.1f} MiB",
                 where="memory_budget",
                 remedy="raise it, or let several processes evaluate some images each and merge them",

@@ -217,7 +217,7 @@ def detection_rows(
 
 def check_interval(method: str, confidence: float = 0.95) -> None:
     """Refuse an unknown kind of interval, and a confidence outside (0, 1)."""
-    look_up(INTERVALS, method, "no interval is called")
+    look_up(INTERVALS, method, "there is no interval named")
     check_method("auto", confidence)
 
 

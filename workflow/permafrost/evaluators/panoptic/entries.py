@@ -81,7 +81,7 @@ def read_truth(document) -> tuple[Categories, list[Entry]]:
     content, where = load(document, "truth")
     if not isinstance(content, dict):
         raise PermafrostError(
-            "the truth is no JSON object with categories, images and annotations", where=where
+            "the truth is not a JSON object with categories, images and annotations", where=where
         )
     categories = _categories(_listed(content, "categories", where), where)
     sizes = _sizes(_listed(content, "images", where), where)
@@ -117,7 +117,7 @@ def read_predictions(document, categories: Categories, truth: list[Entry]) -> li
         raise PermafrostError(
             f"{len(missing)} images of the truth have no prediction, for example {missing[0]!r}",
             where=where,
-            remedy="where nothing was found, add an annotation with an empty segments_info",
+            remedy="for an image without segments, add an annotation with an empty segments_info",
         )
     return [entries[entry.image] for entry in truth]
 
@@ -183,7 +183,7 @@ def _each(listed: list, name: str, where: str):
     for number, entry in enumerate(listed):
         here = f"{where}: {name}[{number}]"
         if not isinstance(entry, dict):
-            raise PermafrostError("the entry is no JSON object", where=here)
+            raise PermafrostError("the entry is not a JSON object", where=here)
         yield entry, here
 
 

@@ -45,7 +45,7 @@ def evaluate(
     look_up(MODES, mode, "there is no mode")
     if boundary_ratio is not None and not 0 < boundary_ratio < 1:
         raise PermafrostError(
-            f"a boundary ratio of {boundary_ratio:g} is no share of the diagonal",
+            f"a boundary ratio of {boundary_ratio:g} is not a share of the diagonal",
             remedy="give a number between 0 and 1, such as 0.02",
         )
     (document, masks), (other_document, other_masks) = truth, predictions

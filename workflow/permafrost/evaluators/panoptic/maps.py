@@ -53,7 +53,7 @@ def check_sizes(truth: np.ndarray, predicted: np.ndarray, where: str) -> None:
 def map_path(folder: Path, entry: Entry) -> Path:
     """The picture of the image of `entry`."""
     if not isinstance(entry.file_name, str) or not entry.file_name:
-        raise PermafrostError("file_name is missing", where=entry.where, remedy="name the picture")
+        raise PermafrostError("file_name is missing", where=entry.where, remedy="name the PNG file")
     return folder / entry.file_name
 
 
@@ -63,7 +63,7 @@ def _read(folder: Path, entry: Entry) -> tuple[np.ndarray, str]:
     check_regular(path)
     if not path.is_file():
         raise PermafrostError(
-            "there is no such file", where=where, remedy="check the folder of the pictures"
+            "there is no such file", where=where, remedy="check the folder of the PNG files"
         )
     from PIL import Image
 
@@ -72,7 +72,7 @@ def _read(folder: Path, entry: Entry) -> tuple[np.ndarray, str]:
             mode, pixels = picture.mode, np.asarray(picture)
     except Exception as error:  # Pillow raises many kinds for a broken file
         raise PermafrostError(
-            f"cannot be read as a picture ({first_line(error)})", where=where
+            f"cannot be read as an image ({first_line(error)})", where=where
         ) from error
     if mode != "RGB" or pixels.dtype != np.uint8:
         raise PermafrostError(
@@ -97,7 +97,7 @@ def _given(masks: Mapping, entry: Entry) -> np.ndarray:
             remedy="give whole numbers (H, W), or colours (H, W, 3) of uint8",
         )
     if pixels.min() < VOID or pixels.max() >= ID_LIMIT:
-        raise PermafrostError(f"ids lie outside of 0 to {ID_LIMIT - 1}", where=where)
+        raise PermafrostError(f"ids are outside of 0 to {ID_LIMIT - 1}", where=where)
     return pixels.astype(np.int64)
 
 
@@ -121,7 +121,7 @@ def _check_ids(ids: np.ndarray, entry: Entry, where: str) -> None:
         raise PermafrostError(
             f"segments_info lists {_some(absent)}, which has no pixel in the map",
             where=where if entry.where in where else f"{where} (of {entry.where})",
-            remedy="leave out segments that another one covers",
+            remedy="remove segments that another one covers",
         )
 
 

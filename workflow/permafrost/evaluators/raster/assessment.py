@@ -130,7 +130,9 @@ def smooth_of(smooth: float | None, like: str | None) -> float:
     PermafrostError : a negative one; an unknown peer.
     """
     if like not in (None, GEODL):
-        raise PermafrostError(f"no rule is like {like!r}", remedy=f"give {GEODL}, or leave it out")
+        raise PermafrostError(
+            f"there is no rule like {like!r}", remedy=f"give {GEODL}, or leave it out"
+        )
     if smooth is None:
         return _GEODL_SMOOTH if like == GEODL else 0.0
     if not (np.isfinite(smooth) and smooth >= 0):

@@ -86,7 +86,7 @@ def raster_blocks(
     """
     block, keep_nodata = how.block, how.keep_nodata
     if block < 1:
-        raise PermafrostError(f"blocks of {block} pixels are none", remedy="give at least 1")
+        raise PermafrostError(f"block {block} is below 1 pixel", remedy="give at least 1")
     with opened(reference) as truth, opened(prediction) as predicted:
         check_same_grid(truth, predicted, by_pixel=how.by_pixel)
         own = _bands(truth, how.reference_band)
@@ -113,7 +113,7 @@ def _bands(dataset, band: int | None) -> list[int]:
         raise PermafrostError(
             f"{dataset.count} bands where one with classes is needed",
             where=dataset.name,
-            remedy="say which (--reference-band, --prediction-band), or give scores as --logits",
+            remedy="choose one (--reference-band, --prediction-band), or give scores as --logits",
         )
     if band is not None and band not in dataset.indexes:
         raise PermafrostError(

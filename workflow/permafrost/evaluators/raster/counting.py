@@ -26,7 +26,7 @@ def as_codes(values: np.ndarray, valid: np.ndarray, where: str) -> np.ndarray:
     wrong = ~np.isfinite(used) | (used != np.trunc(used))
     if wrong.any():
         raise PermafrostError(
-            f"the value {used[wrong][0]} is no class code",
+            f"the value {used[wrong][0]} is not a class code",
             where=where,
             remedy="declare it as nodata in the file, or give scores as --logits",
         )
@@ -50,7 +50,7 @@ def logits_to_classes(
     """
     if not 0 < threshold < 1:
         raise PermafrostError(
-            f"the threshold {threshold} is no probability", remedy="give one between 0 and 1"
+            f"the threshold {threshold} is not a probability", remedy="give one between 0 and 1"
         )
     if np.isnan(logits[:, valid]).any():
         raise PermafrostError(
@@ -134,7 +134,7 @@ class PairCounts:
                 raise PermafrostError(
                     f"there are more than {MOST_CLASSES} different codes",
                     where=block.where(place),
-                    remedy="give rasters of classes; a raster of measurements is none",
+                    remedy="give rasters of classes; not of measurements",
                 )
         self.pixels += reference.size
         self.ignored += reference.size - int(np.count_nonzero(labelled))

@@ -128,7 +128,7 @@ def evaluate_blocks(
     if not counter.blocks:
         raise PermafrostError(
             "no pixel has a reference class and a prediction",
-            remedy="look at the nodata values of both rasters and at what is ignored",
+            remedy="check the nodata values of both rasters and the ignored codes",
         )
     if mode is None:
         mode = "binary" if counter.bands == 1 else "multiclass"

@@ -53,7 +53,7 @@ class RasterMetric(Metric):
         if binary and class_weights is not None:
             raise PermafrostError("the binary mode has no class weights")
         if not 0 < threshold < 1:
-            raise PermafrostError(f"the threshold {threshold} is no probability")
+            raise PermafrostError(f"the threshold {threshold} is not a probability")
         weights = assessment.BINARY_WEIGHTS if binary else class_weights
         self.class_weights = assessment.check_weights(weights, classes)
         self.classes, self.binary, self.like = classes, binary, like
@@ -99,7 +99,7 @@ class RasterMetric(Metric):
         target, found = target[counted].long() - self.first, found[counted]
         if target.numel() and (target.min() < 0 or target.max() >= self.classes):
             raise PermafrostError(
-                f"targets lie outside {self.first} to {self.first + self.classes - 1}",
+                f"targets are outside {self.first} to {self.first + self.classes - 1}",
                 remedy="set ignore_index, zero_based or classes",
             )
         cells = torch.bincount(target * self.classes + found, minlength=self.classes**2)

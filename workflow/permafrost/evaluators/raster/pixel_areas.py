@@ -162,7 +162,7 @@ class Grid:
         found = [self.areas(int(x), int(y), 1, 1)[0, 0] for y in rows for x in columns]
         found = [float(area) for area in found if area > 0]
         if not found:
-            raise ValueError("the raster lies outside of what its coordinate system can show")
+            raise ValueError("the raster is outside the valid area of its coordinate system")
         return min(found), max(found)
 
     def _equal_area(self, columns: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -93,7 +93,7 @@ def profile_backbone(
         except PermafrostError as error:
             if isinstance(error.__cause__, torch.OutOfMemoryError):
                 error = PermafrostError(
-                    error.problem, where=where, remedy="set profile.batch_size lower"
+                    error.problem, where=where, remedy="reduce profile.batch_size"
                 )
             raise error from error.__cause__
         about = {
@@ -124,7 +124,7 @@ def _check(options: dict) -> None:
             continue
         if value is None or value < least:
             raise PermafrostError(
-                f"{value} is less than {least}", where=f"profile.{name}", remedy="set it higher"
+                f"{value} is less than {least}", where=f"profile.{name}", remedy="increase it"
             )
 
 

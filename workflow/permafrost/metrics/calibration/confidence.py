@@ -86,7 +86,7 @@ def confidence_by_blocks(
 def bin_edges(n_bins: int, like: str | None) -> np.ndarray:
     """Where bins begin, and the end of the last one; of a bin for exactly 1 both are 1."""
     if like is not None:
-        look_up(LIKE, like, "no calibration is like")
+        look_up(LIKE, like, "there is no calibration like")
     edges = np.arange(n_bins + 1) / n_bins
     return np.append(edges, 1.0) if like else edges
 
@@ -157,7 +157,7 @@ def check_shapes(target, scores, task: str) -> tuple[np.ndarray, np.ndarray | Ro
     if bad.size:
         raise PermafrostError(
             f"{bad.size} of {len(scores)} items have NaN or infinite scores (first: row {bad[0]})",
-            remedy="look at the probe that made these predictions, and run it again",
+            remedy="check the probe of these predictions, and run it again",
         )
     top = 1 if task == "multilabel" else scores.shape[1] - 1
     if target.dtype.kind != "b" and (target.min() < 0 or target.max() > top):

@@ -143,7 +143,7 @@ def scale(
     if not 0 < temperature < np.inf:
         raise PermafrostError(
             f"the temperature {temperature} is not a number above 0",
-            remedy="scale by a temperature whose notes do not say that it is undefined",
+            remedy="scale by a temperature that is defined",
         )
     scores = np.asarray(scores)
     blank = np.zeros(scores.shape if task == "multilabel" else len(scores), np.int64)

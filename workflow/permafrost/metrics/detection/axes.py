@@ -128,9 +128,9 @@ def _recall_grid(given) -> np.ndarray:
     grid = _shares(given, "the recall grid", "recall_grid", "give for example 0:1:0.1 or 0,0.5,1")
     if (np.diff(grid) <= 0).any():
         raise PermafrostError(
-            "the recalls of the grid must ascend, each given once",
+            "the recalls of the grid must ascend without repeats",
             where="recall_grid",
-            remedy="sort them and leave out those given twice",
+            remedy="sort them and remove repeats",
         )
     return grid
 
@@ -167,7 +167,7 @@ def _caps(given, lvis: bool) -> tuple[int, ...]:
     whole = all(isinstance(cap, int | np.integer) and not isinstance(cap, bool) for cap in caps)
     if not caps or not whole or (not lvis and min(caps) < 1) or len(set(caps)) != len(caps):
         raise PermafrostError(
-            f"caps on detections must be different positive whole numbers, not {given!r}",
+            f"caps on detections must be distinct positive integers, not {given!r}",
             where="max_dets",
             remedy="give for example 1,10,100",
         )

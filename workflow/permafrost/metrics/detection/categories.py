@@ -49,7 +49,7 @@ def find_categories(categories: Categories, wanted, where: str = "categories") -
             raise PermafrostError(
                 f"{each!r} means {len(places)} categories (ids {ids})",
                 where=where,
-                remedy="give ids that are no names, or give the categories different names",
+                remedy="give ids that are not names, or give the categories different names",
             )
         if not places or places[0] < 0:
             known = categories.names if isinstance(each, str) else map(str, by_id)
@@ -62,7 +62,7 @@ def find_categories(categories: Categories, wanted, where: str = "categories") -
             )
         found += places
     if not found:
-        raise PermafrostError("no category is named", where=where, remedy="name one at least")
+        raise PermafrostError("no categories are named", where=where, remedy="name one at least")
     return np.sort(np.array(found, np.int64))
 
 

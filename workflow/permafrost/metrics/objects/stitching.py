@@ -89,7 +89,7 @@ def stitch(
     every : (M, 4) all windows of each image, as `windows`: one without predictions may be the one
         that shows the seam of two others. None: there are none but those with predictions.
     """
-    look_up(BORDERS, border, "no border rule is")
+    look_up(BORDERS, border, "there is no border rule")
     if len(predictions) and not predictions.has_scores:
         raise PermafrostError("stitching needs scores", where=predictions.where)
     kind = predictions.kind
@@ -178,8 +178,8 @@ def _check_overlap(bounds: np.ndarray) -> None:
         across = (start[:, None] < seams) & (end[:, None] > seams)
         if not across.any(axis=0).all():
             raise PermafrostError(
-                "the windows touch without overlapping, so halves of a crown cannot be recognised",
-                remedy="predict with an overlap, best as wide as a large crown, or stitch with the"
+                "the windows touch without overlapping, so halves of a crown cannot be matched",
+                remedy="predict with an overlap, ideally as wide as a large crown, or stitch with the"
                 " border rule 'none'",
             )
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 
-_REMEDY = "look at the backbone's weights and normalisation, then extract again"
+_REMEDY = "check the backbone's weights and normalisation, then extract again"
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ def _wanted(names, labelled: bool) -> set[str]:
     if names is None:
         return set(MEASURES if labelled else LABEL_FREE)
     for name in names:
-        look_up(MEASURES, name, "no measure is called")
+        look_up(MEASURES, name, "there is no measure named")
         if name in LABELLED and not labelled:
             raise PermafrostError(
                 f"the measure {name!r} needs labels", remedy="give labels, or leave it out"

@@ -60,7 +60,7 @@ def band_width(shape: tuple[int, ...], ratio: float) -> int:
     """d, the width in pixels of the band in an image of the `shape` (H, W)."""
     if len(shape) != 2 or not 0 < ratio < 1:
         raise PermafrostError(
-            f"no boundary of the width {ratio} can be taken of a mask of the shape {shape}",
+            f"no boundary of width {ratio} can be taken of a mask of the shape {shape}",
             remedy="give masks of height and width, and a share of the diagonal such as 0.02",
         )
     return max(1, round(ratio * math.hypot(*shape)))

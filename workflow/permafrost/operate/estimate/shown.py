@@ -139,8 +139,8 @@ def _of_sizes(estimate: Estimate):
     if assumed:
         one = estimate.context.datasets[assumed[0]]
         yield (
-            f"Assumed:   {one.count} images of {one.side} px in {', '.join(assumed)}, of which nothing says how many"
-            " they have; --images N assumes N"
+            f"Assumed:   {one.count} images of {one.side} px in {', '.join(assumed)}, whose size is unknown;"
+            " --images N assumes N"
         )
 
 

@@ -220,7 +220,7 @@ class HeadTrainer(ABC):
 
     def _nothing_to_choose_on(self, what: str) -> PermafrostError:
         return PermafrostError(
-            f"the learning rate or the epoch is to be chosen on validation, which has {what}",
+            f"the learning rate or the epoch is chosen on validation, which has {what}",
             where=self.where,
             remedy="give one learning_rate and select: last, or a dataset with validation",
         )
@@ -238,7 +238,7 @@ class HeadTrainer(ABC):
                 row = int(batch.rows[int(bad.nonzero()[0, 0])])
                 return (
                     f"the map of layer {layer.name} holds NaN or infinity (row {row})",
-                    "look at the backbone's weights and normalisation, then extract again",
+                    "check the backbone's weights and normalisation, then extract again",
                 )
         if not all_finite(output):
             return (

@@ -106,7 +106,7 @@ class ImageRows[Split: MapSplit]:
     def columns(self, count: int, scores: dict[str, pa.Array]) -> dict[str, pa.Array]:
         """Samples, `scores` of `count` images, and pictures."""
         if count != len(self.test):
-            raise RuntimeError(f"{count} of {len(self.test)} test images came")
+            raise RuntimeError(f"{count} of {len(self.test)} test images were predicted")
         labels, pictures = self.shown.columns(count)
         return {
             **sample_columns(self.test.samples),

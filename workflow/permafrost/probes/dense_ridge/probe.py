@@ -112,7 +112,7 @@ def _root_mean_square(errors, count: int, where: str) -> np.ndarray:
         total += float(weights.sum())
     if not total:
         raise PermafrostError(
-            "alpha is to be chosen on validation, which has no pixel with data",
+            "alpha is chosen on validation, which has no pixel with data",
             where=f"{where}: choose",
             remedy="use choose: leave_one_image_out, or a dataset with validation",
         )

@@ -170,7 +170,7 @@ class _Run:
         }
         if not len(targets["train"].keys):
             raise PermafrostError(
-                "no object of train covers the centre of a cell, so there is nothing to learn",
+                "no training object covers the centre of a cell, so there is nothing to learn",
                 where=self.job.where,
                 remedy="use a smaller finest_stride, or a larger input size",
             )

@@ -68,7 +68,7 @@ def check_choosable(val: ObjectSplit, where: str) -> None:
     """Refuse to choose where there is nothing to choose on."""
     if not val.object_count:
         raise PermafrostError(
-            "score_threshold is to be chosen on validation, which has no object",
+            "score_threshold is chosen on validation, which has no object",
             where=where,
             remedy="give a score_threshold, or a dataset whose validation has objects",
         )

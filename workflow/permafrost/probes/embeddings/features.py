@@ -183,6 +183,6 @@ class StoredRows:
             raise PermafrostError(
                 f"{len(bad)} embeddings hold NaN or infinity (first: row {start + bad[0]})",
                 where=self.store.path,
-                remedy="look at the backbone's weights and normalisation, then extract again",
+                remedy="check the backbone's weights and normalisation, then extract again",
             )
         return rows

@@ -193,7 +193,7 @@ def _ranked(options: FewShotOptions, sizes: list[Size]) -> str:
     size = Size(chosen.share, chosen.per_class)
     if chosen.classifier not in options.classifiers or size not in sizes:
         raise PermafrostError(
-            f"what is to be ranked is no setting of this probe: {asdict(chosen)}",
+            f"`ranked` is not a setting of this probe: {asdict(chosen)}",
             where="few_shot: ranked",
             remedy="name a classifier, and one share or one number per class of the lists",
         )

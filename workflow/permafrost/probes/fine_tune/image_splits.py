@@ -58,7 +58,7 @@ def open_images(job: ImageProbeJob, about: dict, *, resized: bool) -> dict[str, 
     }
     if not len(splits["test"]):
         raise PermafrostError(
-            "the test split is empty", where=job.stores["test"], remedy="split the dataset anew"
+            "the test split is empty", where=job.stores["test"], remedy="split the dataset again"
         )
     sizes = sorted({tuple(size) for split in splits.values() for size in split.sizes.tolist()})
     if not resized and len(sizes) > 1:

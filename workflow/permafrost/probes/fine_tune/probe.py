@@ -191,7 +191,7 @@ class _Tuning:
         alone = min(options.batch_size, len(self.images["train"].split)) < 2
         if alone and options.batch_norm == "trained" and batch_norms(backbone.module):
             raise PermafrostError(
-                "batches of one image have no statistics that batch normalisation could use",
+                "batch normalisation needs more than one image per batch",
                 where=self.where,
                 remedy="use batch_norm: frozen, or a larger batch_size",
             )

@@ -233,7 +233,7 @@ class FineTuneTrainer:
 
     def _nothing_to_choose_on(self, what: str) -> PermafrostError:
         return PermafrostError(
-            f"the learning rate or the epoch is to be chosen on validation, which has {what}",
+            f"the learning rate or the epoch is chosen on validation, which has {what}",
             where=self.where,
             remedy="give one learning_rate and head_learning_rate and select: last, or a dataset with validation",
         )

@@ -82,7 +82,7 @@ def _on_validation(fit: Ridge, val: Features, alphas: np.ndarray) -> np.ndarray:
     """(N, A) errors on validation."""
     if not len(val.labels):
         raise PermafrostError(
-            "alpha is to be chosen on validation, which has no sample",
+            "alpha is chosen on validation, which has no sample",
             where="ridge: choose",
             remedy="use choose: leave_one_out, or a dataset with validation",
         )

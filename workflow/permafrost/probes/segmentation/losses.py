@@ -127,7 +127,7 @@ def _find(name: str, where: object) -> type[nn.Module]:
     allowed = any(path == root or path.startswith(f"{root}.") for root in (*ROOTS, OWN))
     if not allowed:
         raise PermafrostError(
-            f"the loss {name!r} may not be used",
+            f"the loss {name!r} is not allowed",
             where=where,
             remedy=f"name a loss of {', '.join(ROOTS)} or {OWN}",
         )

@@ -178,7 +178,7 @@ def _is_below(path: str, folder) -> bool:
 
 
 def _component_refusal(path: str) -> str | None:
-    """A name that hides, leads elsewhere, or means something else on another system."""
+    """A name that hides, has another range, or means something else on another system."""
     for part in path.split("/"):
         if part in ("", ".", "..") or (part.startswith(".") and part != TIMESTAMP):
             return "a hidden name" if len(part) > 2 else "not a plain path"

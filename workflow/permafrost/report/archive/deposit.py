@@ -58,9 +58,7 @@ def write_deposit(
     """
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise PermafrostError(
-            "is there already", where=folder, remedy="name a folder that is empty or not there"
-        )
+        raise PermafrostError("exists already", where=folder, remedy="name an empty or new folder")
     about = metadata(plan, creators, licence, methods)
     tables = [path for name in TABLES if (path := Path(plan["results"]) / name).exists()]
     with whole_directory(folder) as partial:
@@ -103,7 +101,7 @@ def _creator(text: str) -> dict[str, str]:
     name, _, orcid = (part.strip() for part in text.partition(";"))
     if not name or (orcid and not _ORCID.fullmatch(orcid)):
         raise PermafrostError(
-            f"{text!r} names nobody" if not name else f"{orcid!r} is no ORCID",
+            f"{text!r} names nobody" if not name else f"{orcid!r} is not an ORCID",
             where="--creator",
             remedy="write 'Family, Given' or 'Family, Given; 0000-0000-0000-0000'",
         )

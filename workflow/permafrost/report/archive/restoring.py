@@ -226,7 +226,7 @@ def _check_contents(packed: zipfile.ZipFile, members: list[Member], archive: Pat
         shown = "; ".join(f"{path} ({reason})" for path, reason in sorted(refused.items())[:_SHOWN])
         more = f" and {len(refused) - _SHOWN} more" if len(refused) > _SHOWN else ""
         raise PermafrostError(
-            f"the archive holds what may not be restored: {shown}{more}; nothing was written",
+            f"the archive contains paths that must not be restored: {shown}{more}; nothing was written",
             where=archive,
             remedy=_NOT_OURS,
         )

@@ -115,7 +115,7 @@ def write_archive(
     results, stores, left_out = _expand(root, [Path(p) for p in files], large, include_stores)
     if output.resolve() in {(root / path).resolve() for path in results}:
         raise PermafrostError(
-            "the archive cannot hold itself", where=output, remedy="leave it out of files"
+            "the archive cannot contain itself", where=output, remedy="remove it from files"
         )
     foreign = [path for path in results if not is_result(path.as_posix(), place)]
     results = [path for path in results if path not in set(foreign)]
@@ -198,7 +198,7 @@ def _code(source: Path) -> list[Path]:
     files = provenance.source_files(source)
     if Path(WORKFLOW) not in files:
         raise PermafrostError(
-            "the workflow's Snakefile is not here",
+            "the workflow's Snakefile is missing",
             where=source,
             remedy="run in the repository's root",
         )

@@ -1,1 +1,1 @@
-"""What the page and the terminal say of costs, measures, gates, and of what is missing."""
+"""Texts of the page and the terminal on costs, feature metrics, warnings and missing results."""

@@ -1,4 +1,4 @@
-"""What backbones cost, beside their scores: the lines of a dataset, and what must be said of their values."""
+"""Costs of backbones with their scores: the lines of a dataset, and remarks on their values."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from permafrost.report.explanations.measures import measured_lines
 from permafrost.statistics.leaderboard.rows import finite
 
 KIND = "profile"
-# quantity -> (its name, what it is), in the order of showing
+# quantity -> (name, definition), in display order
 WORDS = {
-    "parameters": ("parameters", "numbers of the kind that training changes"),
-    "buffers": ("buffers", "other numbers that the network holds, such as running means or random filters"),
+    "parameters": ("parameters", "trainable parameters"),
+    "buffers": ("buffers", "other values stored in the network, such as running means or random filters"),
     "weights_mb": ("weights (MB)", "parameters and buffers in memory, in 10⁶ bytes"),
-    "flops": ("FLOPs", "floating-point operations of one image, a multiply-add being two; matrix products, convolutions and attention are counted, all else is not"),
+    "flops": ("FLOPs", "floating-point operations per image (a multiply-add counts as two) of matrix products, convolutions and attention"),
     "throughput": ("images/s", "images per second in batches, already resized and normalised"),
-    "cpu_time_ms": ("CPU time (ms)", "of all threads, per image in batches"),
+    "cpu_time_ms": ("CPU time (ms)", "CPU time of all threads, per image in batches"),
     "prepare_ms": ("preparing (ms)", "time to bring an image to the device (as float32), normalise and resize it, per image in batches"),
     "latency_ms": ("latency (ms)", "time of a single image, already resized and normalised"),
-    "latency_p95_ms": ("latency, 95 % (ms)", "within which 95 % of single images were done"),
-    "peak_memory_mb": ("peak memory (MB)", "weights, and the most that preparing and running a batch adds, in 10⁶ bytes; libraries count nowhere"),
-    "energy_j": ("energy (J)", "joules per image in batches, of the whole device with all that it does beside"),
+    "latency_p95_ms": ("latency, 95 % (ms)", "95th percentile of the time of a single image"),
+    "peak_memory_mb": ("peak memory (MB)", "weights plus the peak that preparing and running a batch adds, in 10⁶ bytes, without libraries"),
+    "energy_j": ("energy (J)", "joules per image in batches, of the whole device including other work"),
 }  # fmt: skip
-# in the figure, and how each is written there
+# quantities of the figure
 DRAWN = ("parameters", "flops", "latency_ms", "peak_memory_mb")
 _LARGE = (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
-#: what must be equal where times of two profiles are to be compared
+#: must be equal for times of two profiles to be comparable
 _RUN = ("batch_size", "precision", "compile", "hardware")
 
 
@@ -38,17 +38,17 @@ def cost_lines(rows: list[dict]) -> list[dict]:
 
 
 def about(row: dict) -> dict:
-    """What was recorded beside a cost."""
+    """The notes recorded with a cost."""
     return json.loads(row["settings"])
 
 
 def is_flagged(row: dict) -> bool:
-    """Whether something makes the value doubtful."""
+    """Whether the value is flagged as doubtful."""
     return "flag" in about(row)
 
 
 def brief_cost(value) -> str:
-    """In three digits with a letter for thousands, millions …: ``2.22 M``; a dash where there is none."""
+    """Three digits with a letter for thousands, millions …: ``2.22 M``; a dash for a missing value."""
     if not finite(value):
         return "–"
     for letter, size in _LARGE:
@@ -64,7 +64,7 @@ def _three_digits(value: float) -> str:
 
 
 def machines(lines: list[dict]) -> list[str]:
-    """A sentence for each machine on what was profiled there; and a warning where there are two or more."""
+    """One sentence per machine on the profiles run there, and a warning if there are two or more."""
     by_machine: dict[str, tuple[dict, list[str]]] = {}
     for line in lines:
         notes = about(next(iter(line["costs"].values())))
@@ -76,7 +76,7 @@ def machines(lines: list[dict]) -> list[str]:
     ]
     if len(by_machine) > 1:
         sentences.append(
-            "These profiles were not made alike: do not compare times, memory and energy across them."
+            "These profiles were run differently: do not compare times, memory and energy across them."
         )
     return sentences
 
@@ -97,7 +97,7 @@ def _machine(notes: dict) -> str:
 
 
 def remarks(lines: list[dict]) -> list[str]:
-    """Sentences on costs that are unknown or doubtful, each said once."""
+    """One sentence per kind of unknown or doubtful cost."""
     backbones_by_remark: dict[tuple[str, str], list[str]] = {}
     for line in lines:
         for name, row in line["costs"].items():
@@ -115,13 +115,13 @@ def remarks(lines: list[dict]) -> list[str]:
     if any("several_sizes" in one for one in notes):
         height, width = notes[0]["native"]
         sentences.append(
-            f"The images of this dataset differ in size; costs are of the largest, {height} × {width} pixels."
+            f"The images of this dataset differ in size; costs are for the largest, {height} × {width} pixels."
         )
     return sentences
 
 
 def uncounted(lines: list[dict]) -> list[str]:
-    """Operators that the FLOPs of some backbone leave out, sorted."""
+    """Operators excluded from the FLOPs of some backbone, sorted."""
     names = set()
     for line in lines:
         if "flops" in line["costs"]:

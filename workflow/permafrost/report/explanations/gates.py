@@ -1,4 +1,4 @@
-"""The sanity gates in words: what each means for the number beside it."""
+"""Explanations of the warnings (gates) of scores."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ if TYPE_CHECKING:
     from permafrost.data.store.card import Card
 
 _LEAKAGE = [*LEAKS.values()]
-# gate -> (short name for a table, what it means and what to do)
+# gate -> (short name for a table, meaning and remedy)
 WORDS = {
     "incomplete_run": (
         "ranked among fewer",
-        "Jobs of other backbones failed, so this rank is among fewer backbones than were planned. Run again; only "
-        "what is missing is made.",
+        "Jobs of other backbones failed, so this rank is among fewer backbones than planned. Run again: only "
+        "missing results are computed.",
     ),
     "best_c_on_edge": (
         "C on the grid's edge",
         "The regularisation strength that was best on validation is the smallest or largest one tried, "
-        "so a better one may lie beyond. Widen the range of C of this probe.",
+        "so a better one may be outside the range. Widen the range of C of this probe.",
     ),
     "best_k_on_edge": (
         "k on the list's edge",
-        "The number of neighbours that was best on validation is the largest one tried, so a better one may lie "
-        "beyond. Lengthen the list of this probe.",
+        "The number of neighbours that was best on validation is the largest one tried, so a better one may be "
+        "outside the list. Extend the list of this probe.",
     ),
     "best_learning_rate_on_edge": (
         "learning rate on the list's edge",
         "The learning rate that was best on validation is the smallest or largest one tried, so a better one "
-        "may lie beyond. Lengthen the list of this probe.",
+        "may be outside the list. Extend the list of this probe.",
     ),
     "best_alpha_on_edge": (
         "alpha on the grid's edge",
         "The strength of the penalty that was best on validation is the smallest or largest one tried, so a better "
-        "one may lie beyond. Widen the range of alpha of this probe.",
+        "one may be outside the range. Widen the range of alpha of this probe.",
     ),
     "constant_predictions": (
-        "one number only",
-        "Every test sample was given the same number: the features hold nothing that the probe could use.",
+        "constant prediction",
+        "Every test sample got the same predicted value: the features contain nothing useful for the probe.",
     ),
     "constant_target_in_test": (
         "all test targets equal",
@@ -49,168 +49,168 @@ WORDS = {
     ),
     "one_class_predictions": (
         "one class only",
-        "Every test sample (every pixel or detection, where those are predicted) has the same class: the features hold "
-        "nothing that the probe could use, or the probe failed.",
+        "Every test sample (pixel, detection) was predicted as the same class: the features contain "
+        "nothing useful for the probe, or the probe failed.",
     ),
     "no_detections": (
         "nothing detected",
-        "No test image has a detection, though there are objects: the head was not trained long enough to find "
-        "any, or the features hold nothing that it could use.",
+        "No test image has a detection, although there are objects: the head was not trained long enough, "
+        "or the features contain nothing useful for it.",
     ),
     "nothing_found_on_validation": (
         "nothing found on validation",
-        "No score threshold makes the head find an object of validation, so the threshold means nothing: recall, "
-        "precision and F1 at it do not either. AP needs no threshold.",
+        "The head finds no object of validation at any score threshold, so the threshold is meaningless, like recall, "
+        "precision and F1 at it. AP needs no threshold.",
     ),
     "objects_without_cell": (
         "maps too coarse for the objects",
-        "Many training objects have no place of their own on the maps, since they are too small or too close to "
-        "others, and could not be learned. Ask for a smaller finest_stride, or for larger images.",
+        "Many training objects share a cell of the maps with others, because they are too small or too close to "
+        "others, and could not be learned. Set a smaller finest_stride or a larger image size.",
     ),
     "windows_touch": (
         "windows do not overlap",
-        "Images were cut into windows that only touch, so objects on a seam were seen in parts and had to be joined. "
+        "Images were cut into windows without overlap, so objects on a seam were split and had to be joined. "
         "Give the dataset's tiles an overlap.",
     ),
     "one_unit": (
         "one test unit",
-        "All of the test set is one image, or one group of images that belong together: how far the value would "
-        "move with others cannot be said, and the interval is all that is possible. Divide the data so that test has "
-        "more than one.",
+        "The test set is one image, or one group of related images. The variation of the value with other images "
+        "cannot be estimated, so the interval is the whole valid range. Split the data so that test has "
+        "more than one unit.",
     ),
     "few_units": (
         "few test units",
-        "The test set is only two to five images, or groups of images that belong together: intervals and p-values are "
-        "formed, but so few units cannot show what they assume. Divide the data so that test has more.",
+        "The test set is only two to five images, or groups of related images. Intervals and p-values are "
+        "computed, but their assumptions cannot be checked. Split the data so that test has more units.",
     ),
     "equal_in_all_units": (
         "all test units equal",
-        "Every test image, or group of images, has the same error, so how far the value would move with others cannot "
-        "be said; the interval allows for units without error, and for as many more.",
+        "Every test image, or group of images, has the same error, so its variation cannot be estimated; "
+        "the interval is that of a test set in which no unit has an error, with as many units.",
     ),
     "significance_out_of_reach": (
         "significance out of reach",
-        "No difference between these backbones could be significant, whatever the data: the test set "
+        "No difference between these backbones can be significant, whatever the data: the test set "
         "has too few units, or there are too few resamples (comparison.resamples).",
     ),
     "collapsed_features": (
         "collapsed features",
-        "All images have (nearly) the same features. Look at bands, units and normalisation of this backbone.",
+        "All images have (nearly) the same features. Check bands, units and normalisation of this backbone.",
     ),
     "one_class_in_train": (
-        "nothing to learn",
-        "Train has a single class, or labels that never change, so the probe could only repeat them.",
+        "one class in training",
+        "The training split has only one class, or constant labels, so the probe could only repeat them.",
     ),
     "below_chance": (
         "not above chance",
-        "The interval lies at or below what is reached without looking at the images, such as by always answering "
-        "the largest class, or that everything changed.",
+        "The interval is at or below a score that needs no images, such as that of always predicting "
+        "the largest class, or change everywhere.",
     ),
     "not_converged": (
         "not converged",
-        "The solver stopped before its tolerance was reached. Raise the number of iterations.",
+        "The solver stopped before it reached its tolerance. Raise the number of iterations.",
     ),
     "temperature_undefined": (
         "no temperature",
-        "No temperature: right answers have probability 0 (as where none of a sample's neighbours "
-        "votes for its class), which no temperature changes, or there is a single test "
-        "unit. A floor (calibration.floor) would define one.",
+        "No temperature: correct classes have probability 0 (for example if none of a sample's neighbours "
+        "has its class), which no temperature changes, or there is a single test "
+        "unit. A floor (calibration.floor) makes it defined.",
     ),
     "temperature_at_bound": (
         "temperature at its bound",
-        "The likelihood still rises at the smallest or largest temperature tried (0.01 or 100), as where all answers "
-        "are right, or probabilities hold nothing.",
+        "The likelihood still rises at the smallest or largest temperature tried (0.01 or 100), as if all predictions "
+        "are correct, or probabilities are uninformative.",
     ),
     "temperature_flat": (
         "temperature makes no difference",
-        "All probabilities of a sample are equal (or 0 and 1), so no temperature changes them; 1 is given.",
+        "All probabilities of a sample are equal (or 0 and 1), so no temperature changes them; 1 is reported.",
     ),
     "nothing_to_fine_tune": (
         "nothing to fine-tune",
-        "The backbone has no parameters that could be trained: what is scored is the head on what it gives.",
+        "The backbone has no trainable parameters: the score is that of the head on its frozen output.",
     ),
     "spatially_random": (
         "random split of spatial data",
-        "Splits of data with places or groups were drawn at random, or share groups as given, so neighbours of "
-        "training samples are tested: the value overstates what to expect at new places.",
+        "Splits of data with locations or groups were drawn at random, or share groups, so neighbours of "
+        "training samples are tested: the value is too optimistic for new locations.",
     ),
 }
 _WITH_CLASS = {
     "decided_by_ties": (
-        "{} answers decided by ties",
-        "{} answers would be others if training rows or classes came in another order: neighbours were equally far, or "
-        "votes were equal. They went to the lowest row and the lowest class.",
+        "{} predictions decided by ties",
+        "{} predictions depend on the order of training rows or classes: neighbours were equally far, or "
+        "votes were equal. The lowest row and the lowest class were chosen.",
     ),
     "rescaled_features": (
         "features of scale {}",
-        "The features vary by about {}. The probe divided them by this number first, since its penalties are meant for "
-        "features around 1. Look at the normalisation of this backbone.",
+        "The features have a standard deviation of about {}. The probe divided them by it, as penalties assume "
+        "features around 1. Check the normalisation of this backbone.",
     ),
     "detections_cut": (
         "{} beyond max_detections",
-        "{} are more than max_detections of an image and class, of which average precision counts those of the "
-        "highest scores: objects beyond that number cannot be found. Raise max_detections of the dataset.",
+        "{} exceed max_detections of an image and class, and average precision counts only those of the "
+        "highest scores. Objects beyond that number cannot be found. Raise max_detections of the dataset.",
     ),
     "few_errors": (
         "{} wrong",
-        "Of the test items {} are wrong, and they are in fewer than five units (images or groups). How far "
-        "probabilities are from the share that is right depends on them, so its interval may be too narrow.",
+        "{} of the test items are wrong, and they are in fewer than five units (images or groups). The gap of "
+        "probabilities and accuracy depends on them, so its interval may be too narrow.",
     ),
     "heavy_tail": (
         "{} of the error in one unit",
         "One test image, or group of images, has {} of all errors (of their squares, for R² and RMSE). Others like it "
-        "may be missing from the test set, and the interval does not know them. Look at the hardest images and at the "
+        "may be missing from the test set, and the interval cannot account for them. See the hardest images and the "
         "median absolute error.",
     ),
     "sparse_bins": (
         "{} bins nearly empty",
-        "{} bins hold fewer than 100 answers. Chance decides which of them has the largest gap, so no interval of "
-        "the largest calibration error can be trusted.",
+        "{} bins contain fewer than 100 predictions. Chance decides which has the largest gap, so no interval of "
+        "the largest calibration error is reliable.",
     ),
     "test_duplicates_in_train": (
         "{} are duplicates of training images",
-        "{} are byte-equal to a training or validation image: the value is no score on unseen images. Read that on "
-        "the clean test images, if there are any, and divide the data anew.",
+        "{} equal a training or validation image byte by byte, so images are not unseen. Use the score on "
+        "the clean test images, if there are any, and split the data again.",
     ),
     "test_near_duplicates_in_train": (
         "{} are near-duplicates of training images",
-        "{} look like a training or validation image (by the dataset's card): the value overstates what to expect of "
-        "unseen images. Read that on the clean test images, if there are any, and divide the data anew.",
+        "{} resemble a training or validation image (by the dataset's card): the value is too optimistic for "
+        "unseen images. Use the score on the clean test images, if there are any, and split the data again.",
     ),
     "test_groups_in_train": (
         "{} are of groups in training",
-        "{} are of a group (scene, tile, flight) that training or validation has images of: the value overstates what "
-        "to expect of unseen groups. Read that on the clean test images, if there are any, and divide it by group.",
+        "{} are of a group (scene, tile, flight) with images in training or validation: the value is too optimistic "
+        "for unseen groups. Use the score on the clean test images, if there are any, and split the data by group.",
     ),
     "one_unit": (
         "{}",
-        "A single unit carries this value ({}): how far it would move with others cannot be said, and the interval is "
-        "all that is possible. Divide the data so that test has more of them.",
+        "This value rests on a single unit ({}). Its variation cannot be estimated, so the interval is "
+        "the whole valid range. Split the data so that test has more of them.",
     ),
     "few_units": (
         "{}",
-        "Few units carry this value ({}): an interval is formed with as few degrees of freedom, but so few units "
-        "cannot show what it assumes. Divide the data so that test has more of them.",
+        "This value rests on few units ({}). The interval has as few degrees of freedom, but its assumptions "
+        "cannot be checked. Split the data so that test has more of them.",
     ),
     "k_above_gallery": (
         "no k = {}",
-        "The gallery has fewer than {} images, so recall and hits among that many nearest were left out.",
+        "The gallery has fewer than {} images, so recall and hits at that rank are omitted.",
     ),
     "queries_without_relevant": (
         "{} queries without relevant images",
-        "To {} test images nothing in the gallery is relevant; they are in no mean.",
+        "{} queries have no relevant image in the gallery and are excluded.",
     ),
     "fewer_samples_than_asked": (
         "too few samples of class {}",
-        "Train has fewer samples of class {} than a draw asked for; the draw has all of them.",
+        "The training split has fewer samples of class {} than requested; the training subset contains all of them.",
     ),
     "k_above_train": (
         "no k = {}",
-        "Train has fewer than {} samples, so this number of neighbours was left out.",
+        "The training split has fewer than {} samples, so this number of neighbours is omitted.",
     ),
     "class_missing_in_train": (
         "class {} missing in train",
-        "Class {} has no training sample (pixel, object), so it cannot be predicted; what is of it in test counts as "
+        "Class {} has no training sample (pixel, object), so it cannot be predicted; its test samples count as "
         "errors.",
     ),
     "label_always_present_in_train": (
@@ -219,12 +219,12 @@ _WITH_CLASS = {
     ),
     "learning_rate_diverged": (
         "learning rate {} diverged",
-        "Training at the learning rate {} left weights that are not finite; it took no part in the choice.",
+        "Training at the learning rate {} ended with weights that are not finite, so it was excluded from the choice.",
     ),
     "significance_out_of_reach": (
-        "only differences above {} can be found",
-        "With this test set and so many backbones only differences above {} would be found with a chance of 80 %, "
-        "which is more than lies between chance and the best possible score. Give it more test units, or compare "
+        "only differences above {} are detectable",
+        "With this test set and so many backbones, only differences above {} are detected with 80 % power, "
+        "which is more than the range from chance to the best possible score. Use more test units, or compare "
         "fewer backbones.",
     ),
     "class_missing_in_val": (
@@ -233,20 +233,20 @@ _WITH_CLASS = {
     ),
     "class_missing_in_test": (
         "class {} missing in test",
-        "Class {} has no test sample (pixel, object): how well it is recognised cannot be said.",
+        "Class {} has no test sample (pixel, object), so it has no score.",
     ),
     "unusual_input": (
         "unusual input: {}",
-        "Channels are fed with a mean beyond ±1 or a deviation below 0.3 or above 10 over train ({}), unlike what the "
-        "weights were trained with. Check unit, scale and offset of these bands, and `input` of the backbone (`white` "
-        "of weights for pictures). It may be right: statistics that include clouds give clear land a small "
-        "deviation. `input: {{normalization: dataset}}` shows whether it matters.",
+        "Normalised channels have a mean beyond ±1 or a deviation below 0.3 or above 10 over train ({}), unlike the "
+        "data of pre-training. Check unit, scale and offset of these bands, and `input` of the backbone (`white` "
+        "of weights for pictures). It may be correct: statistics that include clouds give clear land a small "
+        "deviation. Try `input: {{normalization: dataset}}` to see whether it matters.",
     ),
     "sentinel2_offset": (
         "Sentinel-2's offset {}",
-        "Sentinel-2's offset of 1000 (since baseline 04.00) is {}: their reflectance is 0.1 off what weights were "
-        "trained with. If all images have it, give `offset: -0.1` under `units` of the dataset's entry; if some have "
-        "it, subtract 1000 from their files; if none has it, give no offset.",
+        "Sentinel-2's offset of 1000 (since baseline 04.00) is {}: their reflectance differs by 0.1 from that of "
+        "pre-training. If all images have it, set `offset: -0.1` under `units` of the dataset's entry; if some have "
+        "it, subtract 1000 from their files; if none has it, set no offset.",
     ),
 }
 
@@ -254,8 +254,8 @@ _WITH_CLASS = {
 _OF_CLASSES = {
     "class_missing_in_train": (
         "{} classes missing in train",
-        "The classes {} have no training sample (pixel, object), so they cannot be predicted; what is of them in test "
-        "counts as errors.",
+        "The classes {} have no training sample (pixel, object), so they cannot be predicted; their test samples "
+        "count as errors.",
     ),
     "class_missing_in_val": (
         "{} classes missing in val",
@@ -263,23 +263,23 @@ _OF_CLASSES = {
     ),
     "class_missing_in_test": (
         "{} classes missing in test",
-        "The classes {} have no test sample (pixel, object): how well they are recognised cannot be said.",
+        "The classes {} have no test sample (pixel, object), so they have no score.",
     ),
     "fewer_samples_than_asked": (
         "too few samples of {} classes",
-        "Train has fewer samples of the classes {} than a draw asked for; the draw has all of them.",
+        "The training split has fewer samples of the classes {} than requested; the training subset has all of them.",
     ),
     "label_always_present_in_train": (
         "{} labels always present in train",
         "Every training sample has the labels {}, so nothing could be learned about them.",
     ),
 }
-# fewer are said one by one
+# fewer are listed one by one
 _MANY = 3
 
 
 def gather_classes(gates: list[str]) -> list[str]:
-    """The gates, those that many classes have in common as one: ``class_missing_in_test:0, 4, 7``."""
+    """The gates, with equal gates of many classes merged: ``class_missing_in_test:0, 4, 7``."""
     of_kind: dict[str, list[str]] = {}
     for gate in gates:
         kind, _, detail = gate.partition(":")
@@ -287,13 +287,13 @@ def gather_classes(gates: list[str]) -> list[str]:
             of_kind.setdefault(kind, []).append(detail)
     many = {kind: found for kind, found in of_kind.items() if len(found) >= _MANY}
     rest = [gate for gate in gates if gate.partition(":")[0] not in many]
-    # class ids are numbers, but nobody promises it
+    # class ids are usually, but not always, numbers
     listed = {kind: sorted(found, key=lambda one: (len(one), one)) for kind, found in many.items()}
     return sorted([*rest, *(f"{kind}:{', '.join(found)}" for kind, found in listed.items())])
 
 
 def leakage_said(rows: Iterable[dict], datasets: Iterable[str] | None = None) -> list[str]:
-    """A sentence for each dataset whose test images training has seen, by the gates of its score rows.
+    """One sentence per dataset with test images in training, by the gates of its score rows.
 
     `datasets` are those that count, all by default.
     """
@@ -311,7 +311,7 @@ def leakage_said(rows: Iterable[dict], datasets: Iterable[str] | None = None) ->
 
 
 def leakage_flags(card: Card) -> list[dict[str, str]]:
-    """What a card's audit says of its test images that concerns every score, in short and at length."""
+    """Warnings of a card's audit on the test images, which concern every score: short and long."""
     if "test_in_train" not in card.audit:
         return []
     audit, images = card.audit, card.splits["test"]["count"]
@@ -321,7 +321,7 @@ def leakage_flags(card: Card) -> list[dict[str, str]]:
     if copies["exact"] or copies["near"]:
         long = (
             f"Of {images} test images, {copies['exact']} equal another one and {copies['near']} are near-duplicates of "
-            f"another one. Copies are one unit of resampling, joined with their groups: intervals rest on "
+            f"another one. Copies and their groups are one sampling unit: intervals rest on "
             f"{copies['units']} units."
         )
         short = f"copies among the test images: {copies['units']} units of {images}"
@@ -334,12 +334,12 @@ def _place(gate: str) -> tuple[int, str]:
 
 
 def explain(gate: str) -> str:
-    """A gate in a few words; one that is not known is shown by its name."""
+    """Short name of a gate; an unknown gate keeps its name."""
     return _look_up(gate)[0]
 
 
 def explain_at_length(gate: str) -> str:
-    """A gate in a sentence or two, with what to do about it."""
+    """One or two sentences on a gate, with the remedy."""
     return _look_up(gate)[1]
 
 
@@ -355,4 +355,4 @@ def _look_up(gate: str) -> tuple[str, str]:
         short, long = _WITH_CLASS[kind]
         return short.format(detail), long.format(detail)
     words = kind.replace("_", " ") + (f" ({detail})" if detail else "")
-    return words, f"The check “{words}” was not passed."
+    return words, f"The check “{words}” failed."

@@ -1,4 +1,4 @@
-"""What a leaderboard lacks: results of jobs that failed, or all of the current plan; in words and tables."""
+"""Missing parts of a leaderboard (failed jobs, an outdated plan), as text and tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NOT_RUN = "not run: the run ended before"
 
 
 def describe(plan: dict, failures: list[dict], missing: list[dict]) -> dict:
-    """What a leaderboard of what succeeded says about itself in its metadata.
+    """Metadata of a leaderboard of an incomplete run.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def describe(plan: dict, failures: list[dict], missing: list[dict]) -> dict:
 
 
 def read_incomplete(leaderboard) -> dict | None:
-    """What the leaderboard at a path says of the run it is of (`describe`); None of a complete one."""
+    """The metadata (`describe`) of an incomplete leaderboard; None of a complete one."""
     return read_metadata(leaderboard).get(KEY)
 
 
@@ -45,7 +45,7 @@ def headline(about: Mapping) -> str:
     """``Incomplete: 9 of 10 backbones have all their results; 3 results are missing.``"""
     complete, planned, count = about["complete"], about["backbones"], len(about["missing"])
     if not count:
-        return "Incomplete: all scores are there, but comparisons of backbones are missing."
+        return "Incomplete: no score is missing, but comparisons of backbones are."
     backbones = f"{complete} of {planned} backbone{'' if planned == 1 else 's'}"
     have = "has all its" if complete == 1 else "have all their"
     missing = "1 result is missing" if count == 1 else f"{count} results are missing"
@@ -53,7 +53,7 @@ def headline(about: Mapping) -> str:
 
 
 def mark_incomplete(table: pa.Table, missing: Iterable[Mapping]) -> pa.Table:
-    """The leaderboard with a gate in every row that is ranked among fewer than were planned."""
+    """The leaderboard with a gate in every row that is ranked among fewer backbones than planned."""
     columns = {(row["dataset"], row["probe"]) for row in missing}
     rows = zip(*(table[name].to_pylist() for name in ("gates", "dataset", "probe")), strict=True)
     gates = [
@@ -65,7 +65,7 @@ def mark_incomplete(table: pa.Table, missing: Iterable[Mapping]) -> pa.Table:
 
 
 def format_failures(failures: list[dict], *, width: int | None = None) -> str:
-    """A table as text: each job that failed, once, with its error and the file to read.
+    """Text table of the failed jobs, each once, with its error and log file.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def _text(value) -> str | None:
 
 
 def suite_words(suite: Mapping | None) -> str | None:
-    """Which suite a run is of, and whether it is comparable with others of it; None where it is of none.
+    """The suite of a run, and whether it is comparable with other runs of the suite; None without a suite.
 
     Parameters
     ----------
@@ -120,18 +120,18 @@ def suite_words(suite: Mapping | None) -> str | None:
     if changed := suite.get("changed"):
         return f"{named}, changed. Not comparable with runs of this suite: {'; '.join(changed)}."
     digests = ", ".join(f"{key} {suite.get(key, 'not known')[:12]}" for key in ("digest", "data"))
-    return f"{named} ({digests}): comparable with every run that says the same."
+    return f"{named} ({digests}): comparable with every run that states the same."
 
 
 def policy_words(fit: str | None) -> str | None:
-    """Which policy fed what does not fit; None of `strict`, by which nothing is invented."""
+    """The policy for input that does not fit; None for `strict`, which fills nothing."""
     if fit in (None, "strict"):
         return None
-    return f"What does not fit is fed by the policy {fit}: not comparable with rankings of another policy."
+    return f"Input that does not fit is adapted by the policy {fit}: not comparable with rankings of another policy."
 
 
 def left_out_words(left_out: list[dict], of: str, name: str) -> str:
-    """A sentence on what a backbone or a dataset does not fit; empty where it fits all.
+    """A sentence on the excluded partners of a backbone or a dataset; empty if there are none.
 
     Parameters
     ----------
@@ -145,14 +145,14 @@ def left_out_words(left_out: list[dict], of: str, name: str) -> str:
         if one[of] == name
     ]
     return (
-        f"{other.capitalize()}s left out because they do not fit: {', '.join(said)}."
+        f"{other.capitalize()}s excluded because they do not fit: {', '.join(said)}."
         if said
         else ""
     )
 
 
 def same_words(same: Mapping[tuple[str, str], str], of: str, name: str) -> str:
-    """A sentence on cells that are one measurement under two names; empty where there is none.
+    """A sentence on cells that are one measurement under two names; empty if there are none.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def describe_outdated(table: pa.Table, metadata: Mapping, recorded: Mapping) -> 
             differences.append(f"with {kind} {', '.join(further)}")
     differs = f": it is {'; '.join(differences)}" if differences else ""
     text = (
-        f"NOT of the current plan{differs}. This leaderboard was made from another configuration, data or "
+        f"NOT of the current plan{differs}. This leaderboard was computed from another configuration, data or "
         f"code (plan {metadata['fingerprint'][:12]}; the current plan is {current['fingerprint'][:12]}), and "
         "no run of the current plan has ended since. For the current one, run snakemake."
     )

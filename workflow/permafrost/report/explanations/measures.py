@@ -10,9 +10,9 @@ from permafrost.statistics.leaderboard.rows import better_first, finite, overall
 from permafrost.statistics.leaderboard.seeds import merge_seeds
 
 KIND = "measures"
-# measure -> (its name, what it is), in the order of showing
+# measure -> (name, definition), in display order
 WORDS = {
-    "uniformity": ("uniformity", "log of the mean of exp(−2 × squared distance) of two rows at length 1: from 0, all directions are one, down to about −4, they are spread evenly"),
+    "uniformity": ("uniformity", "log of the mean of exp(−2 × squared distance) of two unit-length rows, from 0 (all directions equal) to about −4 (evenly spread)"),
     "rankme": ("RankMe", "effective rank: exp of the entropy of the singular values"),
     "stable_rank": ("stable rank", "sum of the squared singular values over the largest of them"),
     "alpha_req": ("α-ReQ", "exponent by which the eigenvalues of the covariance decay"),
@@ -21,24 +21,24 @@ WORDS = {
     "dimension_lpca": ("dimension (PCA)", "number of eigenvalues of the covariance that are above a twentieth of the largest"),
     "dimension_two_nn": ("dimension (TwoNN)", "intrinsic dimension from the distances to the two nearest rows"),
     "dimension_mle": ("dimension (MLE)", "intrinsic dimension by maximum likelihood from the distances to the 20 nearest rows"),
-    "alignment": ("alignment", "mean squared distance of two rows of a class, at length 1: lower where a class lies closer together"),
-    "silhouette": ("silhouette", "how much nearer a row is to its own class than to the next, from −1 to 1"),
-    "silhouette_normalised": ("silhouette (length 1)", "the same, of rows at length 1"),
-    "alignment_augmentations": ("alignment (views)", "mean squared distance of two augmented views of an image, at length 1: lower where augmentations move features less"),
-    "lidar": ("LiDAR", "effective rank of what tells images apart, in units of what augmented views of an image vary"),
+    "alignment": ("alignment", "mean squared distance of two unit-length rows of a class; lower for compact classes"),
+    "silhouette": ("silhouette", "how much nearer a row is to its own class than to the nearest other class, from −1 to 1"),
+    "silhouette_normalised": ("silhouette (length 1)", "silhouette of unit-length rows"),
+    "alignment_augmentations": ("alignment (views)", "mean squared distance of two augmented views of an image, at unit length; lower if features are robust to augmentations"),
+    "lidar": ("LiDAR", "effective rank of the differences between images, relative to the variation of augmented views of one image"),
 }  # fmt: skip
 LABELLED = frozenset({"alignment", "silhouette", "silhouette_normalised"})
-# measured on augmented views, and not on the features that the probes read
+# measured on augmented views instead of the features that the probes read
 OF_VIEWS = frozenset({"alignment_augmentations", "lidar"})
-# counts that a measure's notes may hold, in words
+# texts of the counts in a measure's notes
 _COUNTS = {
     "duplicates": "{} of {rows} rows equal an earlier one",
     "zero_rows": "{} of {rows} rows are zero and have no direction",
     "singletons": "classes with a single row: {}",
-    "zero_distances": "rows left out, as another row lies at distance zero: {}",
+    "zero_distances": "rows omitted, because another row is at distance zero: {}",
     "zero_views": "{} of {rows} × {views} views are zero and have no direction",
-    "lone_images": "images left out, as fewer than two of their views have a direction: {}",
-    "short_lists": "lists of neighbours that are too short without a resampled unit: {}",
+    "lone_images": "images omitted, because fewer than two of their views have a direction: {}",
+    "short_lists": "neighbour lists that are too short without a resampled unit: {}",
 }
 
 
@@ -57,15 +57,15 @@ def measured_names(rows: Iterable[dict]) -> list[str]:
 
 
 def words_of(name: str) -> tuple[str, str]:
-    """A measure's name and what it is, in words."""
+    """A measure's display name and definition."""
     return WORDS.get(name, (name.replace("_", " "), ""))
 
 
 def measured_lines(rows: list[dict], kind: str = KIND) -> list[dict]:
     """One line per backbone of a dataset: ``backbone``, ``best`` and ``measures``, which are rows of `kind`.
 
-    ``best`` is the backbone's best primary score over probes of the dataset's own task (None where
-    it has none), and lines are in its order, best first: a measure orders nothing. ``measures`` maps names to rows.
+    ``best`` is the backbone's best primary score over probes of the dataset's own task (None if
+    it has none); lines are sorted by it, best first. ``measures`` maps names to rows.
     """
     measures = measure_rows(rows, kind)
     # other tasks, such as retrieval, have metrics of their own, which do not compare with these
@@ -91,17 +91,17 @@ def _best_first(line: dict) -> tuple:
 
 
 def notes_of(row: dict) -> dict:
-    """What was recorded beside a measure's value."""
+    """The notes recorded with a measure."""
     return json.loads(row["settings"])
 
 
 def is_flagged(row: dict) -> bool:
-    """Whether something makes the value doubtful."""
+    """Whether the value is flagged as doubtful."""
     return "flag" in notes_of(row)
 
 
 def remarks(lines: list[dict]) -> list[str]:
-    """Sentences on values that are undefined, doubtful or of fewer rows, each said once."""
+    """One sentence per kind of undefined, doubtful or partial value."""
     statements: dict[str, dict[str, list[str]]] = {}
     for line in lines:
         for name, row in line["measures"].items():
@@ -129,7 +129,7 @@ def _statements(notes: dict) -> list[str]:
 
 
 def _which(names: tuple, backbones: list[str], lines: list[dict]) -> str:
-    """The measures and backbones that a sentence is of, in words."""
+    """The measures and backbones that a sentence concerns."""
     measured = measured_names(row for line in lines for row in line["measures"].values())
     what = (
         "all measures"
@@ -147,7 +147,7 @@ def first_of(lines: list[dict], *, views: bool) -> dict | None:
 
 
 def sample_words(row: dict) -> str:
-    """Which samples were measured, e.g. ``10000 of the 16200 samples of train, drawn at random``."""
+    """The measured samples, e.g. ``10000 of the 16200 samples of train, drawn at random``."""
     notes = notes_of(row)
     if "drawn_from" in notes:
         return (
@@ -158,7 +158,7 @@ def sample_words(row: dict) -> str:
 
 
 def view_words(row: dict) -> str:
-    """How the views were made, e.g. ``windows of 20 to 100 % of the image, flips, quarter turns``."""
+    """The augmentations of the views, e.g. ``windows of 20 to 100 % of the image, flips, quarter turns``."""
     options = notes_of(row)["augmentations"]
     low, high = (f"{100 * share:g}" for share in options["crop_scale"])
     said = [f"windows of {low} to {high} % of the image"] if low != "100" else []
@@ -172,7 +172,7 @@ def view_words(row: dict) -> str:
 
 
 def brief(value) -> str:
-    """A measure's value in four digits; a dash where there is none."""
+    """A measure's value in four digits; a dash for a missing value."""
     if not finite(value):
         return "–"
     text = f"{value:.4g}" if abs(value) < 10_000 else f"{value:.0f}"

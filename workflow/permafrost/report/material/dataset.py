@@ -77,7 +77,7 @@ class Material:
             return None
         return (
             f"No test images are shown: the image store of {self.name} is not here. An archive leaves "
-            "stores out unless they are asked for; snakemake makes them again."
+            "stores out by default; snakemake computes them again."
         )
 
     def first_seeds(self) -> list[Evaluation]:

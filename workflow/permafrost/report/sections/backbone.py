@@ -140,11 +140,15 @@ def _against_best(lines: list[dict], compared: list[dict]) -> dict[tuple[str, st
         probe, name = key = line["probe"], line["backbone"]
         if best.get(probe) == name:
             alike = [other for (of, other), told in apart.items() if of == probe and not told]
-            words = f"best, not told apart from {_listed(alike)}" if alike else "best, told apart"
+            words = (
+                f"best, not significantly different from {_listed(alike)}"
+                if alike
+                else "best, significantly"
+            )
             found[key] = (words, 1 if alike else 0)
         elif key in apart:
             beaten = apart[key]
-            words = "worse than" if beaten else "not told apart from"
+            words = "worse than" if beaten else "not significantly different from"
             found[key] = (
                 f"{words} {best[probe]} ({_chance(pairs[key], beaten)})",
                 2 if beaten else 1,

@@ -384,7 +384,7 @@ def dataset_line(section: dict, page: str, alike: Mapping[tuple[str, str], list[
 
 
 def _named(best: list[dict], alike: list[str]) -> dict:
-    """Who is best: its name, how many ``others`` are not told apart from it, and whether it is best for ``certain``."""
+    """The best backbone: its name, the number of ``others`` not significantly worse, and whether it is ``certain``."""
     names = [line["backbone"] for line in best]
     others = sorted({*alike} - {*names})
     return {

@@ -100,7 +100,7 @@ def explorer(
 
 
 def not_told_apart(data: Mapping) -> dict[tuple[str, str], list[str]]:
-    """(dataset, probe) to the best backbone and those not told apart from it; without those that were not compared."""
+    """(dataset, probe) to the best backbone and those not significantly worse; without those that were not compared."""
     names = [[one["name"] for one in data[kind]] for kind in ("datasets", "backbones")]
     found: dict[tuple[str, str], list[str]] = {}
     columns = (data["cells"][name] for name in ("dataset", "backbone", "probe", "alike"))
@@ -169,7 +169,7 @@ class _Pairs:
         self.untested = untested_in(self.rows, self.ranked)
 
     def alike(self, backbone: str) -> int | None:
-        """Whether it is the best or not told apart from it; None where that was not tested."""
+        """Whether it is the best or not significantly worse; None if that was not tested."""
         place = self.ranked.index(backbone)
         if self.better is None or self.untested[0, place]:
             return None

@@ -289,7 +289,7 @@ def _diagram(points: list[dict], tests: dict | None) -> dict[str, list[dict]]:
                 "row": at - len(cliques),
                 "low": scores[names[0]],
                 "high": scores[names[-1]],
-                "said": f"{', '.join(names)} are not told apart: their mean ranks lie within the critical difference of"
+                "said": f"{', '.join(names)} do not differ significantly: mean ranks within the critical difference"
                 f" {tests['difference']} (Nemenyi).",
             }
             for at, names in enumerate(cliques)

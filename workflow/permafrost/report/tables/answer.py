@@ -1,4 +1,4 @@
-"""The answer first: who is best over a group of datasets, and whether that is certain."""
+"""The answer first: the best backbone over a group of datasets, and how certain that is."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from permafrost.statistics.across_datasets.letters import letters_in, ranks_text
 from permafrost.statistics.across_datasets.ranking import RANKED_BY
 from permafrost.statistics.leaderboard.rows import distinct, finite
 
-#: what an interval holds, in words
+#: the sources of uncertainty in an interval, in words
 UNCERTAINTIES = {
     "both": "other datasets, test items and seeds",
     "datasets": "other datasets",
     "items": "other test items and seeds on these datasets",
-    "none": "nothing: what chance does is not known here",
+    "none": "nothing: uncertainty cannot be estimated here",
 }
 _NAMED = 3
 _LISTED = 12
 
 
 def of_standings(rows: list[dict], **where) -> dict[str, list[dict]]:
-    """Statistic to its rows, in the order of their ranks, of those where columns have these values."""
+    """Statistic to its rows in the order of their ranks, among rows whose columns have these values."""
     chosen = [row for row in rows if all(row[name] == value for name, value in where.items())]
     return {
         statistic: sorted(
@@ -34,7 +34,7 @@ def of_standings(rows: list[dict], **where) -> dict[str, list[dict]]:
 
 
 def verdict(found: dict[str, list[dict]]) -> str:
-    """Who is best in a sentence or two, and who may be as good.
+    """One or two sentences: the best backbone, and those that may be as good.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def verdict(found: dict[str, list[dict]]) -> str:
     """
     ranked = found[RANKED_BY]
     if not finite(ranked[0]["rank"]):
-        return f"Nobody is ranked: {ranked[0]['note']}."
+        return f"No backbone is ranked: {ranked[0]['note']}."
     best = [row["backbone"] for row in ranked if row["rank"] == ranked[0]["rank"]]
     others = [row for row in ranked if row["backbone"] not in best]
     says = f"{_list(best)} {'are' if len(best) > 1 else 'is'} "
@@ -50,22 +50,23 @@ def verdict(found: dict[str, list[dict]]) -> str:
     if len(best) == 1:
         says += _how_sure(best[0], found)
     if ranked[0]["uncertainty"] == "none":
-        return f"{says}. Whether that is chance is not known: {ranked[0]['note']}."
+        return f"{says}. Whether this is due to chance is unknown: {ranked[0]['note']}."
     letters = letters_in("".join(row["letters"] or "" for row in ranked[: len(best)]))
     alike = [row["backbone"] for row in others if letters & letters_in(row["letters"])]
     if not others:
         return f"{says}."
     if not alike:
         whom = "the other" if len(others) == 1 else f"all {len(others)} others"
-        return f"{says}, and told apart from {whom}."
+        return f"{says}, and significantly better than {whom}."
     if len(alike) == len(others) > _NAMED:
-        return f"{says}, but none of the {len(others)} others can be told apart from it."
+        return f"{says}, but none of the {len(others)} others differs significantly from it."
     named = _list(alike) if len(alike) <= _NAMED else f"{len(alike)} of {len(others)} others"
-    return f"{says}, but {named} cannot be told apart from it."
+    differ = "does not differ" if len(alike) == 1 else "do not differ"
+    return f"{says}, but {named} {differ} significantly from it."
 
 
 def exact_said(found: dict[str, list[dict]]) -> list[str]:
-    """The ranking of exact cells alone, and whether the order is another one; nothing where all cells are exact.
+    """The ranking by exact cells alone, and whether its order differs; empty if all cells are exact.
 
     Parameters
     ----------
@@ -77,7 +78,7 @@ def exact_said(found: dict[str, list[dict]]) -> list[str]:
     ranked = found[RANKED_BY]
     if not finite(exact[0]["rank"]):
         return [
-            "No dataset feeds all of them exactly: what was filled, left out or rescaled may decide the order."
+            "No dataset fits all of them exactly: filled, omitted or rescaled bands may decide the order."
         ]
     place = {row["backbone"]: row["rank"] for row in ranked}
     pairs = itertools.combinations(exact, 2)
@@ -87,7 +88,7 @@ def exact_said(found: dict[str, list[dict]]) -> list[str]:
     )
     names = [f"{row['backbone']} {number(row['value'], 2)}" for row in exact]
     more = [f"and {len(names) - _LISTED} more"] if len(names) > _LISTED else []
-    says = "the order changes: fillings decide it" if changed else "the order is the same"
+    says = "the order changes: filled bands decide it" if changed else "the order is the same"
     return [
         f"Ranked on exact cells alone (datasets: {exact[0]['datasets'].replace(';', ', ')}; {len(exact)} of"
         f" {len(ranked)} backbones), {says}. Mean ranks: {', '.join([*names[:_LISTED], *more])}."
@@ -95,10 +96,10 @@ def exact_said(found: dict[str, list[dict]]) -> list[str]:
 
 
 def same_said(row: dict) -> list[str]:
-    """Which backbones of a row of the standings are ranked as another one."""
+    """The backbones of a row of the standings that are copies of another one."""
     pairs = [pair.split("=") for pair in (row.get("same_as") or "").split(";") if pair]
     named = ", ".join(f"{copy} is the same as {first}" for copy, first in pairs)
-    return [f"One measurement under two names is counted once: {named}."] if named else []
+    return [f"A measurement with two names is counted once: {named}."] if named else []
 
 
 def answer(
@@ -110,7 +111,7 @@ def answer(
     tests: list[dict] = (),
     warnings: list[str] = (),
 ) -> Block | None:
-    """Ranked backbones of one group and probe; None where nothing was ranked.
+    """Ranked backbones of one group and probe; None if nothing was ranked.
 
     Parameters
     ----------
@@ -128,7 +129,7 @@ def answer(
     )
     head = "\n".join([head, *exact_said(found), *warnings])
     foot = (
-        [f"Left out, for lack of a score: {first['left_out'].replace(';', ', ')}"]
+        [f"Omitted because a score is missing: {first['left_out'].replace(';', ', ')}"]
         if first["left_out"]
         else []
     )
@@ -164,9 +165,9 @@ def answer(
     if certain:
         foot.append(
             f"{100 * first['confidence']:g} % intervals over {UNCERTAINTIES[first['uncertainty']]};"
-            " who shares a letter is not told apart."
+            " backbones that share a letter do not differ significantly."
         )
-        lost = ", loss: how much worse than the best it is expected to be" if losses else ""
+        lost = ", loss: expected shortfall from the best" if losses else ""
         foot += [f"best: chance of being the best{lost}."] if chances else []
     for one in tests:
         if (one["group"], one["probe"]) == (group, probe):
@@ -180,7 +181,7 @@ def _values(found: dict[str, list[dict]], statistic: str) -> dict[str, float]:
 
 
 def _how_sure(name: str, found: dict[str, list[dict]]) -> str:
-    """The chance and the expected loss of who is first, and who has a larger chance."""
+    """Probability of being best and expected loss of the first, and the backbone with the largest probability."""
     chances, losses = (_values(found, each) for each in ("probability_best", "expected_loss"))
     if name not in chances:
         return ""
@@ -204,28 +205,28 @@ def _p_of(value: float) -> str:
 
 
 def tests_said(tests: dict) -> list[str]:
-    """Lines of what `tested.tested` found: whether any differ, the first two, and what would tell these apart."""
+    """Lines on the results of `tested.tested`: whether any differ, the first two, and how to separate these."""
     lines = []
     if tests["friedman_p"] is not None:
         lines.append(
-            f"Whether any two differ by rank: p {_p_of(tests['friedman_p'])} (Friedman, F)."
+            f"Test whether any two differ by rank: p {_p_of(tests['friedman_p'])} (Friedman, F)."
         )
     if "first" in tests:
         first, second = tests["first"], tests["second"]
         if tests["practical"] is not None:
             lower, within, higher = map(chance, tests["practical"])
             lines.append(
-                f"{first} against {second} on a further dataset: better {higher}, practically level {within},"
+                f"{first} against {second} on a new dataset: better {higher}, practically equal {within},"
                 f" worse {lower}."
             )
         ways = []
         if tests["more_datasets"]:
-            ways.append(f"{tests['more_datasets']} datasets more")
+            ways.append(f"{tests['more_datasets']} more datasets")
         if tests["times_items"] is not None and tests["times_items"] > 1:
             ways.append(f"{tests['times_items']:.2g} times the test items")
         if ways:
             lines.append(
-                f"{' or '.join(ways)} would tell {first} and {second} apart with a chance of 80 %."
+                f"{' or '.join(ways)} would detect the difference of {first} and {second} with 80 % power."
             )
     return lines
 

@@ -1,4 +1,4 @@
-"""Two backbones beside each other, and who is told apart on one dataset."""
+"""Two backbones side by side, and significant differences on one dataset."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def told_apart_in(
 
 
 def direction_of(row: dict) -> int:
-    """Sign of the difference of two backbones that are told apart, else 0."""
+    """Sign of a significant difference of two backbones, else 0."""
     return int(np.sign(row["difference"])) if _is_apart(row) else 0
 
 
@@ -55,7 +55,7 @@ def untested_in(pairs: Mapping[tuple[str, str], dict], ranked: list[str]) -> np.
 def letters_of(rows: list[dict], ranked: list[str]) -> dict[str, str]:
     """Letters of backbones on one dataset under one probe, from the comparisons of its primary metric.
 
-    Two share a letter exactly where they were tested and not told apart.
+    Two share a letter exactly if they were tested and do not differ significantly.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def finds(rows: list[dict]) -> str:
         return ""
     known = [row["detectable"] if finite(row["detectable"]) else np.inf for row in tested]
     half = float(np.median(known))
-    says = "who shares a letter is not told apart: "
+    says = "backbones that share a letter do not differ significantly: "
     if not np.isfinite(half):
         return f"{says}no difference, however large, is found here with a chance of 80 %"
     return f"{says}differences below about {number(half)} are found with a chance of less than 80 %"
@@ -105,7 +105,7 @@ def difference_block(rows: list[dict], a: str, b: str) -> Block:
             "interval",
             "p",
             "p adjusted",
-            "can find",
+            "detectable",
             "better",
         ]
     ]
@@ -130,7 +130,7 @@ def difference_block(rows: list[dict], a: str, b: str) -> Block:
                 else "nothing"
                 if tested
                 else "",
-                (a if better else b) if apart else "not told apart" if tested else "not tested",
+                (a if better else b) if apart else "not significant" if tested else "not tested",
             ]
         )
     if distinct(rows, "n_runs") == [1]:
@@ -138,7 +138,7 @@ def difference_block(rows: list[dict], a: str, b: str) -> Block:
     head = f"{a} less {b}: paired differences on the same test items"
     foot = (
         "  p adjusted counts all pairs of backbones that were compared on the dataset.\n"
-        "  can find: the smallest difference that this test finds with a chance of 80 %."
+        "  detectable: the smallest difference that this test detects with 80 % power."
     )
-    numbers = frozenset({"runs", "difference", "p", "p adjusted", "can find"})
+    numbers = frozenset({"runs", "difference", "p", "p adjusted", "detectable"})
     return Block(head, lines, numbers, foot)

@@ -35,7 +35,7 @@ _THEIR_METRICS = {
 
 @dataclass(frozen=True)
 class Cell:
-    """A number with its interval, and whether it is the best of its column or not told apart from that."""
+    """A number with its interval, and whether it is the best of its column or not significantly worse."""
 
     value: float | None = None
     lower: float | None = None
@@ -119,7 +119,7 @@ def _table(shown: Shown, group: str, probe: str, dataset: str | None) -> Table:
         if one["dataset"] in datasets and one["probe"] in (None, probe)
     }
     named = ", ".join(f"{name} on {one}" for name, one in unfit)
-    without = [f"Left out, for they do not fit: {named}."] if unfit else []
+    without = [f"Excluded because they do not fit: {named}."] if unfit else []
     leakage = {name: " ".join(leakage_said(rows, [name])) for name in datasets}
     leakage = {name: said for name, said in leakage.items() if said}
     return Table(
@@ -183,7 +183,7 @@ def to_csv(tables: list[Table], *, intervals: bool, mark_tied: bool) -> str:
 
 
 def to_markdown(tables: list[Table], *, intervals: bool, mark_tied: bool) -> str:
-    """Tables of Markdown; the best of a column is bold, what is not told apart from it underlined."""
+    """Tables of Markdown; the best of a column is bold, values not significantly worse are underlined."""
 
     def written(cell: Cell) -> str:
         text = f"{cell.text} {cell.interval}".strip() if intervals else cell.text
@@ -204,7 +204,7 @@ def to_markdown(tables: list[Table], *, intervals: bool, mark_tied: bool) -> str
 
 
 def to_latex(tables: list[Table], *, intervals: bool, mark_tied: bool) -> str:
-    r"""Tables with booktabs; the best of a column is bold, what is not told apart from it underlined."""
+    r"""Tables with booktabs; the best of a column is bold, values not significantly worse are underlined."""
 
     def written(cell: Cell) -> str:
         text = cell.text.replace("−", "$-$").replace(NONE, "--")
@@ -287,9 +287,13 @@ def to_bibtex(plan: Mapping) -> str:
 
 
 def _caption(table: Table, mark_tied: bool) -> str:
-    tied = " Underlined: not told apart from it by a paired comparison." if mark_tied else ""
+    tied = (
+        " Underlined: not significantly different from it (paired comparison)." if mark_tied else ""
+    )
     letters = (
-        " Backbones that share a letter are not told apart by mean rank." if table.letters else ""
+        " Backbones that share a letter do not differ significantly by mean rank."
+        if table.letters
+        else ""
     )
     return f"{table.about} Bold: best of the column.{tied}{letters}"
 
@@ -330,7 +334,7 @@ def export(
     tables = tables_of(shown, group=group, probe=probe, dataset=dataset)
     if not tables:
         raise PermafrostError(
-            "there is nothing to export: the probe has no scores on these datasets",
+            "nothing to export: the probe has no scores on these datasets",
             remedy="name another group, probe or dataset",
         )
     if form == "torchgeo-bench":

@@ -71,13 +71,13 @@ def submission(shown: Shown, plan: Mapping, *, probe: str | None = None) -> dict
     ]
     if not rows:
         raise PermafrostError(
-            "no score here is of a dataset of GEO-Bench-2",
+            "no score is of a dataset of GEO-Bench-2",
             remedy="run entries of config/datasets/geobench2.yaml, with probes that serve them",
         )
     probes = distinct(rows, "probe")
     if len(probes) > 1:
         raise PermafrostError(
-            f"the scores are of {len(probes)} probes ({', '.join(probes)}), and a submission is of one",
+            f"the scores are of {len(probes)} probes ({', '.join(probes)}), but a submission has one",
             remedy="name one with --probe",
         )
     scores: dict[tuple[str, str], dict[int, dict]] = {}

@@ -30,13 +30,13 @@ def model_cards(rows: list[dict], plan: Mapping, **where) -> dict[str, str]:
 
     Raises
     ------
-    PermafrostError : no score is left.
+    PermafrostError : no scores are left.
     """
     from huggingface_hub import EvalResult, ModelCardData
 
     lines = [line for line in merge_seeds(overall(rows, **where)) if finite(line["value"])]
     if not lines:
-        raise PermafrostError("no score is left", remedy="ask for less: --probe, --dataset")
+        raise PermafrostError("no scores are left", remedy="use fewer filters: --probe, --dataset")
     cards = {}
     for backbone in distinct(lines, "backbone"):
         results = [

@@ -103,7 +103,7 @@ def _library(module: str, distribution: str) -> ModuleType:
         return importlib.import_module(module)
     except ImportError as error:
         raise PermafrostError(
-            f"the library {module} is not installed, and no part of the environment",
+            f"the library {module} is not installed and is not part of the environment",
             where=f"--format {module}",
             remedy=f"install it: pip install {distribution}",
         ) from error

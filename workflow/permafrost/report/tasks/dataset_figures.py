@@ -22,7 +22,7 @@ def task_figures(task: str):
     known = {name: about.figures for name, about in TASKS.items() if about.figures}
     if task not in known:
         raise PermafrostError(
-            f"the report knows no figures of the task {task!r}",
+            f"the report has no figures for the task {task!r}",
             remedy=f"correct the task in the dataset's card: {', '.join(known)}",
         )
     return import_module(known[task])

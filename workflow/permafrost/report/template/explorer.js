@@ -129,7 +129,7 @@
       data.backbones.some((one) => one.parameters != null) ? select("size", "parameters", Object.keys(sizes), "any size") : null,
       select("licence", "licence", data.backbones.map((one) => one.licence), "any licence"),
       select("trained", "pre-training", data.backbones.filter((one) => !one.published).map((one) => one.trained_on || "nothing said"), "any pre-training"),
-      make("label", {}, make("input", { id: "pick-alike", type: "checkbox", on: { change: (event) => set({ alike: event.target.checked ? "1" : "" }) } }), " only those not told apart from the best somewhere"),
+      make("label", {}, make("input", { id: "pick-alike", type: "checkbox", on: { change: (event) => set({ alike: event.target.checked ? "1" : "" }) } }), " only those best, or not significantly worse, on some dataset"),
       make("button", { type: "button", id: "csv", on: { click: download } }, "CSV of this view"),
       make("button", { type: "button", id: "reset", on: { click: () => set({ ...defaults, probe: state.probe }) } }, "clear filters"),
       make("output", { id: "count" }));
@@ -139,12 +139,12 @@
   const cost = (name) => {
     const one = data.backbones[names.backbone.indexOf(name)], says = [];
     if (one.parameters) says.push(big(one.parameters) + " parameters");
-    if (one.throughput != null) says.push(number(one.throughput, 0) + " images per second here");
+    if (one.throughput != null) says.push(number(one.throughput, 0) + " images per second on this machine");
     return says.length ? name + ": " + says.join(", ") + "." : "";
   };
   const drawAnswer = () => {
     const found = answer();
-    const theirs = state.who === "own" ? "" : (state.who === "published" ? "These scores were published by others." : "Published scores stand in rows of their own.") + " They are not ranked or tested, and no letters are given to them: their test items are not known here.";
+    const theirs = state.who === "own" ? "" : (state.who === "published" ? "These scores were published by others." : "Published scores have their own rows.") + " They are not ranked or tested and have no letters, because their test items are unknown here.";
     if (!found || state.who === "published") {
       at("verdict").replaceChildren(make("p", {}, state.who === "published" ? theirs : "Nothing is ranked over " + state.group + " with " + state.probe + (theirs ? ". " + theirs : ": it takes two backbones.")));
       return;
@@ -153,9 +153,9 @@
     const leader = found.rows.length && found.rows[0].rank != null ? cost(found.rows[0].backbone) : "";
     at("verdict").replaceChildren(
       make("p", {}, make("strong", {}, state.probe + ", " + on + ": "), found.verdict, leader ? " " + leader : ""),
-      make("p", { class: "note" }, "Intervals of " + level + " say how far numbers move with " + found.uncertainty + ". "
-        + (found.left_out.length ? "Left out, since some backbone has no score there: " + found.left_out.join(", ") + ". " : "")
-        + "Backbones that share a letter are not told apart. " + found.tests.join(" ") + (theirs ? " " + theirs : "")));
+      make("p", { class: "note" }, "Intervals of " + level + " show how much values vary with " + found.uncertainty + ". "
+        + (found.left_out.length ? "Omitted, because some backbone has no score there: " + found.left_out.join(", ") + ". " : "")
+        + "Backbones that share a letter do not differ significantly. " + found.tests.join(" ") + (theirs ? " " + theirs : "")));
   };
 
   const facts = (name) => data.backbones[names.backbone.indexOf(name)];
@@ -169,12 +169,12 @@
       show: (name) => [number((of(name)[key] || [])[0], digits), make("br"), make("small", {}, range(...(of(name)[key] || []).slice(1), (value) => number(value, digits)))],
       csv: (name) => of(name)[key] || [null, null, null], wide: true });
     const ours = state.who !== "published";
-    if (ours) columns.push({ key: "rank", head: "rank", number: true, title: "Place by mean rank, and the ranks that chance leaves possible: all true ranks lie in these sets with " + level + " confidence.",
+    if (ours) columns.push({ key: "rank", head: "rank", number: true, title: "Rank by mean rank, and its confidence set: all true ranks are in these sets with " + level + " confidence.",
       sort: (name) => of(name).rank, csv: (name) => [of(name).rank, ...(of(name).ranks || [null, null])], heads: ["rank", "rank_low", "rank_high"],
       show: (name) => { const row = of(name), sets = row.ranks || []; return [row.rank == null ? NONE : String(row.rank), make("br"), make("small", {}, sets[0] == null ? "" : sets[0] === sets[1] ? "= " + sets[0] : sets[0] + "–" + sets[1])]; } });
-    if (ours) columns.push({ key: "letters", head: "letters", title: "Backbones that share a letter are not told apart.", sort: (name) => of(name).letters, show: (name) => [of(name).letters || ""], csv: (name) => [of(name).letters] });
-    if (ours && some("best")) columns.push({ key: "best", head: "best", number: true, title: "Chance of being the best, by the model of all scores (docs/ranking.md).", sort: (name) => of(name).best ? -of(name).best[0] : null, show: (name) => [percent((of(name).best || [])[0])], csv: (name) => [(of(name).best || [])[0]] });
-    if (ours) ranked("loss", "loss", "How much worse than the best it is expected to be, in the metric's units, with its interval.", 3, true);
+    if (ours) columns.push({ key: "letters", head: "letters", title: "Backbones that share a letter do not differ significantly.", sort: (name) => of(name).letters, show: (name) => [of(name).letters || ""], csv: (name) => [of(name).letters] });
+    if (ours && some("best")) columns.push({ key: "best", head: "best", number: true, title: "Probability of being the best, by the model of all scores (docs/ranking.md).", sort: (name) => of(name).best ? -of(name).best[0] : null, show: (name) => [percent((of(name).best || [])[0])], csv: (name) => [(of(name).best || [])[0]] });
+    if (ours) ranked("loss", "loss", "Expected shortfall from the best, in the metric's units, with its interval.", 3, true);
     if (ours && found && found.datasets.length > 1) {
       ranked("mean_rank", "mean rank", "Mean over datasets of the rank on each.", 2, true);
       ranked("mean", "mean", "Mean over datasets of the primary metric.");
@@ -183,8 +183,8 @@
       ranked("gain", "gain", "Mean over datasets of the score less the baseline's.");
     }
     const has = (key) => data.backbones.some((one) => isShown(one) && one[key] != null);
-    if (has("parameters")) columns.push({ key: "parameters", head: "parameters", number: true, title: "Of what is run, without heads.", sort: (name) => facts(name).parameters, show: (name) => [big(facts(name).parameters)], csv: (name) => [facts(name).parameters] });
-    if (has("throughput")) columns.push({ key: "throughput", head: "images/s", number: true, title: "Of the forward pass on the machine of this run.", sort: (name) => facts(name).throughput == null ? null : -facts(name).throughput, show: (name) => [number(facts(name).throughput, 0)], csv: (name) => [facts(name).throughput] });
+    if (has("parameters")) columns.push({ key: "parameters", head: "parameters", number: true, title: "Parameters of the network that is run, without heads.", sort: (name) => facts(name).parameters, show: (name) => [big(facts(name).parameters)], csv: (name) => [facts(name).parameters] });
+    if (has("throughput")) columns.push({ key: "throughput", head: "images/s", number: true, title: "Throughput of the forward pass on the machine of this run.", sort: (name) => facts(name).throughput == null ? null : -facts(name).throughput, show: (name) => [number(facts(name).throughput, 0)], csv: (name) => [facts(name).throughput] });
     for (const dataset of datasets) columns.push(datasetColumn(dataset, datasets.length < 5));
     return columns;
   };
@@ -212,7 +212,7 @@
         if (cell.published != null) { td.classList.add("published"); td.title = name + " on " + dataset + ", published: " + metric + " " + number(cell.value) + " " + range(cell.lower, cell.upper) + "; " + data.protocols[cell.published]; return; }
         td.title = name + " on " + dataset + ": " + metric + " " + number(cell.value) + " " + range(cell.lower, cell.upper) + ", rank " + cell.rank
           + (cell.seed_std == null ? "" : ", \u00b1 " + number(cell.seed_std) + " over seeds")
-          + (cell.alike == null ? "" : cell.alike ? "; the best or not told apart from it" : "; worse than the best")
+          + (cell.alike == null ? "" : cell.alike ? "; the best, or not significantly worse" : "; worse than the best")
           + (cell.clean ? "; " + number(cell.clean[0]) + " " + range(cell.clean[1], cell.clean[2]) + " on the " + cell.clean[3] + " test images that training has not seen" : "")
           + (cell.gates.length ? ". Warnings: " + cell.gates.map((gate) => data.gates[gate]).join("; ") : "");
       },
@@ -272,10 +272,10 @@
       return make("tr", {}, make("th", { scope: "row" }, make("a", { href: data.datasets[names.dataset.indexOf(dataset)].href || null }, dataset)), make("td", { class: "text" }, metric),
         make("td", {}, number(x.value)), make("td", {}, number(y.value)), make("td", {}, signed(gap)),
         make("td", { class: "interval" }, half == null ? "" : range(gap - half, gap + half, signed)),
-        make("td", {}, pair && pair.p != null ? (pair.p < 0.001 ? "< 0.001" : number(pair.p)) : NONE), make("td", { class: "text" }, theirs ? protocol : pair ? (apart ? better : pair.p == null ? "not tested" : "not told apart" + (pair.found == null ? "" : ": finds " + number(pair.found) + " or more")) : "not compared"));
+        make("td", {}, pair && pair.p != null ? (pair.p < 0.001 ? "< 0.001" : number(pair.p)) : NONE), make("td", { class: "text" }, theirs ? protocol : pair ? (apart ? better : pair.p == null ? "not tested" : "not significant" + (pair.found == null ? "" : ": can detect " + number(pair.found) + " or more")) : "not compared"));
     }).filter(Boolean);
-    if (!rows.length) { out.replaceChildren(make("p", { class: "note" }, "No dataset that is shown has scores of both.")); return; }
-    out.replaceChildren(theirs ? make("p", {}, "No test compares published scores: test items and protocol may differ. The last column says how.") : make("p", {}, make("strong", {}, state.a), " is better on " + wins + ", ", make("strong", {}, state.b), " on " + losses + "; on " + even + " of " + rows.length + " datasets they are not told apart."),
+    if (!rows.length) { out.replaceChildren(make("p", { class: "note" }, "No dataset shown has scores of both.")); return; }
+    out.replaceChildren(theirs ? make("p", {}, "No test compares published scores: test items and protocol may differ. The last column states how.") : make("p", {}, make("strong", {}, state.a), " is better on " + wins + ", ", make("strong", {}, state.b), " on " + losses + "; on " + even + " of " + rows.length + " datasets they do not differ significantly."),
       make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Paired differences" }, make("table", {}, make("thead", {}, make("tr", {}, ...["dataset", "metric", state.a, state.b, "difference", "interval", "p", theirs ? "protocol" : "better"].map((head, place) =>
         make("th", { scope: "col", class: [0, 1, 5, 7].includes(place) ? "text" : "", title: head === "p" ? "Adjusted for all pairs of backbones that were compared on the dataset." : head === "difference" ? "On the same test items, " + level + " interval." : null }, head)))), make("tbody", {}, ...rows))));
   };

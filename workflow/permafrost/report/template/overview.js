@@ -66,7 +66,7 @@ const lettersIn = (text) => (text || "").match(/[a-z]'*/g) || [];  // the letter
     return {
       leaders: ranked.map((one, at) => ({ ...one, left: at < half, row: at < half ? at + 1 : ranked.length - at })),
       bars: bars.map((clique, at) => ({ row: at - bars.length, low: score.get(clique[0]), high: score.get(clique.at(-1)),
-        said: clique.join(", ") + " are not told apart: their mean ranks lie within the critical difference of " + tests.difference + " (Nemenyi)." })),
+        said: clique.join(", ") + " do not differ significantly: mean ranks within the critical difference " + tests.difference + " (Nemenyi)." })),
     };
   };
 

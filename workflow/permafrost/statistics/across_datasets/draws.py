@@ -89,11 +89,11 @@ def draw(scores: Scores, uncertainty: str, *, draws: int, seed: int) -> np.ndarr
     look_up(UNCERTAINTIES, uncertainty, "no uncertainty")
     if uncertainty != "datasets" and scores.items is None:
         raise PermafrostError(
-            "what the test items contribute is not known", remedy="set uncertainty: datasets"
+            "the contribution of test items is unknown", remedy="set uncertainty: datasets"
         )
     values = scores.oriented()
     if uncertainty != "items" and len(values) < 2:
-        raise PermafrostError("one dataset cannot be drawn", remedy="set uncertainty: items")
+        raise PermafrostError("one dataset cannot be resampled", remedy="set uncertainty: items")
     rng = np.random.Generator(np.random.PCG64(seed))
     which = _chosen(len(values), uncertainty, draws, rng)
     if uncertainty != "items" and scores.items is not None:

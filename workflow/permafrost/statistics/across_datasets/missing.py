@@ -129,6 +129,6 @@ def _check_rule(missing: str, baseline: str | None, backbones: list[str]) -> Non
     if missing == "baseline" and baseline not in backbones:
         name = "no backbone" if baseline is None else f"{baseline!r}"
         raise PermafrostError(
-            f"missing scores are to be those of the baseline, and {name} has any",
+            f"missing scores use those of the baseline, but {name} has none",
             remedy=f"name one of {', '.join(backbones)} as the baseline, or set missing: worst",
         )

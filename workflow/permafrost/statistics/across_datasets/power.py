@@ -103,7 +103,7 @@ def _items(
     scores: Scores, first: int, second: int, gap: float, power: float, level: float
 ) -> tuple[float | None, str]:
     if scores.items is None:
-        return None, "what the test items contribute is not known"
+        return None, "the contribution of test items is unknown"
     count = len(scores.items)
     of_items = sum(_variance(each[first] - each[second]) for each in scores.items) / count**2
     of_seeds = float(scores.seed_variance()[:, [first, second]].sum()) / count**2

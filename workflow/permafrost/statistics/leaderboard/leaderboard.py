@@ -100,7 +100,9 @@ def build_leaderboard(tables: list[pa.Table], cells: Iterable[Mapping] = ()) -> 
     PermafrostError : no table, tables with different columns, or a score that occurs twice.
     """
     if not tables:
-        raise PermafrostError("no scores to make a leaderboard of", remedy="run at least one probe")
+        raise PermafrostError(
+            "there are no scores for a leaderboard", remedy="run at least one probe"
+        )
     schema = tables[0].schema.remove_metadata()
     for table in tables[1:]:
         if not table.schema.remove_metadata().equals(schema):

@@ -191,7 +191,7 @@ def _read(path: Path) -> list[tuple[int, list[str]]]:
     try:
         is_pipe(path)
         if path.stat().st_size > _MOST_BYTES:
-            raise PermafrostError("is larger than any published table", where=path)
+            raise PermafrostError("is too large for a published table", where=path)
         with open(path, newline="", encoding="utf-8-sig") as stream:
             reader = csv.reader(stream, strict=True)
             return [(reader.line_num, cells) for cells in reader if cells]

@@ -111,11 +111,11 @@ def measure_features(
     dataset, options, inputs = spec.dataset, spec.options, spec.inputs
     if (views is None) != (inputs.views is None):
         raise PermafrostError(
-            "a store of views is given, and the job asks for none"
+            "--views is given, but the job uses no views"
             if views is not None
-            else "the job asks for augmented views, and no store of them is given",
+            else "the job uses augmented views, but --views is missing",
             where=views,
-            remedy="give --views exactly where the job has them among its inputs",
+            remedy="give --views exactly if they are an input of the job",
         )
     rows = read_rows(store, options, dataset=dataset, expect=inputs.features)
     measured_rows = [(rows, inputs.features, measure_rows(rows, options["names"]))]

@@ -76,7 +76,7 @@ def read_rows(path: Path, options: dict, *, dataset: str, expect: str | None = N
         raise PermafrostError(
             f"{bad.size} embeddings hold NaN or infinity (first: sample {ids[bad[0]]!r})",
             where=path,
-            remedy="look at the backbone's weights and normalisation, then extract again",
+            remedy="check the backbone's weights and normalisation, then extract again",
         )
     return FeatureRows(
         features,
@@ -149,7 +149,7 @@ def read_views(path: Path, *, expect: str | None = None, split: str | None = Non
         raise PermafrostError(
             f"the views of {bad.size} images hold NaN or infinity (first: sample {ids[bad[0]]!r})",
             where=path,
-            remedy="look at the backbone's weights and normalisation, then make the views again",
+            remedy="check the backbone's weights and normalisation, then compute the views again",
         )
     units = find_units(len(ids), sample_ids=ids, groups=groups)
     return ViewRows(features, units, store.attributes["drawn_from"], store.attributes)

@@ -14,7 +14,7 @@ from permafrost.core.tables import iter_column
 HELD_BYTES = 128 << 20
 # rows of a table that are decoded at a time; of a thousand classes 16 MB
 _ROWS_TOGETHER = 4096
-_REMEDY = "run the evaluation that made it again"
+_REMEDY = "run its evaluation again"
 
 
 def need_columns(table, names) -> None:

@@ -84,7 +84,7 @@ class Confusions:
         if not confusion.any():
             raise PermafrostError(
                 "no pixel of the test set is scored",
-                remedy="look at the masks of the test split and at the dataset's ignore_index",
+                remedy="check the masks of the test split and the dataset's ignore_index",
             )
         if boundaries is not None:
             boundaries = tuple(
@@ -170,6 +170,6 @@ def _counts(values, shape: tuple[int, ...], name: str) -> np.ndarray:
         raise PermafrostError(
             f"the column {name!r} of the predictions holds no counts of pixels for {shape[0]}"
             f" images and {shape[1]} classes",
-            remedy="run the evaluation that made it again",
+            remedy="run its evaluation again",
         )
     return values.astype(np.int64, copy=False)

@@ -18,7 +18,7 @@ from permafrost.statistics.replicates.pixels import sum_by_unit, weighted_sums
 from permafrost.statistics.replicates.points import PointScores
 from permafrost.statistics.resampling.resamples import Resamples
 
-_REMEDY = "run the evaluation that made it again"
+_REMEDY = "run its evaluation again"
 
 
 @dataclass(frozen=True)
@@ -147,10 +147,7 @@ class DetectedObjects:
         need_columns(table, ("sample_id", "height", "width", "objects", "detections"))
         threshold = metadata["settings"].get("score_threshold")
         if threshold is None:
-            raise PermafrostError(
-                "the prediction table does not say which score its detections need",
-                remedy=_REMEDY,
-            )
+            raise PermafrostError("the prediction table has no score threshold", remedy=_REMEDY)
         for name in ("objects", "detections"):
             if table.column(name).null_count:
                 raise PermafrostError(

@@ -76,13 +76,13 @@ class PredictedPixels:
         bad = ~np.isfinite(sums).all(axis=1) | (sums[:, [0, 1, 2, 4]] < 0).any(axis=1)
         if bad.any():
             raise PermafrostError(
-                f"{int(bad.sum())} of {len(bad)} images have sums of errors that are no numbers, e.g. {ids[bad][0]}",
-                remedy="look at the features, then run the evaluation again",
+                f"{int(bad.sum())} of {len(bad)} images have sums of errors that are not numbers, e.g. {ids[bad][0]}",
+                remedy="check the features, then run the evaluation again",
             )
         if not sums[:, 0].any():
             raise PermafrostError(
                 "no pixel of the test set has a target",
-                remedy="look at the rasters of the test split and at target.nodata",
+                remedy="check the rasters of the test split and target.nodata",
             )
         return cls(ids, groups, sums, ranges, float(centre))
 

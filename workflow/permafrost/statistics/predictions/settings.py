@@ -280,8 +280,8 @@ def headline_of(table, metadata: dict) -> Draws | None:
         if one.about.name == metadata["headline"]:
             return one
     raise PermafrostError(
-        f"the prediction table has no setting {metadata['headline']!r}, which is to be ranked",
-        remedy="run the evaluation that made it again",
+        f"the prediction table has no setting {metadata['headline']!r}, which is ranked",
+        remedy="run its evaluation again",
     )
 
 

@@ -22,7 +22,7 @@ _FEW = 10
 
 def check_method(method: str, confidence: float) -> None:
     """Refuse an unknown kind of interval and a confidence outside (0, 1)."""
-    look_up(METHODS, method, "no interval is called")
+    look_up(METHODS, method, "there is no interval named")
     if not 0 < confidence < 1:
         raise PermafrostError(
             f"the confidence {confidence} is not between 0 and 1", remedy="give for example 0.95"

@@ -52,7 +52,7 @@ def find_units(n_samples: int, *, sample_ids=None, groups=None) -> Units:
     if alone.size and sample_ids is None:
         raise PermafrostError(
             f"{alone.size} of {n_samples} samples have no group",
-            remedy="give sample_ids, so that each of them can be a unit of its own",
+            remedy="give sample_ids, so that each of them is its own unit",
         )
     # a group and an image may have the same name
     names = np.empty(n_samples, object)

@@ -61,7 +61,7 @@ def calibrate(
     scores = evaluation.detections.scores[cells.detections]
     if ((scores < 0) | (scores > 1)).any():
         raise PermafrostError(
-            "scores outside 0 to 1 are no probabilities, so they have no calibration",
+            "scores outside 0 to 1 are not probabilities, so they have no calibration",
             where=evaluation.detections.source,
             remedy="write probabilities as scores",
         )
@@ -71,7 +71,7 @@ def calibrate(
     scores, hit, bucket = scores[kept], hit[kept], cells.detection_bucket[kept]
     if not scores.size:
         raise PermafrostError(
-            f"no detection counts that has a score of at least {lowest_score}",
+            f"there is no counted detection with a score of at least {lowest_score}",
             where="calibration",
             remedy="lower the lowest score",
         )

@@ -52,7 +52,7 @@ def read_predictions(given, truths: Truths, how: Reading, *, judged: bool = True
         np.flatnonzero(image < 0),
         unknown_problem("image_id", ids, truths.images.ids, "the images of the truth"),
         key="image_id",
-        remedy="evaluate against the ground truth that holds this image",
+        remedy="evaluate against the ground truth that contains this image",
     )
     category = _category(columns, truths, how)
     scores = columns.numbers("score")

@@ -156,7 +156,7 @@ class _Reader:
         """Refuse sizes that no image has, or that the image of the entry has not."""
         wrong = (given < 1).any(axis=1) | (given.astype(np.float64).prod(axis=1) >= 1 << 32)
         for row in rows[wrong]:
-            self.refuse(row, "size is no size of an image")
+            self.refuse(row, "size is not an image size")
         rows, given = rows[~wrong], given[~wrong]
         other = (given[:, 0] != self.heights[rows]) | (given[:, 1] != self.widths[rows])
         if self.strict:
