@@ -236,7 +236,7 @@ def covered_parts() -> Iterator[dict]:
     given = [entry["source"] for entry in entries["datasets"].values()]
     used = {one["name"] for one in given if one["kind"] == "torchgeo"}
     yield _part("torchgeo, classes of images with an entry", source, {
-        name: None if name in used else "no entry; [torchgeo](../torchgeo.md) says which of them an own entry reads"
+        name: None if name in used else "no entry; see [classes of torchgeo](../datasets.md#classes-of-torchgeo)"
         for name in library["datasets"]
     })  # fmt: skip
     bench = [
@@ -292,8 +292,8 @@ def _refusal(name: str) -> str | None:
 
 
 def _torchgeo_classes() -> tuple[set[str], dict[str, str]]:
-    """Classes that docs/torchgeo.md says are read, and those that it says are not, with the reason."""
-    text = (ROOT / "docs/torchgeo.md").read_text()
+    """Classes that docs/datasets.md says are read, and those that it says are not, with the reason."""
+    text = (ROOT / "docs/datasets.md").read_text()
     table = text.partition("<!-- table of classes -->")[2].partition("<!-- end of the table -->")[0]
     rows = [
         [cell.strip() for cell in line.strip("|").split("|")]

@@ -18,7 +18,7 @@ from permafrost.statistics.scores.bootstrap import bootstrap_scores
 TITLE = (
     "Share of 95 % intervals of calibration that hold the truth, in brackets how many have a gate"
 )
-DOCUMENT = "docs/intervals.md"
+DOCUMENT = "docs/simulations.md"
 FULL, SMALL = 300, 1
 
 CLASSES, POPULATION = 10, 100_000

@@ -11,7 +11,7 @@ from permafrost.statistics.predictions.labelled import LabelledSamples
 from permafrost.statistics.scores.bootstrap import bootstrap_scores
 
 TITLE = "Share of 95 % intervals that hold the truth, copies as images of their own → as one unit"
-DOCUMENT = "docs/intervals.md"
+DOCUMENT = "docs/simulations.md"
 FULL, SMALL = 400, 2
 
 RIGHT = np.array([0.9, 0.75, 0.6])

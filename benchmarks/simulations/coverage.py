@@ -17,7 +17,7 @@ from permafrost.statistics.scores.bootstrap import bootstrap_scores
 from permafrost.statistics.scores.gates import score_gates
 
 TITLE = "Share of 95 % intervals that hold the truth, in brackets how many of 100 have a gate"
-DOCUMENT = "docs/intervals.md"
+DOCUMENT = "docs/simulations.md"
 FULL, SMALL = 200, 1
 
 POPULATION = 40_000

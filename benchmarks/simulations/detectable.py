@@ -14,7 +14,7 @@ TITLE = (
     "What can be found: `detectable` (median over pairs and test sets), the share of test sets in which a difference "
     "of that size is found, and what `permafrost plan` says before"
 )
-DOCUMENT = "docs/intervals.md"
+DOCUMENT = "docs/simulations.md"
 FULL, SMALL = 200, 1
 
 # backbones, items, groups

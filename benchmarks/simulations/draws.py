@@ -12,7 +12,7 @@ TITLE = (
     "Few-shot accuracy: share of 95 % intervals that hold the mean over all draws (a tenth of the test sets) / of test "
     "sets in which two equal backbones are told apart, by number of draws of the training set"
 )
-DOCUMENT = "docs/intervals.md"
+DOCUMENT = "docs/simulations.md"
 FULL, SMALL = 2000, 10
 
 DRAWS = (1, 2, 3, 5, 10)

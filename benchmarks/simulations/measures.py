@@ -13,7 +13,7 @@ from permafrost.statistics.measures.measured import measured
 from permafrost.statistics.resampling.units import find_units
 
 TITLE = "Share of 95 % intervals of measures that hold the truth; in the last columns means by the number of rows"
-DOCUMENT = "docs/intervals.md"
+DOCUMENT = "docs/simulations.md"
 FULL, SMALL = 300, 2
 
 # rows and groups

@@ -19,7 +19,7 @@ from permafrost.statistics.across_datasets.hierarchical import posterior
 TITLE = (
     "Chance of being best, said : so, by drawn datasets and by the model, and Brier scores of both"
 )
-DOCUMENT = "docs/ranking.md"
+DOCUMENT = "docs/simulations.md"
 FULL, SMALL = 200, 1
 
 EFFECT, REST, ERROR, PARTS = 0.02, 0.03, 0.02, 30

@@ -12,7 +12,7 @@ TITLE = (
     "Share of test sets in which any two of equal backbones are told apart / in which the first, better by 3 points "
     "(with groups 10), is told apart from the second, by number of seeds; families of ten have a tenth of the draws"
 )
-DOCUMENT = "docs/intervals.md"
+DOCUMENT = "docs/simulations.md"
 FULL, SMALL = 2000, 10
 
 SEEDS = (1, 2, 3, 5, 10)

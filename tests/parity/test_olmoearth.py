@@ -223,7 +223,7 @@ def test_what_it_cannot_be_fed_is_refused():
     backbone = made(sentinel2_bands())
     with pytest.raises(PermafrostError, match="a multiple of 8 pixels, not 20 x 20"):
         backbone.features(torch.rand(1, 12, 20, 20))
-    with pytest.raises(PermafrostError, match="knows no band 'blue', 'green', 'red'"):
+    with pytest.raises(PermafrostError, match="has no band 'blue', 'green', 'red'"):
         made(rgb_bands(), input={"bands": ["red", "green", "blue"], "normalization": "dataset"})
 
 

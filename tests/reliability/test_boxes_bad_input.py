@@ -110,7 +110,7 @@ def test_records_with_other_fields_and_columns_of_other_lengths():
         read_annotations([box("a", (0, 0, 9, 9)), point("a", 1, 1)], "truth")
     with pytest.raises(PermafrostError, match="different lengths"):
         read_annotations({"image_path": ["a"], "label": [], "x": [1], "y": [1]}, "truth")
-    with pytest.raises(PermafrostError, match="is no table"):
+    with pytest.raises(PermafrostError, match="is not a table"):
         read_annotations(5, "truth")
 
 

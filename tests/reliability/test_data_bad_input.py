@@ -139,7 +139,7 @@ def test_a_device_in_a_tar_is_refused(out, tmp_path):
         info = tarfile.TarInfo("field/pipe.png")
         info.type = tarfile.FIFOTYPE
         archive.addfile(info)
-    refused(out, path, "no regular file")
+    refused(out, path, "not a regular file")
 
 
 def test_a_pipe_in_a_folder_is_refused_and_not_waited_for(out, tmp_path):
@@ -312,7 +312,7 @@ def test_places_that_are_not_on_earth_are_refused(out, tmp_path):
         "lon": "x",
         "lat": "y",
     }
-    refused(out, place, "no place on Earth", source=source)
+    refused(out, place, "not a place on Earth", source=source)
 
 
 def test_a_killed_prepare_leaves_nothing_that_looks_finished_and_can_be_repeated(out, tmp_path):

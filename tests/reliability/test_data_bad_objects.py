@@ -56,7 +56,7 @@ NAN, INFINITE = float("nan"), float("inf")
         ({"bbox": [INFINITE, 1, 4, 5]}, "annotation 1000: coordinates that are no finite numbers"),
         ({"bbox": [1, 1, 10**400, 5]}, "annotation 1000: coordinates that are no finite numbers"),
         ({"bbox": ["1", 1, 4, 5]}, "annotation 1000: coordinates that are no finite numbers"),
-        ({"bbox": [1, 1, 4]}, "annotation 1000 has the bbox [1, 1, 4], which is no [x, y, width"),
+        ({"bbox": [1, 1, 4]}, "annotation 1000 has the bbox [1, 1, 4], which is not [x, y, width"),
         ({"bbox": {"x": 1}}, "annotation 1000 has the bbox {'x': 1}"),
         ({"bbox": None}, "annotation 1000 has neither a bbox nor a segmentation"),
         ({"bbox": [75, 50, 9, 5]}, "annotation 1000: a box that reaches beyond the image of 80 x 60"),
@@ -128,13 +128,13 @@ def test_all_bad_entries_are_listed_at_once(out, tmp_path):
     ("text", "message"),
     [
         ("", "is empty"),
-        ("[", "is no JSON"),
+        ("[", "is not valid JSON"),
         ("[]", "holds no object with images"),
         ("{}", "holds no list 'images'"),
         ('{"images": [], "categories": [], "annotations": {}}', "holds no list 'annotations'"),
         ('{"images": [3], "categories": [], "annotations": []}', "in 'images' that is no object"),
-        ("[" * 100_000, "is no JSON"),
-        ("\xff", "is no JSON"),
+        ("[" * 100_000, "is not valid JSON"),
+        ("\xff", "is not valid JSON"),
     ],
 )
 def test_files_that_are_no_annotations(out, tmp_path, text, message):

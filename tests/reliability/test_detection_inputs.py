@@ -117,8 +117,8 @@ SEGMENTATIONS = {
     "no counts": ({"size": [60, 80]}, "neither a list nor a string"),
     "no size": ({"counts": "abc"}, "size is not"),
     "size of floats": (mask("abc", [60.5, 80]), "size is not"),
-    "negative size": (mask("abc", [-60, 80]), "no size of an image"),
-    "gigantic size": (mask("abc", [1 << 40, 1 << 40]), "no size of an image"),
+    "negative size": (mask("abc", [-60, 80]), "not an image size"),
+    "gigantic size": (mask("abc", [1 << 40, 1 << 40]), "not an image size"),
     "another size": (mask([4800], [80, 60]), "80 high and 60 wide"),
     "too few pixels": (mask([4799]), "do not add up"),
     "too many pixels": (mask([1, 1 << 62]), "do not add up"),
@@ -288,7 +288,7 @@ def test_no_detections_and_scores_beyond_one_and_copies_are_said():
     results[0]["score"] = 87.5
     found = run(truth, results)
     assert any(f"1 of {len(results)} scores lie outside 0 to 1" in t for t in found.warnings)
-    with pytest.raises(PermafrostError, match="no probabilities"):
+    with pytest.raises(PermafrostError, match="not probabilities"):
         calibrate(found)
     results[0]["score"] = 0.5
     # a copy of one detection in a hundred may be chance, more are not

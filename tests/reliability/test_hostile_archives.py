@@ -183,13 +183,13 @@ PLACES = [
 @pytest.mark.parametrize("role", ["result", "record"])
 def test_a_member_where_no_result_lies_is_refused_by_name(honest, clone, path, role):
     forged = forge(honest, {path: (role, b"import os\n")})
-    refuse(forged, clone, "unsafe path|may not be restored|do not agree|not a list of checksums")
+    refuse(forged, clone, "unsafe path|must not be restored|do not agree|not a list of checksums")
 
 
 @pytest.mark.parametrize("path", [".venv/x.pth", ".git/hooks/x", "snakemake.py", "tests/x.py"])
 def test_members_of_the_other_roles_have_their_places_too(honest, clone, path):
     for role in ("code", "run"):
-        refuse(forge(honest, {path: (role, b"x")}), clone, "may not be restored")
+        refuse(forge(honest, {path: (role, b"x")}), clone, "must not be restored")
 
 
 def test_code_of_an_archive_is_not_written_where_there_is_none(honest, tmp_path):
@@ -255,7 +255,7 @@ def test_the_plan_decides_where_results_lie(honest, clone):
 )  # fmt: skip
 def test_a_record_that_snakemake_does_not_write_is_refused(honest, clone, record):
     forged = forge(honest, {str(record_path(SCORES)): ("record", record)})
-    refuse(forged, clone, "may not be restored|cannot be read")
+    refuse(forged, clone, "must not be restored|cannot be read")
 
 
 @pytest.mark.parametrize(

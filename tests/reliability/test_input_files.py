@@ -63,7 +63,7 @@ def _socket(path):
 KINDS = {
     "device": (_link("/dev/zero"), "is a device"),
     "terminal": (_link("/dev/tty"), "is a device"),
-    "pipe": (os.mkfifo, "nobody wrote to this pipe|is a pipe"),
+    "pipe": (os.mkfifo, "no data arrived in this pipe|is a pipe"),
     "folder": (os.mkdir, "is a folder|cannot be opened"),
     "socket": (_socket, "is a socket"),
     "loop": (lambda path: path.symlink_to(path), "cannot be read|cannot be opened|no such file"),

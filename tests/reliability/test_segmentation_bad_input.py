@@ -107,7 +107,7 @@ def test_a_train_split_of_one_sample_with_maps_of_one_pixel(tmp_path):
 
 def test_a_loss_that_a_configuration_may_not_name(stores, tmp_path):
     loss = {"name": "os.system", "arguments": {"command": "true"}}
-    refused(stores, tmp_path, "may not be used", loss=loss)
+    refused(stores, tmp_path, "is not allowed", loss=loss)
 
 
 def test_validation_masks_with_a_foreign_value(stores, tmp_path):

@@ -48,7 +48,7 @@ def test_an_entry_that_is_no_longer_there_stops_the_page(generate, tmp_path, mon
     for name in ("config", "workflow"):
         (tmp_path / name).symlink_to(REPOSITORY / name)
     (tmp_path / "docs").mkdir()
-    (tmp_path / "docs/torchgeo.md").symlink_to(REPOSITORY / "docs" / "torchgeo.md")
+    (tmp_path / "docs/datasets.md").symlink_to(REPOSITORY / "docs" / "datasets.md")
     (tmp_path / "docs/coverage.yaml").write_text(yaml.safe_dump(told))
     monkeypatch.setattr(generate, "ROOT", tmp_path)
     with pytest.raises(ValueError, match="there is no entry 'gone'"):

@@ -17,10 +17,19 @@ def test_it_is_read_in_a_few_minutes():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
-def test_links_lead_somewhere(page):
+def test_links_lead_to_a_page_and_a_heading(page):
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
-    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
-        assert "://" in target or (page.parent / target).exists(), target
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?[^)]*\)", text):
+        if "://" not in target:
+            place = page.parent / target if target else page
+            assert place.exists(), target
+            assert not anchor or anchor in anchors(place), (target, anchor)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", one).strip().lower().replace(" ", "-") for one in headings}
 
 
 def test_every_page_is_reached_from_here():

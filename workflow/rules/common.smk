@@ -2,7 +2,7 @@
 #
 # The parameter `job` is the fingerprint of all that affects the result of a job, its inputs and its code included. So
 # reruns follow content, and the profiles leave time stamps out of the triggers (Snakemake still compares those of
-# objects on a store: docs/machines.md). The command looks the fingerprint up in the recorded plan. The other
+# objects on a store: docs/clusters.md). The command looks the fingerprint up in the recorded plan. The other
 # parameters follow from that plan and only shape the command.
 
 import shlex

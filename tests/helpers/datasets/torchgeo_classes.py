@@ -1,6 +1,6 @@
 """The table of torchgeo's classes: their entries, their fixtures, and what becomes of them.
 
-``PYTHONPATH=tests envs/run python tests/helpers/datasets/torchgeo_classes.py`` writes it into docs/torchgeo.md.
+``PYTHONPATH=tests envs/run python tests/helpers/datasets/torchgeo_classes.py`` writes it into docs/datasets.md.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ROWS = yaml.safe_load((Path(__file__).parents[2] / "unit/data/torchgeo_classes.y
 #: of a row, what is no part of the entry itself
 ABOUT_SOURCE = {"class", "catalogue", "bands", "parts", "arguments", "source", "fractions"}
 ABOUT_FIXTURE = {"fixture", "patch", "few", "flat", "made"}
-DOCUMENT = Path(__file__).parents[3] / "docs/torchgeo.md"
+DOCUMENT = Path(__file__).parents[3] / "docs/datasets.md"
 BEGIN, END = "<!-- table of classes -->\n\n", "<!-- end of the table -->"
 SPLITS = {split: {"split": split} for split in ("train", "val", "test")}
 NUMBERS = ("regression", "pixel_regression")

@@ -60,7 +60,7 @@ def test_four_evenly_spaced_blocks_end_with_the_last():
         (torch.zeros(2, 3, 4, 4, 4), {}, "of shape"),
         (torch.zeros(6, 3), {}, "not features of 2 images"),
         (torch.zeros(2, 3, dtype=torch.int64), {}, "int64"),
-        (torch.zeros(2, 6, 3), {}, "does not tell on what grid"),
+        (torch.zeros(2, 6, 3), {}, "does not define their grid"),
         (torch.zeros(2, 7, 3), {"grid": patch_grid((16, 16))}, "7 tokens.*32 x 48.*grid of 2 x 3"),
         # five tokens and four: a square guess would have taken both
         (torch.zeros(2, 4, 3), {"grid": patch_grid((16, 16))}, "4 tokens"),

@@ -54,7 +54,7 @@ def test_zeros_for_absent_bands_are_refused():
     [
         ("terramind_v1_tiny", ["S2L2B"], "no modality 'S2L2B'"),
         ("terramind_v1_tiny", {"S2L2A": ["B99"]}, "no band 'B99'"),
-        ("terramind_v1_tiny", ["S1GRD", "S1RTC"], "two levels"),
+        ("terramind_v1_tiny", ["S1GRD", "S1RTC"], "two processing levels"),
         ("clay_v1_5", ["naip", "linz"], "one sensor"),
     ],
 )

@@ -130,7 +130,7 @@ def test_units():
     check_dtype("digital_number", np.uint16, where="x")
     reflectance = resolve_unit(Units(unit="reflectance", offset=0), where="x")
     check_range("B04", reflectance, 0.0, 1.4, where="x")
-    with pytest.raises(PermafrostError, match="values reach 4000"):
+    with pytest.raises(PermafrostError, match="maximum is 4000"):
         check_range("B04", reflectance, 0.0, 4000.0, where="x")
 
 

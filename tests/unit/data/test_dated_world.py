@@ -175,7 +175,7 @@ def test_series_are_prepared_with_as_many_dates_as_there_are(tmp_path):
 @pytest.mark.parametrize(
     ("asked", "problem"),
     [
-        ({"task": "change"}, "compares two images of a place.*dates: pair"),
+        ({"task": "change"}, "compares two images of a location.*dates: pair"),
         ({"task": "change", "dates": "series"}, "the entry has dates: series"),
         ({"task": "segmentation", "dates": "pair"}, "demo's pairs are of the task change"),
         ({"task": "pixel_regression", "dates": "series"}, "no series for pixel_regression"),

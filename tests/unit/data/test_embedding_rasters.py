@@ -237,5 +237,5 @@ def test_what_cannot_be_read_is_named(tmp_path):
     with pytest.raises(PermafrostError, match="a single file"):
         opened(tmp_path / "a.tif", pattern="*_{year}.tif")
     write_raster(tmp_path / "c" / "a.tif", VALUES, Affine.identity())
-    with pytest.raises(PermafrostError, match="does not say where it lies"):
+    with pytest.raises(PermafrostError, match="has no georeference"):
         opened(tmp_path / "c")

@@ -133,7 +133,7 @@ def test_rows_that_belong_to_an_image_equally_are_refused(tmp_path, options):
     pq.write_table(pa.table({**columns, "embedding": list(VECTORS[:3])}), path)
     source = opened(path, **{"embedding": "embedding", **options})
     assert source.find(point(2.0, 2.0, name="b")).row == 1
-    with pytest.raises(PermafrostError, match=r"2 rows belong to sample 'a' equally \(rows 1, 3"):
+    with pytest.raises(PermafrostError, match=r"2 rows match sample 'a' equally well \(rows 1, 3"):
         source.find(point(1.0, 1.0, name="a"))
 
 

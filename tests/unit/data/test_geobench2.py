@@ -89,7 +89,7 @@ def test_boxes_of_every_published_set_are_cut_at_the_edge():
 
 
 def test_the_page_lists_every_entry_and_no_other():
-    page = (CONFIG.parent / "docs" / "geobench2.md").read_text()
+    page = (CONFIG.parent / "docs" / "datasets.md").read_text()
     assert sorted(re.findall(r"`(geobench2-[\w-]+)`", page)) == sorted(ENTRIES)
 
 

@@ -134,5 +134,5 @@ def test_a_sensor_on_another_grid_is_refused_or_resampled(tmp_path):
 
 def test_dates_of_a_grid_are_refused(tmp_path):
     write_pair(tmp_path)
-    with pytest.raises(PermafrostError, match="a grid has one image of a place"):
+    with pytest.raises(PermafrostError, match="a grid has one image per location"):
         open_source(grid_entry(tmp_path, dates="series"))

@@ -182,7 +182,7 @@ def test_dead_classes_are_names_of_classes_and_leave_one():
     assert declared_dead(entry(), CLASSES, where="x") == []
     with pytest.raises(PermafrostError, match="unknown class 'lnd', did you mean 'land'"):
         declared_dead(entry(dead_classes=["lnd"]), CLASSES, where="x")
-    with pytest.raises(PermafrostError, match="leaves no class"):
+    with pytest.raises(PermafrostError, match="excludes all classes"):
         declared_dead(entry(dead_classes=list(CLASSES)), CLASSES, where="x")
 
 

@@ -195,7 +195,7 @@ def test_a_wrong_table_entry_says_where(tmp_path, change, message):
 
 def test_bands_and_units_are_required(tmp_path):
     entry = table_entry(tmp_path, label="kind")
-    with pytest.raises(PermafrostError, match="names no bands"):
+    with pytest.raises(PermafrostError, match="has no bands"):
         open_source({k: v for k, v in entry.items() if k != "bands"}, where="x")
     with pytest.raises(PermafrostError, match="band red has no unit"):
         open_source({k: v for k, v in entry.items() if k != "units"}, where="x")

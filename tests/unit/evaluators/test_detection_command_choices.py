@@ -201,13 +201,13 @@ def test_analyses_that_an_evaluation_has_not_are_named_with_the_reason(tmp_path,
         written["tide"] is None and written["calibration"] is None and written["olrp"]["olrp"] < 1
     )
     assert "no TIDE: errors are not sorted for keypoints and LVIS" in printed
-    assert "no calibration: scores outside 0 to 1 are no probabilities" in printed
+    assert "no calibration: scores outside 0 to 1 are not probabilities" in printed
     assert set(written["missing"]) == {"tide", "calibration"}
     coco_files = write(tmp_path, truth, [])
     command(*given(coco_files), "--output", out)
     written = json.loads(out.read_text())["analysis"]
     assert written["tide"]["counts"]["missed"] > 0 and written["olrp"]["localisation"] is None
-    assert "no detection counts" in written["missing"]["calibration"]
+    assert "no counted detection" in written["missing"]["calibration"]
 
 
 def test_curves_are_written_as_csv(coco_files, tmp_path):

@@ -245,7 +245,7 @@ def test_a_transform_written_with_fewer_digits_is_the_same_place(tmp_path):
         ([([[1]], [[1]])], {"mode": "multi"}, "did you mean 'multiclass'"),
         ([([[1]], [[1]])], {"missing": "skip"}, "no missing is 'skip'"),
         ([([[1]], [[1]])], {"smooth": -1}, "smoothing"),
-        ([([[1]], [[[0.0]]])], {"scores": True, "threshold": 1.0}, "no probability"),
+        ([([[1]], [[[0.0]]])], {"scores": True, "threshold": 1.0}, "not a probability"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_scored_is_refused(blocks, options, words):

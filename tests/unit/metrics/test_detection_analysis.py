@@ -343,5 +343,5 @@ def test_calibration_is_that_of_plain_counts():
         expected += own.mean() * abs(hit[own].mean() - scores[own].mean())
     assert result.expected == pytest.approx(expected)
     assert result.macro == pytest.approx(np.nanmean(result.per_category))
-    with pytest.raises(PermafrostError, match="no detection counts"):
+    with pytest.raises(PermafrostError, match="no counted detection"):
         calibrate(found, lowest_score=2.0)

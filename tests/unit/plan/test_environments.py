@@ -124,7 +124,7 @@ def test_what_snakemake_must_deploy_is_refused_where_it_is_not_told_to(folder):
 
 def test_a_job_outside_of_its_environment_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    with pytest.raises(PermafrostError, match="this is not it"):
+    with pytest.raises(PermafrostError, match="this job runs in another one"):
         check_environment("0" * 64)
     (tmp_path / "permafrost.lock").write_text("numpy==2.0\n")
     check_environment(file_digest(tmp_path / "permafrost.lock"))

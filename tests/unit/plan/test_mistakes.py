@@ -267,7 +267,7 @@ def test_what_fits_is_no_mistake(root, config):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"bands": None, "units": None}, "names no bands.* bands: .* units: "),
+        ({"bands": None, "units": None}, "has no bands.* bands: .* units: "),
         ({"units": None}, "band red has no unit"),
         ({"units": {"unit": "digital_number"}}, "needs a scale"),
         ({"sensor": "sentinl2"}, "unknown sensor 'sentinl2'"),

@@ -131,7 +131,9 @@ def test_the_plan_identifies_the_data_and_the_leaderboard_says_the_suite():
     assert spec["suite"] == {key: first[key] for key in first if key != "title"}
     words = suite_words(first)
     assert "Suite mine, version 3" in words and first["data"][:12] in words
-    assert words == suite_words(second) and "comparable with every run that says the same" in words
+    assert (
+        words == suite_words(second) and "comparable with every run that states the same" in words
+    )
     fewer = merged({**MINE, "datasets": ["demo-landcover"]}, CHOICE)
     assert Plan(fewer, ROOT).config["suite"]["data"] != first["data"]
 

@@ -315,7 +315,7 @@ def test_other_features_have_the_same_draws():
     ],
 )
 def test_ranking_what_is_not_scored_is_an_error(ranked):
-    with pytest.raises(PermafrostError, match="no setting of this probe"):
+    with pytest.raises(PermafrostError, match="not a setting of this probe"):
         few_shot(make_splits(), ranked=ranked)
 
 

@@ -178,7 +178,7 @@ def test_the_answer_is_in_words_and_in_a_table(page):
     browser = page()
     assert "imagestats is first by mean rank" in texts(browser, "#verdict")[0]
     assert "over 3 datasets" in texts(browser, "#verdict")[0]
-    assert "imagestats against gamma on a further dataset" in texts(browser, "#verdict")[0]
+    assert "imagestats against gamma on a new dataset" in texts(browser, "#verdict")[0]
     assert ranked(browser) == ["imagestats", "gamma", "beta", "alpha"]
     heads = texts(browser, "#matrix thead button")
     assert heads[:3] == ["backbone", "rank", "letters"] and heads[-3:] == sorted(DATASETS)

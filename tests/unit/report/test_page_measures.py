@@ -160,7 +160,7 @@ def test_the_page_shows_measures_beside_the_score_and_how_alike_backbones_are(ma
         "RankMe",
         "reads labels",
         "0.800",
-        "rank nothing",
+        "do not enter any ranking",
         "undefined, fewer than 10 distinct rows",
         "CKA of 3 pairs of backbones",
         "undefined, all rows of one backbone are equal",

@@ -223,7 +223,7 @@ def test_every_task_with_metrics_has_its_figures_and_another_is_an_error():
     for name, task in TASKS.items():
         if task.of_datasets:
             assert callable(task_figures(name).chance) and callable(task_figures(name).draw)
-    with pytest.raises(PermafrostError, match="no figures of the task 'retrieval'"):
+    with pytest.raises(PermafrostError, match="no figures for the task 'retrieval'"):
         task_figures("retrieval")
 
 

@@ -86,7 +86,7 @@ def test_the_verdict_says_who_is_first_and_whether_that_is_certain():
     nobody = {"rank": None, "note": "no dataset has scores of all backbones", "uncertainty": "none"}
     assert (
         says({**standing("x", 1), **nobody})
-        == "Nobody is ranked: no dataset has scores of all backbones."
+        == "No backbone is ranked: no dataset has scores of all backbones."
     )
 
 
@@ -152,7 +152,7 @@ def test_the_answer_says_what_tests_say_and_what_would_tell_two_apart():
         "practical": None,
     }
     foot = answer(rows, group="all", probe="knn", tests=[enough]).foot
-    assert not any(said in foot for said in ("Friedman", "would tell", "further dataset"))
+    assert not any(said in foot for said in ("Friedman", "would detect", "new dataset"))
     assert (
         "Friedman"
         not in answer(rows, group="all", probe="knn", tests=[{**tests, "probe": "x"}]).foot

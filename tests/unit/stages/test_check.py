@@ -109,7 +109,7 @@ def test_features_that_collapse_or_mix_the_batch_are_doubted(check):
         ("nosuch", [], "photos", "there is no backbone 'nosuch'"),
         ("rcf", [], "nosuch", "there is no dataset 'nosuch'"),
         ("croma-base", [], "photos", "has no band 'B1'"),
-        ("rcf", ["--images", "0"], "photos", "--images 0 is no batch"),
+        ("rcf", ["--images", "0"], "photos", "--images 0 must be at least 1"),
         ("mobilenetv2-imagenet", [], "photos", "the weights file does not exist"),
     ],
 )

@@ -60,7 +60,7 @@ def test_fetch_holds_what_is_missing_and_asks_nobody(said, capsys, tmp_path):
     assert all(file["path"].startswith(str(tmp_path)) for file in one["files"])
     assert said("fetch", "demo-landcover", "--dry-run") == []
     assert main(["fetch", "eurosat", "--json", "--data", str(tmp_path)]) == 1
-    assert "nobody is asked" in capsys.readouterr().err
+    assert "asks for no confirmation" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -433,7 +433,7 @@ def test_folders_of_some_splits_only_are_split_anew(new, tmp_path):
         ({}, "holds 0 images among 0 files"),
         ({"a.png": None, "b.png": None}, "holds 2 images among 2 files, but no labels"),
         ({"a/1.png": b"no image", "b/2.png": None}, "the image a/1.png cannot be read"),
-        ({"part.tortilla": b"x"}, "docs/geobench2.md"),
+        ({"part.tortilla": b"x"}, "docs/datasets.md"),
     ],
 )
 def test_files_that_say_nothing_are_one_error_and_nothing_is_written(new, tmp_path, files, words):

@@ -200,7 +200,7 @@ def test_check_takes_series(tmp_path, monkeypatch):
 def test_places_are_no_classes(tmp_path):
     names = [f"p{n}/{d}.png" for n in range(8) for d in DATES]
     with pytest.raises(
-        PermafrostError, match="holds series: each folder, such as p0.*nothing says"
+        PermafrostError, match="holds series: each folder, such as p0.*the locations have no labels"
     ):
         draft_of(files(tmp_path, names), where="here")
 
@@ -254,7 +254,7 @@ def test_a_row_without_a_file_is_no_date(tmp_path):
     names = [f"a_2019050{n + 1}.png" for n in range(6)]
     rows = [f"{'ab'[n % 2]},{name}" for n, name in enumerate(names)]
     (files(tmp_path, names) / "t.csv").write_text("\n".join(["label,file", *rows, "a"]))
-    with pytest.raises(PermafrostError, match="no column names the place"):
+    with pytest.raises(PermafrostError, match="no column names the location"):
         draft_of(tmp_path, where="here")
 
 

@@ -128,7 +128,7 @@ def test_a_job_has_the_folder_the_environment_and_the_files_of_its_client(run, t
         "o",
     )
     status, _, said = run.do(*command, cwd=tmp_path)
-    assert status == 1 and "is no JSON" in said
+    assert status == 1 and "is not valid JSON" in said
     assert "cannot be read" in run.do(*command, cwd="/")[2]
     with open(tmp_path / "out.txt", "w") as stream:
         line = [sys.executable, "-I", "-S", str(run.client), "code", "--version"]

@@ -158,7 +158,7 @@ def end_failed_run(
     if on_store and gathered:
         print(
             "Results lie on an object store. Copy them into this folder, and `permafrost incomplete` makes"
-            " leaderboard and report of what succeeded (docs/machines.md)."
+            " leaderboard and report of what succeeded (docs/clusters.md)."
         )
 
 

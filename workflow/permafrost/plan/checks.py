@@ -180,7 +180,7 @@ def _check_imports(body: list[ast.stmt], file: str, root: Path, where: str) -> N
                     f"{file} imports {top}, which is not installed (line {node.lineno})",
                     where=where,
                     remedy="install it into this environment, or name one that has it with `environment`"
-                    " (docs/environments.md)",
+                    " (docs/install.md)",
                 )
 
 

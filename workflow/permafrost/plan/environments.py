@@ -82,7 +82,7 @@ def environment_of(entry: dict) -> Environment | None:
         known,
         name,
         "there is no environment",
-        remedy=f"name one of these, or add {FOLDER / name}.lock (docs/environments.md)",
+        remedy=f"name one of these, or add {FOLDER / name}.lock (docs/install.md)",
     )
 
 

@@ -31,7 +31,7 @@ def check_archive(places: Places, asked: Iterable[str]) -> None:
     if places.on_store and "archive" in asked:
         raise PermafrostError(
             "an archive is packed from files, but these results are on an object store",
-            remedy="copy them into this folder, then run `permafrost archive` (docs/machines.md)",
+            remedy="copy them into this folder, then run `permafrost archive` (docs/clusters.md)",
         )
 
 

@@ -16,7 +16,7 @@ class PredictionColumns(Table):
     -------
     sample_id : Name of the sample, or of the whole image, unique in the dataset.
     group_id : Samples with the same value are not independent: its group (scene, tile, flight), joined with the
-        groups that hold copies of one image (docs/card.md); null if it has none, or nothing is known.
+        groups that hold copies of one image (docs/report.md); null if it has none, or nothing is known.
     leak : What the sample shares with training or validation: a byte-equal image (copy), a near-duplicate, or a
         group; null for nothing. The column exists if at least one sample shares something.
     """

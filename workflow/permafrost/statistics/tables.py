@@ -21,7 +21,7 @@ class ScoreColumns(Table):
     setting : The setting that the value belongs to, in words, if a probe scores several settings (k, metric and
         weighting of knn_sweep; classifier and size of the training set of few_shot; fine-tuned, frozen and their
         difference of fine_tune). "clean test images" are the scores of the probe itself on the test images that
-        do not occur in training, if some do (docs/card.md). Null for the row that is ranked and compared.
+        do not occur in training, if some do (docs/report.md). Null for the row that is ranked and compared.
     value : The metric on the whole test set. NaN if it is undefined (a class without a test sample, pixel or
         object).
     lower : Lower end of the interval, in the unit of the metric. NaN if it is undefined.

@@ -148,7 +148,7 @@ def test_a_class_that_leaves_its_root_or_uses_the_network_itself_is_refused(
     tmp_path, monkeypatch, outside
 ):
     monkeypatch.setattr(torchgeo.datasets, "Greedy", Greedy, raising=False)
-    problem = "outside of its root" if outside else "network in a way of its own"
+    problem = "outside of its root" if outside else "downloads by its own means"
     with pytest.raises(PermafrostError, match=problem):
         missing_steps(entry_of("Greedy", tmp_path, outside=outside), where="here")
 

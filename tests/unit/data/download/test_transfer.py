@@ -50,7 +50,7 @@ def test_a_call_that_was_killed_is_resumed_by_the_next(server, get, monkeypatch)
     server.files["/data.zip"].breaks_after = [PART]
     with pytest.raises(PermafrostError, match="1 MB are kept") as caught:
         fetch_file(get)
-    assert "goes on from there" in caught.value.remedy
+    assert "resumes" in caught.value.remedy
     assert not get.path.exists() and len(only(get)) == 2
     fetch_file(get)
     assert get.path.read_bytes() == CONTENT and only(get) == ["data.zip"]
@@ -182,7 +182,7 @@ def test_a_busy_server_is_asked_again(server, get, status):
     [
         (401, "denies access", "HF_TOKEN"),
         (403, "denies access", "terms"),
-        (404, "no such file", "look up where"),
+        (404, "no such file", "find the new address"),
     ],
 )
 def test_a_refusal_is_final_and_says_what_to_do(server, get, status, problem, remedy):

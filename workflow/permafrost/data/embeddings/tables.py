@@ -295,7 +295,7 @@ def _check(options: TableOptions, where: str) -> None:
     ):
         problem = "by: nearest needs the columns `lon` and `lat`, or `geometry`"
     if problem is not None:
-        raise PermafrostError(problem, where=f"{where}: table", remedy="see docs/embeddings.md")
+        raise PermafrostError(problem, where=f"{where}: table", remedy="see docs/backbones.md")
 
 
 def _check_degrees(schema: pa.Schema, column: str, file: Path) -> None:

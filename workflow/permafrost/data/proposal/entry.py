@@ -23,8 +23,8 @@ from permafrost.data.proposal.rasters import scenes
 # the first that fits: files of annotations say more than names of folders
 _LAYOUTS = (coco, voc, yolo, tables, pairs_of_dates, scenes, pairs, class_folders)
 _OTHERS = {
-    ".tortilla": "docs/geobench2.md shows entries of kind tortilla",
-    ".hdf5": "docs/geobench.md shows entries of kind geobench",
+    ".tortilla": "docs/datasets.md shows entries of kind tortilla",
+    ".hdf5": "docs/datasets.md shows entries of kind geobench",
 }
 _CONVERTED = {"P": "palette", "PA": "palette", "RGBA": "alpha", "LA": "alpha", "CMYK": "cmyk"}
 
@@ -202,5 +202,5 @@ def _describe_place(draft: Draft, looks: Sequence[Look], members: Members, path:
         draft.note(
             "splits",
             "names and files show no place. If several images are of one place, keep them in one split by group:"
-            " see docs/own-datasets.md",
+            " see docs/datasets.md",
         )

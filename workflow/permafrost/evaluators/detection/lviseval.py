@@ -205,7 +205,7 @@ class LVISEval(LvisSteps):
         """
         p, found = self.params, self.evaluation
         if found is None and not self._by_image:
-            raise PermafrostError("nothing was matched yet", remedy="call evaluate() first")
+            raise PermafrostError("there are no matches yet", remedy="call evaluate() first")
         check_unchanged(p, self._evaluated, _MATCHED)
         if self._by_image:
             curves = self._counted_by_image()

@@ -72,7 +72,7 @@ def check_unchanged(given, evaluated, names: tuple[str, ...]) -> None:
     for name in names:
         if not np.array_equal(getattr(given, name), getattr(evaluated, name)):
             raise PermafrostError(
-                f"{name} is not what was evaluated",
+                f"{name} was changed after the evaluation",
                 where=f"params.{name}",
                 remedy="call evaluate() again",
             )

@@ -34,7 +34,7 @@ class Leaderboard(ScoreColumns):
     n_units : … For a profile, of repeats.
     gates : … incomplete_run: jobs of other backbones failed, so fewer than planned were ranked.
     settings : … For a profile, the unit and the machine.
-    fit : How well the dataset fits the input of the backbone (docs/input.md); null if the entries do not
+    fit : How well the dataset fits the input of the backbone (docs/backbones.md); null if the entries do not
         determine it, as for backbones without pixels.
     bands_real : Number of bands of the dataset that are input; a band that is used twice counts once.
     bands_wanted : Number of bands that the backbone wants.
