@@ -15,7 +15,7 @@ class Asked(NamedTuple):
     threads: int | None = 1
 
 
-# of the statistics: what a million test items take (docs/simulations.md), and of measures 10,000 rows of any number of rows
+# statistics: for a million test items (docs/simulations.md); measures: for 10,000 rows
 _STAGES = {
     "prepare": Asked(4000, 120, None),
     "extract": Asked(6000, 120, None),
