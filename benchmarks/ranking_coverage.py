@@ -183,7 +183,7 @@ def _means_of(values, scale) -> dict:
 
 
 def differing(cell, datasets: int, *, tables: int, seed: int) -> dict:
-    """Share of the tables of equal backbones in which any two are told apart, or a test finds a difference."""
+    """Share of the tables of equal backbones in which any two differ significantly, or a test finds a difference."""
     world, uncertainty, name, gains, spread = cell
     rng = np.random.default_rng([seed, datasets, 1])
     options = {"datasets": None if uncertainty == "items" else datasets, "confidence": CONFIDENCE}

@@ -15,9 +15,7 @@ from permafrost.metrics.tasks import BRIER, SCALED, TEMPERATURE
 from permafrost.statistics.predictions.labelled import LabelledSamples
 from permafrost.statistics.scores.bootstrap import bootstrap_scores
 
-TITLE = (
-    "Share of 95 % intervals of calibration that hold the truth, in brackets how many have a gate"
-)
+TITLE = "Coverage of 95 % intervals of calibration, in brackets the share with a warning"
 DOCUMENT = "docs/simulations.md"
 FULL, SMALL = 300, 1
 

@@ -10,7 +10,7 @@ import numpy as np
 from permafrost.statistics.predictions.labelled import LabelledSamples
 from permafrost.statistics.scores.bootstrap import bootstrap_scores
 
-TITLE = "Share of 95 % intervals that hold the truth, copies as images of their own → as one unit"
+TITLE = "Coverage of 95 % intervals, copies as separate images → as one unit"
 DOCUMENT = "docs/simulations.md"
 FULL, SMALL = 400, 2
 

@@ -16,7 +16,7 @@ from permafrost.statistics.predictions.numbers import PredictedNumbers
 from permafrost.statistics.scores.bootstrap import bootstrap_scores
 from permafrost.statistics.scores.gates import score_gates
 
-TITLE = "Share of 95 % intervals that hold the truth, in brackets how many of 100 have a gate"
+TITLE = "Coverage of 95 % intervals, in brackets the percentage with a warning"
 DOCUMENT = "docs/simulations.md"
 FULL, SMALL = 200, 1
 

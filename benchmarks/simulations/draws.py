@@ -10,7 +10,7 @@ from benchmarks.simulations._runs import answers, compared
 
 TITLE = (
     "Few-shot accuracy: share of 95 % intervals that hold the mean over all draws (a tenth of the test sets) / of test "
-    "sets in which two equal backbones are told apart, by number of draws of the training set"
+    "sets in which two equal backbones differ significantly, by number of training subsets"
 )
 DOCUMENT = "docs/simulations.md"
 FULL, SMALL = 2000, 10
@@ -28,7 +28,7 @@ _TOGETHER = 50
 
 def table(draws: int, seed: int) -> str:
     """Rows: how far draws stray; columns: numbers of draws."""
-    lines = ["| draws stray by |" + "".join(f" {number} |" for number in DRAWS)]
+    lines = ["| subsets vary by |" + "".join(f" {number} |" for number in DRAWS)]
     lines.append("|---|" + "---|" * len(DRAWS))
     for place, (words, stray) in enumerate(STRAYS.items()):
         cells = []

@@ -12,7 +12,7 @@ from permafrost.metrics.representation import measures
 from permafrost.statistics.measures.measured import measured
 from permafrost.statistics.resampling.units import find_units
 
-TITLE = "Share of 95 % intervals of measures that hold the truth; in the last columns means by the number of rows"
+TITLE = "Coverage of 95 % intervals of feature metrics; the last columns are means by the number of rows"
 DOCUMENT = "docs/simulations.md"
 FULL, SMALL = 300, 2
 

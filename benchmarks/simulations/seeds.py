@@ -1,4 +1,4 @@
-"""How often equal backbones are told apart, and how often a difference is found, with 1 to 10 seeds."""
+"""How often equal backbones differ significantly, and how often a difference is detected, with 1 to 10 seeds."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 from benchmarks.simulations._runs import answers, compared
 
 TITLE = (
-    "Share of test sets in which any two of equal backbones are told apart / in which the first, better by 3 points "
-    "(with groups 10), is told apart from the second, by number of seeds; families of ten have a tenth of the draws"
+    "Share of test sets in which any two of equal backbones differ significantly / in which the first, better by 3 "
+    "points (with groups 10), differs significantly from the second, by number of seeds; families of ten have a tenth "
+    "of the draws"
 )
 DOCUMENT = "docs/simulations.md"
 FULL, SMALL = 2000, 10
@@ -20,8 +21,8 @@ SEEDS = (1, 2, 3, 5, 10)
 TRAININGS = {
     "differ on some items": (0.2, 0.0),
     "differ on many items": (0.6, 0.0),
-    "stray by .5 points": (0.2, 0.005),
-    "stray by 2 points": (0.2, 0.02),
+    "vary by .5 points": (0.2, 0.005),
+    "vary by 2 points": (0.2, 0.02),
 }
 # backbones, items, groups
 FAMILIES = {
@@ -52,7 +53,7 @@ def table(draws: int, seed: int) -> str:
 
 
 def _pairs(rng, draws, runs, count, items, groups, noise, stray, gap) -> tuple[float, float]:
-    """Share of test sets in which the two are told apart, twice; p-values of one pair depend on no other."""
+    """Share of test sets in which the two differ significantly, twice; p-values of one pair depend on no other."""
     apart = 0
     for first in range(0, draws, _TOGETHER):
         sets = min(_TOGETHER, draws - first)
@@ -63,7 +64,7 @@ def _pairs(rng, draws, runs, count, items, groups, noise, stray, gap) -> tuple[f
 
 
 def _families(rng, draws, runs, count, items, groups, noise, stray, gap) -> tuple[float, float]:
-    """Share of test sets in which any two are told apart, and in which the first two are."""
+    """Share of test sets in which any two differ significantly, and in which the first two are."""
     apart, draws = np.zeros(2), max(draws // 10, 1)
     pairs = np.array(list(itertools.combinations(range(count), 2)))
     levels = [0.8 + gap] + [0.8] * (count - 1)
