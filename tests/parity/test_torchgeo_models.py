@@ -246,14 +246,14 @@ def test_croma_takes_the_path_of_sentinel_2(small_models):
 
 @pytest.mark.parametrize("model", ["dofa_base_patch16_224", "copernicusfm_base"])
 def test_bands_without_a_wavelength_are_an_error(small_models, model):
-    with pytest.raises(PermafrostError, match="does not tell it for red, green, blue"):
+    with pytest.raises(PermafrostError, match="has none for red, green, blue"):
         made({"model": model, "weights": None, "input": {"bands": "rgb"}}, rgb_bands())
 
 
 def test_an_absent_band_is_named_by_its_wavelength_where_the_model_needs_that(small_models):
     entry = {"model": "dofa_base_patch16_224", "weights": None}
     bands = sentinel2_bands(("B02", "B03", "B04"))
-    with pytest.raises(PermafrostError, match=r"lacks have none by their name: nir.*nanometres"):
+    with pytest.raises(PermafrostError, match=r"lacks, have none by their name: nir.*nanometres"):
         made({**entry, "input": {"bands": ["red", "nir"], "missing": "zero"}}, bands)
     backbone = made({**entry, "input": {"bands": ["red", 842], "missing": "zero"}}, bands)
     assert backbone.notes["wavelengths_um"] == pytest.approx([0.6646, 0.842])

@@ -52,6 +52,6 @@ def test_a_pair_that_does_not_fit_is_a_cell_of_the_table(fresh_project):
     project.snakemake()
     shown = project.permafrost("show")
     assert "Ranked on exact cells alone (datasets: tiny-landcover; 3 of 3 backbones)" in shown
-    assert "fed by the policy authors" in shown and "of 2 bands" in shown
+    assert "adapted by the policy authors" in shown and "of 2 bands" in shown
     page = project.report_text()
-    assert "Ranked on exact cells alone" in page and "fed by the policy authors" in page
+    assert "Ranked on exact cells alone" in page and "adapted by the policy authors" in page

@@ -164,7 +164,7 @@ def test_satclips_own_weights_lie_in_the_data_folder_or_are_downloaded(tmp_path,
     entry = backbone_entry({"kind": "coordinates", "encoder": "satclip", "weights": name})
     entry = replace(entry, weights_folder=str(tmp_path / "weights"))
     assert published_weights(entry, where="x").name == name
-    with pytest.raises(PermafrostError, match="are not on this machine and cannot be downloaded"):
+    with pytest.raises(PermafrostError, match="are missing and cannot be downloaded"):
         locate(entry, "backbone x")
     made, expected = satclip_file(tmp_path / "made.ckpt")
     place = tmp_path / "weights" / SatCLIP_Weights.SATCLIP_VIT16_L40.url.rpartition("/")[2]

@@ -56,7 +56,7 @@ def test_a_command_refuses_what_is_not_its_specification(capsys, tmp_path):
     options += ["--code", code_hash("bootstrap", told)]
     for spec, message in (
         (json.dumps(told), "spec of the bootstrap job: missing keys 'probe', 'seed'"),
-        ("{'stage': 'bootstrap'}", "--spec: is no JSON"),
+        ("{'stage': 'bootstrap'}", "--spec: is not valid JSON"),
     ):
         assert main(["bootstrap", "--spec", spec, *options]) == 1
         assert message in capsys.readouterr().err

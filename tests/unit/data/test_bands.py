@@ -116,7 +116,7 @@ def test_white_is_of_pictures_alone_and_stands_in_the_band_where_it_is_stated():
     assert Band("red", **stated).as_dict()["white"] == 0.275
     plain = resolve_unit(Units(unit="uint8", offset=0), where="x")
     assert "white" not in Band("red", **plain).as_dict()
-    with pytest.raises(PermafrostError, match="digital_number is no brightness") as caught:
+    with pytest.raises(PermafrostError, match="digital_number is not a brightness") as caught:
         resolve_unit(Units(unit="digital_number", offset=0, scale=1e-4, white=0.3), where="x")
     assert "declare the unit uint8 or brightness" in caught.value.remedy
 

@@ -97,7 +97,7 @@ def test_only_the_folders_of_the_classes_are_part_of_the_identity(geo_folder):
         ({"name": "EuroSAT"}, "single images are of kind torchgeo"),
         ({"arguments": {"band": [1]}}, "NAIP takes no argument 'band', did"),
         ({"paths": ["nothing"]}, "NAIP cannot be built from .*nothing"),
-        ({"paths": ["far"]}, "NAIP and CDL do not meet"),
+        ({"paths": ["far"]}, "NAIP and CDL do not overlap"),
     ],
 )
 def test_what_torchgeo_cannot_do_is_one_sentence(geo_folder, change, message):

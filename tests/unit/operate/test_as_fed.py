@@ -81,7 +81,9 @@ def test_of_many_pairs_those_that_are_unusual_are_listed(offers, monkeypatch):
 
 def test_info_says_what_is_fed_where_it_is_known(offers):
     text = " ".join(" ".join(describe(offers, "photographs", "land")).split())
-    assert "fed -1.1 ± 0.208 over train" in text and "look at Channels are fed with a mean" in text
+    assert (
+        "fed -1.1 ± 0.208 over train" in text and "look at Normalised channels have a mean" in text
+    )
     assert "over train" not in " ".join(describe(offers, "photographs", "later"))
     known = facts(offers, "photographs", "land")
     assert known["unusual"] == ["B04", "B03", "B02"] and len(known["as_fed"]) == 3

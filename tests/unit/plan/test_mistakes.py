@@ -300,7 +300,7 @@ def test_a_probe_that_serves_no_dataset_is_a_mistake(root, config):
     config["probes"]["seg"] = {"kind": "segmentation", "head": "linear"}
     text = refused(root, config)
     assert text.startswith(
-        "config.yaml: probes.seg: the probe 'seg' of kind segmentation serves none"
+        "config.yaml: probes.seg: the probe 'seg' of kind segmentation fits none"
     )
     assert "tasks are classification, multilabel" in text
     assert "add a dataset of the task change or segmentation" in text

@@ -152,7 +152,7 @@ def test_views_are_recorded_archived_and_found_when_stale(root, monkeypatch):
         ({"delta": 0.0}, {}, "measures.augmentations: delta is 0.0"),
         ({"delta": float("nan")}, {}, "delta is nan"),
         ({"flips": 1}, {}, "flips: must be true or false, not the number 1"),
-        (None, {"names": ["rankme", "lidar"]}, "measures.names: lidar take augmented views"),
+        (None, {"names": ["rankme", "lidar"]}, "measures.names: lidar need augmented views"),
         ({}, {"names": ["rankme"]}, "measures.augmentations: no measure of `names`"),
         (7, {}, "measures.augmentations: must be .* not the number 7"),
     ],

@@ -82,6 +82,6 @@ def test_a_folder_that_holds_something_stays_as_it_is(tmp_path):
 def test_what_a_deposit_lacks_is_said_before_anything_is_packed():
     with pytest.raises(PermafrostError, match="needs --creator and --licence"):
         _check_deposit(Namespace(zenodo=Path("d"), creator=None, licence=None))
-    with pytest.raises(PermafrostError, match="--licence is for --zenodo"):
+    with pytest.raises(PermafrostError, match="--licence needs --zenodo"):
         _check_deposit(Namespace(zenodo=None, creator=None, licence="cc0-1.0"))
     _check_deposit(Namespace(zenodo=None, creator=None, licence=None))
