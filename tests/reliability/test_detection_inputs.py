@@ -418,7 +418,7 @@ OPTIONS = [
     ({"iou_thresholds": []}, "in \\[0, 1\\]"),
     ({"iou_thresholds": [0.5, 0.5]}, "twice"),
     ({"max_dets": [0]}, "positive"),
-    ({"max_dets": [10, 10, 20]}, "different"),
+    ({"max_dets": [10, 10, 20]}, "distinct"),
     ({"max_dets": [10], "mode": "strict"}, "three caps"),
     ({"area_ranges": {"small": (0, 5)}}, "one range named 'all'"),
     ({"area_ranges": {"all": (5, 0)}}, "low <= high"),
