@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 
-from permafrost.report.figures.chart import as_svg
+from permafrost.report.figures.vega import as_svg
 
 
 def views_of(figure: dict) -> list[dict]:

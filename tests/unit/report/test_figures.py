@@ -31,8 +31,9 @@ from permafrost.report.figures import (
     strip,
     training,
 )
-from permafrost.report.figures.chart import as_svg, log_ticks
+from permafrost.report.figures.chart import log_ticks
 from permafrost.report.figures.style import save_figure, shorten
+from permafrost.report.figures.vega import as_svg
 from permafrost.report.material import pictures
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import whole_file
-from permafrost.report.figures.chart import as_json, as_svg
+from permafrost.report.figures.vega import as_json, as_svg, converter
 
 _FORMS = (".svg", ".png", ".pdf", ".json")
 
@@ -35,8 +35,6 @@ class Plot:
         ------
         PermafrostError : another ending.
         """
-        import vl_convert
-
         path, text = Path(path), as_json(self.specification)
         if path.suffix not in _FORMS:
             raise PermafrostError(
@@ -46,8 +44,8 @@ class Plot:
             )
         content = {
             ".svg": lambda: as_svg(self.specification).encode(),
-            ".png": lambda: vl_convert.vegalite_to_png(text, scale=2),
-            ".pdf": lambda: vl_convert.vegalite_to_pdf(text),
+            ".png": lambda: converter().vegalite_to_png(text, scale=2),
+            ".pdf": lambda: converter().vegalite_to_pdf(text),
             ".json": lambda: text.encode(),
         }[path.suffix]()
         with whole_file(path) as partial:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from permafrost.report.explanations.measures import measured_lines
+from permafrost.report.explanations.measures import measured_lines, notes_of
 from permafrost.statistics.leaderboard.rows import finite
 
 KIND = "profile"
@@ -37,16 +37,6 @@ def cost_lines(rows: list[dict]) -> list[dict]:
     ]
 
 
-def about(row: dict) -> dict:
-    """The notes recorded with a cost."""
-    return json.loads(row["settings"])
-
-
-def is_flagged(row: dict) -> bool:
-    """Whether the value is flagged as doubtful."""
-    return "flag" in about(row)
-
-
 def brief_cost(value) -> str:
     """Three digits with a letter for thousands, millions …: ``2.22 M``; a dash for a missing value."""
     if not finite(value):
@@ -67,7 +57,7 @@ def machines(lines: list[dict]) -> list[str]:
     """One sentence per machine on the profiles run there, and a warning if there are two or more."""
     by_machine: dict[str, tuple[dict, list[str]]] = {}
     for line in lines:
-        notes = about(next(iter(line["costs"].values())))
+        notes = notes_of(next(iter(line["costs"].values())))
         key = json.dumps({name: notes[name] for name in _RUN}, sort_keys=True)
         by_machine.setdefault(key, (notes, []))[1].append(line["backbone"])
     sentences = [
@@ -101,7 +91,7 @@ def remarks(lines: list[dict]) -> list[str]:
     backbones_by_remark: dict[tuple[str, str], list[str]] = {}
     for line in lines:
         for name, row in line["costs"].items():
-            notes = about(row)
+            notes = notes_of(row)
             said = [f"unknown, {notes['undefined']}"] if "undefined" in notes else []
             said += [notes["flag"]] if "flag" in notes else []
             for statement in said:
@@ -111,7 +101,7 @@ def remarks(lines: list[dict]) -> list[str]:
         f"{statement}."
         for (name, statement), names in backbones_by_remark.items()
     ]
-    notes = [about(next(iter(line["costs"].values()))) for line in lines]
+    notes = [notes_of(next(iter(line["costs"].values()))) for line in lines]
     if any("several_sizes" in one for one in notes):
         height, width = notes[0]["native"]
         sentences.append(
@@ -125,5 +115,5 @@ def uncounted(lines: list[dict]) -> list[str]:
     names = set()
     for line in lines:
         if "flops" in line["costs"]:
-            names |= set(about(line["costs"]["flops"]).get("uncounted", ()))
+            names |= set(notes_of(line["costs"]["flops"]).get("uncounted", ()))
     return sorted(names)

@@ -5,20 +5,8 @@ from __future__ import annotations
 import math
 
 from permafrost.report import notation
-from permafrost.report.figures.chart import (
-    SHORT_NUMBER,
-    WIDTH,
-    cells,
-    figure,
-    lines,
-    log_ticks,
-    names,
-    number,
-    room,
-    series,
-    shorten,
-)
-from permafrost.report.figures.style import COLOURS, INK
+from permafrost.report.figures import chart
+from permafrost.report.figures.style import COLOURS, INK, shorten
 
 _TOGETHER = len(COLOURS)  # more backbones than colours are drawn as lines of a heat map
 _STEP = 14  # pixels of such a line
@@ -51,7 +39,7 @@ def draw_c_curve(
     view, note = draw(
         {name: curves[name] for name in ordered}, setting, meaning, f"validation {score}", sign
     )
-    return figure(view, title=f"{dataset}: {probe}", note=note)
+    return chart.figure(view, title=f"{dataset}: {probe}", note=note)
 
 
 def _top(curve: dict, sign: int) -> float:
@@ -68,18 +56,24 @@ def _together(curves: dict, setting: str, meaning: str, score: str, _sign: int) 
             for place, (x, y) in enumerate(zip(curve["c"], curve["score"], strict=True))
         ]
     tried = sorted({row["x"] for row in rows})
-    ticks = tried if len(tried) <= _FEW else log_ticks(tried[0], tried[-1])
-    x = number("x", meaning, type="log", axis={"labelExpr": SHORT_NUMBER, "values": ticks})
-    y = number("y", score, padding=8)
+    ticks = tried if len(tried) <= _FEW else chart.log_ticks(tried[0], tried[-1])
+    x = chart.number(
+        "x", meaning, type="log", axis={"labelExpr": chart.SHORT_NUMBER, "values": ticks}
+    )
+    y = chart.number("y", score, padding=8)
     edge = {
         "transform": [{"filter": "datum.chosen && datum.edge"}],
         "mark": {"type": "text", "dy": -11, "fontSize": 10},
         "encoding": {"x": x, "y": y, "text": {"value": "edge"}, "color": {"value": INK}},
     }
     labels = {name: f"{_label(name, curve)}" for name, curve in curves.items()}
-    colours = series(labels, title=f"chosen {setting}", orient="right", columns=1, offset=24)
-    look = {"marked": "datum.chosen", "hollow": True, "width": WIDTH - room(labels) - 80}
-    return lines(rows, x, y, colours, layers=[edge], height=240, **look), ""
+    colours = chart.series(labels, title=f"chosen {setting}", orient="right", columns=1, offset=24)
+    look = {
+        "marked": "datum.chosen",
+        "hollow": True,
+        "width": chart.WIDTH - chart.room(labels) - 80,
+    }
+    return chart.lines(rows, x, y, colours, layers=[edge], height=240, **look), ""
 
 
 def _behind(curves: dict, setting: str, meaning: str, score: str, sign: int) -> tuple[dict, str]:
@@ -99,9 +93,9 @@ def _behind(curves: dict, setting: str, meaning: str, score: str, sign: int) -> 
         for name, curve in curves.items()
     }
     marks = tried[:: max(1, len(tried) // 8)]
-    axis = {"labelExpr": SHORT_NUMBER, "labelAngle": 0, "values": marks, "ticks": False}
+    axis = {"labelExpr": chart.SHORT_NUMBER, "labelAngle": 0, "values": marks, "ticks": False}
     x = {"field": "x", "type": "ordinal", "title": meaning, "axis": axis}
-    y = names("row", labels, labelFontSize=10)
+    y = chart.names("row", labels, labelFontSize=10)
     dot = {
         "transform": [{"filter": "datum.chosen"}],
         "mark": {
@@ -113,14 +107,14 @@ def _behind(curves: dict, setting: str, meaning: str, score: str, sign: int) -> 
             "size": 20,
         },
     }
-    view = cells(
+    view = chart.cells(
         rows,
         x,
         y,
         {"scheme": "viridis", "reverse": True, "domain": [0, most or 1.0], "clamp": True},
         [score, "behind the", "best of the line"],
         # whole pixels make a smaller file
-        width=max(4, int((WIDTH - room(labels) - 60) / len(tried))) * len(tried),
+        width=max(4, int((chart.WIDTH - chart.room(labels) - 60) / len(tried))) * len(tried),
         height=_STEP * len(curves),
         layers=[dot],
     )

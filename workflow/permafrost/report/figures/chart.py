@@ -8,80 +8,36 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
 from permafrost.report.figures.style import COLOURS, FAINT, INK, shorten
+from permafrost.report.figures.vega import FILE
 
 WIDTH = 640  # pixels of the panels of a wide figure, side by side
+NARROW = 480  # of a figure that shares its line on the page
 SHAPES = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down")
 #: a label of few digits, with an exponent if it has many zeros
 SHORT_NUMBER = (
     "datum.value && abs(log(abs(datum.value)) / LN10) > 3.5"
     " ? format(datum.value, '.3~e') : format(datum.value, '.3~g')"
 )
-_LETTER = 6.2  # pixels of a letter of a label
+_LETTER = 6.8  # pixels of a letter of a label
 _DASHES = [4, 3]
 _NAMED = 30  # letters of a name in a legend or on an axis
-
-_COUNTED = re.compile(r'<(?:linearGradient|clipPath) id="([^"]+)"')
-_PLACES, _LONG = re.compile(r' (?:d|transform)="[^"]*"'), re.compile(r"(\.\d\d)\d+")
-
-# ``currentColor`` is the colour of the page's text, on light and dark paper; in a file it is black
-CONFIG = {
-    "background": None,
-    "font": "Arial, 'Liberation Sans', Helvetica, sans-serif",
-    "view": {"stroke": None},
-    "style": {"guide-label": {"fill": "currentColor"}, "guide-title": {"fill": "currentColor"}},
-    "axis": {
-        "domainColor": "currentColor",
-        "domainOpacity": 0.4,
-        "tickColor": "currentColor",
-        "tickOpacity": 0.4,
-        "gridColor": "currentColor",
-        "gridOpacity": 0.12,
-        "labelFontSize": 12,
-        "titleFontSize": 12,
-        "titleFontWeight": "normal",
-    },
-    "axisY": {"labelLimit": 150},
-    "legend": {"labelFontSize": 12, "orient": "top", "title": None},
-    "text": {"color": "currentColor", "fontSize": 11},
-    "rule": {"aria": False},
-    "line": {"aria": False},
-}
-_FILE = {
-    **CONFIG,
-    "aria": False,  # the page's ``alt`` says what a picture shows
-    "axis": {**CONFIG["axis"], "labelFontSize": 11, "titleFontSize": 11, "labelOverlap": "greedy"},
-    "axisY": {"labelLimit": 320},
-    "legend": {**CONFIG["legend"], "labelFontSize": 11, "titleFontSize": 11, "labelLimit": 0}
-    | {
-        "titleFontWeight": "normal",
-        "orient": "top",
-        "symbolStrokeWidth": 1.6,
-        "symbolSize": 50,
-        "symbolOpacity": 1,
-        "offset": 8,
-    },
-    "title": {"fontSize": 11, "fontWeight": "normal", "color": INK, "subtitleFontSize": 10}
-    | {"subtitleColor": FAINT, "anchor": "start", "offset": 6},
-    "concat": {"spacing": 18},
-}
 
 
 def figure(view: Mapping, *, title: str, note: str = "", width: float = WIDTH) -> dict:
     """A whole specification: a title and a note above a view; both break at `width` pixels."""
     heading = {
-        "text": textwrap.wrap(title, int(width / 7)) or "",
-        "subtitle": textwrap.wrap(note, int(width / 5.2)),
+        "text": textwrap.wrap(title, int(width / 8)) or "",
+        "subtitle": textwrap.wrap(note, int(width / 5.9)),
         "fontSize": 13,
         "fontWeight": "bold",
-        "subtitleFontSize": 11,
+        "subtitleFontSize": 10.5,
         "offset": 10,
     }
-    own = {"config": _FILE, "background": "white", "padding": 8, "title": heading}
+    own = {"config": FILE, "background": "white", "padding": 8, "title": heading}
     return {**own, "vconcat": [view]} if "title" in view else {**own, **view}
 
 
@@ -89,34 +45,6 @@ def panels(views: Sequence[Mapping], columns: int, **resolve: str) -> dict:
     """Views side by side in lines of `columns`, in the same colours; `resolve` says which other scales they share."""
     scales = {"color": "shared", "shape": "shared", **resolve}
     return {"concat": list(views), "columns": columns, "resolve": {"scale": scales}}
-
-
-def as_json(specification: Mapping) -> str:
-    """The text of a specification: arrays become lists, and numbers that JSON does not know become null."""
-    return json.dumps(_plain(specification))
-
-
-def as_svg(specification: Mapping) -> str:
-    """The SVG of a specification; places are cut after hundredths of a pixel."""
-    import vl_convert
-
-    svg = vl_convert.vegalite_to_svg(as_json(specification))
-    # the library counts through all figures of a process
-    for place, name in enumerate(_COUNTED.findall(svg)):
-        svg = svg.replace(f'id="{name}"', f'id="own{place}"').replace(f"#{name})", f"#own{place})")
-    return _PLACES.sub(lambda attribute: _LONG.sub(r"\1", attribute[0]), svg)
-
-
-def _plain(value):
-    if isinstance(value, Mapping):
-        return {key: _plain(one) for key, one in value.items()}
-    if isinstance(value, str) or value is None:
-        return value
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
-    if hasattr(value, "tolist"):  # of NumPy
-        return _plain(value.tolist())
-    return [_plain(one) for one in value] if isinstance(value, Iterable) else value
 
 
 # --- channels
@@ -177,6 +105,11 @@ def _written(labels: Mapping[str, str]) -> str:
 def _ends(channel: str, of: Mapping) -> dict:
     """The channels of an interval ``lower`` to ``upper`` in the place of one number."""
     return {channel: {**of, "field": "lower"}, f"{channel}2": {"field": "upper"}}
+
+
+def measured(score: Mapping, **about) -> dict:
+    """What is drawn of a score, ``value``, ``lower`` and ``upper``, and what else is said of it."""
+    return {**{name: score[name] for name in ("value", "lower", "upper")}, **about}
 
 
 # --- views

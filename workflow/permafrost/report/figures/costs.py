@@ -6,16 +6,8 @@ import textwrap
 from collections.abc import Sequence
 
 from permafrost.report.explanations.costs import WORDS, brief_cost
-from permafrost.report.figures.chart import (
-    WIDTH,
-    figure,
-    log_ticks,
-    number,
-    panels,
-    reference,
-    shorten,
-)
-from permafrost.report.figures.style import COLOURS, INK
+from permafrost.report.figures import chart
+from permafrost.report.figures.style import COLOURS, INK, shorten
 from permafrost.statistics.across_datasets.ranks import pareto_front
 from permafrost.statistics.leaderboard.rows import distinct, finite, metric_name
 
@@ -58,7 +50,7 @@ def draw_costs(lines: list[dict], scores: list[dict], costs: Sequence[str], *, t
             *x[cost],
             y[probe] if cost == costs[0] else {**y[probe], "title": None},
             title=shorten(probe, 30) if cost == costs[0] else "",
-            width=WIDTH / len(costs) - 30,
+            width=chart.WIDTH / len(costs) - 30,
         )
         for (probe, cost), panel in points.items()
     ]
@@ -69,8 +61,8 @@ def draw_costs(lines: list[dict], scores: list[dict], costs: Sequence[str], *, t
         if one["cost"] is None
     )
     names = "; ".join(f"{place}: {shorten(name, 26)}" for name, place in numbers.items())
-    drawn = figure(panels(views, len(costs)), title=title, note=_note(unknown))
-    drawn["title"]["subtitle"] += textwrap.wrap(names, int(WIDTH / 5.2))
+    drawn = chart.figure(chart.panels(views, len(costs)), title=title, note=_note(unknown))
+    drawn["title"]["subtitle"] += textwrap.wrap(names, int(chart.WIDTH / 5.9))
     return drawn
 
 
@@ -82,8 +74,7 @@ def _points(scores: list[dict], profiles: dict, cost: str) -> list[dict]:
         cost_of = {"cost": row["value"], "cheap": row["lower"], "dear": row["upper"]}
         if not finite(row["value"]):
             cost_of = dict.fromkeys(cost_of)
-        kept = {name: one[name] for name in ("backbone", "value", "lower", "upper")}
-        points.append({**kept, **cost_of})
+        points.append(chart.measured(one, backbone=one["backbone"], **cost_of))
     front = pareto_front(
         [one["cost"] for one in points],
         [one["value"] for one in points],
@@ -98,7 +89,7 @@ def _score_axis(scores: list[dict]) -> dict:
     margin = 0.06 * (max(ends) - min(ends)) or 0.01
     domain = [min(ends) - margin, max(ends) + margin]
     title = metric_name(scores[0]["metric"])
-    return number("value", title, domain=domain, axis={"tickCount": 4})
+    return chart.number("value", title, domain=domain, axis={"tickCount": 4})
 
 
 def _cost_axis(rows: list[dict | None], cost: str) -> tuple[dict, float | None, float]:
@@ -108,12 +99,12 @@ def _cost_axis(rows: list[dict | None], cost: str) -> tuple[dict, float | None, 
     low, high = min(above), max(above)
     wide = max(high / low, 2.0)
     zero = low / wide**0.3 if 0 in known else None
-    ticks = {tick: brief_cost(tick) for tick in log_ticks(low, high, 4)}
+    ticks = {tick: brief_cost(tick) for tick in chart.log_ticks(low, high, 4)}
     ticks |= {} if zero is None else {zero: "0"}
     words = [f"abs(datum.value / {at} - 1) < 1e-6 ? '{text}'" for at, text in ticks.items()]
     axis = {"values": list(ticks), "labelExpr": " : ".join([*words, "''"])}
     domain = [(zero or low) / wide**0.14, high * wide**0.14]
-    x = number("place", WORDS[cost][0], type="log", domain=domain, axis=axis)
+    x = chart.number("place", WORDS[cost][0], type="log", domain=domain, axis=axis)
     return x, zero, low / wide**0.15
 
 
@@ -141,7 +132,7 @@ def _panel(points: list[dict], x: dict, zero: float | None, beside: float, y: di
         "height": 120,
         "encoding": {"color": conditional("front", _FRONT, _BEATEN)},
         "layer": [
-            *([] if zero is None else [reference(x=beside)]),
+            *([] if zero is None else [chart.reference(x=beside)]),
             {
                 "data": {"values": front},
                 "mark": {"type": "line", "interpolate": "step-after", "strokeWidth": 1.2},

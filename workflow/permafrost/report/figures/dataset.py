@@ -6,16 +6,8 @@ from typing import TYPE_CHECKING
 
 from permafrost.core.specification import SPLITS
 from permafrost.core.tasks import task_of
-from permafrost.report.figures.chart import (
-    dots,
-    figure,
-    names,
-    number,
-    series,
-    shorten,
-    shortened,
-)
-from permafrost.report.figures.style import COLOURS
+from permafrost.report.figures import chart
+from permafrost.report.figures.style import COLOURS, shorten
 
 if TYPE_CHECKING:
     from permafrost.data.store.card import Card
@@ -38,10 +30,12 @@ def draw_balance(card: Card) -> dict:
             | {"value": count / max(total, 1) if count else None}
             for name, count in zip(card.classes, entry["class_counts"], strict=True)
         ]
-    x = number("value", f"share of the split's {counted}", zero=True, axis={"format": "~%"})
+    x = chart.number("value", f"share of the split's {counted}", zero=True, axis={"format": "~%"})
     step = 26 if len(card.classes) <= 25 else 20
-    view = dots(rows, shortened(card.classes), x, series(labels), lanes=list(labels), step=step)
-    return figure(view, title=f"{card.dataset}: classes")
+    classes = chart.shortened(card.classes)
+    look = {"lanes": list(labels), "width": chart.NARROW - chart.room(classes)}
+    view = chart.dots(rows, classes, x, chart.series(labels), step=step, **look)
+    return chart.figure(view, title=f"{card.dataset}: classes")
 
 
 def counted_of(card: Card) -> str:
@@ -64,7 +58,7 @@ def draw_bands(card: Card) -> dict:
     views = [_bands(unit, bands) for unit, bands in groups.items()]
     note = "dot: mean, bar: ± 1 standard deviation, line: range"
     view = views[0] if len(views) == 1 else {"vconcat": views}
-    return figure(view, title=f"{card.dataset}: bands of the train split", note=note)
+    return chart.figure(view, title=f"{card.dataset}: bands of the train split", note=note)
 
 
 def _bands(unit: str, bands: list[dict]) -> dict:
@@ -73,13 +67,13 @@ def _bands(unit: str, bands: list[dict]) -> dict:
     scaled = any((band.get("scale") or 1) != 1 or (band.get("offset") or 0) != 0 for band in bands)
     words = f"{unit.replace('_', ' ')}{' × scale + offset' if scaled else ''}"
     x, y = (
-        names("band", labels, labelAngle=0 if len(bands) <= 13 else -90),
-        number("mean", words, padding=6),
+        chart.names("band", labels, labelAngle=0 if len(bands) <= 13 else -90),
+        chart.number("mean", words, padding=6),
     )
     x["axis"]["labelExpr"] = f"split({x['axis']['labelExpr']}, '\\n')"
     return {
         "data": {"values": [_statistics(band) for band in bands]},
-        "width": {"step": 44 if len(bands) <= 13 else 18},
+        "width": {"step": 52 if len(bands) <= 13 else 18},
         "height": 180,
         "encoding": {"x": x, "color": {"value": COLOURS[0]}},
         "layer": [

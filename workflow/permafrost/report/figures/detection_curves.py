@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from permafrost.report.figures.chart import (
-    WIDTH,
-    diagonal,
-    figure,
-    lines,
-    number,
-    series,
-    shortened,
-)
+from permafrost.report.figures import chart
 from permafrost.report.figures.style import COLOURS
 from permafrost.statistics.leaderboard.rows import finite
 
@@ -35,12 +27,14 @@ def draw_precision_recall(curves: dict[str, dict[str, list]], *, title: str, not
         )
         if finite(precision)
     ]
-    x = number("x", "recall: share of the objects that are found", domain=[0, 1])
-    y = number("y", "precision: share of right detections", domain=[0, 1])
+    x = chart.number("x", "recall: share of the objects that are found", domain=[0, 1])
+    y = chart.number("y", "precision: share of right detections", domain=[0, 1])
     best = {"title": "best first"} if len(curves) > 1 else {}
     look = {"width": _SIDE, "height": _SIDE, "marked": "datum.marked", "hollow": True}
-    view = lines(rows, x, y, series(shortened(curves), orient="right", columns=1, **best), **look)
-    return figure(view, title=title, note=note)
+    view = chart.lines(
+        rows, x, y, chart.series(chart.shortened(curves), orient="right", columns=1, **best), **look
+    )
+    return chart.figure(view, title=title, note=note)
 
 
 def draw_calibration(bins, *, title: str) -> dict:
@@ -58,10 +52,12 @@ def draw_calibration(bins, *, title: str) -> dict:
         if count > 0
     ]
     x, y = (
-        number("x", "score", domain=[0, 1]),
-        number("y", "share of right detections", domain=[0, 1]),
+        chart.number("x", "score", domain=[0, 1]),
+        chart.number("y", "share of right detections", domain=[0, 1]),
     )
-    colours = series({"": ""}, legend=False)
-    view = lines(rows, x, y, colours, width=_SIDE, height=_SIDE, layers=[diagonal(0, 1, x, y)])
+    colours = chart.series({"": ""}, legend=False)
+    view = chart.lines(
+        rows, x, y, colours, width=_SIDE, height=_SIDE, layers=[chart.diagonal(0, 1, x, y)]
+    )
     note = f"{sum(bins['counts'])} detections in bins of about equal number; bars: 95 % intervals by Wilson"
-    return figure(view, title=title, note=note, width=0.6 * WIDTH)
+    return chart.figure(view, title=title, note=note, width=0.6 * chart.WIDTH)

@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from permafrost.report.figures.chart import (
-    WIDTH,
-    dots,
-    figure,
-    number,
-    panels,
-    reference,
-    room,
-    series,
-    shorten,
-    shortened,
-)
+from permafrost.report.figures import chart
+from permafrost.report.figures.style import shorten
 from permafrost.statistics.leaderboard.rows import (
     better_first,
     distinct,
@@ -44,21 +34,26 @@ def draw_dotplot(rows: list[dict], *, dataset: str, chance: float | None = None)
     rows = overall(rows, dataset=dataset)
     if not rows:
         raise ValueError(f"no scores of dataset {dataset!r}")
-    labels, probes = shortened(_best_first(rows), 34), distinct(rows, "probe")
-    seeds, x = distinct(rows, "seed"), number("value", metric_name(rows[0]["metric"]), padding=8)
-    layers = [] if chance is None else [reference(x=chance)]
+    labels, probes = chart.shortened(_best_first(rows), 34), distinct(rows, "probe")
+    seeds, x = (
+        distinct(rows, "seed"),
+        chart.number("value", metric_name(rows[0]["metric"]), padding=8),
+    )
+    layers = [] if chance is None else [chart.reference(x=chance)]
     if len(probes) == 1 or (len(probes) <= _PROBES_TOGETHER and len(labels) <= _BACKBONES_TOGETHER):
         lanes = [f"{probe} {seed}" for probe in probes for seed in seeds]
         step = max(22, min(60, 9 * len(lanes) + 9))
-        colours = series(shortened(probes, 22))
-        view = dots(map(_row, rows), labels, x, colours, lanes=lanes, step=step, layers=layers)
+        colours = chart.series(chart.shortened(probes, 22))
+        view = chart.dots(
+            map(_row, rows), labels, x, colours, lanes=lanes, step=step, layers=layers
+        )
     else:
         across = min(_PANELS_PER_ROW, len(probes))
         look = {"step": max(14, 7 * (len(seeds) + 1)), "size": 26, "layers": layers}
-        look["width"] = max(90, (WIDTH - room(labels)) / across - 20)
-        colours = series(dict.fromkeys(probes, ""), legend=False)
+        look["width"] = max(90, (chart.WIDTH - chart.room(labels)) / across - 20)
+        colours = chart.series(dict.fromkeys(probes, ""), legend=False)
         views = [
-            dots(
+            chart.dots(
                 [_row(row) for row in rows if row["probe"] == probe],
                 labels,
                 x,
@@ -70,15 +65,13 @@ def draw_dotplot(rows: list[dict], *, dataset: str, chance: float | None = None)
             )
             for place, probe in enumerate(probes)
         ]
-        view = panels(views, across, x="shared")
-    return figure(view, title=dataset, note=_caption(rows, chance))
+        view = chart.panels(views, across, x="shared")
+    return chart.figure(view, title=dataset, note=_caption(rows, chance))
 
 
 def _row(row: dict) -> dict:
-    kept = {name: row[name] for name in ("value", "lower", "upper")}
-    lane = f"{row['probe']} {row['seed']}"
-    about = {"row": row["backbone"], "series": row["probe"], "lane": lane}
-    return {**kept, **about, "hollow": bool(row["gates"])}
+    about = {"row": row["backbone"], "series": row["probe"], "hollow": bool(row["gates"])}
+    return chart.measured(row, lane=f"{row['probe']} {row['seed']}", **about)
 
 
 def _best_first(rows: list[dict]) -> list[str]:

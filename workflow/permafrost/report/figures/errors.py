@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from permafrost.report.figures.chart import (
-    WIDTH,
-    figure,
-    names,
-    number,
-    room,
-    series,
-    shortened,
-)
+from permafrost.report.figures import chart
 from permafrost.report.figures.style import COLOURS, FAINT
 from permafrost.statistics.leaderboard.rows import brief_count
 
@@ -50,19 +42,19 @@ def draw_errors(by_backbone: dict, *, title: str) -> dict:
         for name, errors in by_backbone.items()
         for kind in kinds
     ]
-    colours = series(shortened(by_backbone), legend=len(by_backbone) > 1)
-    x = number("value", "AP gained without this kind of error", zero=True, padding=24)
+    colours = chart.series(chart.shortened(by_backbone), legend=len(by_backbone) > 1)
+    x = chart.number("value", "AP gained without this kind of error", zero=True, padding=24)
     lane = {"field": "series", "type": "nominal", "scale": {"domain": list(by_backbone)}}
     text = {"x": {**x, "field": "end"}, "text": {"field": "text"}, "color": {"value": FAINT}}
     view = {
         "data": {"values": rows},
-        "width": WIDTH - room(kinds) - 20,
+        "width": chart.NARROW - chart.room(kinds),
         "height": {"step": 34 if len(by_backbone) == 1 else 14, "for": "offset"},
-        "encoding": {"y": names("row", kinds, title=None), "yOffset": lane},
+        "encoding": {"y": chart.names("row", kinds, title=None), "yOffset": lane},
         "layer": [
             {"mark": "bar", "encoding": {"x": x, "color": colours["color"]}},
             {"mark": {"type": "text", "align": "left", "dx": 4, "fontSize": 9}, "encoding": text},
         ],
     }
     note = "numbers: errors of this kind at an IoU of 0.5, whatever the score"
-    return figure(view, title=title, note=note)
+    return chart.figure(view, title=title, note=note)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
+from permafrost.report.figures import predicted
 from permafrost.report.figures.class_colours import CORRECT, IGNORED, paint_errors, paint_mask
-from permafrost.report.figures.sheet import Grid, Sheet, in_pairs
-from permafrost.report.figures.style import drawing, plain, shorten
+from permafrost.report.figures.style import plain, shorten
 from permafrost.statistics.leaderboard.rows import finite
 
 ACROSS = 8  # panels in a line
@@ -29,12 +30,12 @@ class Example:
     truth: np.ndarray
     before: np.ndarray | None = None
 
-    @property
-    def known(self) -> list[tuple[str, np.ndarray]]:
-        """What is shown of it beside the truth, in words and pixels."""
-        if self.before is None:
-            return [("image", self.image)]
-        return [("before", self.before), ("after", self.image)]
+    def known(self, colours: list[str]) -> list[tuple[str, np.ndarray]]:
+        """What is known of it, in words and pixels: its pictures, and the truth in the classes' colours."""
+        pictures = [("image", self.image)]
+        if self.before is not None:
+            pictures = [("before", self.before), ("after", self.image)]
+        return [*pictures, ("truth", paint_mask(self.truth, colours))]
 
 
 @dataclass(frozen=True)
@@ -44,14 +45,17 @@ class Answer:
     mask: np.ndarray
     accuracy: float
 
+    @property
+    def words(self) -> str:
+        """The share of right pixels, e.g. ``93.1 % right``."""
+        return f"{100 * self.accuracy:.1f} % right" if finite(self.accuracy) else "no scored pixel"
+
 
 def draw_pictures(
     groups: list[tuple[str, list[tuple[Example, Answer]]]],
     classes: list[str],
     colours: list[str],
-    *,
-    title: str,
-    note: str,
+    **words: str,
 ):
     """Image, truth, prediction and errors of every example, two examples to a line.
 
@@ -59,30 +63,21 @@ def draw_pictures(
     ----------
     groups : (heading, examples); a group without examples is left out.
     classes, colours : K names and their colours.
-    note : which bands are shown and how.
+    words : ``title``, and ``note``: which bands are shown and how.
     """
-    lines = in_pairs(groups)
-    across = across_of(example for _, found in groups for example, _ in found)
-    seen = [(example.truth, answer.mask) for _, found in groups for example, answer in found]
-    with drawing() as Figure:
-        legend = class_legend(classes, colours, seen, errors=True)
-        sheet = Sheet(Figure, Grid.of_pairs(across, lines), title, note, legend)
-        for line, (heading, pairs) in enumerate(lines):
-            sheet.heading(line, heading)
-            for place, (example, answer) in enumerate(pairs):
-                truth = example.truth
-                panels = (
-                    *example.known,
-                    ("truth", paint_mask(truth, colours)),
-                    ("prediction", paint_mask(answer.mask, colours)),
-                    ("errors", paint_errors(truth, answer.mask, colours)),
-                )
-                first = place * across // 2
-                for column, (word, picture) in enumerate(panels, start=first):
-                    sheet.picture(line, column, picture, word if heading else "")
-                sheet.words(line, first, f"{shorten(example.name, 44)}: {_right(answer.accuracy)}")
-        sheet.legend()
-    return sheet.figure
+    shown = [pair for _, pairs in groups for pair in pairs]
+    seen = [(example.truth, answer.mask) for example, answer in shown]
+
+    def panels(example: Example, answer: Answer) -> list[tuple[str, np.ndarray]]:
+        return [
+            *example.known(colours),
+            ("prediction", paint_mask(answer.mask, colours)),
+            ("errors", paint_errors(example.truth, answer.mask, colours)),
+        ]
+
+    legend = functools.partial(class_legend, classes, colours, seen, errors=True)
+    across = across_of(example for example, _ in shown)
+    return predicted.draw_pictures(groups, panels, across, legend=legend, **words)
 
 
 def draw_comparison(
@@ -90,49 +85,31 @@ def draw_comparison(
     columns: list[tuple[str, list[Answer | None]]],
     classes: list[str],
     colours: list[str],
-    *,
-    title: str,
-    note: str,
+    **words: str,
 ):
     """Image, truth and one prediction per backbone, an image to a line.
 
     Parameters
     ----------
-    columns : (name, an answer per example); at most 6, or of pairs 7. None where there is no answer.
-    classes, colours, note : as for `draw_pictures`.
+    columns : (name, an answer per example); at most 6, or of pairs 7. None if there is no answer.
+    classes, colours, words : as for `draw_pictures`.
     """
-    across = across_of(examples)
-    left = 2 if across == ACROSS else 3
-    if len(columns) > across - left:
-        raise ValueError(f"{len(columns)} columns do not fit")
     seen = [(example.truth,) for example in examples]
     seen += [(answer.mask,) for _, answers in columns for answer in answers if answer]
-    with drawing() as Figure:
-        legend = class_legend(classes, colours, seen, errors=False)
-        grid = Grid.of_columns(across, len(examples), left + len(columns))
-        sheet = Sheet(Figure, grid, title, note, legend)
-        for line, example in enumerate(examples):
-            panels = [*example.known, ("truth", paint_mask(example.truth, colours))]
-            for column, (word, picture) in enumerate(panels):
-                sheet.picture(line, column, picture, word if line == 0 else "")
-            sheet.words(line, 0, shorten(example.name, 30))
-            for column, (name, answers) in enumerate(columns, start=left):
-                if answers[line] is not None:
-                    painted = paint_mask(answers[line].mask, colours)
-                    sheet.picture(line, column, painted, name if line == 0 else "")
-                    sheet.words(line, column, _right(answers[line].accuracy))
-        sheet.legend()
-    return sheet.figure
+    return predicted.draw_comparison(
+        examples,
+        columns,
+        lambda example: example.known(colours),
+        lambda answer: paint_mask(answer.mask, colours),
+        across_of(examples),
+        legend=functools.partial(class_legend, classes, colours, seen, errors=False),
+        **words,
+    )
 
 
 def across_of(examples: Iterable[Example]) -> int:
     """Panels in a line of a sheet with these examples."""
     return PAIRS_ACROSS if any(one.before is not None for one in examples) else ACROSS
-
-
-def _right(value: float) -> str:
-    """A share of right pixels in words, e.g. ``93.1 % right``."""
-    return f"{100 * value:.1f} % right" if finite(value) else "no scored pixel"
 
 
 def class_legend(classes: list[str], colours: list[str], seen, *, errors: bool) -> tuple[list, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from permafrost.report.figures.chart import WIDTH, cells, figure, names, room, shortened
+from permafrost.report.figures import chart
 from permafrost.report.notation import number
 from permafrost.statistics.leaderboard.rows import brief_count
 
@@ -46,13 +46,13 @@ def draw_confusion(
         ]
         for row in zip(counts.tolist(), shares.tolist(), strict=True)
     ]
-    across = shortened(classes, 22 if len(classes) <= _WRITTEN_UP_TO else 18)
+    across = chart.shortened(classes, 22 if len(classes) <= _WRITTEN_UP_TO else 18)
     down = {
         name: f"{text} ({brief_count(total)})"
         for (name, text), total in zip(across.items(), totals[:, 0].tolist(), strict=True)
     }
     words = ("predicted", f"true (number of {unit})")
-    return figure(
+    return chart.figure(
         _matrix(shares, texts, across, down, "share of the true class", words, format=".0%"),
         title=title,
     )
@@ -75,9 +75,9 @@ def draw_similarity(
         ]
         for row, line in enumerate(values.tolist())
     ]
-    labels = shortened(backbones, 26)
+    labels = chart.shortened(backbones, 26)
     view = _matrix(values, texts, labels, labels, "debiased linear CKA", ("", ""))
-    return figure(view, title=title, note=note)
+    return chart.figure(view, title=title, note=note)
 
 
 def _matrix(
@@ -91,16 +91,17 @@ def _matrix(
 ) -> dict:
     """Cells from white (0) to dark blue (1); few enough of them hold `texts`; `words` are beside the axes."""
     count = len(down)
-    side = max(11, min(42, int((WIDTH - room(down)) / count)))
+    side = max(11, min(42, int((chart.WIDTH - chart.room(down)) / count)))
     font = 11 if count <= 12 else 9 if count <= _WRITTEN_UP_TO else 8
     rows = [
         {"column": column, "row": row, "value": value, "text": text, "dark": value > _DARK}
         for row, line, written in zip(down, values.tolist(), texts, strict=True)
         for column, value, text in zip(across, line, written, strict=True)
     ]
-    level = count <= _UPRIGHT and room(across) < side
+    level = count <= _UPRIGHT and chart.room(across) < side
     x, y = (
-        names(field, labels, labelFontSize=font, labelPadding=4, **about) | {"title": word or None}
+        chart.names(field, labels, labelFontSize=font, labelPadding=4, **about)
+        | {"title": word or None}
         for field, labels, about, word in (
             ("column", across, {"labelAngle": 0 if level else -90}, words[0]),
             ("row", down, {}, words[1]),
@@ -109,7 +110,9 @@ def _matrix(
     scale = {"domain": [0, 0.5, 1], "range": _BLUES, "interpolate": "rgb", "clamp": True}
     written = font if count <= _WRITTEN_UP_TO else 0
     size = {"width": side * count, "height": side * count}
-    return cells(rows, x, y, scale, legend, written=written, values=[0, 0.5, 1], **size, **look)
+    return chart.cells(
+        rows, x, y, scale, legend, written=written, values=[0, 0.5, 1], **size, **look
+    )
 
 
 def _percent(share: float) -> str:

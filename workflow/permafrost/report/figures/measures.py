@@ -3,16 +3,7 @@
 from __future__ import annotations
 
 from permafrost.report.explanations.measures import LABELLED, OF_VIEWS, is_flagged, words_of
-from permafrost.report.figures.chart import (
-    WIDTH,
-    dots,
-    figure,
-    number,
-    panels,
-    room,
-    series,
-    shortened,
-)
+from permafrost.report.figures import chart
 from permafrost.statistics.leaderboard.rows import finite, metric_name
 
 _ACROSS = 5
@@ -33,26 +24,26 @@ def draw_measures(lines: list[dict], names: list[str], *, title: str) -> dict:
     names : the measures to draw.
     """
     across = min(_ACROSS, len(names) + 1)
-    labels = shortened((line["backbone"] for line in lines), 26)
+    labels = chart.shortened((line["backbone"] for line in lines), 26)
     kinds = {None: _SCORE} | {name: _kind(name) for name in names}
     shown = [kind for kind in _KINDS if kind in kinds.values()]
-    colours = series(dict(zip(_KINDS, _KINDS, strict=True)), values=shown)
+    colours = chart.series(dict(zip(_KINDS, _KINDS, strict=True)), values=shown)
     colours["shape"] = {"value": "circle"}
     views = [
-        dots(
+        chart.dots(
             [_row(line, name, kind) for line in lines],
             labels,
-            number("value", padding=6, axis={"tickCount": 3, "format": ".3~g"}),
+            chart.number("value", padding=6, axis={"tickCount": 3, "format": ".3~g"}),
             colours,
             step=16 if len(lines) <= 12 else 12,
             size=24,
-            width=(WIDTH + 40 - room(labels)) / across - 18,
+            width=(chart.WIDTH + 40 - chart.room(labels)) / across - 18,
             beside=place % across > 0,
             title=_name_of_score(lines) if name is None else words_of(name)[0],
         )
         for place, (name, kind) in enumerate(kinds.items())
     ]
-    return figure(panels(views, across), title=title, note=_note(lines))
+    return chart.figure(chart.panels(views, across), title=title, note=_note(lines))
 
 
 def _kind(name: str) -> str:
@@ -68,7 +59,7 @@ def _row(line: dict, name: str | None, kind: str) -> dict:
     if row is None or not finite(row["value"]):
         return {**about, "said": "no score" if row is None else "undefined"}
     hollow = bool(row["gates"]) if row["primary"] else is_flagged(row)
-    return {**about, "hollow": hollow, **{key: row[key] for key in ("value", "lower", "upper")}}
+    return chart.measured(row, hollow=hollow, **about)
 
 
 def _name_of_score(lines: list[dict]) -> str:

@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from permafrost.core.specification import SPLITS
-from permafrost.report.figures.chart import (
-    WIDTH,
-    cells,
-    diagonal,
-    figure,
-    lines,
-    number,
-    panels,
-    reference,
-    series,
-)
+from permafrost.report.figures import chart
 from permafrost.report.figures.style import COLOURS
 
 if TYPE_CHECKING:
@@ -26,7 +16,7 @@ if TYPE_CHECKING:
 # more dots than these are counted in cells
 _DOTS = 1000
 _CELLS = 60
-_SIDE = WIDTH / 2 - 60
+_SIDE = chart.WIDTH / 2 - 60
 
 
 def draw_numbers(target: np.ndarray, prediction: np.ndarray, *, words: str, title: str) -> dict:
@@ -43,12 +33,12 @@ def draw_numbers(target: np.ndarray, prediction: np.ndarray, *, words: str, titl
     limits, error = (low - margin, high + margin), prediction - target
     far = (error.min() - margin, error.max() + margin)
     true, predicted = _axes(limits, words)
-    off = number("y", "predicted − true", domain=[float(end) for end in far])
+    off = chart.number("y", "predicted − true", domain=[float(end) for end in far])
     drawn = _counted if len(target) > _DOTS else _dotted
-    left = drawn(target, prediction, true, predicted, diagonal(*limits, true, predicted))
-    right = drawn(target, error, true, off, reference(y=0))
+    left = drawn(target, prediction, true, predicted, chart.diagonal(*limits, true, predicted))
+    right = drawn(target, error, true, off, chart.reference(y=0))
     note = f"{len(target)} test samples; dashed: no error"
-    return figure(panels([left, right], 2), title=title, note=note)
+    return chart.figure(chart.panels([left, right], 2), title=title, note=note)
 
 
 def draw_histogram(
@@ -62,19 +52,19 @@ def draw_histogram(
     words : what the numbers are, for the axes.
     """
     x, y = _axes(limits, words)
-    view = _cells(counts, x, y, diagonal(*limits, x, y), "pixels", 300)
+    view = _cells(counts, x, y, chart.diagonal(*limits, x, y), "pixels", 300)
     note = (
         f"{int(counts.sum())} pixels of the test set; dashed: no error; predictions beyond the axes count in the"
         " outermost bins"
     )
-    return figure(view, title=title, note=note, width=0.7 * WIDTH)
+    return chart.figure(view, title=title, note=note, width=0.7 * chart.WIDTH)
 
 
 def _axes(limits: tuple[float, float], words: str) -> tuple[dict, dict]:
     """True numbers to the right, predicted ones upwards."""
     return (
-        number("x", f"true {words}", domain=list(limits)),
-        number("y", f"predicted {words}", domain=list(limits)),
+        chart.number("x", f"true {words}", domain=list(limits)),
+        chart.number("y", f"predicted {words}", domain=list(limits)),
     )
 
 
@@ -107,7 +97,7 @@ def _cells(counts: np.ndarray, x: dict, y: dict, line: dict, of: str, side: floa
     ]
     scale = {"type": "log", "scheme": "viridis", "domain": [1, max(2, int(counts.max()))]}
     size = {"width": side, "height": side}
-    return cells(rows, x, y, scale, of, layers=[line], empty="white", **size)
+    return chart.cells(rows, x, y, scale, of, layers=[line], empty="white", **size)
 
 
 def draw_targets(card: Card) -> dict:
@@ -120,10 +110,10 @@ def draw_targets(card: Card) -> dict:
         shares = (counts / counts.sum()).tolist()
         labels[split] = f"{split} ({counts.sum()})"
         rows += [{"x": x, "y": y, "series": split} for x, y in zip(middle, shares, strict=True)]
-    x = number("x", target_words(card), padding=6)
-    y = number("y", f"share of the split's {of}", zero=True, axis={"format": "~%"})
-    view = lines(rows, x, y, series(labels), width=0.8 * WIDTH, height=170)
-    return figure(view, title=f"{card.dataset}: target")
+    x = chart.number("x", target_words(card), padding=6)
+    y = chart.number("y", f"share of the split's {of}", zero=True, axis={"format": "~%"})
+    view = chart.lines(rows, x, y, chart.series(labels), width=0.8 * chart.WIDTH, height=170)
+    return chart.figure(view, title=f"{card.dataset}: target")
 
 
 def target_words(card: Card) -> str:

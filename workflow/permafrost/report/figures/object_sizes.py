@@ -6,17 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from permafrost.report.figures.chart import (
-    SHORT_NUMBER,
-    WIDTH,
-    figure,
-    lines,
-    log_ticks,
-    number,
-    panels,
-    reference,
-    series,
-)
+from permafrost.report.figures import chart
 
 _BINS = 24
 # sides of squares of COCO's areas 32² and 96², between small, medium and large
@@ -47,7 +37,7 @@ def draw_objects(splits: dict[str, Objects], *, dataset: str, sized: bool = True
         what = "size of an object (pixels)"
         views.append(_histogram(sizes, labels, what, "objects", sides=COCO_SIDES))
         note = "size: square root of the area. dashed: bounds of COCO's small, medium and large objects"
-    return figure(panels(views, 2), title=f"{dataset}: objects", note=note)
+    return chart.figure(chart.panels(views, 2), title=f"{dataset}: objects", note=note)
 
 
 def _words(name: str, truth: Objects) -> str:
@@ -69,17 +59,17 @@ def _histogram(
         ends = zip(edges.tolist(), [*share.tolist(), share[-1]], strict=True)
         rows += [{"x": edge, "y": y, "series": name} for edge, y in ends]
     low, high = float(edges[0]), float(edges[-1])
-    axis = {"values": log_ticks(low, high), "labelExpr": SHORT_NUMBER} if sides else {}
+    axis = {"values": chart.log_ticks(low, high), "labelExpr": chart.SHORT_NUMBER} if sides else {}
     scale = {"type": "log"} if sides else {}
-    return lines(
+    return chart.lines(
         rows,
-        number("x", what, domain=[low, high], axis=axis, **scale),
-        number("y", f"share of the {of}", zero=True, axis={"format": "~%"}),
-        series(labels),
+        chart.number("x", what, domain=[low, high], axis=axis, **scale),
+        chart.number("y", f"share of the {of}", zero=True, axis={"format": "~%"}),
+        chart.series(labels),
         marked="false",
         interpolate="step-after",
-        layers=[reference(x=side) for side in sides if low < side < high],
-        width=WIDTH / 2 - 40,
+        layers=[chart.reference(x=side) for side in sides if low < side < high],
+        width=chart.WIDTH / 2 - 40,
     )
 
 

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from permafrost.report.figures.chart import (
-    dots,
-    figure,
-    number,
-    series,
-    shorten,
-    shortened,
-)
-from permafrost.report.figures.style import COLOURS
+from permafrost.report.figures import chart
+from permafrost.report.figures.style import COLOURS, shorten
 from permafrost.statistics.leaderboard.rows import finite, metric_name
 from permafrost.statistics.resampling.carriers import ENOUGH_UNITS
 
@@ -44,23 +37,23 @@ def draw_per_class(
     few = {row["class"] for row in rows if 0 < (row.get("n_carriers") or 0) < ENOUGH_UNITS}
     labels = {name: _name(name, support) + "*" * (name in few) for name in classes}
     drawn = [
-        {name: row[name] for name in ("value", "lower", "upper")}
-        | {"row": row["class"], "series": row["backbone"], "lane": row["backbone"]}
+        chart.measured(row, row=row["class"], series=row["backbone"], lane=row["backbone"])
         for row in rows
     ]
     said = (
         f"{what or metric_name(rows[0]['metric'])} with {100 * rows[0]['confidence']:g} % interval"
     )
     note = f"   (* in fewer than {ENOUGH_UNITS} test units)" if few else ""
-    view = dots(
+    view = chart.dots(
         drawn,
         labels,
-        number("value", said + note, domain=[0, 1]),
-        series(shortened(backbones), legend=len(backbones) > 1),
+        chart.number("value", said + note, domain=[0, 1]),
+        chart.series(chart.shortened(backbones), legend=len(backbones) > 1),
         lanes=backbones,
+        width=chart.NARROW - chart.room(labels),
         step=max(18 if len(classes) <= 25 else 14, 9 * (len(backbones) + 1)),
     )
-    return figure(view, title=title)
+    return chart.figure(view, title=title)
 
 
 def _best_first(row: dict) -> tuple:

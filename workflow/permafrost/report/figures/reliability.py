@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from permafrost.report.figures.chart import (
-    WIDTH,
-    diagonal,
-    figure,
-    lines,
-    number,
-    panels,
-    series,
-    shorten,
-)
-from permafrost.report.figures.style import COLOURS, FAINT
+from permafrost.report.figures import chart
+from permafrost.report.figures.style import COLOURS, FAINT, shorten
 
 MOST = 12  # panels in one figure
 _ACROSS = 4
-_SIDE = WIDTH / _ACROSS - 36
+_SIDE = chart.WIDTH / _ACROSS - 36
 _WHOLE = {"domain": [0, 1], "axis": {"values": [0, 0.5, 1]}}
 
 
@@ -48,8 +39,8 @@ def draw_reliability(
         for place, (name, diagram) in enumerate(diagrams.items())
     ]
     note = f"Across: {said}.{' ' if note else ''}{note}"
-    width = max(2, min(_ACROSS, len(views))) * WIDTH / _ACROSS
-    return figure(panels(views, _ACROSS), title=title, note=note, width=width)
+    width = max(2, min(_ACROSS, len(views))) * chart.WIDTH / _ACROSS
+    return chart.figure(chart.panels(views, _ACROSS), title=title, note=note, width=width)
 
 
 def _shares(diagram: dict, right: str) -> dict:
@@ -67,14 +58,19 @@ def _shares(diagram: dict, right: str) -> dict:
             *(diagram[name][kept].tolist() for name in ("confidence", "accuracy")), strict=True
         )
     ]
-    x, y = number("x", **_WHOLE), number("y", right, **_WHOLE)
+    x, y = chart.number("x", **_WHOLE), chart.number("y", right, **_WHOLE)
     gap = {
         "mark": {"type": "rule", "strokeWidth": 2.5, "opacity": 0.55},
         "encoding": {"x": x, "y": {**y, "field": "lower"}, "y2": {"field": "upper"}}
         | {"color": {"value": COLOURS[1]}},
     }
-    look = {"width": _SIDE, "height": _SIDE, "bars": False, "layers": [diagonal(0, 1, x, y), gap]}
-    return lines(rows, x, y, series({"": ""}, legend=False), **look)
+    look = {
+        "width": _SIDE,
+        "height": _SIDE,
+        "bars": False,
+        "layers": [chart.diagonal(0, 1, x, y), gap],
+    }
+    return chart.lines(rows, x, y, chart.series({"": ""}, legend=False), **look)
 
 
 def _counts(diagram: dict, counted: str, most: int) -> dict:
@@ -82,12 +78,13 @@ def _counts(diagram: dict, counted: str, most: int) -> dict:
     ends = zip(*(diagram[name].tolist() for name in ("lower", "upper", "count")), strict=True)
     rows = [{"x": low, "x2": max(high, low + 0.02), "y": n, "from": 0} for low, high, n in ends]
     top = 10 ** int(np.log10(max(most, 1)))
-    y = number("y", counted, type="symlog", constant=1, axis={"values": [0, top], "format": "d"})
+    axis = {"values": [0, top], "format": "d"}
+    y = chart.number("y", counted, axis=axis, type="symlog", constant=1, domain=[0, most])
     return {
         "data": {"values": rows},
         "mark": {"type": "rect", "color": FAINT, "opacity": 0.6},
         "encoding": {
-            "x": number("x", domain=[0, 1.02], axis={"values": [0, 0.5, 1]}),
+            "x": chart.number("x", domain=[0, 1.02], axis={"values": [0, 0.5, 1]}),
             "x2": {"field": "x2"},
         }
         | {"y": y, "y2": {"field": "from"}},

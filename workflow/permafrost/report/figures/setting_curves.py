@@ -5,15 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from permafrost.report.figures.chart import (
-    WIDTH,
-    figure,
-    lines,
-    number,
-    panels,
-    series,
-    shortened,
-)
+from permafrost.report.figures import chart
 from permafrost.report.figures.style import COLOURS
 
 _COLUMNS = 2  # panels side by side
@@ -56,7 +48,7 @@ def draw_setting_curves(
     )
     coloured, others = ordered[: len(COLOURS)], ordered[len(COLOURS) :]
     columns = min(_COLUMNS, len(panels_of))
-    y, colours = number("y", up, padding=6), series(shortened(coloured, 24))
+    y, colours = chart.number("y", up, padding=6), chart.series(chart.shortened(coloured, 24))
     views = []
     for heading, curves in panels_of.items():
         x = _scale(curves, across, scale)
@@ -66,10 +58,10 @@ def draw_setting_curves(
             "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
         }
         rows = _rows(curves, coloured, others)
-        width = WIDTH / columns - 50 if columns > 1 else 0.6 * WIDTH
-        views.append(lines(rows, x, y, colours, layers=[spread], width=width, title=heading))
+        width = chart.WIDTH / columns - 50 if columns > 1 else 0.6 * chart.WIDTH
+        views.append(chart.lines(rows, x, y, colours, layers=[spread], width=width, title=heading))
     grey = f" Grey: {len(others)} other backbones." if others else ""
-    return figure(panels(views, columns, y="shared"), title=title, note=note + grey)
+    return chart.figure(chart.panels(views, columns, y="shared"), title=title, note=note + grey)
 
 
 def _wide(curves: dict[str, list[Point]]) -> float:
@@ -83,7 +75,7 @@ def _scale(curves: dict[str, list[Point]], across: str, scale: float) -> dict:
     room = math.exp(0.06 * _wide(curves))
     axis = {"values": ticks, "labelExpr": f"format({scale} * datum.value, '.4~g')"}
     domain = [ticks[0] / room, ticks[-1] * room]
-    return number("x", across, type="log", domain=domain, axis=axis)
+    return chart.number("x", across, type="log", domain=domain, axis=axis)
 
 
 def _rows(curves: dict[str, list[Point]], coloured: list[str], others: list[str]) -> list[dict]:

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from permafrost.report.figures.chart import (
-    WIDTH,
-    figure,
-    lines,
-    number,
-    panels,
-    series,
-    shortened,
-)
+from permafrost.report.figures import chart
 from permafrost.report.figures.style import COLOURS
 from permafrost.statistics.leaderboard.rows import finite
 
@@ -48,13 +40,13 @@ def draw_training(
         dict.fromkeys(name for by_backbone in logs.values() for name in by_backbone)
     )
     coloured, others = backbones[:MOST], backbones[MOST:]
-    colours = series(shortened(coloured))
-    epochs = number("x", "epoch", axis={"tickMinStep": 1, "format": "d"}, padding=6)
+    colours = chart.series(chart.shortened(coloured))
+    epochs = chart.number("x", "epoch", axis={"tickMinStep": 1, "format": "d"}, padding=6)
     loss, scored = (
-        number("y", "loss", padding=6),
-        number("y", f"validation {SCORES[score]}", padding=6),
+        chart.number("y", "loss", padding=6),
+        chart.number("y", f"validation {SCORES[score]}", padding=6),
     )
-    look = {"width": WIDTH / 2 - 40, "height": 160, "marked": "datum.scored", "hollow": True}
+    look = {"width": chart.WIDTH / 2 - 40, "height": 160, "marked": "datum.scored", "hollow": True}
     views = []
     for probe, by_backbone in logs.items():
         shown = {name: by_backbone[name] for name in coloured if name in by_backbone}
@@ -62,12 +54,14 @@ def draw_training(
         losses = _rows(shown, "train_loss") + _rows(shown, "val_loss", dashed=True)
         scores = _rows(pale, score, pale=True) + _rows(shown, score)
         views.append(
-            lines(losses, epochs, loss, colours, title=probe, **{**look, "marked": "false"})
+            chart.lines(losses, epochs, loss, colours, title=probe, **{**look, "marked": "false"})
         )
-        views.append(lines(scores, epochs, scored, colours, title="", **look))
+        views.append(chart.lines(scores, epochs, scored, colours, title="", **look))
     grey = f"; grey: scores of {len(others)} other backbones" if others else ""
     note = f"solid: train loss, dashed: validation loss; the marked epoch was scored{grey}"
-    return figure(panels(views, 2), title=f"{dataset}: training of the heads", note=note)
+    return chart.figure(
+        chart.panels(views, 2), title=f"{dataset}: training of the heads", note=note
+    )
 
 
 def _rows(logs: dict[str, dict], key: str, **about: bool) -> list[dict]:

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from permafrost.report.figures.chart import (
-    WIDTH,
-    dots,
-    figure,
-    number,
-    room,
-    series,
-    shortened,
-)
+from permafrost.report.figures import chart
 from permafrost.report.notation import interval_of, signed
 from permafrost.statistics.leaderboard.rows import finite, metric_name
 
@@ -27,25 +19,23 @@ def draw_tuned(lines: dict[str, dict[str, dict]], *, title: str, metric: str) ->
     """
     if not lines:
         raise ValueError("nothing to draw")
-    labels = shortened(lines, 34)
+    labels = chart.shortened(lines, 34)
     drawn = [
-        {name: own[which][name] for name in ("value", "lower", "upper")}
-        | {"row": backbone, "series": which, "lane": which}
-        | {"aside": _words(own["gain"]) if which == "fine-tuned" else ""}
+        chart.measured(own[which], row=backbone, series=which, lane=which, aside=aside)
         for backbone, own in lines.items()
-        for which in _SHOWN
+        for which, aside in (("frozen", ""), ("fine-tuned", _words(own["gain"])))
     ]
-    view = dots(
+    view = chart.dots(
         drawn,
         labels,
-        number("value", metric_name(metric), padding=8),
-        series(_SHOWN),
+        chart.number("value", metric_name(metric), padding=8),
+        chart.series(_SHOWN),
         lanes=list(_SHOWN),
         step=30,
-        width=WIDTH - room(labels) - _WORDS,
+        width=chart.WIDTH - chart.room(labels) - _WORDS,
     )
     note = "On the right: fine-tuned minus frozen, with the interval of that difference."
-    return figure(view, title=title, note=note)
+    return chart.figure(view, title=title, note=note)
 
 
 def _words(row: dict) -> str:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from permafrost.core.tasks import task_of
-from permafrost.report.figures.chart import as_svg
 from permafrost.report.figures.style import save_figure
+from permafrost.report.figures.vega import as_svg
 from permafrost.statistics.leaderboard.rows import better_first, finite, overall
 from permafrost.statistics.leaderboard.seeds import merge_seeds
 

@@ -19,11 +19,10 @@ from permafrost.report.material.dataset import (
     name_of,
     save,
 )
-from permafrost.report.notation import interval_of, number
-from permafrost.report.sections.scores import comparison_lines
+from permafrost.report.notation import number
+from permafrost.report.sections.scores import comparison_lines, value_cell
 from permafrost.statistics.leaderboard.rows import (
     better_first,
-    finite,
     gates_of,
     metric_name,
     overall,
@@ -86,12 +85,8 @@ def _lines(material: Material) -> list[dict]:
 
 
 def _cell(row: dict) -> dict:
-    return {
-        "value": row["value"] if finite(row["value"]) else None,
-        "text": number(row["value"]),
-        "interval": interval_of(row),
-        "flagged": any(gate.startswith(_OWN_GATES) for gate in gates_of(row)),
-    }
+    flagged = any(gate.startswith(_OWN_GATES) for gate in gates_of(row))
+    return value_cell(row, flagged=flagged)
 
 
 def _remarks(own: dict[str, dict]) -> set[str]:

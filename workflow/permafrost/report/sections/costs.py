@@ -9,15 +9,15 @@ from permafrost.report.explanations.costs import (
     WORDS,
     brief_cost,
     cost_lines,
-    is_flagged,
     machines,
     remarks,
     uncounted,
 )
+from permafrost.report.explanations.measures import is_flagged
 from permafrost.report.figures.costs import draw_costs
 from permafrost.report.material.dataset import Drawn, Material, save
-from permafrost.report.notation import interval_of, number
-from permafrost.statistics.leaderboard.rows import finite, metric_name
+from permafrost.report.sections.scores import best_cell, value_cell
+from permafrost.statistics.leaderboard.rows import finite
 
 
 def costs_section(material: Material, folder: Path) -> tuple[dict | None, list[Drawn]]:
@@ -31,7 +31,7 @@ def costs_section(material: Material, folder: Path) -> tuple[dict | None, list[D
         "lines": [
             {
                 "backbone": line["backbone"],
-                "best": _best(line["best"]),
+                "best": best_cell(line["best"]),
                 "cells": [_cell(line["costs"].get(name)) for name in names],
             }
             for line in lines
@@ -49,26 +49,8 @@ def _words(lines: list[dict]) -> str:
     return f"{words} FLOPs leave out: {', '.join(left_out)}." if left_out else words
 
 
-def _best(score: dict | None) -> dict | None:
-    if score is None:
-        return None
-    return {
-        "value": score["value"],
-        "text": number(score["value"]),
-        "interval": interval_of(score),
-        "words": f"{metric_name(score['metric'])}, {score['probe']}",
-    }
-
-
 def _cell(row: dict | None) -> dict:
-    if row is None:
-        return {"value": None, "text": "–", "interval": "", "flagged": False}
-    return {
-        "value": row["value"] if finite(row["value"]) else None,
-        "text": brief_cost(row["value"]),
-        "interval": interval_of(row, brief_cost),
-        "flagged": is_flagged(row),
-    }
+    return value_cell(row, brief_cost, flagged=row is not None and is_flagged(row))
 
 
 def _figures(material: Material, lines: list[dict], folder: Path) -> list[Drawn]:

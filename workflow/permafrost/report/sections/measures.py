@@ -25,8 +25,9 @@ from permafrost.report.explanations.measures import (
 from permafrost.report.figures.matrices import draw_similarity
 from permafrost.report.figures.measures import draw_measures
 from permafrost.report.material.dataset import Drawn, Material, save
-from permafrost.report.notation import interval_of, number
-from permafrost.statistics.leaderboard.rows import finite, interval_words, metric_name
+from permafrost.report.notation import interval_of
+from permafrost.report.sections.scores import best_cell, value_cell
+from permafrost.statistics.leaderboard.rows import finite, interval_words
 
 
 def measures_section(material: Material, folder: Path) -> tuple[dict | None, list[Drawn]]:
@@ -56,7 +57,7 @@ def _table(lines: list[dict], names: list[str]) -> dict:
         "lines": [
             {
                 "backbone": line["backbone"],
-                "best": _best(line["best"]),
+                "best": best_cell(line["best"]),
                 "cells": [_cell(line["measures"].get(name)) for name in names],
             }
             for line in lines
@@ -83,26 +84,8 @@ def _words(lines: list[dict], names: list[str]) -> str:
     return " ".join(said)
 
 
-def _best(score: dict | None) -> dict | None:
-    if score is None:
-        return None
-    return {
-        "value": score["value"],
-        "text": number(score["value"]),
-        "interval": interval_of(score),
-        "words": f"{metric_name(score['metric'])}, {score['probe']}",
-    }
-
-
 def _cell(row: dict | None) -> dict:
-    if row is None:
-        return {"value": None, "text": "–", "interval": "", "flagged": False}
-    return {
-        "value": row["value"] if finite(row["value"]) else None,
-        "text": brief(row["value"]),
-        "interval": interval_of(row, brief),
-        "flagged": is_flagged(row),
-    }
+    return value_cell(row, brief, flagged=row is not None and is_flagged(row))
 
 
 def _figure(material: Material, lines: list[dict], names: list[str], folder: Path) -> Drawn:

@@ -10,8 +10,8 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import fingerprint
 from permafrost.core.outputs import whole_file
-from permafrost.report.figures.chart import as_svg
 from permafrost.report.figures.interactive import costs, critical, probes, ranked
+from permafrost.report.figures.vega import FONT, as_svg
 from permafrost.report.material.dataset import slug
 from permafrost.report.sections.explorer import embedded
 from permafrost.statistics.across_datasets.letters import letters_in
@@ -214,6 +214,7 @@ def _whole(data: dict, given: dict, drawn: dict, group: str, probe: str) -> dict
             continue
         found[name] = {
             **spec,
+            "config": {**spec["config"], "font": FONT},
             "width": _WIDTH,
             "background": "white",
             "title": {"text": f"{title}, {probe}", "anchor": "start"},

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
 
 from permafrost.report.explanations.gates import explain, explain_at_length, gather_classes
-from permafrost.report.notation import p_value_text, places
+from permafrost.report.notation import NONE, interval_of, number, p_value_text, places
 from permafrost.statistics.across_datasets.ranks import missing_results
 from permafrost.statistics.leaderboard.rows import (
     better_first,
@@ -105,6 +107,28 @@ def _bar(row: dict, low: float, high: float) -> dict | None:
         "left": place(left),
         "width": round(place(right) - place(left), 2),
         "at": place(row["value"]),
+    }
+
+
+def best_cell(score: dict | None) -> dict | None:
+    """What a table of measures or costs says of the best score of a backbone; None without one."""
+    if score is None:
+        return None
+    words = f"{metric_name(score['metric'])}, {score['probe']}"
+    return {**value_cell(score), "words": words}
+
+
+def value_cell(
+    row: dict | None, write: Callable[[float], str] = number, *, flagged: bool = False
+) -> dict:
+    """A value with its interval, as `write` writes numbers; a dash without a row."""
+    if row is None:
+        return {"value": None, "text": NONE, "interval": "", "flagged": False}
+    return {
+        "value": row["value"] if finite(row["value"]) else None,
+        "text": write(row["value"]),
+        "interval": interval_of(row, write),
+        "flagged": flagged,
     }
 
 

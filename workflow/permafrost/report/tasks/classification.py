@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import numpy as np
 
 from permafrost.core.stores import Store
-from permafrost.core.tables import read_metadata, read_table
-from permafrost.report.figures import c_curve, matrices, per_class, strip
+from permafrost.core.tables import read_table
+from permafrost.report.figures import matrices, per_class, strip
 from permafrost.report.material import pictures
 from permafrost.report.material.dataset import (
     Drawn,
@@ -20,6 +19,7 @@ from permafrost.report.material.dataset import (
     save,
 )
 from permafrost.report.notation import class_words
+from permafrost.report.tasks.choices import RATE, C, draw_choices
 from permafrost.report.tasks.probe_figures import draw_gains, draw_settings, draw_training_curves
 from permafrost.statistics.leaderboard.rows import metric_name
 from permafrost.statistics.predictions.columns import array_of
@@ -35,10 +35,13 @@ def draw(
     material: Material, best: Evaluation | None, folder: Path
 ) -> tuple[list[Drawn], list[str]]:
     """Scores under every setting and C curves of all backbones; pictures, confusions and classes of the best."""
-    figures = draw_settings(material, folder) + _curves(material, folder)
-    figures += _rates(material, folder) + draw_gains(material, folder)
-    score = "val_micro_ap" if material.card.task == "multilabel" else "val_accuracy"
-    figures += draw_training_curves(material, folder, score)
+    score = "micro-AP" if material.card.task == "multilabel" else "accuracy"
+    figures = draw_settings(material, folder)
+    figures += draw_choices(material, folder, C, score) + draw_choices(
+        material, folder, RATE, score
+    )
+    figures += draw_gains(material, folder)
+    figures += draw_training_curves(material, folder, f"val_{score.lower().replace('-', '_')}")
     if best is None:
         return figures, []
     truth = _read(material, best)
@@ -56,73 +59,6 @@ def _read(material: Material, key: Evaluation) -> dict:
     table, _ = read_table(path, expect=material.expected(path), columns=wanted)
     columns = {name: array_of(table, name) for name in wanted[1:]}
     return {**columns, "sample_id": table["sample_id"].to_pylist()}
-
-
-def _curves(material: Material, folder: Path) -> list[Drawn]:
-    """A C curve per probe that chose C on validation, at its first seed."""
-    by_probe: dict[str, dict[str, dict]] = {}
-    for backbone, seed, probe in material.first_seeds():
-        path = material.predictions[backbone, seed, probe]
-        settings = read_metadata(path, expect=material.expected(path))["settings"]
-        if settings.get("c_grid") and settings.get("val_scores"):
-            curve = {
-                "c": settings["c_grid"],
-                "score": settings["val_scores"],
-                "best": settings["best_c"],
-            }
-            by_probe.setdefault(probe, {})[backbone] = curve
-    score = "micro-AP" if material.card.task == "multilabel" else "accuracy"
-    return [
-        save(
-            c_curve.draw_c_curve(curves, dataset=material.name, probe=probe, score=score),
-            folder,
-            "c_curve",
-            material.name,
-            probe,
-            wide=True,
-            alt=f"Validation {score} against C for every backbone on {material.name}",
-            caption=f"How {probe} chose C: validation {score} for every C that was tried, "
-            "the chosen one marked.",
-        )
-        for probe, curves in sorted(by_probe.items())
-    ]
-
-
-def _rates(material: Material, folder: Path) -> list[Drawn]:
-    """A curve per probe that chose its learning rate on validation, at its first seed."""
-    rates: dict[str, dict[str, dict]] = {}
-    for backbone, seed, probe in material.first_seeds():
-        path = material.predictions[backbone, seed, probe]
-        settings = read_metadata(path, expect=material.expected(path))["settings"]
-        if settings.get("learning_rates") and settings.get("val_scores"):
-            values = [math.nan if value is None else value for value in settings["val_scores"]]
-            rates.setdefault(probe, {})[backbone] = {
-                "c": settings["learning_rates"],
-                "score": values,
-                "best": settings["learning_rate"],
-            }
-    score = "micro-AP" if material.card.task == "multilabel" else "accuracy"
-    return [
-        save(
-            c_curve.draw_c_curve(
-                curves,
-                dataset=material.name,
-                probe=probe,
-                score=score,
-                setting="rate",
-                meaning="learning rate (log scale)",
-            ),
-            folder,
-            "learning_rates",
-            material.name,
-            probe,
-            wide=True,
-            alt=f"Validation {score} against the learning rate for every backbone on {material.name}",
-            caption=f"How {probe} chose its learning rate: validation {score} for every one that was "
-            "tried, the chosen one marked.",
-        )
-        for probe, curves in sorted(rates.items())
-    ]
 
 
 def _strip(material: Material, best: Evaluation, truth: dict, folder: Path) -> Drawn:

@@ -24,7 +24,7 @@ from permafrost.report.material.objects import ObjectPredictions, read_detected
 from permafrost.report.notation import interval_of, number
 from permafrost.report.tasks.object_pictures import MOST as MOST_PICTURES
 from permafrost.report.tasks.object_pictures import ObjectPictures
-from permafrost.report.tasks.probe_figures import draw_training_curves
+from permafrost.report.tasks.probe_figures import draw_classes, draw_training_curves
 from permafrost.statistics.leaderboard.rows import brief_count, finite, metric_name, of_metrics
 from permafrost.statistics.scores.gates import chance_level
 
@@ -199,27 +199,9 @@ def _per_class(
         return []
     counts = predictions.detected.truth.sum(axis=0).tolist()
     support = {name: brief_count(count) for name, count in zip(classes, counts, strict=True)}
-    figures = []
-    for metric, kind in (
-        ("class_AP", "per_class"),
-        ("class_AP50", "per_class_ap50"),
-        ("class_point_ap", "per_class"),
-    ):
-        rows = [row for key in keys for row in of_evaluation(material.rows, key, metric)]
-        if rows:
-            figure = per_class.draw_per_class(
-                rows, title=f"{material.name}: {metric_name(metric)} by class", support=support
-            )
-            name = metric_name(metric)
-            figures.append(
-                save(
-                    figure,
-                    folder,
-                    kind,
-                    material.name,
-                    alt=f"{name} of every class of {material.name}, by backbone",
-                    caption=f"{name[0].upper()}{name[1:]} of every class (number of test objects) with the best "
-                    f"head of each backbone: {names_of(keys, material)}.",
-                )
-            )
-    return figures
+    kinds = {
+        "class_AP": "per_class",
+        "class_AP50": "per_class_ap50",
+        "class_point_ap": "per_class",
+    }
+    return draw_classes(material, folder, keys, kinds, support, "number of test objects")

@@ -14,8 +14,8 @@ from permafrost.report.figures.numbers import draw_histogram, target_words
 from permafrost.report.material import pictures
 from permafrost.report.material.dataset import Drawn, Evaluation, Material, name_of, save
 from permafrost.report.material.rasters import RasterPredictions, read_rasters
+from permafrost.report.tasks.choices import ALPHA, draw_choices
 from permafrost.report.tasks.predicted_pictures import PredictedPictures, read_as
-from permafrost.report.tasks.regression import draw_curves
 from permafrost.statistics.scores.gates import chance_level
 
 
@@ -34,7 +34,7 @@ def draw(
         predictions = read_rasters(path, expect=material.expected(path))
         figures, notes = RasterPictures(material, best, predictions).draw(folder)
         figures.append(_histogram(material, best, predictions, folder))
-    return figures + draw_curves(material, folder, of="patches "), notes
+    return figures + draw_choices(material, folder, ALPHA, "RMSE", of="of patches "), notes
 
 
 def _histogram(material, best: Evaluation, predictions: RasterPredictions, folder: Path) -> Drawn:

@@ -11,9 +11,18 @@ from permafrost.core.leakage import CLEAN
 from permafrost.core.tables import read_metadata
 from permafrost.metrics.tasks import primary_metric
 from permafrost.report.figures import training
+from permafrost.report.figures.per_class import draw_per_class
 from permafrost.report.figures.setting_curves import Point, draw_setting_curves
 from permafrost.report.figures.tuned import draw_tuned
-from permafrost.report.material.dataset import Drawn, Material, best_of_each, save
+from permafrost.report.material.dataset import (
+    Drawn,
+    Evaluation,
+    Material,
+    best_of_each,
+    names_of,
+    of_evaluation,
+    save,
+)
 from permafrost.statistics.leaderboard.rows import better_first, distinct, finite, metric_name
 from permafrost.statistics.leaderboard.seeds import merge_seeds
 
@@ -167,6 +176,41 @@ def draw_training_curves(material: Material, folder: Path, score: str) -> list[D
             "epoch, the scored epoch marked.",
         )
     ]
+
+
+def draw_classes(
+    material: Material,
+    folder: Path,
+    keys: list[Evaluation],
+    kinds: dict[str, str],
+    support: dict[str, str],
+    of: str,
+) -> list[Drawn]:
+    """A figure of every metric per class that these evaluations have.
+
+    Parameters
+    ----------
+    kinds : metric -> first part of the file's name.
+    support : class -> how much of the test set is of it, in words; `of` says what that is.
+    """
+    figures = []
+    for metric, kind in kinds.items():
+        rows = [row for key in keys for row in of_evaluation(material.rows, key, metric)]
+        if rows:
+            name = metric_name(metric)
+            title = f"{material.name}: {name} by class"
+            figures.append(
+                save(
+                    draw_per_class(rows, title=title, support=support),
+                    folder,
+                    kind,
+                    material.name,
+                    alt=f"{name} of every class of {material.name}, by backbone",
+                    caption=f"{_capital(name)} of every class ({of}) with the best head of each backbone: "
+                    f"{names_of(keys, material)}.",
+                )
+            )
+    return figures
 
 
 # as the probe calls its settings

@@ -18,14 +18,11 @@ from permafrost.report.material.dataset import (
     Material,
     best_of_each,
     name_of,
-    names_of,
-    of_evaluation,
     save,
 )
 from permafrost.report.material.masks import DensePredictions, read_dense
 from permafrost.report.tasks.predicted_pictures import PredictedPictures, read_as
-from permafrost.report.tasks.probe_figures import draw_gains, draw_training_curves
-from permafrost.statistics.leaderboard.rows import metric_name
+from permafrost.report.tasks.probe_figures import draw_classes, draw_gains, draw_training_curves
 from permafrost.statistics.scores.gates import chance_level
 
 
@@ -85,26 +82,9 @@ def _per_class(material, predictions: DensePredictions, folder: Path) -> list[Dr
         for name, count in zip(classes, pixels, strict=True)
     }
     best = best_of_each(material)[: per_class.MOST]
-    figures = []
-    for metric, kind in (("iou", "per_class"), ("boundary_iou", "per_class_boundary")):
-        rows = [row for key in best for row in of_evaluation(material.rows, key, metric)]
-        if rows:
-            figure = per_class.draw_per_class(
-                rows, title=f"{material.name}: {metric_name(metric)} by class", support=support
-            )
-            which = names_of(best, material)
-            figures.append(
-                save(
-                    figure,
-                    folder,
-                    kind,
-                    material.name,
-                    alt=f"{metric_name(metric)} of every class of {material.name}, by backbone",
-                    caption=f"{metric_name(metric).replace('bound', 'Bound')} of every class "
-                    f"(its share of the test set's pixels) with the best head of each backbone: {which}.",
-                )
-            )
-    return figures
+    kinds = {"iou": "per_class", "boundary_iou": "per_class_boundary"}
+    of = "its share of the test set's pixels"
+    return draw_classes(material, folder, best, kinds, support, of)
 
 
 class MaskPictures(PredictedPictures):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from permafrost.report.figures.chart import CONFIG
+from permafrost.report.figures.vega import CONFIG
 
 STEP = 19  # pixels of a row
 # Okabe and Ito's blue, lighter by what it takes to be seen on dark paper too

@@ -26,8 +26,8 @@ def draw_probes(probes: list[str]) -> dict:
         "scale": {"zero": False, "reverse": True, "nice": False, "padding": 10},
     }
     whole = {"tickMinStep": 1, "format": "d"}
-    across = {"title": {"signal": "'rank with ' + probe"}, **whole}
-    upwards = {"title": "rank with the other probe", **whole}
+    x = {"field": "own", **rank, "axis": {"title": {"signal": "'rank with ' + probe"}, **whole}}
+    y = {"field": "rank", **rank, "axis": {"title": "rank with the other probe", **whole}}
     return specification(
         height=340,
         transform=[
@@ -50,24 +50,13 @@ def draw_probes(probes: list[str]) -> dict:
         layer=[
             {
                 "mark": {"type": "line", "color": "currentColor", "opacity": 0.3},
-                "encoding": {
-                    "x": {"field": "own", **rank, "axis": across},
-                    "y": {"field": "own", **rank, "axis": upwards},
-                },
+                "encoding": {"x": x, "y": {**y, "field": "own"}},
             },
             {
                 "mark": {"type": "point", "filled": True, "opacity": 0.85, "size": 70},
                 "encoding": {
-                    "x": {
-                        "field": "own",
-                        **rank,
-                        "axis": across,
-                    },
-                    "y": {
-                        "field": "rank",
-                        **rank,
-                        "axis": upwards,
-                    },
+                    "x": x,
+                    "y": y,
                     "color": others,
                     "shape": {**others, "scale": {"range": list(SHAPES)}},
                     **TELLS,

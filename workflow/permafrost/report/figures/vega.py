@@ -1,0 +1,104 @@
+"""Specifications in Vega-Lite: the look of all figures, and how one becomes JSON and SVG."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from permafrost.report.figures.style import FAINT, INK
+
+_COUNTED = re.compile(r'<(?:linearGradient|clipPath) id="([^"]+)"')
+_PLACES, _LONG = re.compile(r' (?:d|transform)="[^"]*"'), re.compile(r"(\.\d\d)\d+")
+
+# ``currentColor`` is the colour of the page's text, on light and dark paper; in a file it is black
+CONFIG = {
+    "background": None,
+    "font": "Arial, 'Liberation Sans', Helvetica, sans-serif",
+    "view": {"stroke": None},
+    "style": {"guide-label": {"fill": "currentColor"}, "guide-title": {"fill": "currentColor"}},
+    "axis": {
+        "domainColor": "currentColor",
+        "domainOpacity": 0.4,
+        "tickColor": "currentColor",
+        "tickOpacity": 0.4,
+        "gridColor": "currentColor",
+        "gridOpacity": 0.12,
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+    },
+    "axisY": {"labelLimit": 150},
+    "legend": {"labelFontSize": 12, "orient": "top", "title": None},
+    "text": {"color": "currentColor", "fontSize": 11},
+    "rule": {"aria": False},
+    "line": {"aria": False},
+}
+# texts are measured in the first one, which matplotlib ships: places are the same on every machine, and texts of the
+# others are no wider
+FONT = "'DejaVu Sans', Verdana, Arial, 'Liberation Sans', sans-serif"
+# of a figure that is a file; the page's ``alt`` says what it shows
+FILE = {
+    **CONFIG,
+    "font": FONT,
+    "aria": False,
+    "axis": {
+        **CONFIG["axis"],
+        "labelFontSize": 10.5,
+        "titleFontSize": 10.5,
+        "labelOverlap": "greedy",
+    },
+    "axisY": {"labelLimit": 320},
+    "legend": {**CONFIG["legend"], "labelFontSize": 10.5, "titleFontSize": 10.5, "labelLimit": 0}
+    | {
+        "titleFontWeight": "normal",
+        "orient": "top",
+        "symbolStrokeWidth": 1.6,
+        "symbolSize": 50,
+        "symbolOpacity": 1,
+        "offset": 8,
+    },
+    "title": {"fontSize": 11, "fontWeight": "normal", "color": INK, "subtitleFontSize": 10}
+    | {"subtitleColor": FAINT, "anchor": "start", "offset": 6},
+    "concat": {"spacing": 18},
+}
+
+
+def as_json(specification: Mapping) -> str:
+    """The text of a specification: arrays become lists, and numbers that JSON does not know become null."""
+    return json.dumps(_plain(specification))
+
+
+def as_svg(specification: Mapping) -> str:
+    """The SVG of a specification; places are cut after hundredths of a pixel."""
+    svg = converter().vegalite_to_svg(as_json(specification))
+    # the library counts through all figures of a process
+    for place, name in enumerate(_COUNTED.findall(svg)):
+        svg = svg.replace(f'id="{name}"', f'id="own{place}"').replace(f"#{name})", f"#own{place})")
+    return _PLACES.sub(lambda attribute: _LONG.sub(r"\1", attribute[0]), svg)
+
+
+@functools.cache
+def converter():
+    """The module ``vl_convert``, with matplotlib's fonts."""
+    import vl_convert
+
+    fonts = Path(find_spec("matplotlib").origin).parent / "mpl-data" / "fonts" / "ttf"
+    vl_convert.register_font_directory(str(fonts))
+    return vl_convert
+
+
+def _plain(value):
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, str) or value is None:
+        return value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if hasattr(value, "tolist"):  # of NumPy
+        return _plain(value.tolist())
+    return [_plain(one) for one in value] if isinstance(value, Iterable) else value
