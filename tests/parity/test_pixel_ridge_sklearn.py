@@ -12,7 +12,7 @@ from permafrost.core.stores import Store
 from permafrost.probes.dense.map_splits import TargetSplit
 from permafrost.probes.dense.patch_targets import patch_means
 from permafrost.probes.dense_ridge.patch_ridge import BLOCK, Moments, PatchRidge
-from permafrost.probes.dense_ridge.patches import Patches
+from permafrost.probes.dense_ridge.probe import Patches
 from sklearn import linear_model, metrics, neighbors, preprocessing
 
 ALPHAS = np.logspace(-2, 4, 7)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from permafrost.data.bands.value_counts import ValueCounts
+from permafrost.data.bands.statistics import ValueCounts
 
 RANDOM = np.random.default_rng(7)
 PERCENTS = (0, 2, 37.5, 50, 98, 100)

@@ -217,7 +217,7 @@ def test_one_class_is_enough(tmp_path):
 
 
 def test_cells_in_a_crowd_have_no_gradient(tmp_path):
-    from permafrost.probes.detection.losses import detection_loss
+    from permafrost.probes.detection.detection_trainer import detection_loss
     from permafrost.probes.detection.model import Output
     from permafrost.probes.detection.pyramid import plan_pyramid
     from permafrost.probes.detection.stitching import shown_objects

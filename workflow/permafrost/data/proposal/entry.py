@@ -14,11 +14,10 @@ from permafrost.data.files.members import Members, open_members
 from permafrost.data.proposal.beside import ARCHIVES, Beside
 from permafrost.data.proposal.dates import keep_dates_together, pairs_of_dates
 from permafrost.data.proposal.draft import Draft, is_image
-from permafrost.data.proposal.layouts import class_folders, pairs, voc, yolo
+from permafrost.data.proposal.layouts import class_folders, pairs, scenes, voc, yolo
 from permafrost.data.proposal.listed import coco, tables
 from permafrost.data.proposal.looks import Look, look_at, places_of
 from permafrost.data.proposal.places import blocks_of, keep_places_together
-from permafrost.data.proposal.rasters import scenes
 
 # the first that fits: files of annotations say more than names of folders
 _LAYOUTS = (coco, voc, yolo, tables, pairs_of_dates, scenes, pairs, class_folders)
