@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from helpers.datasets.images import geotiff
 from permafrost.core.errors import PermafrostError
+from permafrost.data.files import decode
 from permafrost.data.files.decode import UnreadableImage
-from permafrost.data.files.members import decode
 from permafrost.data.labels import masks, rasters
 from permafrost.data.sources import reading, torchgeo_samples
 

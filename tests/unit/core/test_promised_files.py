@@ -13,7 +13,7 @@ from permafrost.core.identity import file_digest
 from permafrost.core.promised import Promised, file_state
 from permafrost.core.specification import SPLITS
 from permafrost.data.digest import source_digest
-from permafrost.data.files.members import folders
+from permafrost.data.files import folders
 from permafrost.plan.sources import code_hash
 from permafrost.stages.cli import main
 

@@ -20,8 +20,8 @@ from helpers.datasets.images import (
 from helpers.datasets.objects import coco, coco_entry, write_json
 from permafrost.core.errors import PermafrostError
 from permafrost.core.specification import SPLITS
+from permafrost.data.files import decode as decode_module
 from permafrost.data.files.cache import LeastRecentlyUsed
-from permafrost.data.files.members import decode as decode_module
 from permafrost.data.files.windows import Window
 from permafrost.data.labels.objects import Objects
 from permafrost.data.records import Decoded, Record

@@ -1,1 +1,1 @@
-"""What every room stands on: errors, identity, whole outputs, stores and tables."""
+"""Foundation of all packages: errors, fingerprints, atomic outputs, stores and tables."""

@@ -28,8 +28,8 @@ NO_GPU_REMEDY = (
 def resolve_device(device: str, library: str) -> str:
     """``auto`` becomes ``cuda`` where `library` ("torch" or "faiss") can use a GPU, else ``cpu``.
 
-    A device that is named is kept; whoever uses it refuses it where it is not there. A library is imported only
-    where there is a GPU that it could use.
+    A named device is returned unchanged; its user refuses it if it does not exist. A library is imported only
+    if there is a GPU that it could use.
     """
     if device != "auto":
         return device

@@ -66,7 +66,7 @@ def _explain_unknown(error) -> str:
 
 
 def _meaning(schema: dict, key: str) -> str:
-    """What a key is, in brackets, by the schema's ``words``; nothing where it has none."""
+    """The meaning of a key in brackets, from the schema's ``words``; empty without one."""
     one = schema.get("properties", {}).get(key)
     return f" ({one['words']})" if isinstance(one, dict) and "words" in one else ""
 

@@ -1,4 +1,4 @@
-"""Where the workflow of this library lies: in a clone above the package, in an installed wheel inside of it."""
+"""Folder of the workflow: above the package in a clone, inside the package in an installed wheel."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 SNAKEFILE = (Path(__file__).resolve().with_name("shipped") / "Snakefile").resolve()
 #: holds the workflow's catalogues (``config``) and profiles
 HOME = SNAKEFILE.parent
-#: stands for `HOME` in the folders and entries of catalogues
+#: placeholder for `HOME` in the folders and entries of catalogues
 MARK = "{permafrost}"
 
 
 def home_from(root: Path) -> str:
-    """`HOME` as jobs in `root` name it: relative where it is that folder, so that a clone may be moved."""
+    """`HOME` for jobs in `root`: relative if it is that folder, so that a clone may be moved."""
     return "." if Path(os.path.realpath(root)) == HOME else str(HOME)

@@ -21,7 +21,7 @@ def canonical_json(value) -> str:
 
 
 def unique_keys(pairs: list[tuple]) -> dict:
-    """The object that JSON's `pairs` stand for (``object_pairs_hook``); ValueError for a key that occurs twice."""
+    """The object of JSON's `pairs` (``object_pairs_hook``); ValueError for a duplicate key."""
     found = dict(pairs)
     if len(found) != len(pairs):
         seen = set()

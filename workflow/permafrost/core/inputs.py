@@ -1,6 +1,6 @@
-"""Files that a user names: regular files, and pipes where one is read once, from its beginning to its end.
+"""Files from the user: regular files, and pipes if a file is read once from beginning to end.
 
-A device such as ``/dev/zero`` never ends, a folder has no bytes, and a named pipe that nobody writes to
+A device such as ``/dev/zero`` never ends, a folder has no bytes, and a named pipe without a writer
 would be waited for without end: each is refused by name, also behind a link.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.identity import file_digest
 
-# seconds until somebody must have opened a pipe to write
+# seconds until a writer must have opened a pipe
 PATIENCE = 10.0
 _CHUNK = 1 << 20
 _REMEDY = "give a regular file"
@@ -27,7 +27,7 @@ _digests: dict[tuple[int, int], str] = {}
 def is_pipe(path) -> bool:
     """Whether `path` is a pipe, and not a regular file; anything else that exists is refused.
 
-    What does not exist is left to whoever opens it.
+    A missing file is not an error here; opening it is.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def check_file(path) -> None:
 
 
 def check_folder(path) -> None:
-    """Refuse a file in the place of a folder; what does not exist is left to whoever opens it."""
+    """Refuse a file in the place of a folder; a missing folder is not an error here."""
     if os.path.exists(path) and not os.path.isdir(path):
         raise PermafrostError(
             "is a file, not a folder", where=path, remedy="name the folder that contains it"
@@ -80,7 +80,7 @@ def read_bytes(path) -> bytes:
 
     Raises
     ------
-    PermafrostError : it is not there, not readable, no file; a pipe to which nobody writes.
+    PermafrostError : it is missing, not readable or not a file; a pipe without a writer.
     """
     try:
         return _read_pipe(path) if is_pipe(path) else Path(path).read_bytes()

@@ -32,7 +32,7 @@ class JoinedRows:
 
     @property
     def file(self) -> RowFile | None:
-        """The first part that lies on disk; None where all are in memory."""
+        """The first part on disk; None if all are in memory."""
         return next((part for part in self.parts if isinstance(part, RowFile)), None)
 
     def __getitem__(self, rows) -> np.ndarray:

@@ -42,7 +42,7 @@ def sample_columns(samples: pa.Table) -> dict[str, pa.ChunkedArray]:
 
 
 def worst_leak(kinds) -> str | None:
-    """The worst of some kinds of leakage, as of the windows of an image; None where there is none."""
+    """The most severe of several kinds of leakage, as of the windows of an image; None without leakage."""
     return min(filter(None, kinds), key=list(LEAKS).index, default=None)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def available_bytes(root: Path = Path("/")) -> int | None:
-    """Free main memory under every limit that holds here; None where nothing tells.
+    """Free main memory under all limits of this process; None if unknown.
 
     The least of ``MemAvailable`` and of what each control group of this process (versions 1 and 2)
     has left; page cache that a group can give back counts as free.
@@ -79,7 +79,7 @@ def keep_freed_memory() -> bool:
 
     Returns
     -------
-    Whether the C library can be told so (glibc can).
+    Whether the C library supports this (glibc does).
     """
     try:
         tell = ctypes.CDLL(None).mallopt
@@ -117,7 +117,7 @@ def fresh_memory() -> Iterator[None]:
     """Within it, a large block is memory from the system, not what this process had and freed (glibc; else nothing).
 
     What was freed goes back to the system. The free end of the heap cannot go back where something else has grown the
-    heap behind it; blocks that nobody touches hold it meanwhile.
+    heap behind it; untouched blocks keep it meanwhile.
     """
     held: list[int] = []
     try:

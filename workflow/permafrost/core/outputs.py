@@ -1,4 +1,4 @@
-"""Outputs appear whole or not at all: written beside the target, then renamed."""
+"""Atomic outputs: written next to the target, then renamed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from permafrost.core.errors import PermafrostError
 PARTIAL = ".partial-"
 _SMALL = 1 << 16  # bytes; a log or a table needs no less
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
-# what a renaming or writing meets where somebody else is at work
+# errors if another process writes the same output
 _DISTURBED = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST)
 _SYNCED_AT_ONCE = 8
 
@@ -27,7 +27,7 @@ Group = list[tuple[Path, Path]]
 
 @contextlib.contextmanager
 def whole_file(path, *, exclusive: bool = True, group: Group | None = None) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; on success it becomes `path`, on an error it vanishes.
+    """Yield a temporary path next to `path`; on success it becomes `path`, on an error it is removed.
 
     Leftovers of an earlier, killed writer of the same target are removed first. With `exclusive`
     false they are not: for a file that other processes may also be writing at once, the last one wins.
@@ -92,7 +92,7 @@ def together() -> Iterator[Group]:
 
 
 def no_room(folder: Path) -> str | None:
-    """What the system says of a small file that is written into `folder`, if there is no room for it; else None."""
+    """The system's error if a small file does not fit into `folder`; else None."""
     try:
         with tempfile.TemporaryFile(dir=folder) as stream:
             stream.write(bytes(_SMALL))

@@ -1,4 +1,4 @@
-"""Files whose content was promised by the plan, checked before and after they are read."""
+"""Files with an expected digest from the plan, checked before and after they are read."""
 
 from __future__ import annotations
 

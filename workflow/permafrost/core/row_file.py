@@ -15,7 +15,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 
-#: bytes that are read at a time where somebody goes over all rows
+#: bytes per read of an iteration over all rows
 BLOCK_BYTES = 32 * 2**20
 _NEAR = 8  # rows that are wanted are read at once where so many consecutive ones hold them
 
@@ -23,13 +23,13 @@ _NEAR = 8  # rows that are wanted are read at once where so many consecutive one
 class RowFile:
     """Rows of one width that are written once, in order, and read by slices or by their numbers.
 
-    What stands for an array of shape (N, d) where only `len`, `shape`, `dtype`, slices of step 1, and integer arrays
+    Replaces an array of shape (N, d) if only `len`, `shape`, `dtype`, slices of step 1, and integer arrays
     are asked of it; `numpy.asarray` reads all of it.
 
     Parameters
     ----------
     width : d.
-    folder : of the file, on a disk with room for all rows. The environment's ``TMPDIR`` wins, where it is set.
+    folder : of the file, on a disk with room for all rows. The environment's ``TMPDIR`` has precedence.
     dtype : of the numbers.
 
     Raises

@@ -1,4 +1,4 @@
-"""What a job is told, as a frozen dataclass that is made once, at the stage's door; paths and splits in it."""
+"""The specification of a job as a frozen dataclass, created once at the start of a stage; paths and splits in it."""
 
 from __future__ import annotations
 

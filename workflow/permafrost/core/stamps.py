@@ -21,7 +21,7 @@ _REMEDY = "delete the stamp and run snakemake again"
 def write_stamp(path, fingerprint: str, files: Iterable[Path]) -> None:
     """Write a stamp: the plan's `fingerprint`, and the SHA-256 of `files`.
 
-    They are named from the folder of the results, in which the stamp lies in a folder of its own.
+    Their names are relative to the folder of the results; the stamp has its own folder there.
     """
     folder = Path(path).parent.parent
     digests = {Path(os.path.relpath(file, folder)).as_posix(): file_digest(file) for file in files}

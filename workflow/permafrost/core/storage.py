@@ -8,7 +8,7 @@ from zarr.storage import LocalStore
 
 
 class StoppableStorage(LocalStore):
-    """A zarr store on the local disk that can be told to take nothing more.
+    """A zarr store on the local disk that can be closed for further writes.
 
     Zarr writes chunks as tasks on a thread of its own. When one fails (a full disk), or the writer is
     interrupted, the others go on: they would fill a folder that has just been removed once more.

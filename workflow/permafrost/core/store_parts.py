@@ -55,7 +55,7 @@ class Part:
 
 
 class PartWriter(StoreWriter):
-    """Takes some chunks of arrays, and files beside them; for `stores.write_store`."""
+    """Receives chunks of arrays, and files next to them; for `stores.write_store`."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

@@ -4,7 +4,7 @@ Layout of a store directory::
 
     zarr.json          the group; its attributes hold the seal (below) and what the writer recorded
     <array>/…          zarr arrays, each chunk followed by its CRC-32C, most of them compressed; many small
-                       chunks lie one after the other in one file, a shard, with a checked index at its end
+                       chunks are concatenated in one file, a shard, with a checked index at its end
     samples.parquet    one row per sample, in the order of the arrays' first axis
 
 The seal is written last: ``complete``, ``fingerprint`` of the plan, number of samples, the shape and
@@ -142,7 +142,7 @@ class StoreWriter:
     def seal(self, fingerprint: str) -> None:
         """Record what must be found on opening. Called by `write_store`."""
         if not (self.folder / "zarr.json").exists():
-            # zarr makes folders that somebody removed again, without what was in them
+            # zarr recreates removed folders without their content
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.folder))
         count = pq.read_metadata(self.folder / SAMPLES).num_rows
         arrays = {name: [list(a.shape), str(a.dtype)] for name, a in sorted(self._arrays.items())}
@@ -167,7 +167,7 @@ class StoreWriter:
 def write_store[W: StoreWriter](
     path, *, fingerprint: str, group: Group | None = None, kind: type[W] = StoreWriter
 ) -> Iterator[W]:
-    """Write a store whole: on an error, or a kill, nothing stands at `path`.
+    """Write a store atomically: after an error or a kill, `path` does not exist.
 
     With a `group` of `outputs.together`, it appears with the others of the group.
     """
@@ -330,7 +330,7 @@ def _link(source: Path, target: Path) -> None:
 
 
 def _stored_chunks(folder: Path, array) -> int:
-    """Number of chunks in the files of an array, by the indices of its shards where it has some."""
+    """Number of chunks in the files of an array, by the indices of its shards if it has some."""
     chunks = folder / "c"
     files = [entry for entry in chunks.rglob("*") if entry.is_file()] if chunks.is_dir() else []
     if array.shards is None:

@@ -152,7 +152,7 @@ def iter_column(path, name: str, rows: int) -> Iterator[pa.Array]:
 
     Raises
     ------
-    PermafrostError : the file is damaged, or gone; there is no such column.
+    PermafrostError : the file is damaged or missing; there is no such column.
     """
     with _opened(path, buffer_size=_CHUNK, pre_buffer=False) as file:
         _refuse_absent(path, {name} - set(file.schema_arrow.names))
@@ -161,7 +161,7 @@ def iter_column(path, name: str, rows: int) -> Iterator[pa.Array]:
 
 
 def metadata_of(table: pa.Table) -> dict:
-    """The metadata that `write_table` left in a table's schema; empty where there is none."""
+    """The metadata that `write_table` stored in a table's schema; empty without any."""
     raw = table.schema.metadata or {}
     return json.loads(raw[KEY]) if KEY in raw else {}
 

@@ -28,7 +28,7 @@ def printable_name(name, longest: int = LONGEST_NAME) -> str:
 
 
 def shortened(text: str, longest: int) -> str:
-    """`text` with an ellipsis in place of what is too much, its end kept: that tells apart what is numbered."""
+    """`text` shortened by an ellipsis, with its end kept, because numbers are at the end."""
     if len(text) <= longest:
         return text
     end = (longest - 1) // 3

@@ -78,7 +78,7 @@ def installed_versions(modules: Iterable[str]) -> dict[str, str]:
 
 
 def gather_versions(recorded: Iterable[dict]) -> dict[str, list[str]]:
-    """Package to all its versions, sorted, from what was written beside results.
+    """Package to all its versions, sorted, from the records of results.
 
     Parameters
     ----------

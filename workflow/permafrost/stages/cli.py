@@ -89,7 +89,7 @@ def parser_of(command: str) -> argparse.ArgumentParser:
 
 
 def stage_of(command: str) -> tuple[ModuleType, argparse.ArgumentParser, tuple]:
-    """The module of a command, its parser, and the kind of probe where it is one's."""
+    """The module of a command, its parser, and its kind of probe, if any."""
     if command in COMMANDS:
         stage = importlib.import_module(f"permafrost.stages.{command.replace('-', '_')}")
         (brief, examples), kind = COMMANDS[command], ()
@@ -124,7 +124,7 @@ class _Formatter(argparse.HelpFormatter):
 def parse(
     stage: ModuleType, parser: argparse.ArgumentParser, argv: list[str]
 ) -> argparse.Namespace:
-    """The arguments of a command; what is not the command's own is kept where it passes options on."""
+    """The arguments of a command; unknown ones are kept if the command passes options on."""
     if getattr(stage, "PASSES_ON", False):
         return _parse_and_pass_on(parser, argv)
     return parser.parse_args(argv)

@@ -7,78 +7,51 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError
 from permafrost.stages import standalone
 
+_OPTIONS = {
+    "--geometry": ("auto, box, polygon or point (read or convert)", "auto"),
+    "--matching": (
+        "area (DeepForest), iou or score; for points distance (DeepForest), within or score",
+    ),
+    "--iou-threshold": ("a match is above (0.4)", 0.4),
+    "--distance-threshold": ("a match is closer (10)", 10.0),
+    "--min-score": ("omit lower scores", float),
+    "--average": (
+        "image: mean over images; dataset: all crowns pooled. Classes and AP are always pooled",
+        "image",
+    ),
+    "--max-detections": (
+        "detections per image and class that count in AP, by highest score (100)",
+        100,
+    ),
+    "--invalid": (
+        "wrong rows, and predictions without area: error (the latter are false alarms), or drop"
+        " (left out and counted)",
+        "error",
+    ),
+    "--against": ("other predictions: differences, p-values", Path),
+    "--without-predictions": ("precision of an image without predictions: zero, skip",),
+    "--without-truth": ("predictions on an image without crowns: zero, skip",),
+    "--unlisted": ("predictions on an image the truth does not name: error, empty, skip",),
+    "--group-column": ("column of the truth: unit of resampling",),
+    "--images": ("folder that image_path is relative to", Path),
+    "--pictures": ("folder for overlays; needs --images", Path),
+    "--max-pictures": ("images to draw at most (20)", 20),
+    "--tile-size": ("score windows too; needs --images", int),
+    "--tile-overlap": ("overlap of the windows (0.05)", 0.05),
+    "--stitch": ("stitch predictions per window (columns window_xmin, window_ymin)", bool),
+    "--stitch-threshold": ("IoU (0.15), or distance (5)", float),
+    "--border": ("agree: count no crown twice; none: suppression only", "agree"),
+}
+
 
 def add_arguments(parser) -> None:
     parser.add_argument("--truth", type=Path, required=True, help="CSV in DeepForest's format")
     parser.add_argument("--predictions", type=Path, required=True, help="the same, with scores")
-    parser.add_argument(
-        "--geometry", default="auto", help="auto, box, polygon or point (read or convert)"
-    )
-    parser.add_argument(
-        "--matching",
-        help="area (DeepForest), iou or score; for points distance (DeepForest), within or score",
-    )
-    parser.add_argument("--iou-threshold", type=float, default=0.4, help="a match is above (0.4)")
-    parser.add_argument(
-        "--distance-threshold", type=float, default=10.0, help="a match is closer (10)"
-    )
-    parser.add_argument("--min-score", type=float, help="omit lower scores")
-    parser.add_argument(
-        "--average",
-        default="image",
-        help="image: mean over images; dataset: all crowns pooled. Classes and AP are always pooled",
-    )
-    parser.add_argument(
-        "--max-detections",
-        type=int,
-        default=100,
-        help="detections per image and class that count in AP, by highest score (100)",
-    )
-    parser.add_argument(
-        "--invalid",
-        default="error",
-        help="wrong rows, and predictions without area: error (the latter are false alarms), or drop"
-        " (left out and counted)",
-    )
-    parser.add_argument("--against", type=Path, help="other predictions: differences, p-values")
-    _add_rules(parser)
-    parser.add_argument("--group-column", help="column of the truth: unit of resampling")
-    parser.add_argument("--images", type=Path, help="folder that image_path is relative to")
-    parser.add_argument("--pictures", type=Path, help="folder for overlays; needs --images")
-    parser.add_argument("--max-pictures", type=int, default=20, help="images to draw at most (20)")
-    _add_tiles(parser)
-    standalone.add_arguments(parser)
-
-
-def _add_rules(parser) -> None:
+    standalone.add_options(parser, _OPTIONS)
     parser.add_argument(
         "--like", choices=["deepforest"], help="omit the rows that DeepForest omits silently"
     )
-    parser.add_argument(
-        "--without-predictions", help="precision of an image without predictions: zero, skip"
-    )
-    parser.add_argument(
-        "--without-truth", help="predictions on an image without crowns: zero, skip"
-    )
-    parser.add_argument(
-        "--unlisted", help="predictions on an image the truth does not name: error, empty, skip"
-    )
-
-
-def _add_tiles(parser) -> None:
-    parser.add_argument("--tile-size", type=int, help="score windows too; needs --images")
-    parser.add_argument(
-        "--tile-overlap", type=float, default=0.05, help="overlap of the windows (0.05)"
-    )
-    parser.add_argument(
-        "--stitch",
-        action="store_true",
-        help="stitch predictions per window (columns window_xmin, window_ymin)",
-    )
-    parser.add_argument("--stitch-threshold", type=float, help="IoU (0.15), or distance (5)")
-    parser.add_argument(
-        "--border", default="agree", help="agree: count no crown twice; none: suppression only"
-    )
+    standalone.add_arguments(parser)
 
 
 def run(arguments) -> None:

@@ -29,51 +29,39 @@ _OF_AN_EVALUATION = (
 )
 
 
+_OPTIONS = {
+    "--truth": ("COCO or LVIS JSON, or CSV in DeepForest's columns (boxes)", Path),
+    "--predictions": ("JSON list in COCO's results format, or CSV as of --truth", Path),
+    "--iou-type": ("bbox (the only one for CSV), segm, boundary, keypoints",),
+    "--lvis": ("LVIS's federated rules", bool),
+    "--mode": ("corrected, or strict: pycocotools (lvis) bit for bit", "corrected"),
+    "--max-dets": ("detections per image and category: 1,10,100",),
+    "--no-categories": ("pool all categories", bool),
+    "--iou-thresholds": ("0.5,0.75 or first:last:step (0.5:0.95:0.05)",),
+    "--recall-grid": ("recalls at which precision is read: 0:1:0.1 or 0,0.5,1 (0:1:0.01)",),
+    "--area-ranges": ("in square pixels: tiny=0:256,rest=256:1e10",),
+    "--boundary-ratio": ("boundary band by diagonal (0.02; LVIS 0.008)", 0.02),
+    "--detection-area": ("area for area ranges: auto, bbox, mask", "auto"),
+    "--sigmas": ("keypoint sigmas: 0.026,0.025,…",),
+    "--invalid": ("wrong entries: error, or drop (left out and counted)", "error"),
+    "--categories": ("evaluate these only: names or ids, person,car",),
+    "--no-analysis": ("skip error types (TIDE), oLRP and calibration", bool),
+    "--slices": ("manifest (CSV or JSON): image_id, columns of subsets to score", Path),
+    "--cross-slices": ("also by all combinations of these columns", bool),
+    "--baseline": ("label of --slices to score the others against (mPC, rPC)",),
+    "--images": ("evaluate these images only: an id per line", Path),
+    "--partial": ("file to write for --merge", Path),
+    "--incomplete": ("merge although images are missing", bool),
+    "--against": ("other predictions: differences, p-values", Path),
+    "--interval": (
+        "jackknife_t (images left out in turn, Student's t), or bootstrap: basic, percentile",
+        "jackknife_t",
+    ),
+}
+
+
 def add_arguments(parser) -> None:
-    parser.add_argument(
-        "--truth", type=Path, help="COCO or LVIS JSON, or CSV in DeepForest's columns (boxes)"
-    )
-    parser.add_argument(
-        "--predictions", type=Path, help="JSON list in COCO's results format, or CSV as of --truth"
-    )
-    parser.add_argument("--iou-type", help="bbox (the only one for CSV), segm, boundary, keypoints")
-    parser.add_argument("--lvis", action="store_true", help="LVIS's federated rules")
-    parser.add_argument(
-        "--mode", default="corrected", help="corrected, or strict: pycocotools (lvis) bit for bit"
-    )
-    parser.add_argument("--max-dets", help="detections per image and category: 1,10,100")
-    parser.add_argument("--no-categories", action="store_true", help="pool all categories")
-    parser.add_argument("--iou-thresholds", help="0.5,0.75 or first:last:step (0.5:0.95:0.05)")
-    parser.add_argument(
-        "--recall-grid", help="recalls at which precision is read: 0:1:0.1 or 0,0.5,1 (0:1:0.01)"
-    )
-    parser.add_argument("--area-ranges", help="in square pixels: tiny=0:256,rest=256:1e10")
-    parser.add_argument(
-        "--boundary-ratio",
-        type=float,
-        default=0.02,
-        help="boundary band by diagonal (0.02; LVIS 0.008)",
-    )
-    parser.add_argument(
-        "--detection-area", default="auto", help="area for area ranges: auto, bbox, mask"
-    )
-    parser.add_argument("--sigmas", help="keypoint sigmas: 0.026,0.025,…")
-    parser.add_argument(
-        "--invalid", default="error", help="wrong entries: error, or drop (left out and counted)"
-    )
-    _add_categories(parser)
-    _add_images(parser)
-    parser.add_argument("--against", type=Path, help="other predictions: differences, p-values")
-    parser.add_argument(
-        "--interval",
-        default="jackknife_t",
-        help="jackknife_t (images left out in turn, Student's t), or bootstrap: basic, percentile",
-    )
-    standalone.add_arguments(parser, resamples=None, how_many="400, of a bootstrap 1000")
-
-
-def _add_categories(parser) -> None:
-    parser.add_argument("--categories", help="evaluate these only: names or ids, person,car")
+    standalone.add_options(parser, _OPTIONS)
     parser.add_argument(
         "--category-groups",
         type=groups_or_path,
@@ -81,29 +69,10 @@ def _add_categories(parser) -> None:
         " CSV: category, group)",
     )
     parser.add_argument(
-        "--no-analysis", action="store_true", help="skip error types (TIDE), oLRP and calibration"
-    )
-
-
-def _add_images(parser) -> None:
-    standalone.add_groups(parser)
-    parser.add_argument(
-        "--slices", type=Path, help="manifest (CSV or JSON): image_id, columns of subsets to score"
-    )
-    parser.add_argument(
-        "--cross-slices", action="store_true", help="also by all combinations of these columns"
-    )
-    parser.add_argument(
-        "--baseline", help="label of --slices to score the others against (mPC, rPC)"
-    )
-    parser.add_argument("--images", type=Path, help="evaluate these images only: an id per line")
-    parser.add_argument("--partial", type=Path, help="file to write for --merge")
-    parser.add_argument(
         "--merge", type=Path, nargs="+", help="files of --partial, instead of truth and predictions"
     )
-    parser.add_argument(
-        "--incomplete", action="store_true", help="merge although images are missing"
-    )
+    standalone.add_groups(parser)
+    standalone.add_arguments(parser, resamples=None, how_many="400, of a bootstrap 1000")
 
 
 def run(arguments) -> None:

@@ -60,7 +60,7 @@ class FirstLook:
         save_figure(figure, file.with_suffix(""))
 
     def fed_lines(self) -> list[str]:
-        """What the baseline is fed: how stored values become those that it gets, channel by channel."""
+        """The input of the baseline: the formula of each channel from stored values."""
         from permafrost.backbones.input.fed import formula, values_words
         from permafrost.core.home import HOME
         from permafrost.data.store.card import read_card
@@ -163,7 +163,7 @@ def first_look(entry: Entry, *, whole: bool) -> Iterator[FirstLook]:
             "probes": _probes(content["task"]),
             "extraction": {"size": _SIZE},
         }
-        # jobs look for digests of files below the folder that they run in
+        # jobs search digests of files below their working directory
         with contextlib.chdir(folder):
             look = FirstLook(Plan(config, folder, where=entry.where), entry.name, folder)
             prepare(

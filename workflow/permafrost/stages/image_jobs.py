@@ -53,14 +53,14 @@ def _prepare_job(arguments) -> list[str]:
 
 
 def located_job(arguments) -> tuple[dict, str]:
-    """The spec, the paths of its entry where the data lie, and the fingerprint of the job."""
+    """The spec, the data paths of its entry, and the fingerprint of the job."""
     from permafrost.core.specification import merged, substitute
 
     job = planned_job(arguments)
     entry = merged(job.spec["entry"], job.places.get("entry", {}))
     paths = job.places.get("files", {})
     promised = job.spec.get("files") or {}
-    # conda and apptainer are Snakemake's: it says itself where one is missing
+    # conda and apptainer belong to Snakemake, which reports a missing one
     if paths.get(ROLE, "").endswith(".lock"):
         check_environment(promised[ROLE])
     files = {
@@ -95,13 +95,13 @@ def run(arguments, extract, kind: type, **outputs) -> None:
 
 
 def ensure_images(card: Path, *, job: list[str], data: str, workers: int) -> dict[str, Path]:
-    """Paths of the image stores beside `card`; those that were deleted are prepared again first.
+    """Paths of the image stores next to `card`; deleted ones are prepared again first.
 
     Jobs of different backbones may miss them at the same time: one prepares, the others wait.
 
     Parameters
     ----------
-    job : the arguments that tell ``permafrost prepare`` what to do; empty where that is not known.
+    job : the arguments of ``permafrost prepare``; empty if unknown.
     """
     stores = {split: card.with_name(f"{split}.zarr") for split in SPLITS}
     if all(path.is_dir() for path in stores.values()):

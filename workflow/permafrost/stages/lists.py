@@ -9,7 +9,7 @@ from permafrost.core.inputs import read_text
 
 
 def values_of(text: str | None, kind) -> list | None:
-    """What stands between commas, each as `kind`."""
+    """Items of a comma-separated list, each as `kind`."""
     if text is None:
         return None
     try:
@@ -37,7 +37,7 @@ def thresholds(text: str | None):
             f"steps of {step:g} do not lead from {first:g} to {last:g}",
             remedy="choose a step that divides the range",
         )
-    # linspace and not a running sum, whose points lie beside COCO's
+    # linspace instead of a running sum, whose points differ from COCO's
     return np.linspace(first, last, count)
 
 
@@ -75,7 +75,7 @@ def groups_or_path(text: str) -> str | Path:
 
 
 def area_ranges(text: str | None) -> dict | None:
-    """``name=low:high`` between commas; the range ``all`` is added where it is not given."""
+    """Comma-separated ``name=low:high``; the range ``all`` is added if missing."""
     if text is None:
         return None
     ranges = {}

@@ -48,7 +48,7 @@ def paragraph_and_bibtex(results: Path) -> tuple[str, str]:
     table, metadata = read_table(results / Path(made["path"]).name)
     outdated = describe_outdated(table, metadata, plan)
     if outdated:
-        # numbers of one plan must not stand beside the tables of another
+        # numbers of one plan must not be mixed with the tables of another
         raise PermafrostError(
             " ".join(outdated.split()),
             where=results,

@@ -29,7 +29,7 @@ def add_arguments(parser) -> None:
         dest="attempt",
         action="store_true",
         help="dataset: then score a baseline by nearest neighbours, on up to 2,000 images of each split; and write"
-        " thumbnails beside the draft, as --add does",
+        " thumbnails next to the draft, as --add does",
     )
 
 
@@ -74,7 +74,7 @@ def run(arguments) -> None:
 
 
 def _look(entry, sheet: Path | None, arguments) -> None:
-    """Write the sheet, and print what a baseline is fed and, with --try, how it scores."""
+    """Write the sheet, and print the input of a baseline and, with --try, its score."""
     import sys
 
     from permafrost.core.errors import PermafrostError
@@ -87,7 +87,7 @@ def _look(entry, sheet: Path | None, arguments) -> None:
         with first_look(entry, whole=arguments.attempt) as look:
             if sheet is not None:
                 look.write_sheet(sheet, arguments.source)
-                print(f"{sheet}: thumbnails with the names of labels; look at them", file=stream)
+                print(f"{sheet}: check the thumbnails with the names of labels", file=stream)
             for line in look.fed_lines():
                 print(printable(f"  {line}"), file=stream)
             for line in look.score() if arguments.attempt else ():
@@ -99,7 +99,7 @@ def _look(entry, sheet: Path | None, arguments) -> None:
 
 
 def _root(arguments) -> Path:
-    """The project's folder; that of this command where there is none, unless something is added to it."""
+    """The project's folder; without a project that of this command, unless an entry is added."""
     from permafrost.core.errors import PermafrostError
     from permafrost.stages.run import find_root
 

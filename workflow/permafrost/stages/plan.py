@@ -71,7 +71,7 @@ def run(arguments) -> None:
 
 
 def _estimate(arguments, root: Path, corrections: dict[str, float]):
-    """The estimate, what is to be downloaded, why nothing is known of what is done (None: it is), and what is fed."""
+    """The estimate, downloads, the reason why finished jobs are unknown (None: known), and model inputs."""
     import os
 
     from permafrost.core.device import takes_gpu

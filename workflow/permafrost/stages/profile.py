@@ -28,10 +28,10 @@ def run(arguments) -> None:
     profile = profile_backbone(
         from_json(ProfileSpec, located, where="spec of the profile job"),
         card=arguments.card,
-        # few backbones look at any
+        # few backbones use any
         images=partial(image_jobs.images_of, arguments),
         device=arguments.device,
         threads=arguments.threads,
     )
-    # the entry as it was written: where the data lie is no part of what was profiled
+    # the entry as written: the location of the data does not affect the profile
     print(write_profile(profile, arguments.output, spec=spec, made=fingerprint))

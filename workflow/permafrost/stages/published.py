@@ -1,4 +1,4 @@
-"""``permafrost published``: results that others published, checked, as one table, and beside one's own."""
+"""``permafrost published``: published results, checked, as one table, and compared with your own."""
 
 from __future__ import annotations
 

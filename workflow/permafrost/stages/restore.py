@@ -1,4 +1,4 @@
-"""``permafrost restore``: an archive in, its results and records beside a clone out."""
+"""``permafrost restore``: unpack the results and records of an archive into a clone."""
 
 from __future__ import annotations
 

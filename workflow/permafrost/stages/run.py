@@ -43,7 +43,7 @@ def run(arguments) -> int:
 
 
 def project_here() -> Path:
-    """The folder of the project that the working directory is in, which is named where it is another.
+    """The project folder of the working directory; printed if it is another folder.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def find_root(start: Path, *, clone: bool = True) -> Path:
 
     Parameters
     ----------
-    clone : whether the clone counts where `start` is outside of it, as for commands that only look things up.
+    clone : whether the clone counts if `start` is outside of it, as for read-only commands.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def _names_permafrost(folder: Path) -> bool:
 
 
 def _profile(name: str, root: Path) -> str:
-    """The profile of the project of that name, which snakemake would not look for in ``profiles``."""
+    """The profile of the project with that name, because snakemake does not search ``profiles``."""
     own = f"profiles/{name}"
     return own if (root / own).is_dir() and not (root / name).exists() else name
 
@@ -135,7 +135,7 @@ def _wait(process: subprocess.Popen) -> int:
 
 
 def _from_root(passed: list[str], root: Path) -> list[str]:
-    """The arguments with configuration files that lie where the user is, not in the project, in full."""
+    """The arguments with absolute paths of configuration files that are relative to the user's folder."""
     files = set(_values(passed, "--configfile", "--configfiles"))
     return [
         str(Path(text).resolve())

@@ -195,7 +195,7 @@ def _files_loaded() -> list[str]:
 
 
 def _opened_run(text: str) -> int | None:
-    """A descriptor that can be read when the run has ended; None where it is not to be found."""
+    """A descriptor that is readable when the run has ended; None if the run is not found."""
     process, _, began = text.partition("-")
     try:
         found = os.pidfd_open(int(process))

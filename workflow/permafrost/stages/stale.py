@@ -1,4 +1,4 @@
-"""``permafrost stale``: what lies in the results folder and does not belong to the current plan."""
+"""``permafrost stale``: files in the results folder that do not belong to the current plan."""
 
 from __future__ import annotations
 

@@ -8,22 +8,29 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError
 
 
+def add_options(parser, options: dict[str, tuple]) -> None:
+    """Options by name: help, and the default if there is one, or the type if it is not text."""
+    for name, (words, *rest) in options.items():
+        value = rest[0] if rest else str
+        kind, default = (value, None) if isinstance(value, type) else (type(value), value)
+        if kind is bool:
+            parser.add_argument(name, action="store_true", help=words)
+        else:
+            parser.add_argument(name, type=kind, default=default, help=words)
+
+
 def add_arguments(parser, *, resamples: int | None = 1000, how_many: str = "1000") -> None:
     """``--resamples`` (its default, and that in words), ``--confidence``, ``--seed``, ``--output``,
     ``--tables``, ``--table-format``."""
-    parser.add_argument(
-        "--resamples",
-        type=int,
-        default=resamples,
-        help=f"resamples for intervals ({how_many}); 0: no intervals",
-    )
-    parser.add_argument("--confidence", type=float, default=0.95, help="confidence level (0.95)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the resamples (0)")
-    parser.add_argument("--output", type=Path, help="JSON file to write, in full precision")
-    parser.add_argument("--tables", type=Path, help="folder for tables to write")
-    parser.add_argument(
-        "--table-format", default="parquet", help="format of --tables: parquet or csv"
-    )
+    options = {
+        "--resamples": (f"resamples for intervals ({how_many}); 0: no intervals", resamples or int),
+        "--confidence": ("confidence level (0.95)", 0.95),
+        "--seed": ("seed of the resamples (0)", 0),
+        "--output": ("JSON file to write, in full precision", Path),
+        "--tables": ("folder for tables to write", Path),
+        "--table-format": ("format of --tables: parquet or csv", "parquet"),
+    }
+    add_options(parser, options)
     parser.set_defaults(default_of=parser.get_default)
 
 
@@ -158,7 +165,7 @@ def check_groups(arguments) -> None:
 
 
 def groups_of(arguments, images, notes: list[str]) -> list | None:
-    """The group of each of `images` (ids), None where it has none; remarks are added to `notes`."""
+    """The group of each of `images` (ids), None without a group; remarks are added to `notes`."""
     if arguments.groups is None:
         return None
     from permafrost.evaluators.detection.slices import UNASSIGNED, read_manifest

@@ -48,7 +48,7 @@ def run(arguments) -> int:
     from permafrost.stages.cli import main
     from permafrost.stages.run import find_root
 
-    # only to look things up, the clone counts from anywhere
+    # for read-only use, the clone counts from anywhere
     root = find_root(Path.cwd(), clone=arguments.backbones is None)
     passed = arguments.passed
     name = arguments.name
@@ -77,7 +77,7 @@ def run(arguments) -> int:
     status = main(["run", *options])
     made = (root / results / "leaderboard.parquet").is_file()
     if status or arguments.dry_run or not made:
-        return status  # of a target that makes no leaderboard, there is no table
+        return status  # a target without a leaderboard has no table
     print()
     return main(["export", str(root / results), "--format", arguments.format, "--mark-tied"])
 
