@@ -137,7 +137,7 @@ def test_letters_are_shared_exactly_by_those_not_told_apart(seed):
 
 
 def test_letters_of_neighbours():
-    # means 4 to 1 of which neighbours are not told apart
+    # means 4 to 1 of which neighbours do not differ significantly
     different = np.abs(np.subtract.outer(range(4), range(4))) > 1
     assert compact_letters(different) == ["a", "ab", "bc", "c"]
     assert compact_letters(np.zeros((3, 3))) == ["a", "a", "a"]

@@ -123,7 +123,7 @@ def compare(
     Returns
     -------
     Columns ``metric, a, b, difference`` (a less b), ``lower, upper, p_value, p_adjusted`` (for all pairs of
-    this call), ``better`` (the name of the better one where the adjusted p-value tells them apart, else missing),
+    this call), ``better`` (the name of the better one if the adjusted p-value is significant, else missing),
     ``detectable`` (the smallest difference that is found with a chance of 80 %), ``confidence, unit, n_units, n_test,
     gates``.
 

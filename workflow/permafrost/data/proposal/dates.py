@@ -281,7 +281,8 @@ def keep_dates_together(draft: Draft, where: object) -> None:
         draft.source["images"] = series
         draft.fields["dates"] = "series"
         draft.note(
-            "source", "several dates of a place are one sample, a series; <date> tells them apart"
+            "source",
+            "several dates of a location are one sample, a series; <date> distinguishes them",
         )
         return
     draft.source["group"] = pattern

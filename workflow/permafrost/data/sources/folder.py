@@ -226,5 +226,5 @@ class NamedSource(ListedSource):
 
 
 def _sample_name(pair: Pair, start: int, dated: bool) -> str:
-    """The name of the first image; of images told apart by their dates, what they have in common."""
+    """The name of the first image; of images that differ in their dates, the common part."""
     return "/".join(pair.parts.values()) if dated else pair.image[start:]

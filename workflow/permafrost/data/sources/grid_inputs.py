@@ -243,7 +243,7 @@ def _by_band(patterns, bands: Sequence[Band], where: object) -> dict[str | None,
     """Band to the patterns of its files; None where files hold all bands."""
     if not isinstance(patterns, dict):
         return {None: patterns}
-    # without the modality that tells bands of one name apart
+    # without the modality that distinguishes bands of one name
     expected = [band.name.rpartition(":")[2] for band in bands]
     if list(patterns) != expected:
         raise PermafrostError(

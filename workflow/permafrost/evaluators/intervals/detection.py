@@ -119,7 +119,7 @@ class DetectionScores:
 
 
 def class_names(evaluation: Evaluation) -> list[str]:
-    """Names of the categories; those that share a name are told apart by their ids."""
+    """Names of the categories; those that share a name have their ids added."""
     categories = evaluation.truths.categories
     twice = {name for name in categories.names if categories.names.count(name) > 1}
     return [

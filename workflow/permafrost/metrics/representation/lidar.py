@@ -1,4 +1,4 @@
-"""LiDAR: the rank of what tells images apart, relative to what augmentations of one image vary."""
+"""LiDAR: effective rank of differences between images, relative to the variation of augmentations."""
 
 from __future__ import annotations
 

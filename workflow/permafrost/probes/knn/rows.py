@@ -62,7 +62,7 @@ def mean_of(rows) -> np.ndarray:
 def equal_rows(rows, beyond: int = 1) -> np.ndarray:
     """(N,) number of the first row that each row equals, for rows of which there are more than `beyond`.
 
-    Rows are told apart by keys of 64 bits, and those with equal keys are compared. Different rows hardly ever have
+    Rows are distinguished by keys of 64 bits, and those with equal keys are compared. Different rows hardly ever have
     equal keys; where they have, none of them is taken to equal another one.
     """
     first = np.arange(len(rows))

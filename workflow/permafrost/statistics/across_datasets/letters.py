@@ -1,4 +1,4 @@
-"""Backbones that are told apart, as letters and as sets of ranks.
+"""Significant differences of backbones, as letters and as confidence sets of ranks.
 
 Both begin with a matrix of pairs: whether the row's backbone is better than the column's beyond chance, at a level that
 holds for all pairs together (`p_adjusted` of the comparisons on one dataset, `draws.told_apart` over datasets).
@@ -12,7 +12,7 @@ import numpy as np
 
 
 def compact_letters(different, order=None) -> list[str]:
-    """Letters of each of K backbones: two share a letter exactly where they are not told apart.
+    """Letters of each of K backbones: two share a letter exactly if they do not differ significantly.
 
     Each pair of two that are alike and share no letter yet is given one, which is then given to all that are alike
     with everybody who has it, in the order of `order`; letters whose pairs all have another one are dropped. So each
@@ -21,7 +21,7 @@ def compact_letters(different, order=None) -> list[str]:
 
     Parameters
     ----------
-    different : (K, K) whether two are told apart; symmetric, or True where the row is better.
+    different : (K, K) whether two differ significantly; symmetric, or True if the row is better.
     order : indices, best first, by which letters are given: the first has an "a". Default: as they come.
 
     Source: Piepho, An Algorithm for a Letter-Based Representation of All-Pairwise Comparisons (2004), for the letters;
@@ -59,7 +59,7 @@ def letters_in(text: str | None) -> set[str]:
 
 
 def ranks_possible(better) -> np.ndarray:
-    """(K, 2) smallest and largest rank of each backbone that the pairs told apart leave possible.
+    """(K, 2) confidence set of ranks (smallest and largest) of each backbone, from the significant pairs.
 
     1 + the number of those that are better, and K less the number of those that are worse. Where all pairs that are
     called better are so with 95 % confidence, all true ranks lie in these sets with 95 % confidence.

@@ -1,4 +1,4 @@
-"""How many datasets, or how many test items, would tell two backbones apart: what one decides next.
+"""Number of datasets or test items needed to detect the difference of two backbones.
 
 Both take what is seen for what is true: the mean difference at hand, and its spread. Of a difference that is hardly
 beyond chance this is uncertain itself, so read the numbers as an order of magnitude. A test of one pair is planned; to
@@ -26,7 +26,7 @@ _NONE = 1e-12
 
 @dataclass(frozen=True)
 class Needed:
-    """What would tell two backbones apart with the asked chance.
+    """What is needed to detect the difference of two backbones with the given power.
 
     Attributes
     ----------

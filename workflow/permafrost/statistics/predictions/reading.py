@@ -25,7 +25,7 @@ class Predictions(Protocol):
     classes : names of the K classes.
     truth : (N, …) what is true of each sample: class ids or numbers (N,), labels (N, L) of 0 and 1, or
         pixels or objects of each class (N, K).
-    truth_keys : (N, …) what tells two test sets apart: `truth`, or a digest of all there is to it.
+    truth_keys : (N, …) identifies a test set: `truth`, or a digest of it.
     answers : (N, …) what was predicted, in the form of `truth`.
     dead_classes : ids of classes that are scored nowhere.
     rules : what else decides on the scores and is the dataset's, such as a distance of matching.

@@ -24,7 +24,7 @@ def smallest_found(error, df, critical) -> np.ndarray:
     Parameters
     ----------
     error : standard errors of differences; df : their degrees of freedom.
-    critical : size of t beyond which a difference is told apart.
+    critical : size of t beyond which a difference is significant.
 
     The noncentral t is taken as normal. Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.10.
     """

@@ -1,4 +1,4 @@
-"""Ranked backbones: a dot with an interval each, and the letters of what cannot be told apart."""
+"""Ranked backbones: a dot with an interval each, and letters of significance groups."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from permafrost.report.figures.interactive.look import (
 
 TITLE = "Ranked backbones"
 WORDS = (
-    "Dots are scores or mean ranks, bars their intervals. Blue: the first, and whoever shares a letter with it and so"
-    " cannot be told apart from it."
+    "Dots are scores or mean ranks, bars their intervals. Blue: the first, and those that share a letter with it and do"
+    " not differ significantly from it."
 )
 
 
