@@ -95,7 +95,7 @@ def test_rasters_whose_decoder_fails_without_a_word(monkeypatch):
 
 
 def test_members_whose_reader_fails_without_a_word():
-    with pytest.raises(UnreadableImage, match="^EOFError$"), reading._readable():
+    with pytest.raises(UnreadableImage, match="^EOFError$"), reading.readable():
         silent()
 
 

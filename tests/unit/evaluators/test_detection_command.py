@@ -254,7 +254,7 @@ def test_lists_of_numbers():
 @pytest.mark.parametrize(
     ("read", "text", "words"),
     [
-        (lambda text: values_of(text, int), "1,x", "no list of whole numbers"),
+        (lambda text: values_of(text, int), "1,x", "not a list of whole numbers"),
         (thresholds, "0.5:0.9", "not first:last:step"),
         (thresholds, "0.5:0.9:0", "not first:last:step"),
         (thresholds, "0.5:0.9:0.3", "do not lead from 0.5 to 0.9"),

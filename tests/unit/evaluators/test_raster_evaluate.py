@@ -378,7 +378,7 @@ def test_a_class_that_was_not_sampled_leaves_the_area_estimates_out(tmp_path, ca
 
 def test_lists_that_are_none_are_refused(tmp_path):
     path = write(tmp_path / "r.tif", two()[0])
-    with pytest.raises(PermafrostError, match="'1;2' is no list of numbers"):
+    with pytest.raises(PermafrostError, match="'1;2' is not a list of numbers"):
         command("--reference", path, "--prediction", path, "--class-weights", "1;2")
 
 
