@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import importlib
 import warnings
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from permafrost.backbones.backbone import Backbone, Resources
 from permafrost.backbones.input.contract import (
     InputContract,
     InputPlan,
-    input_contract,
     resolve_input,
 )
 from permafrost.backbones.input.matching import OfferedBands, wishes
@@ -35,8 +33,7 @@ def catalogue() -> Catalogue:
 def untrained(name: str, entry: dict) -> tuple[registry.BackboneEntry, object]:
     """The entry with random weights, and the contract of its input, which its weights say."""
     trained = backbone_entry(entry, where=name)
-    own = importlib.import_module(registry.KINDS[trained.kind].module).wants(trained.options, name)
-    contract = input_contract(own, trained.input, EXTRACTION, where=name)
+    contract = registry.contract_of(trained, EXTRACTION, where=name)
     other = copy.deepcopy(entry)
     if entry["kind"] == "timm":
         other["weights"] = {"source": "random"}

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 from helpers.backbones import plan_input
-from permafrost.backbones.input.contract import WITHOUT_PIXELS, input_contract, resolve_input
+from permafrost.backbones.input.contract import input_contract, resolve_input
 from permafrost.backbones.input.matching import OfferedBands
+from permafrost.backbones.kinds import kind_of
 from permafrost.core.errors import PermafrostError
 from permafrost.data.entry_checks import selected_bands
 from permafrost.data.sources import read_entry
 from permafrost.plan.catalogue import Catalogue
-from permafrost.plan.compatibility import known_of
 from permafrost.plan.installed import FILE, Installed, describe
 
 CONFIG = Path(__file__).parents[2] / "config"
@@ -42,9 +42,9 @@ def test_planning_and_extraction_say_the_same_of_every_backbone(kept, dataset):
     card = OfferedBands(dataset, [b | statistics for b in bands], selected)
     differing = {}
     for name, backbone in backbones.choose(["all"]).items():
-        if backbone["kind"] in WITHOUT_PIXELS:
+        if not kind_of(backbone).pixels:
             continue
-        known = known_of(backbone, lambda: Installed(kept), name)
+        known = kind_of(backbone).known(backbone, name, lambda: Installed(kept))
         own = backbone.get("input") or {}
         planned = said(
             lambda k=known, o=own, n=name: resolve_input(

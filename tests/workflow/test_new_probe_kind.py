@@ -77,8 +77,8 @@ def extended(tmp_path_factory) -> Project:
     project.path("workflow/permafrost/probes/centroid.py").write_text(MODULE)
     kinds = project.path("workflow/permafrost/probes/kinds.py")
     head, brace, rest = kinds.read_text().rpartition("\n}\n")
-    assert brace and not rest
-    kinds.write_text(head + ENTRY)
+    assert brace and "KINDS" in rest
+    kinds.write_text(head + ENTRY + rest)
     project.edit(
         "workflow/schemas/config.schema.yaml",
         '        - {$ref: "#/$defs/knn"}\n',

@@ -12,8 +12,6 @@ from helpers.project import REPOSITORY
 from permafrost.backbones import registry
 from permafrost.backbones.backbone import Resources
 from permafrost.backbones.digest import identify
-from permafrost.backbones.entrypoint import wants
-from permafrost.backbones.input.contract import input_contract
 from permafrost.core.errors import PermafrostError
 
 CODE = {
@@ -197,7 +195,7 @@ def entry_of(name: str, folder) -> dict:
 
 def built(name: str, entry: dict):
     made = backbone_entry(entry, where=name)
-    contract = input_contract(wants(made.options, name), made.input, EXTRACTION, where=name)
+    contract = registry.contract_of(made, EXTRACTION, where=name)
     plan = feeding(name, contract)
     resources = Resources(name, None, 64, lambda _: None)
     return registry.build(made, plan, resources), plan, made

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from helpers.predictions.labels import multi_label, single_label
 from permafrost.core.errors import PermafrostError
+from permafrost.core.targets import Boxes, Points
 from permafrost.core.tasks import TASKS, task_of, tasks_with
 from permafrost.metrics.tasks import METRICS, metric_of, primary_metric
 from permafrost.plan.validation import load_schema
@@ -65,7 +66,7 @@ def test_the_schema_of_datasets_lists_the_tasks():
 def predictions_of(task: str):
     names = [f"{place:03d}" for place in range(120)]
     rng = np.random.default_rng(3)
-    if task_of(task).calibrated:
+    if task_of(task).targets.calibrated:
         arrays = single_label(n=120, classes=9) if task == "classification" else multi_label()
         width = arrays[2].shape[1]
         return LabelledSamples.from_arrays(
@@ -200,7 +201,7 @@ def test_a_task_is_added_with_at_most_eight_files_beside_its_own_code(workflow):
         library / "core/tasks.py",
         '    "retrieval": Task(\n',
         '    "grading": Task(\n'
-        '        targets="number",\n'
+        "        targets=Number(),\n"
         '        reader="permafrost.statistics.predictions.grades:PredictedGrades",\n'
         '        figures="permafrost.report.tasks.regression",\n'
         '    ),\n    "retrieval": Task(\n',
@@ -228,5 +229,5 @@ def test_a_task_is_added_with_at_most_eight_files_beside_its_own_code(workflow):
 def test_a_task_whose_targets_are_known_is_served_by_the_sources_of_such_targets():
     from permafrost.data.sources import KINDS
 
-    assert tasks_with("boxes", "points") == KINDS["coco"].tasks
+    assert tasks_with(Boxes, Points) == KINDS["coco"].tasks
     assert {"classification", "segmentation", "pixel_regression", "change"} == KINDS["folder"].tasks

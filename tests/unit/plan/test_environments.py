@@ -40,7 +40,7 @@ def living(name: str, backbone: str = "own") -> dict:
 def test_what_the_stages_import_is_in_the_list():
     imported = set()
     for stage in STAGES_THERE:
-        for module in stage_modules(stage, (("permafrost.backbones.registry", "entrypoint"),)):
+        for module in stage_modules(stage, (("permafrost.backbones.kinds", "entrypoint"),)):
             imported |= set(_read(module).libraries)
     imported -= set(sys.stdlib_module_names)
     assert {DISTRIBUTIONS.get(name, name) for name in imported} <= listed(STAGES)

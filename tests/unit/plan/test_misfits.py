@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 from helpers.plans import CONFIG, fill_root, make_plan
+from permafrost.backbones.kinds import kind_of
 from permafrost.core.errors import PermafrostError
 from permafrost.interface.results import Results
 from permafrost.plan.catalogue import EVERY, Catalogue
-from permafrost.plan.compatibility import check_feeding, known_of
+from permafrost.plan.compatibility import check_feeding
 from permafrost.plan.configuration import Configuration
 from permafrost.plan.installed import installed
 from permafrost.plan.misfits import FILE, misfit_lines, recorded_misfits
@@ -114,7 +115,7 @@ def test_no_entry_of_the_catalogue_is_wrong_by_itself():
     known = {}
     for name in catalogue.names([EVERY]):
         entry = catalogue.entry(name)
-        if (found := known_of(entry, offered, name)) is not None:
+        if (found := kind_of(entry).known(entry, name, offered)) is not None:
             known[name] = (entry, name, found)
     band = {"name": "dust", "unit": "stored", "scale": 1.0, "offset": 0.0, "common_name": None}
     extraction = {"size": 224, "interpolation": "bilinear", "antialias": False}

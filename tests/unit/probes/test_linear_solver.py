@@ -9,7 +9,7 @@ import pytest
 from permafrost.probes.linear import path
 from permafrost.probes.linear.backend import NumpyBackend, make_backend
 from permafrost.probes.linear.minimise import Memory
-from permafrost.probes.linear.objective import Targets
+from permafrost.probes.linear.objective import FitLabels
 from permafrost.probes.linear.rotation import rotate
 
 
@@ -25,7 +25,7 @@ def solver(backend=None):
     features, labels = problem()
     mean, ones = features.mean(0), np.ones(features.shape[1])
     _, table = rotate(backend, features, mean, ones, 1e4)
-    return path.Solver(backend, Targets.of(labels, 5, "classification"), table)
+    return path.Solver(backend, FitLabels.of(labels, 5, "classification"), table)
 
 
 def zeros(of):
@@ -128,7 +128,7 @@ def test_the_gradient_is_that_of_the_textbook(task):
         truth = labels = rng.integers(0, 2, (n, classes))
     backend = NumpyBackend()
     _, table = rotate(backend, features, features.mean(0), np.ones(d), 1e4)
-    objective = Targets.of(labels, classes, task).objective(backend, table)
+    objective = FitLabels.of(labels, classes, task).objective(backend, table)
     theta = rng.normal(size=(classes, objective.q)).astype(np.float32)
     rows = np.asarray(table.read(0, n), np.float64)
     logits = rows @ theta.T.astype(np.float64)

@@ -5,11 +5,7 @@ The contract stands in ``config/backbones/template.py``, which is itself tested.
 
 from __future__ import annotations
 
-import hashlib
-import importlib
-import importlib.util
 import inspect
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,13 +15,14 @@ from torch import nn
 
 from permafrost.backbones.backbone import METADATA, Backbone, Resources, isolated_seed
 from permafrost.backbones.entry import Function, Seeded, WeightsFile
-from permafrost.backbones.input.contract import OWN_WANTS, InputPlan
+from permafrost.backbones.input.contract import InputPlan
 from permafrost.backbones.outputs.layers import LAYER_LAYOUTS, Dense
 from permafrost.backbones.outputs.pooling import LAYOUTS
 from permafrost.backbones.weights.checkpoint import check_finite
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.identity import file_digest
 from permafrost.core.options import NO_DEFAULT, AnyDifferent, LeftOut, Text
+from permafrost.core.plugins import folders_of, importable, load_module
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,11 +42,6 @@ class EntrypointOptions(Seeded):
     import statements name need not be listed."""
 
 
-def wants(options: EntrypointOptions, where: str) -> dict:
-    """Z-scores of the dataset, of red, green and blue, unless the entry says otherwise."""
-    return OWN_WANTS["entrypoint"]
-
-
 def build(chosen: EntrypointOptions, plan: InputPlan, resources: Resources) -> Backbone:
     where = f"{resources.where}: {chosen.entrypoint}"
     function = load_function(chosen.entrypoint, where)
@@ -57,7 +49,7 @@ def build(chosen: EntrypointOptions, plan: InputPlan, resources: Resources) -> B
     if chosen.weights is not None:
         options["weights"] = weights = _existing(chosen.weights.path, where)
     _check_options(function, options, where)
-    with isolated_seed(chosen.seed), _importable(*_folders(chosen.entrypoint.rpartition(":")[0])):
+    with isolated_seed(chosen.seed), importable(*folders_of(chosen.entrypoint.rpartition(":")[0])):
         try:
             module = function(plan, **options)
         except PermafrostError:
@@ -123,62 +115,6 @@ def load_function(entrypoint: str, where: str):
             f"{place} has no function {name!r}, {near_names(name, functions)}", where=where
         )
     return function
-
-
-def load_module(place: str, where: str):
-    """The module in ``path/to/file.py``, or ``package.module``."""
-    try:
-        with _importable(*_folders(place)):
-            if place.endswith(".py"):
-                return _load_file(Path(place))
-            return importlib.import_module(place)
-    except FileNotFoundError as error:
-        raise PermafrostError(
-            f"the file {place} does not exist",
-            where=where,
-            remedy="give the path relative to the project folder",
-        ) from error
-    except Exception as error:
-        raise PermafrostError(
-            f"{place} cannot be imported: {type(error).__name__}: {error}", where=where
-        ) from error
-
-
-def _load_file(path: Path):
-    path = path.resolve()
-    if not path.is_file():
-        raise FileNotFoundError(path)
-    # a name of its own, so that two files called model.py do not take each other's place
-    name = f"_backbone_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
-
-
-def _folders(place: str) -> list[Path]:
-    """Where an entry point's own modules are looked for: beside its file, then in the project's folder."""
-    beside = [Path(place).resolve().parent] if place.endswith(".py") else []
-    return list(dict.fromkeys([*beside, Path.cwd()]))
-
-
-class _importable:
-    """The folders are searched for modules, first of all and in this order, while inside."""
-
-    def __init__(self, *folders: Path) -> None:
-        self._folders = [str(folder) for folder in folders]
-
-    def __enter__(self) -> None:
-        sys.path[:0] = self._folders
-
-    def __exit__(self, *error) -> None:
-        for folder in self._folders:
-            sys.path.remove(folder)
 
 
 def _existing(path: str, where: str) -> str:

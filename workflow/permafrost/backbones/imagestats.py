@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from permafrost.backbones.backbone import Backbone, Resources
-from permafrost.backbones.input.contract import OWN_WANTS, InputPlan
+from permafrost.backbones.input.contract import InputPlan
 from permafrost.backbones.outputs.windows import WindowStatistics, window_dense
 from permafrost.core.options import Options
 
@@ -36,11 +36,6 @@ class ImageStatistics(nn.Module):
             [images.mean(dim=(2, 3)), spread, images.amax(dim=(2, 3)), images.amin(dim=(2, 3))],
             dim=1,
         )
-
-
-def wants(options: ImageStatisticsOptions, where: str) -> dict:
-    """Stored values, of red, green and blue unless the entry says otherwise."""
-    return OWN_WANTS["imagestats"]
 
 
 def build(options: ImageStatisticsOptions, plan: InputPlan, resources: Resources) -> Backbone:

@@ -35,7 +35,7 @@ def local_modules(place: str, root: Path, located: Callable[[str], Path]) -> dic
     """
     if place.endswith(".py"):
         entry = located(place)
-        pending = _named(entry, "")
+        pending = modules_named(entry, "")
         search = [os.path.abspath(entry.parent), os.path.abspath(root)]
     else:
         pending, search = [place], [os.path.abspath(root)]
@@ -56,7 +56,7 @@ def local_modules(place: str, root: Path, located: Callable[[str], Path]) -> dic
             found[module] = path
             if path.suffix == ".py":
                 inside = module if path.name == "__init__.py" else module.rpartition(".")[0]
-                pending += _named(path, inside)
+                pending += modules_named(path, inside)
     return dict(sorted(found.items()))
 
 
@@ -119,7 +119,7 @@ def _spec(name: str, places: list[str] | None, *, top: bool) -> ModuleSpec | Non
     return spec
 
 
-def _named(path: Path, package: str) -> list[str]:
+def modules_named(path: Path, package: str) -> list[str]:
     """Names of all modules that a Python file may import; `package` is the one that it lies in."""
     try:
         tree = ast.parse(path.read_bytes(), filename=str(path))

@@ -18,7 +18,7 @@ from torch import nn
 
 from permafrost.backbones.backbone import Backbone, Resources
 from permafrost.backbones.entry import Seeded
-from permafrost.backbones.input.contract import OWN_WANTS, InputPlan, check_kernel
+from permafrost.backbones.input.contract import InputPlan, check_kernel
 from permafrost.backbones.outputs.windows import (
     WindowMeans,
     window_counts,
@@ -121,10 +121,6 @@ class RandomConvolutions(nn.Module):
                 )
             )
         return torch.cat(strips, dim=2)
-
-
-def wants(options: RcfOptions, where: str) -> dict:
-    return OWN_WANTS["rcf"]
 
 
 def build(options: RcfOptions, plan: InputPlan, resources: Resources) -> Backbone:

@@ -1,11 +1,10 @@
-"""The kinds of backbones, and the one way to build a backbone from its entry."""
+"""The one way to build a backbone from its entry; `kinds` lists the kinds."""
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from permafrost.backbones.backbone import Backbone, Resources, learnable_parameters
 from permafrost.backbones.entry import Described
@@ -15,6 +14,7 @@ from permafrost.backbones.input.contract import (
     input_contract,
     resolve_input,
 )
+from permafrost.backbones.kinds import KINDS
 from permafrost.core.errors import look_up
 from permafrost.core.option_models import read
 
@@ -23,35 +23,6 @@ if TYPE_CHECKING:
     from permafrost.backbones.weights.published import Published
     from permafrost.data.store.card import Card
 
-
-class Kind(NamedTuple):
-    """A kind of backbone.
-
-    Attributes
-    ----------
-    module : with ``wants(options, where)`` (fields of `InputContract` that the kind or its weights bring along) and
-        ``build(options, plan, resources)``; of a kind without pixels (`contract.WITHOUT_PIXELS`), with
-        ``locate(options, where, weights_folder=)``. ``published(options, where)`` is there where weights may be
-        downloaded.
-    options : class in it, a `permafrost.core.options.Options`.
-    """
-
-    module: str
-    options: str
-
-
-KINDS = {
-    "imagestats": Kind("permafrost.backbones.imagestats", "ImageStatisticsOptions"),
-    "rcf": Kind("permafrost.backbones.rcf", "RcfOptions"),
-    "timm": Kind("permafrost.backbones.timm_models", "TimmOptions"),
-    "torchgeo": Kind("permafrost.backbones.torchgeo.models", "TorchgeoOptions"),
-    "terratorch": Kind("permafrost.backbones.terratorch.models", "TerratorchOptions"),
-    "galileo": Kind("permafrost.backbones.galileo.models", "GalileoOptions"),
-    "olmoearth": Kind("permafrost.backbones.olmoearth.models", "OlmoEarthOptions"),
-    "entrypoint": Kind("permafrost.backbones.entrypoint", "EntrypointOptions"),
-    "embeddings": Kind("permafrost.backbones.embeddings", "EmbeddingsOptions"),
-    "coordinates": Kind("permafrost.backbones.coordinates", "CoordinatesOptions"),
-}
 
 _COMMON = ("input", "layers", "weights_folder")
 #: keys of an entry that say nothing of how the backbone is built
@@ -88,7 +59,7 @@ def read_entry(content: dict, *, where: str) -> BackboneEntry:
     kind = values.pop("kind", None)
     look_up(KINDS, kind, "unknown kind", where=where)
     common = {key: values.pop(key) for key in _COMMON if key in values}
-    options = read(options_class(kind), values, where=where)
+    options = read(KINDS[kind].options_class(), values, where=where)
     return BackboneEntry(kind=kind, options=options, **common)
 
 
@@ -100,7 +71,8 @@ def plan_input(entry: BackboneEntry, extraction: dict, card: Card, *, where: str
 
 def contract_of(entry: BackboneEntry, extraction: dict, *, where: str) -> InputContract:
     """What the entry, its weights and the run's options say together of what is fed."""
-    own = _module(entry.kind).wants(entry.options, where)
+    kind = KINDS[entry.kind]
+    own = kind.load().wants(entry.options, where) if kind.wants is None else kind.wants
     return input_contract(own, entry.input, extraction, where=where)
 
 
@@ -108,7 +80,7 @@ def build(entry: BackboneEntry, plan: InputPlan, resources: Resources) -> Backbo
     """The backbone of an entry, in evaluation mode, on the CPU, with weights that were checked."""
     if entry.weights_folder is not None:
         resources = replace(resources, weights_folder=Path(entry.weights_folder))
-    backbone = _module(entry.kind).build(entry.options, plan, resources)
+    backbone = KINDS[entry.kind].load().build(entry.options, plan, resources)
     backbone.module.eval()
     backbone.learnable = learnable_parameters(backbone.module)
     for parameter in backbone.module.parameters():
@@ -119,19 +91,10 @@ def build(entry: BackboneEntry, plan: InputPlan, resources: Resources) -> Backbo
 def locate(entry: BackboneEntry, where: str) -> Located:
     """The features of places of an entry whose kind is fed no pixels."""
     folder = Path(entry.weights_folder or Resources.weights_folder)
-    return _module(entry.kind).locate(entry.options, where, weights_folder=folder)
+    return KINDS[entry.kind].load().locate(entry.options, where, weights_folder=folder)
 
 
 def published_weights(entry: BackboneEntry, *, where: str) -> Published | None:
     """The published weights that the backbone needs; None of one that needs none."""
-    asked = getattr(_module(entry.kind), "published", None)
+    asked = getattr(KINDS[entry.kind].load(), "published", None)
     return None if asked is None else asked(entry.options, where)
-
-
-def options_class(kind: str) -> type:
-    """The dataclass of the options of a kind."""
-    return getattr(_module(kind), KINDS[kind].options)
-
-
-def _module(kind: str):
-    return importlib.import_module(KINDS[kind].module)

@@ -16,11 +16,13 @@ class Specification:
 
     Attributes
     ----------
+    plugins : what identifies the plug-ins that the job uses, by name.
     versions : of the packages that the job computes with, where the configuration says ``versions: rerun``.
     """
 
     stage: str
     versions: dict | None = None
+    plugins: dict | None = None
 
 
 def from_json[T](kind: type[T], content: object, *, where: str) -> T:

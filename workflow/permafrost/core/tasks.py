@@ -1,19 +1,28 @@
-"""The tasks: what the truth of each is, who reads its predictions and who draws its figures.
+"""The tasks: the targets of each, the class that reads its predictions and the module that draws its figures.
 
-A new task is an entry here and its metrics in `metrics.tasks`; docs/architecture.md lists what else it touches. Light:
-the plan reads this before any job runs. Modules of later rooms stand here as text, for those who load them; nothing
-here imports them, and a job's identity follows only the one that it loads (`plan.sources`).
+A new task is an entry here and its metrics in `metrics.tasks`; docs/architecture.md lists what else it touches.
+Light: the plan reads this before any job runs. Modules of later rooms are named as text; this module imports none of
+them, and the identity of a job follows only the one that it loads (`plan.sources`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Literal
 
 from permafrost.core.errors import look_up
-
-Targets = Literal["label", "labels", "number", "mask", "raster", "boxes", "points", "relevance"]
+from permafrost.core.targets import (
+    Boxes,
+    ChangeMask,
+    ClassMask,
+    ManyLabels,
+    Number,
+    NumberRaster,
+    OneClass,
+    Points,
+    Relevance,
+    Targets,
+)
 
 
 @dataclass(frozen=True)
@@ -22,19 +31,15 @@ class Task:
 
     Attributes
     ----------
-    targets : what is true of a sample: a class (``label``) or any number of them (``labels``), a number; of every
-        pixel a class (``mask``) or a number (``raster``); objects (``boxes``, ``points``); which images of a
-        gallery are like it (``relevance``).
+    targets : what is true of a sample; behaviour that depends on it is asked of this object.
     reader : ``module:class`` that reads tables of its predictions; see `statistics.predictions.reading`.
     figures : module that draws what is particular to it; see `report.tasks`. None for a task of probes, for
         which no dataset is made.
-    of_pairs : whether a sample is two images of a place, before and after, and class 0 means that nothing changed.
     """
 
     targets: Targets
     reader: str
     figures: str | None
-    of_pairs: bool = False
 
     def load_reader(self) -> type:
         """The class that reads its predictions; none pays for importing another task's metrics."""
@@ -46,73 +51,50 @@ class Task:
         """Whether a dataset can have it."""
         return self.figures is not None
 
-    @property
-    def dense(self) -> bool:
-        """Whether its probes read maps of layers: something is true of single places."""
-        return self.targets in ("mask", "raster", "boxes", "points")
-
-    @property
-    def masks(self) -> bool:
-        return self.targets == "mask"
-
-    @property
-    def objects(self) -> bool:
-        return self.targets in ("boxes", "points")
-
-    @property
-    def numbers(self) -> bool:
-        return self.targets in ("number", "raster")
-
-    @property
-    def calibrated(self) -> bool:
-        """Whether probes can give probabilities, whose calibration is judged."""
-        return self.targets in ("label", "labels")
-
 
 TASKS = {
     "classification": Task(
-        targets="label",
+        targets=OneClass(),
         reader="permafrost.statistics.predictions.labelled:LabelledSamples",
         figures="permafrost.report.tasks.classification",
     ),
     "multilabel": Task(
-        targets="labels",
+        targets=ManyLabels(),
         reader="permafrost.statistics.predictions.labelled:LabelledSamples",
         figures="permafrost.report.tasks.classification",
     ),
     "segmentation": Task(
-        targets="mask",
+        targets=ClassMask(),
         reader="permafrost.statistics.predictions.confusions:Confusions",
         figures="permafrost.report.tasks.segmentation",
     ),
     "change": Task(
-        targets="mask",
+        targets=ChangeMask(),
         reader="permafrost.statistics.predictions.confusions:ChangeConfusions",
         figures="permafrost.report.tasks.segmentation",
-        of_pairs=True,
     ),
     "regression": Task(
-        targets="number",
+        targets=Number(),
         reader="permafrost.statistics.predictions.numbers:PredictedNumbers",
         figures="permafrost.report.tasks.regression",
     ),
     "pixel_regression": Task(
-        targets="raster",
+        targets=NumberRaster(),
         reader="permafrost.statistics.predictions.pixel_numbers:PredictedPixels",
         figures="permafrost.report.tasks.pixel_regression",
     ),
     "detection": Task(
-        targets="boxes",
+        targets=Boxes(),
         reader="permafrost.statistics.predictions.objects:DetectedObjects",
         figures="permafrost.report.tasks.detection",
     ),
     "point_detection": Task(
-        targets="points",
+        targets=Points(),
         reader="permafrost.statistics.predictions.objects:DetectedObjects",
         figures="permafrost.report.tasks.detection",
     ),
     "retrieval": Task(
-        targets="relevance",
+        targets=Relevance(),
         reader="permafrost.statistics.predictions.queries:Queries",
         figures=None,
     ),
@@ -124,10 +106,11 @@ def task_of(name: str) -> Task:
     return look_up(TASKS, name, "unknown task")
 
 
-def tasks_with(*targets: Targets, of_pairs: bool = False) -> frozenset[str]:
-    """Names of the tasks of datasets whose targets are one of these: those of pairs of images, or the others."""
-    return frozenset(
-        name
-        for name, task in TASKS.items()
-        if task.targets in targets and task.of_pairs == of_pairs
-    )
+def targets_of(name: str) -> Targets:
+    """The targets of the task of that name; an unknown one is an error."""
+    return task_of(name).targets
+
+
+def tasks_with(*kinds: type[Targets]) -> frozenset[str]:
+    """Names of the tasks whose targets are of one of these classes."""
+    return frozenset(name for name, task in TASKS.items() if type(task.targets) in kinds)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.tasks import task_of
+from permafrost.core.tasks import targets_of
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.files.members import open_members
 from permafrost.data.proposal.draft import is_split
@@ -39,7 +39,7 @@ def check_files(entry: DatasetEntry, *, where: object) -> None:
 
 
 def _check_folder(entry: DatasetEntry, where: object) -> None:
-    if task_of(entry.task).targets != "label":
+    if not targets_of(entry.task).one_class:
         return
     options: FolderOptions = entry.source
     try:
@@ -99,7 +99,7 @@ def _check_table(entry: DatasetEntry, where: object) -> None:
     named = [*_COLUMNS, *(["labels"] if isinstance(options.labels, list) else [])]
     for column in (text for key in named for text in texts_of(getattr(options, key))):
         table.optional(column)
-    if task_of(entry.task).targets != "label" or options.label is None:
+    if not targets_of(entry.task).one_class or options.label is None:
         return
     found = table.text(options.label)
     if len(set(found)) != 1 or len(found) == 1:

@@ -7,7 +7,7 @@ because a stage also runs by hand.
 from __future__ import annotations
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.tasks import task_of
+from permafrost.core.tasks import targets_of
 from permafrost.data.bands.selection import select_bands
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.labels.detection import check_options as check_object_options
@@ -58,7 +58,7 @@ def _check_splits(entry: DatasetEntry, *, where: object) -> None:
 def _split_names(entry: DatasetEntry) -> str | None:
     """What would let the data name its splits, where the entry has it not; None where they do."""
     kind, source = entry.kind, entry.source
-    if kind == "folder" and entry.task == "classification" and source.images is None:
+    if kind == "folder" and targets_of(entry.task).one_class and source.images is None:
         return None if source.split_folders else "set split_folders where folders name them"
     if kind == "table":
         return "name the column with split" if source.split is None else None
@@ -81,7 +81,7 @@ def _check_bands(entry: DatasetEntry, *, where: object) -> None:
 
 
 def _check_pairs(entry: DatasetEntry, *, where: object) -> None:
-    if task_of(entry.task).of_pairs and entry.dates != "pair":
+    if targets_of(entry.task).of_pairs and entry.dates != "pair":
         raise PermafrostError(
             f"the task {entry.task} compares two images of a location, but the entry has dates: {entry.dates}",
             where=where,
@@ -111,7 +111,7 @@ def _check_modalities(entry: DatasetEntry, *, where: object) -> None:
 
 def _check_classes(entry: DatasetEntry, *, where: object) -> None:
     # generated masks and torchgeo's name their classes themselves
-    if task_of(entry.task).masks and KINDS[entry.kind].places:
+    if targets_of(entry.task).masks and KINDS[entry.kind].places:
         mask_coding(entry, required_classes(entry, where=where), where=where)
     if entry.classes:
         declared_dead(entry, entry.classes, where=where)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.tasks import task_of
+from permafrost.core.tasks import targets_of
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.files.decode import UnreadableImage
 from permafrost.data.files.failures import Failure, refuse_failures
@@ -79,7 +79,7 @@ def _check_folders(entry: DatasetEntry, where: object) -> None:
     """Refuse folders of classes that hold nothing: no image shows that their class was meant."""
     named = entry.kind == "folder" and entry.source.images is None
     top = Path(entry.source.path) / entry.source.root.strip("/") if named else Path()
-    if not named or task_of(entry.task).targets != "label" or not top.is_dir():
+    if not named or not targets_of(entry.task).one_class or not top.is_dir():
         return
     depth = 2 if entry.source.split_folders else 1
     empty = [

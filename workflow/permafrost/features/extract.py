@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from permafrost.backbones.backbone import Resources
-from permafrost.backbones.input.contract import WITHOUT_PIXELS
+from permafrost.backbones.kinds import kind_of
 from permafrost.backbones.registry import build, plan_input, read_entry
 from permafrost.core.errors import PermafrostError
 from permafrost.core.versions import recorded_versions
@@ -79,7 +79,7 @@ def extract(
     ------
     PermafrostError : anything the user can put right; nothing half-written is left.
     """
-    if spec.entry["kind"] in WITHOUT_PIXELS:
+    if not kind_of(spec.entry).pixels:
         with exact_numerics(running.threads):
             extract_located(
                 spec,

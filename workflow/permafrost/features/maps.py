@@ -11,7 +11,7 @@ import numpy as np
 from permafrost.backbones.input.contract import InputPlan
 from permafrost.core.errors import PermafrostError
 from permafrost.core.stores import StoreWriter
-from permafrost.core.tasks import task_of
+from permafrost.core.tasks import targets_of
 from permafrost.data.store.image_store import ImageStore
 from permafrost.features.health import check_finite
 from permafrost.features.writing import Rows
@@ -49,7 +49,7 @@ def dense_attributes(
 ) -> dict:
     """What a store with maps records beside its layers, once it is known that maps can be made."""
     about = {"working_size": working_size(plan, stores, where=where)}
-    if task_of(card.task).objects:
+    if targets_of(card.task).objects:
         detection = {name: value for name, value in card.detection.items() if name != "splits"}
         return {**about, "detection": detection}
     for store in stores.values():
@@ -59,7 +59,7 @@ def dense_attributes(
                 where=store.path,
                 remedy="use maps for segmentation, pixel_regression and detection only",
             )
-    if task_of(card.task).targets == "raster":
+    if targets_of(card.task).numbers:
         edges, test = card.target["edges"], card.target["splits"]["test"]
         # a number near all targets, from which sums are taken, and the range of all targets
         return {**about, "target_centre": test["mean"], "target_range": [edges[0], edges[-1]]}

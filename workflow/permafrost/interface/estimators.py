@@ -15,9 +15,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from permafrost.core.device import resolve_device
+from permafrost.core.tasks import targets_of
 from permafrost.interface.fitting import as_value_errors, features_of, held_out
 from permafrost.interface.given import group_names, in_one_order, pair_of
-from permafrost.probes.embeddings.arithmetic import answers
 
 
 class _Probe(ClassifierMixin, BaseEstimator):
@@ -78,7 +78,7 @@ class _Probe(ClassifierMixin, BaseEstimator):
     def predict(self, X) -> np.ndarray:
         """(N,) classes of (N, d) features, or (N, L) of 0 and 1."""
         shares = self.predict_proba(X)
-        found = answers(shares, self.task_)
+        found = targets_of(self.task_).answers(shares)
         return (
             found.astype(self._label_type) if self.task_ == "multilabel" else self.classes_[found]
         )

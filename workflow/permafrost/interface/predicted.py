@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from permafrost.core.targets import ManyLabels, Number, OneClass
+from permafrost.core.tasks import targets_of, tasks_with
 from permafrost.interface.fitting import InputError
 from permafrost.interface.given import (
     Samples,
@@ -38,11 +40,12 @@ class Given:
             raise InputError(f"y has the shape {target.shape}", remedy="give one target per sample")
         looks = "regression" if target.dtype.kind == "f" else "classification"
         self.task = task or ("multilabel" if target.ndim == 2 else looks)
-        if self.task not in ("classification", "multilabel", "regression"):
+        if self.task not in tasks_with(OneClass, ManyLabels, Number):
             raise InputError(
                 f"the task {task!r} is not evaluated from arrays",
                 remedy="use classification, multilabel or regression; pf.detection has its own evaluate",
             )
+        self.targets = targets_of(self.task)
         found = {name: samples.take(p, name) for name, p in predictions.items()}
         columns = {name: names_of_columns(p, name) for name, p in predictions.items()}
         self.groups = samples.take_groups(groups)
@@ -51,13 +54,13 @@ class Given:
                 found[name], columns[name] = rows[:, 0], None
         self.samples, self.predicted = row_names(len(target)), found
         self.classes: list = []
-        if self.task == "regression":
+        if self.targets.numbers:
             self.target = target
             return
         known = None if classes is None else list(array_of(classes, "classes").tolist())
         if known is not None and len(set(known)) < len(known):
             raise InputError("classes has a class twice", remedy="name each class once")
-        if self.task == "multilabel":
+        if self.targets.several:
             self.target = _labels(target, "y")
             columns = {"y": labels, **columns}
             named = [each for each in columns.values() if each and not is_counted(each)]
@@ -75,14 +78,13 @@ class Given:
     def has_scores(self, name: str) -> bool:
         """Whether a prediction holds probabilities or other scores, not bare answers."""
         p = self.predicted[name]
-        of_classes = self.task == "classification" and p.ndim == 2
-        return of_classes or (self.task == "multilabel" and p.dtype.kind == "f")
+        one, several = self.targets.one_class, self.targets.several
+        return (one and p.ndim == 2) or (several and p.dtype.kind == "f")
 
     def predictions(self, name: str):
         p = self.predicted[name]
-        if self.task == "regression":
+        if self.targets.numbers:
             return self._numbers(p, name)
-        from permafrost.probes.embeddings.arithmetic import answers
         from permafrost.statistics.predictions.labelled import LabelledSamples
 
         if self.has_scores(name):
@@ -100,8 +102,8 @@ class Given:
                 raise InputError(
                     f"{name} holds infinity, or values beyond single precision", remedy="scale it"
                 )
-            found = answers(scores, self.task)
-        elif self.task == "multilabel":
+            found = self.targets.answers(scores)
+        elif self.targets.several:
             found = _labels(p, name)
             scores = found.astype(np.float32)
         else:

@@ -14,9 +14,10 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.row_file import RowFile, row_blocks
-from permafrost.core.tasks import TASKS, tasks_with
+from permafrost.core.targets import ManyLabels, OneClass
+from permafrost.core.tasks import targets_of, tasks_with
 from permafrost.metrics.ratios import divide, macro_means, mean_of_defined
-from permafrost.metrics.tasks import TOP_K, overall_metrics
+from permafrost.metrics.tasks import TOP_K, added_metrics, overall_metrics
 
 _REMEDY = "run the evaluation that made these predictions again"
 
@@ -37,7 +38,7 @@ def evaluate(target, prediction, scores, *, task: str, classes: int) -> dict:
     """
     check_task(task)
     check_width(scores, classes)
-    if TASKS[task].targets == "labels":
+    if targets_of(task).several:
         pooled, each = (
             micro_average_precision(target, scores),
             per_class_average_precision(target, scores),
@@ -70,6 +71,7 @@ def metrics_of_counts(hits, targets, predictions) -> dict[str, np.ndarray]:
         **macro_means(hits, targets, predictions),
         "recall": recall,
         "precision": divide(hits, predictions),
+        **added_metrics("classification", hits, targets, predictions),
     }
 
 
@@ -200,7 +202,7 @@ def _average_precision(target: np.ndarray, scores: np.ndarray) -> float:
 
 def check_task(task: str) -> None:
     """Refuse a task without classification metrics."""
-    known = tasks_with("label", "labels")
+    known = tasks_with(OneClass, ManyLabels)
     look_up(known, task, "no classification metrics for the task")
 
 

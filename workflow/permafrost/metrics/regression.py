@@ -17,6 +17,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.ratios import divide
+from permafrost.metrics.tasks import added_metrics
 
 # a variance below this share of the mean square is rounding
 ROUNDING = 1e-12
@@ -60,8 +61,8 @@ def sums_of(centred: np.ndarray, errors: np.ndarray) -> np.ndarray:
     return np.stack([np.ones_like(errors), errors**2, np.abs(errors), centred, centred**2], axis=1)
 
 
-def from_sums(sums: np.ndarray) -> dict[str, np.ndarray]:
-    """Metrics (…) from sums (5, …) in the order of `sums_of`."""
+def from_sums(sums: np.ndarray, task: str = "regression") -> dict[str, np.ndarray]:
+    """Metrics (…) of a task from sums (5, …) in the order of `sums_of`."""
     count, squares, absolutes, truth, truth_squares = sums
     variance = truth_squares - divide(truth**2, count, undefined=0.0)
     variance = np.where(variance <= ROUNDING * truth_squares, 0.0, variance)
@@ -69,4 +70,5 @@ def from_sums(sums: np.ndarray) -> dict[str, np.ndarray]:
         "r2": 1 - divide(squares, variance),
         "rmse": np.sqrt(divide(squares, count)),
         "mae": divide(absolutes, count),
+        **added_metrics(task, sums),
     }

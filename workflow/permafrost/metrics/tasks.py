@@ -5,11 +5,13 @@ A new metric is an entry here and its formula, in the module of its task's metri
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 from permafrost.core.errors import look_up
-from permafrost.core.tasks import TASKS
+from permafrost.core.plugins import Registry
+from permafrost.core.tasks import targets_of
 
 # with k classes or fewer, top-k accuracy is 1 whatever is predicted: no row is made of it
 TOP_K = 5
@@ -35,6 +37,8 @@ class Metric:
     of_quantiles : it is a quantile of the samples, of whose error leaving out single ones tells nothing: its interval
         comes from resamples.
     mean_of : the metric of classes whose intervals this one's may not fall short of.
+    formula : of a plug-in: a function of the counts of its task that keeps trailing axes; see `added_metrics`.
+    tasks : of a plug-in: the tasks that it is a metric of.
     needs : ``boundary``, that the probe counted boundaries; ``classes``, that there are more than `TOP_K`.
     """
 
@@ -50,6 +54,8 @@ class Metric:
     of_quantiles: bool = False
     mean_of: str | None = None
     needs: Literal["boundary", "classes"] | None = None
+    formula: Callable | None = None
+    tasks: tuple[str, ...] = ()
 
     @property
     def higher_is_better(self) -> bool | None:
@@ -184,6 +190,32 @@ _BY_NAME = {metric.name: metric for metric in reversed(_EVERY)}
 ORDER = {name: place for place, name in enumerate(dict.fromkeys(each.name for each in _EVERY))}
 
 
+#: tasks whose metrics are computed from counts or sums, which a plug-in's formula takes
+COUNTED = ("classification", "segmentation", "change", "regression", "pixel_regression")
+
+
+def _add_metric(name: str, metric: Metric) -> None:
+    for task in metric.tasks:
+        look_up(COUNTED, task, "no metric can be added to the task", where=f"extra_metrics.{name}")
+        METRICS[task] = (*METRICS[task], metric)
+    _BY_NAME[name] = metric
+    ORDER.setdefault(name, len(ORDER))
+
+
+PLUGINS = Registry("metrics", {}, _add_metric)
+
+
+def added_metrics(task: str, *counts) -> dict:
+    """Name to value of the metrics that plug-ins add to a task.
+
+    Parameters
+    ----------
+    counts : of ``classification``, hits, targets and predictions of each class, (K, …); of tasks with masks, the same
+        of pixels; of numbers, the (5, …) sums of `regression.sums_of`. Trailing axes are resamples.
+    """
+    return {one.name: one.formula(*counts) for one in METRICS[task] if one.formula is not None}
+
+
 def metric_of(name: str) -> Metric:
     """The metric of that name; one that is in no list (``recall_at_5``) is a share, and the higher the better."""
     return _BY_NAME.get(name) or Metric(name, name.replace("_", " "))
@@ -211,7 +243,7 @@ def overall_metrics(
     calibration : whether probabilities were judged; only tasks that are `calibrated` have metrics of them.
     """
     found = _counted(task, classes=classes, boundary=boundary)
-    judged = CALIBRATION if calibration and TASKS[task].calibrated else ()
+    judged = CALIBRATION if calibration and targets_of(task).calibrated else ()
     return (*(metric.name for metric in found if not metric.per_class), *judged)
 
 

@@ -6,8 +6,9 @@ import contextlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from permafrost.backbones.input.contract import WITHOUT_PIXELS, InputPlan
+from permafrost.backbones.input.contract import InputPlan
 from permafrost.backbones.input.fed import FedChannel, channels_as_fed, unusual_channels
+from permafrost.backbones.kinds import kind_of
 from permafrost.core.errors import PermafrostError
 from permafrost.core.specification import SPLITS
 from permafrost.data.store.card import Card, read_card
@@ -65,7 +66,7 @@ def known_pairs(
     cards: dict[str, Card | None] = {}
     found = {}
     for dataset, backbone in pairs:
-        if offers.backbones.entry(backbone)["kind"] in WITHOUT_PIXELS:
+        if not kind_of(offers.backbones.entry(backbone)).pixels:
             continue
         if dataset not in cards:
             cards[dataset] = known_card(offers, dataset)

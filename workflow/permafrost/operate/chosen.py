@@ -129,11 +129,11 @@ def _takes(wanted: str, words: str) -> bool:
 
 def bands_words(entry: dict, offered: Callable[[], Installed | None]) -> str:
     """``rgb``, ``all``, ``13 sentinel2`` or ``?``: the bands that a backbone wants."""
-    from permafrost.plan.compatibility import known_of
+    from permafrost.backbones.kinds import kind_of
 
     wants: dict = {}
     try:
-        known = known_of({"weights": None, **entry}, offered, "")
+        known = kind_of(entry).known({"weights": None, **entry}, "", offered)
         wants = {} if known is None else known.wants
     except (PermafrostError, LookupError, TypeError):
         return "?"

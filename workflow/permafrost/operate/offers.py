@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.plugins import add_plugins, places_of
 from permafrost.core.specification import substitute
 from permafrost.core.text import bytes_words, printable_name
 from permafrost.data.download.steps import fetchable
@@ -85,6 +86,7 @@ def read_offers(root: Path, files: Sequence[Path] = (), data: Path | None = None
     for layer in map(read_yaml, [*([own] if own.exists() else []), *files]):
         extra = {key: config[key] | (layer.get(key) or {}) for key in config if "extra_" in key}
         config |= layer | extra
+    add_plugins(places_of(config))
     folders = catalogue_folders(config, root)
     return Offers(
         Catalogue("dataset", folders, config["extra_datasets"], root),
@@ -222,9 +224,10 @@ def misfits(
 
     What only a job can tell counts as fitting.
     """
+    from permafrost.backbones.kinds import kind_of
     from permafrost.data.entry_checks import selected_bands
     from permafrost.data.sources import read_entry
-    from permafrost.plan.compatibility import check_feeding, check_without_pixels, known_of
+    from permafrost.plan.compatibility import check_feeding, check_without_pixels
     from permafrost.plan.installed import installed
     from permafrost.plan.mistakes import Mistakes
 
@@ -244,7 +247,7 @@ def misfits(
         where = offers.backbones.where(backbone)
         try:
             entry = offers.backbones.entry(backbone)
-            wants = known_of(entry, offered, where)
+            wants = kind_of(entry).known(entry, where, offered)
         except PermafrostError as error:
             return error
         return None if wants is None else (entry, where, wants)
@@ -294,14 +297,16 @@ def planned_input(
     """
     from permafrost.backbones.input.contract import input_contract, resolve_input
     from permafrost.backbones.input.matching import OfferedBands
+    from permafrost.backbones.kinds import kind_of
     from permafrost.data.entry_checks import selected_bands
     from permafrost.data.sources import read_entry
-    from permafrost.plan.compatibility import NO_STATISTICS, check_planned, known_of
+    from permafrost.plan.compatibility import NO_STATISTICS, check_planned
     from permafrost.plan.installed import installed
 
     entry, described = offers.backbones.entry(backbone), offers.dataset(dataset)
     where, place = offers.backbones.where(backbone), offers.datasets.where(dataset)
-    known = known_of(entry, lambda: installed(offers.root / ".snakemake" / "permafrost"), where)
+    here = offers.root / ".snakemake" / "permafrost"
+    known = kind_of(entry).known(entry, where, lambda: installed(here))
     if known is None:
         raise PermafrostError(
             "the input of these weights is defined by their library, which is not installed",

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from permafrost.backbones.digest import entrypoint_file
+from permafrost.backbones.kinds import kind_of
 from permafrost.core.errors import PermafrostError, look_up
 from permafrost.data.entry_checks import entry_mistakes, selected_bands
 from permafrost.data.sources import read_entry
 from permafrost.features.dates import check_heads
-from permafrost.plan.compatibility import check_feeding, check_without_pixels, known_of
+from permafrost.plan.compatibility import check_feeding, check_without_pixels
 from permafrost.plan.installed import installed
 from permafrost.plan.misfits import Cells
 from permafrost.plan.mistakes import Mistakes
@@ -46,7 +47,7 @@ def check_entries(
     for name, entry in backbones.items():
         where = places["backbone"](name)
         with mistakes.gathered():
-            weights = known_of(entry, offered, where)
+            weights = kind_of(entry).known(entry, where, offered)
             if weights is not None:
                 known[name] = (entry, where, weights)
         if entry["kind"] == "entrypoint":

@@ -6,10 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from permafrost.backbones.galileo.bands import wants as galileo_wants
 from permafrost.backbones.input.contract import (
-    OWN_WANTS,
-    WITHOUT_PIXELS,
     InputContract,
     InputPlan,
     check_channels,
@@ -20,13 +17,11 @@ from permafrost.backbones.input.contract import (
 )
 from permafrost.backbones.input.matching import OfferedBands, find_band, wishes
 from permafrost.backbones.input.scaling import per_channel
-from permafrost.backbones.olmoearth.bands import wants as olmoearth_wants
-from permafrost.backbones.terratorch.families import family_of, wanted
+from permafrost.backbones.kinds import Known, kind_of
 from permafrost.backbones.torchgeo.inputs import copernicusfm_widths_nm
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import fingerprint
-from permafrost.core.tasks import task_of
-from permafrost.plan.installed import Installed, Known
+from permafrost.core.tasks import targets_of
 from permafrost.plan.misfits import Cell, Cells
 from permafrost.plan.mistakes import Mistakes
 from permafrost.probes.kinds import KINDS
@@ -37,12 +32,6 @@ NO_STATISTICS = {"mean": 0.0, "std": 1.0, "min": 0.0, "max": 1.0, "p2": 0.0, "p9
 
 #: unit that weights want -> one that a band can be stored in, where they differ
 _STORED = {"unit_interval": "uint8", None: "reflectance"}
-
-#: kind of backbone -> from its entry to what it wants, for kinds whose own tables say it
-WANTS_OF_ENTRY: dict[str, Callable[[dict], dict]] = {
-    "galileo": lambda entry: galileo_wants(entry["groups"]),
-    "olmoearth": lambda entry: olmoearth_wants(entry["modalities"]),
-}
 
 
 @dataclass(frozen=True)
@@ -98,32 +87,6 @@ def check_planned(plan: InputPlan, known: Known, name: str, where: str) -> None:
         wavelengths_nm(plan, where, radar=known.radar)
     if known.needs_widths:
         copernicusfm_widths_nm(plan, known.widths_nm, where)
-
-
-def known_of(entry: dict, offered: Callable[[], Installed | None], where: str) -> Known | None:
-    """What is known of a backbone; None where only its job can tell, or it is fed nothing. An unknown name is refused.
-
-    Parameters
-    ----------
-    offered : what is installed; asked only for kinds that come with a library.
-    """
-    kind = entry["kind"]
-    if kind in WITHOUT_PIXELS:
-        return None
-    if kind in OWN_WANTS:
-        return Known(OWN_WANTS[kind])
-    if kind in WANTS_OF_ENTRY:
-        return Known(WANTS_OF_ENTRY[kind](entry))
-    if kind == "terratorch":
-        family = family_of(entry["model"], where)
-        if family.weights is None:
-            return Known(wanted(entry, where))
-        # what torchgeo's own weights want is known here
-        installed, kind, entry = offered(), "torchgeo", {"weights": family.weights}
-    else:
-        # an environment of its own may have models that are not installed here
-        installed = None if "environment" in entry else offered()
-    return None if installed is None else getattr(installed, kind)(entry, where)
 
 
 def check_feeding(
@@ -193,11 +156,11 @@ def check_without_pixels(
     found: dict[tuple[str, ...], PermafrostError] = {}
     images = {name for name, one in probes.items() if one and KINDS[one["kind"]].reads == "images"}
     for name, entry in backbones.items():
-        if entry["kind"] not in WITHOUT_PIXELS:
+        if kind_of(entry).pixels:
             continue
         where = places["backbone"](name)
         for dataset, about in datasets.items():
-            if "table" in entry and task_of(about["task"]).dense:
+            if "table" in entry and targets_of(about["task"]).dense:
                 found[dataset, name] = PermafrostError(
                     f"the dataset {dataset!r} needs maps, and a table has one embedding for an image",
                     where=where,

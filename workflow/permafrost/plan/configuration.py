@@ -9,6 +9,7 @@ from pathlib import Path
 
 from permafrost.core.environment import ROLE
 from permafrost.core.errors import PermafrostError
+from permafrost.core.plugins import add_plugins, places_of
 from permafrost.core.specification import substitute
 from permafrost.plan.catalogue import EVERY, Catalogue, catalogue_folders, result_fields
 from permafrost.plan.demo import NAMED
@@ -18,6 +19,7 @@ from permafrost.plan.groups import check_ranking, read_bounds
 from permafrost.plan.misfits import Cells, Misfits, fitting, refuses, remember, remembered
 from permafrost.plan.mistakes import Mistakes
 from permafrost.plan.options import feeding_options, measuring, profiling
+from permafrost.plan.plugins import identified, plugins_in_use
 from permafrost.plan.published import check_published, identify_published
 from permafrost.plan.validation import misfit, problems, without_faults
 
@@ -72,6 +74,8 @@ class Configuration:
         self, config: dict, root: Path, *, where: str, checked: bool, identify: bool = True
     ) -> None:
         mistakes = Mistakes()
+        with mistakes.gathered():
+            add_plugins(places_of(config))
         faults = problems(config, "config")
         faults |= {f"{key}: missing": (key,) for key in NAMED if key not in config}
         mistakes.add(*(misfit(text, "config", where=where) for text in faults))
@@ -98,6 +102,7 @@ class Configuration:
         self.environments: dict[str, Environment] = {}
         self.sources: dict[str, str | None] = {}
         self.published: tuple[list[dict], list[str]] = [], []
+        self.plugins: dict[str, dict] = {}
         if identify:
             self._identify(config, where, mistakes, look=not checked)
         self.measures = self.profile = None
@@ -187,6 +192,9 @@ class Configuration:
                 self.sources[name] = self._digest_dataset(name, digests)
                 if look:
                     self._look_at_files(name, digests)
+        for name, place in plugins_in_use():
+            with mistakes.gathered():
+                self.plugins[name] = identified(place, self.root, digests.digest)
         with mistakes.gathered():
             self.published = identify_published(config, self._locate, digests.digest, where)
         digests.save()

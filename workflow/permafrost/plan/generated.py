@@ -8,8 +8,8 @@ from __future__ import annotations
 import functools
 import operator
 
-from permafrost.backbones import entry, registry
-from permafrost.backbones.input.contract import WITHOUT_PIXELS
+from permafrost.backbones import entry
+from permafrost.backbones.kinds import KINDS
 from permafrost.core.option_models import named, schema_of
 from permafrost.plan.validation import SCHEMAS
 
@@ -22,10 +22,10 @@ def backbone() -> dict:
     kinds = [
         named(
             kind,
-            registry.options_class(kind),
-            entry.Placed if kind in WITHOUT_PIXELS else entry.Imaged,
+            KINDS[kind].options_class(),
+            entry.Imaged if KINDS[kind].pixels else entry.Placed,
         )
-        for kind in registry.KINDS
+        for kind in KINDS
     ]
     about = {
         "title": "Backbone entry",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from permafrost.backbones.input.contract import WITHOUT_PIXELS
+from permafrost.backbones.kinds import kind_of
 from permafrost.plan.configuration import Configuration
 from permafrost.plan.options import is_seeded, is_several
 from permafrost.probes.kinds import KINDS
@@ -131,7 +131,7 @@ class Grid:
         return self._fed_images(backbone) and not is_several(self.datasets[dataset])
 
     def _fed_images(self, backbone: str) -> bool:
-        return self.backbones[backbone]["kind"] not in WITHOUT_PIXELS
+        return kind_of(self.backbones[backbone]).pixels
 
     def paired(self) -> list[str]:
         """Datasets on which backbones are measured against each other: all or none."""

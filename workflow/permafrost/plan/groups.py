@@ -8,7 +8,7 @@ from math import isfinite
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError, first_line, look_up, near_names
-from permafrost.core.tasks import task_of
+from permafrost.core.tasks import targets_of
 from permafrost.plan.mistakes import Mistakes
 
 EVERYTHING = "all"
@@ -46,8 +46,8 @@ _KINDS = ("task", "labels", "sensor", "ground")
 
 
 def _of_entry(entry: dict) -> list[str]:
-    task = task_of(entry["task"])
-    groups = [f"task:{entry['task']}", "labels:of-places" if task.dense else "labels:of-images"]
+    dense = targets_of(entry["task"]).dense
+    groups = [f"task:{entry['task']}", "labels:of-places" if dense else "labels:of-images"]
     modalities = entry.get("modalities") or {}
     sensors = [entry.get("sensor"), *(one.get("sensor") for one in modalities.values())]
     # levels of processing and products are one sensor

@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from permafrost.backbones.kinds import Known
 from permafrost.backbones.torchgeo.inputs import of_modality
 from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.outputs import whole_file
@@ -21,25 +21,6 @@ from permafrost.plan.sources import code_hash
 
 PACKAGES = ("timm", "torchgeo")
 FILE = Path(__file__).with_name("installed.json")
-
-
-@dataclass(frozen=True)
-class Known:
-    """What is known of a backbone before it is built.
-
-    Attributes
-    ----------
-    wants : fields of `permafrost.backbones.input.contract.InputContract` that it brings along.
-    channels : number of channels that the weights were trained with; None where any number fits.
-    radar : of models that need the wavelength of every band, what stands for it in bands of radar; else None.
-    needs_widths, widths_nm : whether the model needs the width of every band, and those that the entry gives.
-    """
-
-    wants: dict
-    channels: int | None = None
-    radar: dict[str, float] | None = None
-    needs_widths: bool = False
-    widths_nm: tuple[float, ...] | None = None
 
 
 class Installed:

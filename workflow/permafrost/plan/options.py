@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from permafrost.backbones.input.fit import STRICT
 from permafrost.core.errors import PermafrostError
-from permafrost.core.tasks import task_of
+from permafrost.core.tasks import targets_of
 from permafrost.features.augmentations import check_augmentations
 from permafrost.features.dates import OF_DATES
 from permafrost.probes.kinds import KINDS
@@ -46,7 +46,7 @@ def extraction_of(task: str, entry: dict, extraction: dict) -> tuple[dict, dict]
 
     So a change of the layers, or of the type of maps, reruns no dataset that needs none.
     """
-    if task_of(task).dense:
+    if targets_of(task).dense:
         return entry, {**extraction, "maps": True}
     return _without_maps(entry, extraction)
 

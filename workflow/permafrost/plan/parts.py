@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from permafrost.backbones.input.contract import WITHOUT_PIXELS
+from permafrost.backbones.kinds import kind_of
 from permafrost.core.errors import look_up
 from permafrost.plan.grid import Grid
 from permafrost.plan.object_store import Places
@@ -33,7 +33,7 @@ def number_of_parts(grid: Grid, stage: str, *names: str) -> int:
     whole = (
         drops_images(grid)
         if stage == "prepare"
-        else grid.backbones[backbone[0]]["kind"] in WITHOUT_PIXELS
+        else not kind_of(grid.backbones[backbone[0]]).pixels
     )
     parts = grid.config["runtime"]["parts"]
     if isinstance(parts, Mapping):

@@ -10,7 +10,8 @@ from pathlib import Path
 from permafrost.backbones.input.fit import STRICT
 from permafrost.core.environment import ROLE
 from permafrost.core.identity import canonical_json, fingerprint
-from permafrost.core.tasks import task_of
+from permafrost.core.plugins import places_of
+from permafrost.core.tasks import targets_of
 from permafrost.core.versions import installed_versions
 from permafrost.data.digest import without_places
 from permafrost.features.dates import without_dates
@@ -88,7 +89,7 @@ class Plan(Grid):
         self.data_root = chosen.data_root
         self.environments, self.keep_misfits = chosen.environments, chosen.keep_misfits
         self._identified, self._sources = chosen.identified, chosen.sources
-        self._published = chosen.published
+        self._published, self._plugins = chosen.published, chosen.plugins
         if "suite" in self.config:
             self.config["suite"]["data"] = self._data_digest(self.named_datasets)
 
@@ -353,16 +354,37 @@ class Plan(Grid):
         """The option ``calibration`` of a job (only some `keys` of it), or nothing where none is judged."""
         options = self.config["calibration"]
         judged = KINDS[self.probes[probe]["kind"]].probabilities
-        judged = judged and task_of(self.datasets[dataset]["task"]).calibrated
+        judged = judged and targets_of(self.datasets[dataset]["task"]).calibrated
         if options is None or not judged:
             return {}
         return {"calibration": {key: options[key] for key in keys or options}}
+
+    def _used(self, stage: str, fields: dict) -> list[str]:
+        """Names of the plug-ins on which a job depends, beside its inputs."""
+        entry, options = fields.get("entry", {}), fields.get("options") or {}
+        source = entry.get("source", {}).get("kind")
+        known = {
+            f"probes.{options.get('kind')}",
+            f"backbones.{entry.get('kind')}",
+            f"sources.{source}",
+        }
+        scored = "metrics." if stage in ("bootstrap", "compare", "aggregate", "report") else None
+        shown = "probes." if stage == "report" else None
+        return [
+            name
+            for name in self._plugins
+            if name in known or any(one and name.startswith(one) for one in (scored, shown))
+        ]
 
     def _job(self, stage: str, *, places: dict | None = None, **fields) -> Job:
         # the lock says the versions in an environment of a backbone's own
         if self.config["versions"] == "rerun" and ROLE not in fields.get("files", {}):
             fields["versions"] = _versions_of(stage)
         content = {"stage": stage, **fields}
+        if self._plugins:
+            used = {name: self._plugins[name] for name in self._used(stage, fields)}
+            content |= {"plugins": used} if used else {}
+            places = {**(places or {}), "plugins": places_of(self.config)}
         spec = canonical_json(content)
         code = code_hash(stage, content)
         return Job(spec, code, fingerprint(spec, code), places or {})

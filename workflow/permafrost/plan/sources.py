@@ -33,7 +33,7 @@ _FILE_NAME = re.compile(r"\w[\w-]*([./]\w[\w-]*){0,6}")
 NOT_READ = (".py", ".pyc", ".md", ".nbi", ".nbc")
 #: registries, and where the spec of a job names the entry that it uses
 CHOICES = {
-    f"{PACKAGE}.backbones.registry": ("entry", "kind"),
+    f"{PACKAGE}.backbones.kinds": ("entry", "kind"),
     f"{PACKAGE}.data.sources": ("entry", "source", "kind"),
     f"{PACKAGE}.core.tasks": ("task",),
 }
@@ -44,6 +44,8 @@ _TASKS = f"{PACKAGE}.core.tasks"
 _LOADERS = (f"{PACKAGE}.statistics.predictions.reading", f"{PACKAGE}.report.tasks.dataset_figures")
 # its entries are the commands of probes; what else stands there changes no result
 _PROBES = f"{PACKAGE}.probes.kinds"
+# stands for plug-ins, which import modules of the library
+_PLUGINS = "plugins"
 # raised when what is kept of a file changes its meaning
 _FORMAT = 2
 
@@ -60,6 +62,8 @@ def chosen_by(spec: dict) -> Chosen:
         if isinstance(value, str):
             chosen.append((registry, value))
     chosen += [(registry, "") for registry, key in ASKED_FOR.items() if key not in spec]
+    for plugin in (spec.get("plugins") or {}).values():
+        chosen += [(_PLUGINS, module) for module in plugin["library"]]
     return tuple(chosen)
 
 
@@ -67,8 +71,9 @@ def chosen_by(spec: dict) -> Chosen:
 def stage_modules(stage: str, chosen: Chosen = ()) -> tuple[str, ...]:
     """Dotted names of all modules of the library that the command of a stage can import."""
     pending, modules = [f"{PACKAGE}.stages.{stage}"], set()
-    if module_path(_PROBES) and stage in _read(_PROBES).entries:
-        pending = [f"{PACKAGE}.stages.probe", *_read(_PROBES).entries[stage]]
+    if module_path(_PROBES) and not module_path(pending[0]):
+        pending = [f"{PACKAGE}.stages.probe", *_read(_PROBES).entries.get(stage, ())]
+    pending += _existing({module for key, module in chosen if key == _PLUGINS})
     entries = dict(chosen)
     while pending:
         module = pending.pop()

@@ -9,6 +9,7 @@ import yaml
 
 from permafrost.core import schema_checks
 from permafrost.core.errors import PermafrostError
+from permafrost.plan.plugins import offer
 
 # a link to workflow/schemas; a folder of its own where the package is installed
 SCHEMAS = Path(__file__).resolve().parent / "schemas"
@@ -49,6 +50,7 @@ def misfit(problem: str, schema_name: str, *, where: str) -> PermafrostError:
 
 def problems(instance, schema_name: str) -> dict[str, tuple]:
     """What is wrong with `instance`, each sentence with the path of the key; fills in defaults as `validate`."""
+    offer(instance, schema_name, load_schema(schema_name))
     return schema_checks.problems(instance, _validator(schema_name))
 
 

@@ -7,9 +7,11 @@ the plan reads it before any job runs, and no job's identity depends on it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Literal
+
+from permafrost.core.plugins import Registry, named_object
 
 
 @dataclass(frozen=True)
@@ -18,8 +20,8 @@ class ProbeKind:
 
     Attributes
     ----------
-    run : ``module:function``, called with a `job.ProbeJob` (with ``reads="images"`` a `job.ImageProbeJob`); see
-        `embeddings.features.on_embeddings`.
+    run : ``module:function``, or the function of a plug-in; called with a `job.ProbeJob` (with
+        ``reads="images"`` a `job.ImageProbeJob`); see `embeddings.features.on_embeddings`.
     options : ``module:class``, a frozen dataclass with the options that the schema of the configuration describes.
     tasks : tasks of datasets that it can score.
     brief : what its command does, for the list of commands.
@@ -39,8 +41,8 @@ class ProbeKind:
     series : it serves only datasets whose samples are series of dates.
     """
 
-    run: str
-    options: str
+    run: str | Callable
+    options: str | type
     tasks: frozenset[str]
     brief: str
     summary: str
@@ -62,16 +64,11 @@ class ProbeKind:
 
     def load(self):
         """The function that runs it."""
-        return _named(self.run)
+        return named_object(self.run)
 
     def options_class(self) -> type:
         """The dataclass of its options."""
-        return _named(self.options)
-
-
-def _named(place: str):
-    module, _, name = place.partition(":")
-    return getattr(import_module(module), name)
+        return named_object(self.options)
 
 
 _LABELS = frozenset({"classification", "multilabel"})
@@ -268,3 +265,4 @@ KINDS = {
         leaves="detections",
     ),
 }
+KINDS = PLUGINS = Registry("probes", KINDS)

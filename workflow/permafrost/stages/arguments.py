@@ -44,7 +44,12 @@ def planned_job(arguments) -> PlannedJob:
     if arguments.job is not None:
         if arguments.plan is None:
             raise PermafrostError("--job needs the recorded plan", remedy="give --plan FILE")
-        return find_job(arguments.plan, arguments.job)
+        job = find_job(arguments.plan, arguments.job)
+        if "plugins" in job.places:
+            from permafrost.core.plugins import add_plugins
+
+            add_plugins(job.places["plugins"])
+        return job
     if arguments.code is None:
         raise PermafrostError(
             "--spec needs the hash of the sources", remedy="give --code, or --job and --plan"

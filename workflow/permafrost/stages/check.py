@@ -77,7 +77,7 @@ def prepare_few(offers: Offers, dataset: str, count: int, folder: Path) -> Path:
     """Write image stores of a few images of each split into `folder`; the path of their card."""
     from permafrost.core.identity import fingerprint
     from permafrost.core.specification import SPLITS
-    from permafrost.core.tasks import task_of
+    from permafrost.core.tasks import targets_of
     from permafrost.data.class_files import check_files
     from permafrost.data.sources import read_entry
     from permafrost.data.store.prepare import PrepareSpec, prepare
@@ -86,7 +86,7 @@ def prepare_few(offers: Offers, dataset: str, count: int, folder: Path) -> Path:
     entry = result_fields(offers.dataset(dataset))
     where = offers.datasets.where(dataset)
     check_files(read_entry(entry, where=where), where=where)
-    if not task_of(entry["task"]).numbers:
+    if not targets_of(entry["task"]).numbers:
         # few images do not hold all classes
         entry["allow_missing_classes"] = True
     prepare(

@@ -61,6 +61,8 @@ def _main(argv: list[str] | None) -> int:
         return 0
     command = ALIASES.get(argv[0], argv[0])
     known = command in COMMANDS or command in _kinds()
+    if not known and "--plan" in argv:
+        known = _is_plugin(command, argv[1:])
     if not known:
         near = near_names(command, [*COMMANDS, *ALIASES, *_kinds()])
         print(f"permafrost: no command {command!r}, {near}", file=sys.stderr)
@@ -81,6 +83,19 @@ def _main(argv: list[str] | None) -> int:
     except PermafrostError as error:
         print(f"permafrost {command}: error: {error}", file=sys.stderr)
         return 1
+
+
+def _is_plugin(command: str, argv: list[str]) -> bool:
+    """Whether the command is a kind of probe that the recorded job adds."""
+    from permafrost.stages.arguments import add_job, planned_job
+
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    add_job(parser)
+    try:
+        planned_job(parser.parse_known_args(argv)[0])
+    except PermafrostError as error:
+        print(f"permafrost {command}: error: {error}", file=sys.stderr)
+    return command in _kinds()
 
 
 def parser_of(command: str) -> argparse.ArgumentParser:

@@ -143,7 +143,7 @@ def first_look(entry: Entry, *, whole: bool) -> Iterator[FirstLook]:
     """
     from permafrost.core.memory import keep_freed_memory
     from permafrost.core.specification import SPLITS
-    from permafrost.core.tasks import task_of
+    from permafrost.core.tasks import targets_of
     from permafrost.data.store.prepare import PrepareSpec, prepare
     from permafrost.plan.catalogue import result_fields
     from permafrost.plan.plan import Plan
@@ -152,7 +152,7 @@ def first_look(entry: Entry, *, whole: bool) -> Iterator[FirstLook]:
     with tempfile.TemporaryDirectory(prefix="permafrost-new-") as made:
         folder = Path(made)
         content = entry.located
-        if not whole and not task_of(content["task"]).numbers:
+        if not whole and not targets_of(content["task"]).numbers:
             # few images do not hold all classes
             content = {**content, "allow_missing_classes": True}
         config = {

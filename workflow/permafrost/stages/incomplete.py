@@ -19,6 +19,7 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
+    from permafrost.core.plugins import add_plugins, places_of
     from permafrost.operate.failures import read_failures
     from permafrost.plan.recorded import read_plan
     from permafrost.report.explanations.leaderboard_state import describe, format_failures, headline
@@ -37,6 +38,7 @@ def run(arguments) -> None:
     )
 
     plan = read_plan(failed["plan"])
+    add_plugins(places_of(plan["config"]))
     results = Path(plan["results"])
     tables, missing = read_made_scores(plan, failed["failures"])
     about = describe(plan, failures, missing)

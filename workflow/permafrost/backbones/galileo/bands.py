@@ -5,8 +5,10 @@ Source: nasaharvest/galileo, ``single_file_galileo.py`` (order of bands and grou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
+
+from permafrost.backbones.kinds import Known
 
 
 class Band(NamedTuple):
@@ -45,6 +47,11 @@ GROUPS = {
     "S2_SWIR": ("B11", "B12"),
     "NDVI": ("B8", "B4"),
 }
+
+
+def known(entry: dict, where: str, offered: Callable) -> Known:
+    """What an entry wants; see `kinds.Kind.known`."""
+    return Known(wants(entry["groups"]))
 
 
 def wants(groups: Sequence[str]) -> dict:

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from permafrost.backbones.backbone import Backbone, Resources, isolated_seed
 from permafrost.backbones.entry import Encoded
-from permafrost.backbones.entrypoint import load_module
 from permafrost.backbones.galileo.bands import BANDS, GROUPS, NDVI_MEAN, NDVI_STD
 from permafrost.backbones.galileo.bands import wants as wants_groups
 from permafrost.backbones.input.acquired import month_and_day
@@ -24,6 +23,7 @@ from permafrost.backbones.outputs.block_maps import BlockMaps
 from permafrost.backbones.weights.checkpoint import check_finite, load_into, read_state_dict
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.options import Different, Matches
+from permafrost.core.plugins import load_module
 
 #: arguments of the authors' encoder, of their published sizes
 SIZES = {

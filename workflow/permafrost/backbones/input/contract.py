@@ -30,17 +30,8 @@ from permafrost.data.entry import PICTURES
 if TYPE_CHECKING:
     from permafrost.data.store.card import Card
 
-#: kind of backbone -> fields of `InputContract` that it brings along, for kinds without published weights
-OWN_WANTS = {
-    "imagestats": {"normalization": "none"},
-    "rcf": {"normalization": "dataset"},
-    "entrypoint": {"normalization": "dataset", "unit": "unit_interval", "dates": "each"},
-}
-
 #: what a run says of all backbones
 _GENERAL = ("size", "interpolation", "antialias", "fit")
-#: kinds of backbone that are told where images lie, and fed none of their pixels
-WITHOUT_PIXELS = frozenset({"embeddings", "coordinates"})
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,10 @@ Nothing here needs torch. Source: olmoearth-pretrain-minimal 0.1.5, ``data/norm_
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
+
+from permafrost.backbones.kinds import Known
 
 
 class Band(NamedTuple):
@@ -74,6 +76,11 @@ MODALITIES = {
 }
 # thermal and optical bands do not stand for each other
 _THERMAL_NM = 5000
+
+
+def known(entry: dict, where: str, offered: Callable) -> Known:
+    """What an entry wants; see `kinds.Kind.known`."""
+    return Known(wants(entry["modalities"]))
 
 
 def wants(modality_names: Sequence[str]) -> dict:

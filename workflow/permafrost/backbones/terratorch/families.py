@@ -8,13 +8,14 @@ torchgeo's weights say.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from annotated_types import MinLen
 
 from permafrost.backbones.entry import Pooled, WeightsFile
+from permafrost.backbones.kinds import Known
 from permafrost.core.errors import PermafrostError, look_up, near_names
 from permafrost.core.options import Different, LeftOut, Positive, Text
 
@@ -372,6 +373,15 @@ def chosen_modalities(
             remedy="name one of them",
         )
     return chosen
+
+
+def known(entry: dict, where: str, offered: Callable) -> Known | None:
+    """What an entry wants; of torchgeo's weights, what is known of them (`kinds.Kind.known`)."""
+    family = family_of(entry["model"], where)
+    if family.weights is None:
+        return Known(wanted(entry, where))
+    installed = offered()
+    return None if installed is None else installed.torchgeo({"weights": family.weights}, where)
 
 
 def wanted(options: Mapping, where: str) -> dict:

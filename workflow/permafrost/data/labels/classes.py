@@ -7,14 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.tasks import task_of
+from permafrost.core.tasks import targets_of
 from permafrost.data.records import Record
 
 
 def label_array(records: Sequence[Record], task: str) -> np.ndarray:
     """(N,) int64 class ids, (N, L) uint8 for several labels, (N,) float64 for numbers."""
-    kinds = {"label": np.int64, "labels": np.uint8, "number": np.float64}
-    return np.array([record.label for record in records], dtype=kinds[task_of(task).targets])
+    return np.array([record.label for record in records], dtype=targets_of(task).stored)
 
 
 def class_counts(records: Sequence[Record], task: str, classes: int) -> np.ndarray:
@@ -22,15 +21,11 @@ def class_counts(records: Sequence[Record], task: str, classes: int) -> np.ndarr
 
     Where objects are the labels, the number of objects per class, without crowds. Empty for numbers.
     """
-    if task_of(task).numbers:
-        return np.zeros(0, np.int64)
-    if task_of(task).objects:
+    targets = targets_of(task)
+    if targets.objects:
         found = [r.objects.classes[~r.objects.crowd] for r in records]
         return np.bincount(np.concatenate([np.empty(0, np.int32), *found]), minlength=classes)
-    labels = label_array(records, task)
-    if task_of(task).targets == "label":
-        return np.bincount(labels, minlength=classes)
-    return labels.sum(axis=0, dtype=np.int64)
+    return targets.counts(label_array(records, task), classes)
 
 
 def check_classes(

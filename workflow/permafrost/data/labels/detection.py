@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.tasks import task_of
+from permafrost.core.tasks import targets_of
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.labels.geometries import BOX, POINT, POLYGON
 from permafrost.data.records import Record
@@ -14,7 +14,6 @@ from permafrost.data.records import Record
 DEFAULTS = {"min_visible": 0.5, "max_detections": 100, "match_distance": 10}
 #: options of an entry that mean something only where the labels are objects
 OPTIONS = ("tiles", *DEFAULTS)
-POINTS = "point_detection"
 
 
 def check_options(entry: DatasetEntry, *, where: object) -> None:
@@ -31,12 +30,14 @@ def check_options(entry: DatasetEntry, *, where: object) -> None:
 
 
 def _used(key: str, entry: DatasetEntry) -> bool:
+    targets = targets_of(entry.task)
     if key == "match_distance":
-        return entry.task == POINTS
+        return targets.points
     if key == "tiles":
-        return task_of(entry.task).objects
+        return targets.objects
     # COCO's statistics, which have the cap, are of boxes
-    return entry.task == "detection" and (key == "max_detections" or entry.tiles is not None)
+    boxes = targets.objects and not targets.points
+    return boxes and (key == "max_detections" or entry.tiles is not None)
 
 
 def check_objects(images: dict[str, Sequence[Record]], *, where: object) -> None:
@@ -64,7 +65,7 @@ def detection_card(entry: DatasetEntry, images: dict[str, Sequence[Record]]) -> 
     regions, how many were ``clipped`` at the edge of their image, and how many boxes were left out,
     ``without_area`` in it. Of images of several sensors, ``reference`` is the one in whose pixels all lengths are.
     """
-    if not task_of(entry.task).objects:
+    if not targets_of(entry.task).objects:
         return None
     # the schema cannot fill these in: an entry that gives one where it does nothing is refused
     options = {
@@ -74,7 +75,9 @@ def detection_card(entry: DatasetEntry, images: dict[str, Sequence[Record]]) -> 
     return {
         "geometry": _geometry(entry.task, images),
         "max_detections": int(options["max_detections"]),
-        "match_distance": float(options["match_distance"]) if entry.task == POINTS else None,
+        "match_distance": float(options["match_distance"])
+        if targets_of(entry.task).points
+        else None,
         "min_visible": float(options["min_visible"]),
         "tiles": entry.tiles and asdict(entry.tiles),
         **({"reference": next(iter(entry.modalities))} if entry.modalities else {}),
@@ -83,7 +86,7 @@ def detection_card(entry: DatasetEntry, images: dict[str, Sequence[Record]]) -> 
 
 
 def _geometry(task: str, images: dict[str, Sequence[Record]]) -> str:
-    if task == POINTS:
+    if targets_of(task).points:
         return POINT
     polygons = (record.objects.polygons for records in images.values() for record in records)
     return POLYGON if any(one is not None for each in polygons for one in each) else BOX

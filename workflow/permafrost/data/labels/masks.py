@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, look_up
-from permafrost.core.tasks import task_of
+from permafrost.core.tasks import targets_of
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.files.decode import (
     UnreadableImage,
@@ -131,7 +131,7 @@ def declared_dead(entry: DatasetEntry, classes: Sequence[str], *, where: object)
 def check_options(entry: DatasetEntry, *, where: object) -> None:
     """Refuse options about masks in an entry that has none: they would do nothing in silence."""
     idle = [key for key in OPTIONS if getattr(entry, key) not in (None, False, [])]
-    masks = task_of(entry.task).masks
+    masks = targets_of(entry.task).masks
     if entry.kind != "demo" and masks:
         return
     if masks:

@@ -9,24 +9,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.tasks import task_of
+from permafrost.core.tasks import targets_of
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.records import Record
 
-REGRESSION, PIXEL_REGRESSION = "regression", "pixel_regression"
 MOST_BINS = 20
 STRATA = 10
 
 
 def check_options(entry: DatasetEntry, *, where: object) -> None:
     """Refuse options that would do nothing in silence: of targets without, of classes with them."""
-    regression = task_of(entry.task).numbers
+    targets = targets_of(entry.task)
+    regression = targets.numbers
     idle = ("classes", "allow_missing_classes") if regression else ("target",)
     idle = [key for key in idle if getattr(entry, key)]
     if idle:
         kinds = "a regression dataset has no classes" if regression else "only for task: regression"
         _refuse_idle(idle, kinds, where)
-    if regression and (entry.task != PIXEL_REGRESSION or entry.kind == "demo"):
+    if regression and not (targets.pixels and entry.kind != "demo"):
         stored = {"nodata": None, "scale": 1, "offset": 0}
         idle = [f"target.{key}" for key in stored if getattr(entry.target, key) != stored[key]]
         if idle:

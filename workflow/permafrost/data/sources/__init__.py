@@ -10,11 +10,23 @@ runs.
 
 from __future__ import annotations
 
-from importlib import import_module
+import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from permafrost.core.errors import PermafrostError, look_up
+from permafrost.core.plugins import Registry, named_object
 from permafrost.core.specification import from_json
+from permafrost.core.targets import (
+    Boxes,
+    ChangeMask,
+    ClassMask,
+    ManyLabels,
+    Number,
+    NumberRaster,
+    OneClass,
+    Points,
+)
 from permafrost.core.tasks import tasks_with
 from permafrost.data.entry import DatasetEntry, Modality
 
@@ -22,11 +34,11 @@ if TYPE_CHECKING:
     from permafrost.data.bands.sensors import Band
     from permafrost.data.records import Source
 
-_BOXES = tasks_with("boxes")
-_OBJECTS = tasks_with("boxes", "points")
-_LABELS = tasks_with("label", "labels", "number", "mask", "raster")
+_BOXES = tasks_with(Boxes)
+_OBJECTS = tasks_with(Boxes, Points)
+_LABELS = tasks_with(OneClass, ManyLabels, Number, ClassMask, NumberRaster)
 # of sources that can give several dates
-_CHANGE = tasks_with("mask", of_pairs=True)
+_CHANGE = tasks_with(ChangeMask)
 
 
 class Kind(NamedTuple):
@@ -34,7 +46,7 @@ class Kind(NamedTuple):
 
     Attributes
     ----------
-    build : module of this package and class; the plan follows such names to find what a stage uses.
+    build : ``module:class``, or the class of a plug-in; the plan follows such texts to find what a stage uses.
     options : ``module:class``, a frozen dataclass with the options that the schema of dataset entries describes.
     tasks : those that it can serve.
     places : its options that say where files or folders lie: each a place, or places by split. Their
@@ -42,11 +54,15 @@ class Kind(NamedTuple):
     several : whether it can give images of several modalities and dates, see `records.Decoded`.
     """
 
-    build: str
-    options: str
+    build: str | Callable
+    options: str | type
     tasks: frozenset[str]
     places: tuple[str, ...]
     several: bool = False
+
+    def options_class(self) -> type:
+        """The dataclass of its options."""
+        return named_object(self.options)
 
 
 KINDS: dict[str, Kind] = {
@@ -72,27 +88,27 @@ KINDS: dict[str, Kind] = {
     "folder": Kind(
         "permafrost.data.sources.folder:open_folder",
         "permafrost.data.sources.folder:FolderOptions",
-        tasks_with("label", "mask", "raster") | _CHANGE,
+        tasks_with(OneClass, ClassMask, NumberRaster, ChangeMask),
         places=("path",),
         several=True,
     ),
     "geobench": Kind(
         "permafrost.data.sources.geobench:GeobenchSource",
         "permafrost.data.sources.geobench:GeobenchOptions",
-        tasks_with("label", "labels", "mask"),
+        tasks_with(OneClass, ManyLabels, ClassMask),
         places=("path",),
     ),
     "grid": Kind(
         "permafrost.data.sources.grid:GridSource",
         "permafrost.data.sources.grid_options:GridOptions",
-        tasks_with("mask", "raster"),
+        tasks_with(ClassMask, NumberRaster),
         places=("path",),
         several=True,
     ),
     "points": Kind(
         "permafrost.data.sources.points:open_points",
         "permafrost.data.sources.points:PointsOptions",
-        tasks_with("points"),
+        tasks_with(Points),
         places=("path",),
     ),
     "table": Kind(
@@ -112,7 +128,7 @@ KINDS: dict[str, Kind] = {
     "tortilla": Kind(
         "permafrost.data.sources.tortilla:TortillaSource",
         "permafrost.data.sources.tortilla:TortillaOptions",
-        tasks_with("label", "labels", "mask", "raster", "boxes") | _CHANGE,
+        tasks_with(OneClass, ManyLabels, ClassMask, NumberRaster, Boxes, ChangeMask),
         places=("path",),
         several=True,
     ),
@@ -130,6 +146,8 @@ KINDS: dict[str, Kind] = {
     ),
 }
 
+KINDS = PLUGINS = Registry("sources", KINDS)
+
 
 def read_entry(content: dict, *, where: object) -> DatasetEntry:
     """The entry in validated JSON, whose defaults are filled in.
@@ -140,7 +158,7 @@ def read_entry(content: dict, *, where: object) -> DatasetEntry:
     """
     options = dict(content["source"])
     kind = kind_of(options.pop("kind"), where=where)
-    source = from_json(_named(kind.options), options, where=f"{where}: source")
+    source = from_json(kind.options_class(), options, where=f"{where}: source")
     values = {**content, "kind": content["source"]["kind"], "source": source}
     if content.get("modalities") is not None:
         values["modalities"] = {
@@ -153,7 +171,7 @@ def read_entry(content: dict, *, where: object) -> DatasetEntry:
 def open_source(entry: DatasetEntry, *, where: object) -> Source:
     """The source that an entry describes, ready to list its records."""
     check_source(entry, where=where)
-    return _named(KINDS[entry.kind].build)(entry, where=where)
+    return named_object(KINDS[entry.kind].build)(entry, where=where)
 
 
 def check_source(entry: DatasetEntry, *, where: object) -> None:
@@ -183,9 +201,4 @@ def kind_of(name: str, *, where: object = None) -> Kind:
 
 
 def _module(entry: DatasetEntry):
-    return import_module(KINDS[entry.kind].build.partition(":")[0])
-
-
-def _named(place: str):
-    module, _, name = place.partition(":")
-    return getattr(import_module(module), name)
+    return sys.modules[named_object(KINDS[entry.kind].build).__module__]

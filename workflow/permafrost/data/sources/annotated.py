@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.tasks import targets_of
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.files.decode import UnreadableImage, decode_image
 from permafrost.data.files.members import Members, folder_prefix
@@ -127,7 +128,7 @@ class ObjectSource(ListedSource):
         prefix = folder_prefix(options.root)
         sample_ids = [name.removeprefix(prefix) for name in self._names]
         check = ObjectCheck(
-            points=self.task == "point_detection", clip=clip, skip=entry.on_error is not None
+            points=targets_of(self.task).points, clip=clip, skip=entry.on_error is not None
         )
         check.problems += problems
         known = set(members.names)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from permafrost.core.errors import PermafrostError, near_names
-from permafrost.core.tasks import task_of
+from permafrost.core.tasks import targets_of
 from permafrost.data.bands.selection import dataset_bands
 from permafrost.data.bands.sensors import Band
 from permafrost.data.bands.units import resolve_unit
@@ -42,10 +42,10 @@ def pixel_coding(
     entry: DatasetEntry, classes: Sequence[str], *, where: object
 ) -> MaskCoding | TargetCoding | None:
     """How the entry's masks or rasters of numbers are read; None for other labels."""
-    targets = task_of(entry.task).targets
-    if targets == "raster":
+    targets = targets_of(entry.task)
+    if targets.numbers and targets.pixels:
         return TargetCoding.of(entry.target)
-    return mask_coding(entry, classes, where=where) if targets == "mask" else None
+    return mask_coding(entry, classes, where=where) if targets.masks else None
 
 
 def declared_bands(entry: DatasetEntry, *, where: object) -> list[Band]:
@@ -109,7 +109,7 @@ def _unit_of(band: Band, common: Units | None, where: object) -> Units:
 def decoding_of(entry: DatasetEntry, bands: Sequence[Band]) -> Decoding:
     """How the entry lets its files be read."""
     return Decoding(
-        len(bands), frozenset(entry.convert), entry.nodata is not None, task_of(entry.task).dense
+        len(bands), frozenset(entry.convert), entry.nodata is not None, targets_of(entry.task).dense
     )
 
 

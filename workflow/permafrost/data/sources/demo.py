@@ -12,14 +12,14 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.specification import SPLITS
-from permafrost.core.tasks import task_of
+from permafrost.core.targets import Boxes, NumberRaster, by_targets
+from permafrost.core.tasks import targets_of
 from permafrost.data.bands.selection import known_band, select_bands
 from permafrost.data.bands.sensors import SENSORS, Band
 from permafrost.data.bands.units import resolve_unit
 from permafrost.data.entry import DatasetEntry, Units
 from permafrost.data.files.cache import LeastRecentlyUsed
 from permafrost.data.labels.objects import Objects
-from permafrost.data.labels.targets import PIXEL_REGRESSION, REGRESSION
 from permafrost.data.records import Decoded, Record, Source
 from permafrost.data.world import aerial, crowns, cuts, spectra
 from permafrost.data.world import photograph as photographs
@@ -60,10 +60,8 @@ class DemoOptions:
 
 def open_demo(entry: DatasetEntry, *, where: object) -> Source:
     """Land cover seen by a satellite, or crowns or heights from an aircraft, as the task asks."""
-    if entry.task == PIXEL_REGRESSION:
-        return HeightSource(entry, where=where)
-    kind = CrownSource if task_of(entry.task).objects else DemoSource
-    return kind(entry, where=where)
+    aerial = by_targets({NumberRaster: HeightSource, Boxes: CrownSource}, targets_of(entry.task))
+    return (aerial or DemoSource)(entry, where=where)
 
 
 def check_entry(entry: DatasetEntry, *, where: object) -> None:
@@ -71,11 +69,13 @@ def check_entry(entry: DatasetEntry, *, where: object) -> None:
     problem = remedy = None
     if entry.modalities is not None:
         problem, remedy = "the demo has images of one sensor", "list its bands in source"
-    elif entry.dates == "pair" and not task_of(entry.task).of_pairs:
+    elif entry.dates == "pair" and not targets_of(entry.task).of_pairs:
         problem, remedy = f"the demo's pairs are of the task change, not {entry.task}", "correct it"
     elif entry.dates == "series" and _is_aerial(entry):
         problem, remedy = f"the demo has no series for {entry.task}", "leave dates out"
-    elif entry.task == REGRESSION and entry.source.cover not in (classes := _land(entry).classes):
+    elif targets_of(entry.task).numbers and entry.source.cover not in (
+        classes := _land(entry).classes
+    ):
         problem = f"there is no cover {entry.source.cover!r} to predict the share of"
         remedy = f"set cover to {', '.join(classes)}"
     if problem is not None:
@@ -84,7 +84,8 @@ def check_entry(entry: DatasetEntry, *, where: object) -> None:
 
 def _is_aerial(entry: DatasetEntry) -> bool:
     """Whether an aircraft sees the chips: once, while satellites come again."""
-    return entry.task == PIXEL_REGRESSION or task_of(entry.task).objects
+    targets = targets_of(entry.task)
+    return targets.objects or (targets.numbers and targets.pixels)
 
 
 def entry_bands(entry: DatasetEntry, *, where: object) -> list[Band]:
@@ -157,7 +158,7 @@ def _land(entry: DatasetEntry) -> Land:
         return pairs_of(options.kinds)
     if entry.dates == "series":
         return series_of(options.cloudy)
-    return covers_of(patchy=task_of(entry.task).masks)
+    return covers_of(patchy=targets_of(entry.task).masks)
 
 
 class DemoSource(DemoChips):
@@ -170,9 +171,9 @@ class DemoSource(DemoChips):
 
     def __init__(self, entry: DatasetEntry, *, where: object) -> None:
         self._land, self._options = _land(entry), entry.source
-        self._masks = task_of(entry.task).masks
+        self._targets = targets_of(entry.task)
         super().__init__(entry, where=where)
-        self.classes = [] if self.task == REGRESSION else self._land.classes
+        self.classes = [] if self._targets.numbers else self._land.classes
         self.ignore_index = scenes.CLOUD if self._land.patchy else None
         names = [band.name for band in self.bands]
         self._render = LeastRecentlyUsed(lambda spec: self._land.render(spec, names), keep=4)
@@ -180,7 +181,7 @@ class DemoSource(DemoChips):
 
     def decode(self, index: int) -> Decoded:
         chip = self._chips[index][1]
-        mask = chip.window(self._mask(chip.scene)).copy() if self._masks else None
+        mask = chip.window(self._mask(chip.scene)).copy() if self._targets.masks else None
         image = chip.window(self._render(chip.scene)).copy()
         days = self._days(chip)
         return Decoded(image=image, mask=mask, dates=() if days is None else (days,))
@@ -189,7 +190,7 @@ class DemoSource(DemoChips):
         return scenes.SceneSpec(self.seed, number, self.scene_size, self._land.patchy)
 
     def _cut(self, specs: list, count: int) -> list[cuts.Chip]:
-        if self.task != "classification":
+        if not self._targets.one_class:
             return cuts.anywhere(specs, count, self.size)
         return cuts.by_class(specs, count, self.size, self._land.mask, self._land.classes)
 
@@ -202,12 +203,12 @@ class DemoSource(DemoChips):
         return None if self._land.days is None else tuple(map(str, self._land.days(chip.scene)))
 
     def _label(self, chip: cuts.Chip) -> int | float | tuple[int, ...] | None:
-        if self.task == "classification":
+        if self._targets.one_class:
             return chip.label
-        if self._masks:
+        if self._targets.masks:
             return None
         window = chip.window(self._mask(chip.scene))
-        if self.task == REGRESSION:
+        if self._targets.numbers:
             return float((window == self._land.classes.index(self._options.cover)).mean())
         share = np.bincount(window.ravel(), minlength=len(self.classes)) / window.size
         return tuple(int(part >= self._options.presence) for part in share)
@@ -278,7 +279,7 @@ class CrownSource(AerialSource):
     def _take(
         self, spec: aerial.ViewSpec, view: aerial.View, image: np.ndarray
     ) -> dict[cuts.Chip, _Taken]:
-        points = self.task == "point_detection"
+        points = targets_of(self.task).points
         return {
             chip: _Taken(
                 chip.window(image).copy(),

@@ -10,10 +10,10 @@ import functools
 from dataclasses import dataclass
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.tasks import targets_of
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.files.decode import decode_image
 from permafrost.data.files.members import Members, folder_prefix, open_members
-from permafrost.data.labels.targets import PIXEL_REGRESSION
 from permafrost.data.records import Decoded, Record, Source
 from permafrost.data.sources.common import (
     ListedSource,
@@ -79,7 +79,8 @@ def check_entry(entry: DatasetEntry, *, where: object) -> None:
             where=where,
             remedy='name all images of a sample by patterns, e.g. images: "<class>/<sample>/<date>.tif"',
         )
-    if entry.task == "classification":
+    targets = targets_of(entry.task)
+    if targets.one_class:
         given = [key for key in ("masks", "targets") if getattr(options, key) is not None]
         if given:
             raise PermafrostError(
@@ -101,9 +102,9 @@ def check_entry(entry: DatasetEntry, *, where: object) -> None:
             where=where,
             remedy='name the splits by <split>, e.g. images: "<split>/images"',
         )
-    if entry.task == "classification":
+    if targets.one_class:
         return
-    kind, other = (TARGETS, MASKS) if entry.task == PIXEL_REGRESSION else (MASKS, TARGETS)
+    kind, other = (TARGETS, MASKS) if targets.numbers else (MASKS, TARGETS)
     if getattr(options, other[0]) is not None:
         raise PermafrostError(
             f"{other[0]} in source have no meaning for the task {entry.task}",
@@ -184,10 +185,10 @@ class NamedSource(ListedSource):
     def __init__(self, entry: DatasetEntry, *, where: object) -> None:
         super().__init__(entry, where=where)
         options: FolderOptions = entry.source
-        companions, self.classes = None, []
-        if self.task == PIXEL_REGRESSION:
+        companions, self.classes, targets = None, [], targets_of(self.task)
+        if targets.numbers:
             companions = Companions(*TARGETS, (*options.extensions, "npy"))
-        elif self.task != "classification":
+        elif not targets.one_class:
             self.classes = required_classes(entry, where=where)
             companions = Companions(*MASKS, options.extensions)
         coding = pixel_coding(entry, self.classes, where=where)
@@ -196,7 +197,7 @@ class NamedSource(ListedSource):
             self._members, options, companions, modalities=entry.modalities, where=where
         )
         labels = [None] * len(self._pairs)
-        if self.task == "classification":
+        if targets.one_class:
             found = [pair.parts["class"] for pair in self._pairs]
             self.classes, ids = class_ids(found, entry.classes, where=where)
             labels = [ids[name] for name in found]

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line, near_names
+from permafrost.core.tasks import targets_of
 from permafrost.data.digest import PARTITION_FILES
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.files.decode import UnreadableImage, readable
@@ -222,7 +223,7 @@ class GeobenchSource(ListedSource):
         return label, dated.group(2) if dated else None, corner
 
     def _label(self, label):
-        several, count = self.task == "multilabel", len(self.classes)
+        several, count = targets_of(self.task).several, len(self.classes)
         if several != isinstance(label, tuple):
             raise UnreadableImage(
                 f"has {'several labels' if isinstance(label, tuple) else 'one label'}",

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from permafrost.core.progress import progress
+from permafrost.core.tasks import targets_of
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.files.decode import UnreadableImage
 from permafrost.data.files.georeference import degrees
 from permafrost.data.files.windows import Window, tile_name
-from permafrost.data.labels.targets import PIXEL_REGRESSION
 from permafrost.data.records import Decoded, Record
 from permafrost.data.sources.common import (
     ListedSource,
@@ -39,7 +39,7 @@ class GridSource(ListedSource):
         self._options: GridOptions = entry.source
         options = self._options
         self._nodata = [entry.nodata_of(name) for name in entry.modalities or [None]]
-        numbers = self.task == PIXEL_REGRESSION
+        numbers = self._numbers = targets_of(self.task).numbers
         self.classes = [] if numbers else required_classes(entry, where=where)
         coding = pixel_coding(entry, self.classes, where=where)
         if not numbers and coding.colours:
@@ -88,8 +88,8 @@ class GridSource(ListedSource):
         return Decoded(
             image,
             further=tuple(further),
-            mask=None if self.task == PIXEL_REGRESSION else labels,
-            target=labels if self.task == PIXEL_REGRESSION else None,
+            mask=None if self._numbers else labels,
+            target=labels if self._numbers else None,
             place=self.grid.place.of(window),
         )
 
@@ -196,7 +196,7 @@ class GridSource(ListedSource):
 
     def _labelled(self, window: Window) -> float:
         labels = self._inputs.labels(window)
-        there = ~np.isnan(labels) if self.task == PIXEL_REGRESSION else labels != self.ignore_index
+        there = ~np.isnan(labels) if self._numbers else labels != self.ignore_index
         return float(there.mean())
 
     def _recorded(self, tiles: Tiles, split: str | None) -> list[Record]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.tasks import targets_of
 from permafrost.data.entry import DatasetEntry
-from permafrost.data.labels.targets import PIXEL_REGRESSION
 from permafrost.data.sources.grid_shapes import is_shapes
 
 #: ways to resample labels that make no new values
@@ -104,7 +104,7 @@ class GridOptions:
 def check_entry(entry: DatasetEntry, *, where: object) -> None:
     """Refuse options that contradict each other, the task or the splits."""
     options: GridOptions = entry.source
-    numbers = entry.task == PIXEL_REGRESSION
+    numbers = targets_of(entry.task).numbers
     wanted = "targets" if numbers else "masks"
     other = "masks" if numbers else "targets"
     files = {"images", wanted}

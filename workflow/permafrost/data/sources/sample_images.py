@@ -12,7 +12,7 @@ from datetime import datetime
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.tasks import task_of
+from permafrost.core.tasks import targets_of
 from permafrost.data.bands.sensors import Band
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.files.decode import Decoding, UnreadableImage, decode_image, readable
@@ -213,7 +213,7 @@ class SampleReader:
         coding: MaskCoding | TargetCoding | None = None,
     ) -> None:
         counts = Counter(band.modality for band in bands)
-        convert, dense = frozenset(entry.convert), task_of(entry.task).dense
+        convert, dense = frozenset(entry.convert), targets_of(entry.task).dense
         self._decodings = [
             Decoding(count, convert, entry.nodata_of(name) is not None, dense)
             for name, count in counts.items()

@@ -6,9 +6,17 @@ import functools
 from dataclasses import dataclass, replace
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.targets import (
+    ClassMask,
+    ManyLabels,
+    Number,
+    NumberRaster,
+    OneClass,
+    by_targets,
+)
+from permafrost.core.tasks import targets_of
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.files.members import check_name, open_members
-from permafrost.data.labels.targets import PIXEL_REGRESSION, REGRESSION
 from permafrost.data.records import Decoded, Record
 from permafrost.data.sources.common import (
     ListedSource,
@@ -32,10 +40,14 @@ from permafrost.data.sources.sample_images import (
 from permafrost.data.sources.table_columns import Table
 from permafrost.data.sources.table_files import SEPARATOR
 
-#: task -> the option that names a file of its own for every image
-_PIXELS = {"segmentation": "masks", "change": "masks", PIXEL_REGRESSION: "targets"}
-#: task -> option of the source that its labels need
-_LABELS = {"classification": "label", "multilabel": "labels", REGRESSION: "target", **_PIXELS}
+#: targets -> option of the source that says where they are
+_OPTION_OF = {
+    OneClass: "label",
+    ManyLabels: "labels",
+    Number: "target",
+    ClassMask: "masks",
+    NumberRaster: "targets",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,8 +106,10 @@ class TableSource(ListedSource):
             [self._files(text, "files") for text in texts]
             for texts in by_modality(options.path, entry.modalities).values()
         ]
-        kind = _PIXELS.get(self.task)
-        masks = None if kind is None else self._files(getattr(options, kind), kind)
+        self._targets, masks = targets_of(self.task), None
+        if self._targets.pixels:
+            kind = by_targets(_OPTION_OF, self._targets)
+            masks = self._files(getattr(options, kind), kind)
         self.classes, labels = self._labels(entry, options, where)
         coding = pixel_coding(entry, self.classes, where=where)
         self._read = SampleReader(
@@ -254,13 +268,13 @@ class TableSource(ListedSource):
 
     def _labels(self, entry: DatasetEntry, options: TableOptions, where):
         declared = entry.classes
-        if self.task == PIXEL_REGRESSION:
-            return [], [None] * len(self._table)
-        if self.task in _PIXELS:
-            return required_classes(entry, where=where), [None] * len(self._table)
-        if self.task == REGRESSION:
+        targets = self._targets
+        if targets.pixels:
+            classes = [] if targets.numbers else required_classes(entry, where=where)
+            return classes, [None] * len(self._table)
+        if targets.numbers:
             return [], self._table.targets(options.target)
-        if self.task == "classification":
+        if targets.one_class:
             names = self._table.text(options.label)
             declared = declared or self._table.classes.get(options.label)
             if declared and not {*names} & {*declared} and all(_is_id(n, declared) for n in names):
@@ -300,7 +314,7 @@ class TableSource(ListedSource):
 def check_entry(entry: DatasetEntry, *, where: object) -> None:
     """Refuse a source that does not name its labels, or does not say which rows and columns are one sample."""
     options: TableOptions = entry.source
-    key = _LABELS[entry.task]
+    key = by_targets(_OPTION_OF, targets_of(entry.task))
     if getattr(entry.source, key) is None:
         raise PermafrostError(
             f"the task {entry.task} needs {key} in source",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from permafrost.core.tasks import targets_of
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.files.decode import UnreadableImage, readable
 from permafrost.data.records import Record, Source
@@ -57,7 +58,7 @@ class TorchgeoOptions:
 
 def open_torchgeo(entry: DatasetEntry, *, where: object) -> Source:
     """Samples with boxes, or with a label or mask, as the task asks for."""
-    kind = TorchgeoDetection if entry.task == "detection" else TorchgeoSource
+    kind = TorchgeoDetection if targets_of(entry.task).objects else TorchgeoSource
     return kind(entry, where=where)
 
 

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line
-from permafrost.core.tasks import task_of
+from permafrost.core.tasks import targets_of
 from permafrost.data.bands.selection import normal_name
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.files.decode import UnreadableImage, readable
 from permafrost.data.files.georeference import NOWHERE
 from permafrost.data.labels.masks import MaskCoding
-from permafrost.data.labels.targets import REGRESSION
 from permafrost.data.records import Decoded, Record
 from permafrost.data.sources.common import (
     ListedSource,
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 
 #: classes whose list of classes does not stand in the order of the numbers in their masks
 NOT_IN_ORDER = frozenset({"LoveDA", "XView2", "xBD"})
-_PIXELS = ("mask", "raster")
 
 
 class TorchgeoSource(ListedSource):
@@ -50,7 +48,7 @@ class TorchgeoSource(ListedSource):
         super().__init__(entry, where=where)
         options: TorchgeoOptions = entry.source
         self._images = SampleImages(entry, self.bands, where=where)
-        self._masked = task_of(entry.task).targets in _PIXELS
+        self._masked = targets_of(entry.task).pixels
         self._channel = options.label_channel
         self._label = options.label_key or ("mask" if self._masked else "label")
         self._parts = {
@@ -77,7 +75,7 @@ class TorchgeoSource(ListedSource):
     def _labels(self) -> list:
         if self._masked:
             return [None] * len(self._index)
-        if self.task in ("multilabel", REGRESSION) or not self._image_folder():
+        if not targets_of(self.task).one_class or not self._image_folder():
             return [self._labels_of(split, i) for split, i in self._index]
         return [int(self._parts[split].imgs[i][1]) for split, i in self._index]
 
@@ -173,9 +171,9 @@ class TorchgeoSource(ListedSource):
                 )
 
     def _classes(self, dataset, declared: Sequence[str] | None) -> list[str]:
-        if task_of(self.task).numbers:
+        if targets_of(self.task).numbers:
             return []
-        if task_of(self.task).targets == "mask" and self._entry.mask_values is not None:
+        if targets_of(self.task).masks and self._entry.mask_values is not None:
             # masks are translated, so that the dataset's own order of classes has no say
             return required_classes(self._entry, where=self._where)
         sets = getattr(dataset, "class_sets", None)
@@ -263,7 +261,8 @@ class TorchgeoSource(ListedSource):
 
     def _as_label(self, value):
         array = np.asarray(value)
-        if self.task == REGRESSION:
+        targets = targets_of(self.task)
+        if targets.numbers:
             if array.size != 1 or array.dtype.kind not in "fiu":
                 raise PermafrostError(
                     f"targets have type {array.dtype} and shape {array.shape}, not one number",
@@ -271,7 +270,7 @@ class TorchgeoSource(ListedSource):
                     remedy="name the key of the number with label_key, or correct the task",
                 )
             return float(array.item())
-        if self.task == "classification":
+        if targets.one_class:
             if array.size != 1:
                 raise PermafrostError(
                     f"labels have shape {array.shape}, not one class id",

@@ -13,7 +13,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.tasks import task_of
+from permafrost.core.targets import (
+    Boxes,
+    ClassMask,
+    ManyLabels,
+    NumberRaster,
+    OneClass,
+    Targets,
+    by_targets,
+)
+from permafrost.core.tasks import targets_of
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.files.decode import UnreadableImage
 from permafrost.data.files.georeference import NOWHERE, Georeference
@@ -35,7 +44,13 @@ from permafrost.data.sources.tortilla_rows import all_samples, cell_of, record_o
 #: columns of parts that are read; a sample's parts repeat all of its own columns
 PART_COLUMNS = ("modality", "month", "dates", "stac:time_start")
 #: what the truth of a sample is -> the option that says where it stands
-TRUTH = {"label": "label", "labels": "labels", "mask": "mask", "raster": "target", "boxes": "boxes"}
+TRUTH = {
+    OneClass: "label",
+    ManyLabels: "labels",
+    ClassMask: "mask",
+    NumberRaster: "target",
+    Boxes: "boxes",
+}
 #: how far the size of a pixel in a header may be from the entry's
 _TOLERANCE = 0.1
 
@@ -105,7 +120,7 @@ def check_entry(entry: DatasetEntry, *, where: object) -> None:
             if entry.modalities
             else f"give {one}",
         )
-    needed = TRUTH[task_of(entry.task).targets]
+    needed = by_targets(TRUTH, targets_of(entry.task))
     if getattr(options, needed) is None:
         raise PermafrostError(
             f"the task {entry.task} needs {needed} in source",
@@ -139,14 +154,14 @@ class TortillaSource(ListedSource):
         self._bands = Counter(band.modality for band in self.bands)
         samples = all_samples(options.path, options.files, where=where)
         self._samples, self.left_out = self._usable(samples)
-        targets = task_of(self.task).targets
+        targets = targets_of(self.task)
         self.classes, labels = self._labels(targets)
         self._coding = pixel_coding(entry, self.classes, where=where)
         self._records = [
             record_of(sample, label, options.group, where)
             for sample, label in zip(self._samples, labels, strict=True)
         ]
-        if targets == "boxes":
+        if targets.objects:
             self._records = self._with_objects()
 
     @property
@@ -208,14 +223,14 @@ class TortillaSource(ListedSource):
             return False
         return True
 
-    def _labels(self, targets: str) -> tuple[list[str], list]:
+    def _labels(self, targets: Targets) -> tuple[list[str], list]:
         options, declared = self._options, self._entry.classes
         empty = [None] * len(self._samples)
-        if targets == "raster":
+        if targets.numbers:
             return [], empty
-        if targets in ("mask", "boxes"):
+        if targets.stored is None:
             return required_classes(self._entry, where=self._where), empty
-        if targets == "label":
+        if targets.one_class:
             names = [self._class_name(sample, options.label, declared) for sample in self._samples]
             classes, ids = class_ids(names, declared, where=self._where)
             return classes, [ids[name] for name in names]

@@ -10,7 +10,7 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import Group, whole_file
 from permafrost.core.tables import check_fingerprint
-from permafrost.core.tasks import task_of
+from permafrost.core.tasks import targets_of
 
 # key of the SHA-256 of all the others
 DIGEST = "sha256"
@@ -59,7 +59,7 @@ class Card:
     skipped: dict[str, str] | None = None
 
     def __post_init__(self) -> None:
-        if (self.target is not None) != task_of(self.task).numbers:
+        if (self.target is not None) != targets_of(self.task).numbers:
             raise TypeError(f"a card of the task {self.task} with target {self.target}")
 
     def as_json(self) -> dict:

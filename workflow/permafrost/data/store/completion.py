@@ -11,14 +11,12 @@ import pyarrow as pa
 from permafrost.core.errors import PermafrostError
 from permafrost.core.specification import SPLITS
 from permafrost.core.stores import StoreWriter
-from permafrost.core.tasks import task_of
+from permafrost.core.tasks import targets_of
 from permafrost.data.bands.statistics import BandStatistics
 from permafrost.data.bands.units import check_range
 from permafrost.data.labels.classes import dead_classes
 from permafrost.data.labels.detection import detection_card
 from permafrost.data.labels.targets import (
-    PIXEL_REGRESSION,
-    REGRESSION,
     check_rasters,
     raster_card,
     target_card,
@@ -92,7 +90,8 @@ def _card(
     job, found = gathered.job, gathered.found
     source, entry, plan = job.source, job.entry, job.plan
     ignored = dict.fromkeys(SPLITS)
-    if task_of(source.task).masks:
+    targets = targets_of(source.task)
+    if targets.masks:
         pixels = {split: found[split].pixel_counts for split in SPLITS}
         counts = {split: pixels[split][:-1] for split in SPLITS}
         ignored = {split: int(pixels[split][-1]) for split in SPLITS}
@@ -104,9 +103,9 @@ def _card(
         for name in ("heights", "widths")
     )
     target = None
-    if source.task == REGRESSION:
+    if targets.numbers and not targets.pixels:
         target = target_card(entry, job.images)
-    if source.task == PIXEL_REGRESSION:
+    if targets.numbers and targets.pixels:
         of_pixels = {split: found[split].targets.value for split in SPLITS}
         check_rasters(of_pixels, where=job.where)
         rasters = {split: stores[split].group["targets"] for split in SPLITS}

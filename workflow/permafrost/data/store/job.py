@@ -9,7 +9,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.specification import SPLITS
-from permafrost.core.tasks import task_of
+from permafrost.core.tasks import targets_of
 from permafrost.data.bands.selection import select_bands
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.entry_checks import entry_mistakes
@@ -18,7 +18,7 @@ from permafrost.data.labels.classes import check_classes, check_several, class_c
 from permafrost.data.labels.detection import check_objects
 from permafrost.data.labels.masks import declared_dead
 from permafrost.data.labels.splits import SplitPlan, make_splits
-from permafrost.data.labels.targets import REGRESSION, check_targets
+from permafrost.data.labels.targets import check_targets
 from permafrost.data.records import Record, Source, check_records
 from permafrost.data.sources import open_source
 from permafrost.data.store.cleaning import Cleaning, Expected
@@ -179,7 +179,7 @@ def plan_dataset(name: str, entry: DatasetEntry, *, workers: int = 1) -> Job:
     )
     plan = replace(plan, indices={split: kept[found] for split, found in plan.indices.items()})
     images = {split: [records[i] for i in plan.indices[split]] for split in SPLITS}
-    if task_of(source.task).objects:
+    if targets_of(source.task).objects:
         # split first, then cut: all windows of an image belong to one split
         source, records, plan = samples_of(source, records, plan, entry.tiles, workers, where)
     names = [source.bands[i].name for i in selected]
@@ -208,17 +208,17 @@ def _image(record: Record) -> str:
 
 def _check_labels(job: Job) -> None:
     """Refuse labels of which splits hold too few, as far as they are known without reading pixels."""
-    task = job.source.task
-    if not task_of(task).masks:
+    targets = targets_of(job.source.task)
+    if not targets.masks:
         counts = {split: label_counts(job, split) for split in SPLITS}
         check_counts(job, counts)
         # who allows missing classes may have samples of one of several, as in a first look at a few files
         alone = len(job.source.classes) == 1 or not job.entry.allow_missing_classes
-        if task_of(task).targets == "label" and alone:
+        if targets.one_class and alone:
             check_several(job.source.classes, counts, where=job.where)
-    if task_of(task).objects:
+    if targets.objects:
         check_objects(job.images, where=job.where)
-    if task == REGRESSION:
+    if targets.numbers and not targets.pixels:
         check_targets(job.images, where=job.where)
 
 

@@ -9,11 +9,10 @@ import numpy as np
 
 from permafrost.core.progress import progress
 from permafrost.core.stores import StoreWriter
-from permafrost.core.tasks import task_of
+from permafrost.core.tasks import targets_of
 from permafrost.data.bands.units import check_dtype
 from permafrost.data.files.decode import UnreadableImage
 from permafrost.data.files.failures import Failure, refuse_failures
-from permafrost.data.labels.targets import PIXEL_REGRESSION
 from permafrost.data.store.image_store import StoredModality
 from permafrost.data.store.job import Job
 from permafrost.data.store.stream import Reader, read_chunks
@@ -44,15 +43,15 @@ def first_layout(job: Job) -> Layout:
         stored = StoredModality.of(name, not images, bands, series=array.ndim == 4)
         dates = len(array) if array.ndim == 4 else None
         images.append(Images(stored, dates, *array.shape[-2:], array.dtype))
-    mask_dtype = None
-    if task_of(job.source.task).masks:
+    mask_dtype, targets = None, targets_of(job.source.task)
+    if targets.masks:
         largest = max(len(job.source.classes) - 1, job.source.ignore_index or 0)
         mask_dtype = np.dtype(np.uint8 if largest < 256 else np.uint16)
     return Layout(
         tuple(images),
         mask_dtype,
         ignore_index=job.source.ignore_index,
-        targets=job.source.task == PIXEL_REGRESSION,
+        targets=targets.numbers and targets.pixels,
     )
 
 

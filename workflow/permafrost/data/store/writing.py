@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from permafrost.core.stores import StoreWriter
-from permafrost.core.tasks import task_of
+from permafrost.core.tasks import targets_of
 from permafrost.data.files.failures import Failure
 from permafrost.data.labels.classes import label_array
 from permafrost.data.labels.objects import OBJECTS, WINDOW, objects_column
@@ -221,7 +221,7 @@ def make_arrays(store: StoreWriter, layout: Layout, count: int) -> dict:
 
 def write_labels(store: StoreWriter, records: Sequence[Record], task: str) -> None:
     """``labels`` of tasks that label whole images."""
-    if task_of(task).dense:
+    if targets_of(task).dense:
         return
     labels = label_array(records, task)
     store.array("labels", labels.shape, labels.dtype, rows_per_chunk=65_536)[:] = labels

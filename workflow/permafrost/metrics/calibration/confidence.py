@@ -8,7 +8,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.row_file import RowFile, row_blocks
-from permafrost.core.tasks import TASKS
+from permafrost.core.tasks import TASKS, targets_of
 
 BINS = 15
 # peers whose bins can be asked for
@@ -93,7 +93,7 @@ def bin_edges(n_bins: int, like: str | None) -> np.ndarray:
 
 def _of_block(target: np.ndarray, scores: np.ndarray, task: str, edges: np.ndarray) -> tuple:
     """The arrays of `Confidence` of some items; bins begin at `edges`."""
-    if task == "multilabel":
+    if targets_of(task).several:
         trust, hit = scores, target == 1
         brier = np.mean((scores.astype(np.float64) - target) ** 2, axis=1)
     else:
@@ -114,7 +114,7 @@ def check(target, scores, task: str) -> tuple[np.ndarray, np.ndarray | RowFile]:
     for block in row_blocks(scores):
         rows = scores[block]
         low, high = min(low, rows.min()), max(high, rows.max())
-        if task == "classification":
+        if targets_of(task).one_class:
             sums = rows.sum(axis=1, dtype=np.float64)
             off = np.flatnonzero(np.abs(sums - 1.0) > _SUM_TOLERANCE)
             if off.size and first is None:
@@ -134,13 +134,17 @@ def check(target, scores, task: str) -> tuple[np.ndarray, np.ndarray | RowFile]:
 
 def check_shapes(target, scores, task: str) -> tuple[np.ndarray, np.ndarray | RowFile]:
     """Targets and finite scores of one length; scores may be logits, and a `RowFile`."""
-    look_up([name for name, one in TASKS.items() if one.calibrated], task, "no calibration of")
+    calibrated = {name: one.targets for name, one in TASKS.items() if one.targets.calibrated}
+    targets = look_up(calibrated, task, "no calibration of")
     target = np.asarray(target)
     scores = scores if isinstance(scores, RowFile) else np.asarray(scores)
     if scores.dtype.kind != "f":
         scores = scores.astype(np.float64)
-    expected = scores.shape if task == "multilabel" else scores.shape[:1]
-    if scores.ndim != 2 or target.shape != expected or target.dtype.kind not in "iub":
+    if (
+        scores.ndim != 2
+        or target.shape != targets.shape(*scores.shape)
+        or target.dtype.kind not in "iub"
+    ):
         raise PermafrostError(
             f"target is {target.dtype} of shape {target.shape}, scores have the shape "
             f"{scores.shape}",
@@ -159,11 +163,11 @@ def check_shapes(target, scores, task: str) -> tuple[np.ndarray, np.ndarray | Ro
             f"{bad.size} of {len(scores)} items have NaN or infinite scores (first: row {bad[0]})",
             remedy="check the probe of these predictions, and run it again",
         )
-    top = 1 if task == "multilabel" else scores.shape[1] - 1
+    top = targets.highest(scores.shape[1])
     if target.dtype.kind != "b" and (target.min() < 0 or target.max() > top):
         raise PermafrostError(
             f"the target holds values from {target.min()} to {target.max()}, not 0 to {top}",
             remedy="give the targets of the same predictions",
         )
     # labels stay as small as they are: there may be millions
-    return target if task == "multilabel" else target.astype(np.int64), scores
+    return target.astype(np.int64) if targets.one_class else target, scores

@@ -28,6 +28,8 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.row_file import RowFile, row_blocks
+from permafrost.core.targets import ManyLabels, OneClass, by_targets
+from permafrost.core.tasks import targets_of
 from permafrost.metrics.calibration.confidence import check, check_shapes
 
 BOUNDS = (0.01, 100.0)
@@ -146,7 +148,7 @@ def scale(
             remedy="scale by a temperature that is defined",
         )
     scores = np.asarray(scores)
-    blank = np.zeros(scores.shape if task == "multilabel" else len(scores), np.int64)
+    blank = np.zeros(targets_of(task).shape(*scores.shape), np.int64)
     _, logits, _ = _Answers.of_arrays(blank, scores, task, kind, floor).of(slice(None))
     return _probabilities(logits, 1.0 / temperature, task)
 
@@ -253,12 +255,12 @@ class _Answers:
         if self.kind == "logits":
             return target, scores, 0
         if self.floor is not None:
-            ceiling = 1.0 - self.floor if self.task == "multilabel" else 1.0
+            ceiling = 1.0 - self.floor if targets_of(self.task).several else 1.0
             moved = np.clip(scores, self.floor, ceiling)
             scores, raised = moved, int(np.count_nonzero(moved != scores))
         with np.errstate(divide="ignore"):
             logits = np.log(scores)
-            if self.task == "multilabel":
+            if targets_of(self.task).several:
                 logits -= np.log1p(-scores)
         return target, logits, raised
 
@@ -324,6 +326,12 @@ class _Softmax(_Likelihood):
             second.append(square - mean**2)
         return tuple(float(np.mean(np.concatenate(each))) for each in (first, second))
 
+    @staticmethod
+    def probabilities(logits: np.ndarray, inverse: float) -> np.ndarray:
+        """(N, K) float64 at 1 / T."""
+        shares = np.exp(inverse * (logits - logits.max(axis=1, keepdims=True)))
+        return shares / shares.sum(axis=1, keepdims=True)
+
     def item_slopes(self, inverse: float) -> np.ndarray:
         each = []
         for logits, right, finite in self.parts():
@@ -366,6 +374,10 @@ class _Binary(_Likelihood):
             second += (wrong * (1 - wrong) * margins**2).sum()
         return float(first / self.entries), float(second / self.entries)
 
+    @staticmethod
+    def probabilities(logits: np.ndarray, inverse: float) -> np.ndarray:
+        return np.exp(-np.logaddexp(0.0, -inverse * logits))
+
     def item_slopes(self, inverse: float) -> np.ndarray:
         each = []
         for margins, lengths, *_ in self.parts():
@@ -399,12 +411,13 @@ def _minimise(likelihood, low: float, high: float) -> tuple[float, bool]:
     return float(point), False
 
 
+def _kind(task: str) -> type[_Softmax | _Binary]:
+    return by_targets({OneClass: _Softmax, ManyLabels: _Binary}, targets_of(task))
+
+
 def _likelihood(answers: _Answers) -> _Softmax | _Binary:
-    return (_Binary if answers.task == "multilabel" else _Softmax)(answers)
+    return _kind(answers.task)(answers)
 
 
 def _probabilities(logits: np.ndarray, inverse: float, task: str) -> np.ndarray:
-    if task == "multilabel":
-        return np.exp(-np.logaddexp(0.0, -inverse * logits))
-    shares = np.exp(inverse * (logits - logits.max(axis=1, keepdims=True)))
-    return shares / shares.sum(axis=1, keepdims=True)
+    return _kind(task).probabilities(logits, inverse)

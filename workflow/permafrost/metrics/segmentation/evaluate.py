@@ -25,10 +25,10 @@ from collections.abc import Iterable
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.tasks import task_of
+from permafrost.core.tasks import targets_of
 from permafrost.metrics.ratios import divide, macro_means, mean_of_defined
 from permafrost.metrics.segmentation.confusion import class_counts
-from permafrost.metrics.tasks import class_metrics, overall_metrics
+from permafrost.metrics.tasks import added_metrics, class_metrics, overall_metrics
 
 #: of masks of change, the class of what did not change
 NO_CHANGE = 0
@@ -89,9 +89,10 @@ def evaluate_counts(
         "frequency_weighted_iou": _weighted(iou, truths, alive),
         "pixel_accuracy": divide(hits.sum(axis=0), truths.sum(axis=0)),
         **macro_means(hits[alive], truths[alive], predictions[alive]),
+        **added_metrics(task, hits[alive], truths[alive], predictions[alive]),
     }
     each = {"iou": iou}
-    if task_of(task).of_pairs:
+    if targets_of(task).of_pairs:
         values |= _of_change(hits, truths, predictions, iou, alive)
         each["f1"] = _ratio(2 * hits, truths + predictions, alive)
     if boundary is not None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from permafrost.core.tasks import task_of
+from permafrost.core.tasks import targets_of
 from permafrost.metrics.tasks import metric_of, primary_metric
 from permafrost.operate.estimate.work import Context
 from permafrost.statistics.resampling.detectable import planned
@@ -52,7 +52,7 @@ def findable(context: Context) -> dict[str, Found]:
         seeds = min(len(grid.seeds_of(probe)) for probe in probes)
         deviation = DEVIATIONS[unit] * math.sqrt(1 - _OF_TRAINING * (1 - 1 / seeds))
         difference = planned(units, backbones, **about, deviation=deviation)
-        room = 1 - 1 / size.classes if task_of(task).targets == "label" else 1.0
+        room = 1 - 1 / size.classes if targets_of(task).one_class else 1.0
         found[name] = Found(units, unit, difference if difference < room else None)
     return found
 

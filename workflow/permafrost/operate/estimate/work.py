@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from permafrost.core.tasks import task_of
+from permafrost.core.tasks import targets_of
 from permafrost.operate.estimate.sizes import DatasetSize, FeatureSize
 from permafrost.plan.grid import Grid
 from permafrost.plan.resources import device_of
@@ -219,4 +219,4 @@ _OF_PROBES: dict[str, Callable[[DatasetSize, FeatureSize, dict], float]] = {
 
 def task_has_maps(task: str) -> bool:
     """Whether features of a dataset of this task hold maps of layers."""
-    return task_of(task).dense
+    return targets_of(task).dense

@@ -1,4 +1,4 @@
-"""Arithmetic that probes of embeddings share: scaling, probabilities, and comparing settings on validation."""
+"""Arithmetic that probes of embeddings share: scaling, and the comparison of settings on validation."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.row_file import RowFile, row_blocks
+from permafrost.core.targets import Labels
+from permafrost.core.tasks import TASKS, targets_of
 from permafrost.metrics.classification import accuracy, micro_average_precision
 
 BLOCK_ROWS = 1024
 # spreads of features that probes take as they are, and the share of the mean below which a spread is rounding
 ORDINARY, ROUNDING = (1e-4, 1e6), 1e-6
+_VALIDATION = {"accuracy": accuracy, "micro_ap": micro_average_precision}
 
 
 def centre_and_scale(
@@ -100,41 +103,49 @@ def varies(features: np.ndarray | RowFile) -> bool:
     return any((features[rows] != features[:1]).any() for rows in row_blocks(features))
 
 
-def probabilities(logits: np.ndarray, task: str) -> np.ndarray:
-    """(n, K) logits, -inf for what can not occur -> float32 probabilities (softmax or sigmoid)."""
-    logits = np.asarray(logits, dtype=np.float64)
-    if task == "multilabel":
-        small = np.exp(-np.abs(logits))
-        return (np.where(logits >= 0, 1.0, small) / (1.0 + small)).astype(np.float32)
-    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return (shifted / shifted.sum(axis=1, keepdims=True)).astype(np.float32)
+def label_targets(task: str, probe: str) -> Labels:
+    """The targets of a task whose samples have classes; another task is refused, since `probe` cannot serve it."""
+    known = {name: one.targets for name, one in TASKS.items() if isinstance(one.targets, Labels)}
+    return look_up(known, task, f"{probe}: unknown task")
 
 
-def answers(scores: np.ndarray, task: str) -> np.ndarray:
-    """Class ids, or labels of more than one half, from (N, K) probabilities."""
-    return (scores > 0.5).astype(np.uint8) if task == "multilabel" else scores.argmax(axis=1)
+def check_labels(labels, rows: int, n_classes: int, task: str, where: str) -> np.ndarray:
+    """(N,) class ids below ``n_classes`` as int64, or (N, ``n_classes``) of 0 and 1 as uint8.
+
+    Raises
+    ------
+    PermafrostError : another task, shape or value.
+    """
+    labels, targets = np.asarray(labels), label_targets(task, where.partition(",")[0])
+    expected = targets.shape(rows, n_classes)
+    if labels.shape != expected:
+        raise PermafrostError(
+            f"labels have shape {labels.shape}, expected {expected} for task {task}",
+            where=where,
+            remedy="give one label row per feature row",
+        )
+    whole = labels if labels.dtype.kind in "iu" else labels.astype(np.int64)
+    top = targets.highest(n_classes)
+    if labels.size and ((whole != labels).any() or whole.min() < 0 or whole.max() > top):
+        raise PermafrostError(
+            f"labels have values outside 0..{top}", where=where, remedy="use the card's class ids"
+        )
+    return whole.astype(targets.stored, copy=False)
 
 
 def score_on_validation(labels, scores, prediction, task: str) -> float:
-    """Accuracy of `prediction`, or micro-AP of `scores` for ``multilabel``.
+    """The metric that a setting is chosen by: accuracy of `prediction`, or micro-AP of `scores`.
 
     Raises
     ------
     PermafrostError : no validation sample, or none with a label.
     """
-    labels = np.asarray(labels)
-    if not len(labels) or (task == "multilabel" and not labels.any()):
+    labels, targets = np.asarray(labels), targets_of(task)
+    if not len(labels) or (targets.several and not labels.any()):
         lacking = "has any label, so micro-AP is undefined" if len(labels) else "is there"
         raise PermafrostError(
             f"no validation sample {lacking}",
             where="validation split",
             remedy="split the dataset so that validation holds samples with labels",
         )
-    if task == "multilabel":
-        return float(micro_average_precision(labels, scores))
-    return float(accuracy(labels, prediction))
-
-
-def validation_metric(task: str) -> dict:
-    """What `score_on_validation` gives, as an entry of a probe's settings."""
-    return {"val_metric": "micro_ap" if task == "multilabel" else "accuracy"}
+    return float(_VALIDATION[targets.validation](labels, targets.scored(scores, prediction)))

@@ -13,6 +13,8 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.core.row_file import BLOCK_BYTES, RowFile
 from permafrost.core.stores import Store
+from permafrost.core.targets import Targets
+from permafrost.core.tasks import targets_of
 from permafrost.features.dates import OverDates, date_counts, reduction_of
 from permafrost.probes.embeddings.arithmetic import bad_rows
 from permafrost.probes.job import ProbeJob
@@ -42,6 +44,10 @@ class Features:
     @property
     def task(self) -> str:
         return self.attributes["task"]
+
+    @property
+    def targets(self) -> Targets:
+        return targets_of(self.task)
 
     @property
     def classes(self) -> list[str]:
@@ -124,10 +130,7 @@ def chosen_rows(embeddings: np.ndarray | RowFile, numbers: np.ndarray) -> np.nda
 
 def class_gates(labels: np.ndarray, task: str, n_classes: int) -> list[str]:
     """``class_missing_in_train:ID`` for every class without a sample in `labels`."""
-    if task == "multilabel":
-        counts = np.asarray(labels, dtype=np.int64).sum(axis=0)
-    else:
-        counts = np.bincount(labels, minlength=n_classes)
+    counts = targets_of(task).counts(labels, n_classes)
     return [f"class_missing_in_train:{class_id}" for class_id in np.flatnonzero(counts == 0)]
 
 

@@ -43,14 +43,6 @@ class SettingPredictions(LabelPredictions):
     )
 
 
-# task -> column of the answers of all settings, and their type
-_COLUMNS = {
-    "classification": ("setting_predictions", np.int32),
-    "multilabel": ("setting_scores", np.float32),
-    "regression": ("setting_numbers", np.float64),
-}
-
-
 @dataclass(frozen=True)
 class Setting:
     """What a probe says of the test split under one setting.
@@ -100,7 +92,7 @@ class PredictionsBySetting:
     def write(self, job: ProbeJob, splits: dict[str, Features]) -> None:
         """Write one row per test item with the answers of all settings."""
         test, ranked = splits["test"], self.ranked
-        name, kind = _COLUMNS[test.task]
+        name, kind = test.targets.setting_column
         answers = np.stack([one.answer.astype(kind, copy=False) for one in self.settings], axis=1)
         flat = pa.array(answers.reshape(-1))
         columns = answer_columns(test, ranked)

@@ -12,7 +12,7 @@ from permafrost.core.device import resolve_device
 from permafrost.core.errors import PermafrostError
 from permafrost.core.joined_rows import JoinedRows
 from permafrost.core.row_file import RowFile
-from permafrost.probes.embeddings.arithmetic import answers, score_on_validation
+from permafrost.probes.embeddings.arithmetic import score_on_validation
 from permafrost.probes.embeddings.features import (
     Features,
     check_splits,
@@ -91,7 +91,7 @@ def run_few_shot(
             settings.append(
                 Setting(
                     name,
-                    answer.scores if data.task == "multilabel" else answer.prediction,
+                    data.train.targets.scored(answer.scores, answer.prediction),
                     {**about, **answer.settings},
                     n_train=len(draw.train),
                     n_val=len(draw.val),
@@ -148,7 +148,7 @@ def _linear(
         )
         scores = fit.scores(data.test.embeddings)
         best = {"best_c": fit.settings["best_c"]}
-        yield Prediction(answers(scores, data.task), scores, best, fit.gates)
+        yield Prediction(data.train.targets.answers(scores), scores, best, fit.gates)
 
 
 def _knn(
@@ -206,9 +206,7 @@ def _gates(data: _Data, draw: Draw) -> list[str]:
     gates = class_gates(labels, data.task, data.n_classes)
     if draw.size.per_class is None:
         return gates
-    counts = (
-        labels.sum(axis=0) if labels.ndim == 2 else np.bincount(labels, minlength=data.n_classes)
-    )
+    counts = data.train.targets.counts(labels, data.n_classes)
     few = np.flatnonzero((counts > 0) & (counts < draw.size.per_class))
     return gates + [f"fewer_samples_than_asked:{label}" for label in few]
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.targets import Targets
+from permafrost.core.tasks import targets_of
 from permafrost.probes.dense.map_splits import MaskSplit
 from permafrost.probes.job import ImageProbeJob
 
@@ -39,6 +41,10 @@ class ImageSplit(MaskSplit):
     def task(self) -> str:
         return self.attributes["task"]
 
+    @property
+    def targets(self) -> Targets:
+        return targets_of(self.task)
+
 
 def open_images(job: ImageProbeJob, about: dict, *, resized: bool) -> dict[str, ImageSplit]:
     """All splits.
@@ -70,7 +76,7 @@ def open_images(job: ImageProbeJob, about: dict, *, resized: bool) -> dict[str, 
             remedy="set input.size of the backbone, or extraction.size",
         )
     for name, split in splits.items():
-        if split.task == "regression" and not np.isfinite(split.labels).all():
+        if split.targets.numbers and not np.isfinite(split.labels).all():
             raise PermafrostError(
                 f"targets of {name} hold NaN or infinity",
                 where=job.where,

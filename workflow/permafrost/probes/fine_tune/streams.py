@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from permafrost.core.tasks import targets_of
 from permafrost.data.store.image_store import ImageStore
 from permafrost.features import reading
 from permafrost.features.health import check_finite
@@ -194,4 +195,4 @@ def _as_learned(labels: np.ndarray | None, task: str) -> torch.Tensor | None:
     if labels is None:
         return None
     # multi-label targets, and numbers, are compared with floats
-    return torch.from_numpy(labels.astype(np.int64 if task == "classification" else np.float32))
+    return torch.from_numpy(labels.astype(targets_of(task).learned))

@@ -11,13 +11,10 @@ import torch
 from torch.nn import functional
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.targets import ManyLabels, Number, OneClass, by_targets
 from permafrost.probes.dense.mask_scoring import MaskScore, MaskTask
-from permafrost.probes.embeddings.arithmetic import (
-    answers,
-    probabilities,
-    score_on_validation,
-    validation_metric,
-)
+from permafrost.probes.embeddings.arithmetic import score_on_validation
+from permafrost.probes.embeddings.features import Features
 from permafrost.probes.embeddings.predictions import Prediction
 from permafrost.probes.segmentation.losses import Loss
 
@@ -54,12 +51,12 @@ class Answer:
 class Labels:
     """Class ids or sets of labels: cross-entropy, or binary cross-entropy of each label."""
 
-    def __init__(self, task: str, classes: int) -> None:
-        self.task, self.outputs = task, classes
-        self.measure = f"val_{validation_metric(task)['val_metric']}"
+    def __init__(self, train: Features) -> None:
+        self.task, self.targets, self.outputs = train.task, train.targets, len(train.classes)
+        self.measure = f"val_{self.targets.validation}"
 
     def loss(self, output: torch.Tensor, batch) -> torch.Tensor:
-        if self.task == "multilabel":
+        if self.targets.several:
             return functional.binary_cross_entropy_with_logits(output, batch.target)
         return functional.cross_entropy(output, batch.target)
 
@@ -67,17 +64,17 @@ class Labels:
         return Collected(self._value)
 
     def prediction(self, output: np.ndarray, settings: dict, gates: list[str]) -> Prediction:
-        scores = probabilities(output, self.task)
-        return Prediction(answers(scores, self.task), scores, settings, gates)
+        scores = self.targets.probabilities(output)
+        return Prediction(self.targets.answers(scores), scores, settings, gates)
 
     def answer(self, prediction: Prediction) -> np.ndarray:
         """What a setting's scores are computed from."""
-        return prediction.scores if self.task == "multilabel" else prediction.prediction
+        return self.targets.scored(prediction.scores, prediction.prediction)
 
     def _value(self, output: np.ndarray, target: np.ndarray) -> float | None:
-        scores = probabilities(output, self.task)
+        scores = self.targets.probabilities(output)
         try:
-            return score_on_validation(target, scores, answers(scores, self.task), self.task)
+            return score_on_validation(target, scores, self.targets.answers(scores), self.task)
         except PermafrostError:  # undefined, which matters only where something is chosen by it
             return None
 
@@ -85,11 +82,11 @@ class Labels:
 class Numbers:
     """A number: the mean squared error, of targets that are standardised by train's."""
 
-    task, outputs, measure = "regression", 1, "val_r2"
+    outputs, measure = 1, "val_r2"
 
-    def __init__(self, targets: np.ndarray) -> None:
-        self.mean = float(targets.mean())
-        self.scale = float(targets.std()) or 1.0
+    def __init__(self, train: Features) -> None:
+        self.mean = float(train.labels.mean())
+        self.scale = float(train.labels.std()) or 1.0
 
     def loss(self, output: torch.Tensor, batch) -> torch.Tensor:
         return functional.mse_loss(output[:, 0], (batch.target - self.mean) / self.scale)
@@ -127,6 +124,14 @@ class Masks:
 
     def meter(self) -> MaskScore:
         return MaskScore(self._task)
+
+
+_LEARNED = {OneClass: Labels, ManyLabels: Labels, Number: Numbers}
+
+
+def learned_task(train: Features) -> Labels | Numbers:
+    """What is learned from the targets of a split for training."""
+    return by_targets(_LEARNED, train.targets)(train)
 
 
 class Collected:

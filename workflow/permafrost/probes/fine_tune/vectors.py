@@ -13,7 +13,7 @@ from permafrost.probes.embeddings.settings import PredictionsBySetting, Setting
 from permafrost.probes.fine_tune.image_splits import ImageSplit
 from permafrost.probes.fine_tune.models import VectorHead
 from permafrost.probes.fine_tune.streams import FrozenStream
-from permafrost.probes.fine_tune.tasks import Answer, Labels, Numbers
+from permafrost.probes.fine_tune.tasks import Answer, learned_task
 from permafrost.probes.job import ImageProbeJob
 
 # of a feature, as a share of the largest of all
@@ -41,11 +41,8 @@ class VectorProblem:
             )
             for name, split in splits.items()
         }
-        if train.task == "regression":
-            self.task, self.gates = Numbers(train.labels), []
-        else:
-            self.task = Labels(train.task, len(train.classes))
-            self.gates = class_gates(train.labels, train.task, len(train.classes))
+        self.task = learned_task(self.features["train"])
+        self.gates = class_gates(train.labels, train.task, len(train.classes))
         check = CollapseGate()
         check.update(self.features["test"].embeddings)
         self.gates += check.gates()

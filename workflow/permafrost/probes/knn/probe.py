@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.device import resolve_device
+from permafrost.probes.embeddings.arithmetic import check_labels
 from permafrost.probes.embeddings.features import Features, class_gates, on_embeddings
 from permafrost.probes.embeddings.predictions import Prediction
-from permafrost.probes.knn.search import check_labels, mean_vote, neighbours, vote
+from permafrost.probes.knn.search import mean_vote, neighbours, vote
 from permafrost.probes.knn.ties import tie_gates
 
 
@@ -32,9 +33,9 @@ def run_knn(
     settings, classes = {"k": options.k, "metric": options.metric}, len(train.classes)
     rows = (train.embeddings, test.embeddings)
     where = {"metric": options.metric, "device": resolve_device(device, "faiss")}
-    numbers, labels = train.task == "regression", train.labels
+    numbers, labels = train.targets.numbers, train.labels
     if not numbers:
-        labels = check_labels(labels, len(train.embeddings), classes, train.task)
+        labels = check_labels(labels, len(train.embeddings), classes, train.task, "knn, train")
     # one more than are asked, which may be as far as the last of them
     more = options.k + (options.k < len(train.embeddings))
     found = neighbours(*rows, more, **where)
@@ -46,8 +47,7 @@ def run_knn(
 
     scores, prediction = answer(found[:, : options.k])
     gates = tie_gates(*rows, found, answer, k=options.k, **where)
-    if not numbers:
-        gates += class_gates(train.labels, train.task, classes)
+    gates += class_gates(train.labels, train.task, classes)
     return Prediction(prediction, scores, settings, gates)
 
 

@@ -24,6 +24,8 @@ from permafrost.core.device import faiss_sees_gpu
 from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.joined_rows import JoinedRows
 from permafrost.core.row_file import RowFile
+from permafrost.core.tasks import targets_of
+from permafrost.probes.embeddings.arithmetic import check_labels
 from permafrost.probes.knn import rows as blocks
 from permafrost.probes.knn import train_rows
 from permafrost.probes.knn.distances import unit
@@ -32,8 +34,6 @@ from permafrost.probes.knn.rows import first_copies, mean_of, value_blocks
 from permafrost.probes.knn.train_rows import TrainRows, in_steps
 
 METRICS = ("l2", "cosine")
-_ANSWERS = {"classification": np.int64, "multilabel": np.uint8}
-TASKS = tuple(_ANSWERS)
 SPARE = 16  # candidates beyond k in the first search
 MOST_ON_GPU = 2048  # candidates per query that FAISS can fetch on a GPU
 SINGLE = 2.0**-24  # half a unit in the last place of float32
@@ -66,7 +66,7 @@ def knn_predict(
     ------
     PermafrostError : k above N, NaN or infinite features, wrong shapes, unknown options.
     """
-    train_y = check_labels(train_y, len(train_x), n_classes, task)
+    train_y = check_labels(train_y, len(train_x), n_classes, task, "knn, train")
     found = neighbours(train_x, test_x, k, metric=metric, device=device)
     return vote(found, train_y, n_classes=n_classes, task=task)
 
@@ -76,15 +76,15 @@ def vote(found: np.ndarray, train_y, *, n_classes: int, task: str):
 
     The first columns of a search for a larger k are the search for a smaller one.
     """
-    labels, each = np.asarray(train_y), found.shape[1]
+    labels, each, targets = np.asarray(train_y), found.shape[1], targets_of(task)
     scores = np.empty((len(found), n_classes), np.float32)
-    prediction = np.empty(scores.shape if task == "multilabel" else len(found), _ANSWERS[task])
+    prediction = np.empty(targets.shape(len(found), n_classes), targets.stored)
     for rows in in_steps(
         len(found), blocks.HELD // max(1, each * (labels[:1].size or 1), n_classes)
     ):
-        if task == "multilabel":
+        if targets.several:
             scores[rows] = labels[found[rows]].mean(axis=1, dtype=np.float64)
-            prediction[rows] = scores[rows] > 0.5
+            prediction[rows] = targets.answers(scores[rows])
             continue
         cells = np.arange(len(found[rows]))[:, None] * n_classes + labels[found[rows]]
         votes = np.bincount(cells.reshape(-1), minlength=len(cells) * n_classes)
@@ -332,24 +332,3 @@ def _features(features, split: str):
             remedy="check the backbone's weights, its input normalisation and its precision",
         )
     return features
-
-
-def check_labels(labels, rows: int, n_classes: int, task: str) -> np.ndarray:
-    """Labels of `rows` training samples as `vote` takes them; errors as `knn_predict`."""
-    look_up(TASKS, task, "knn has no task")
-    labels = np.asarray(labels)
-    expected = (rows,) if task == "classification" else (rows, n_classes)
-    top = n_classes - 1 if task == "classification" else 1
-    if labels.shape != expected:
-        raise PermafrostError(
-            f"train labels have shape {labels.shape}, expected {expected} for task {task}",
-            where="knn",
-            remedy="give one label row per feature row",
-        )
-    if labels.size and (labels.min() < 0 or labels.max() > top):
-        raise PermafrostError(
-            f"train labels have values outside 0..{top}",
-            where="knn",
-            remedy="use the card's class ids",
-        )
-    return labels if labels.dtype.kind in "iu" else labels.astype(np.int64)

@@ -14,7 +14,8 @@ import numpy as np
 
 from permafrost.core.device import resolve_device
 from permafrost.core.errors import PermafrostError
-from permafrost.probes.embeddings.arithmetic import score_on_validation, validation_metric
+from permafrost.core.tasks import targets_of
+from permafrost.probes.embeddings.arithmetic import score_on_validation
 from permafrost.probes.embeddings.features import Features, class_gates, on_embeddings
 from permafrost.probes.embeddings.predictions import Prediction
 from permafrost.probes.embeddings.settings import PredictionsBySetting, Setting
@@ -54,8 +55,7 @@ def weighted_vote(
     prediction : (M,) int64, the class with the highest score, the lowest id of those that are equal
         in float32; or (M, n_classes) uint8, the labels with more than half of the weight.
     """
-    labels, each = np.asarray(train_y), found.shape[1]
-    multilabel = task == "multilabel"
+    labels, each, targets = np.asarray(train_y), found.shape[1], targets_of(task)
     scores = np.empty((len(found), n_classes), np.float32)
     for rows in in_steps(len(found), blocks.HELD // max(each * labels[:1].size, n_classes)):
         # only ratios count, and the largest weight is 1: nothing overflows, however small T is
@@ -63,14 +63,14 @@ def weighted_vote(
         weights = np.exp((near - near.max(axis=1, keepdims=True)) / temperature)
         weights /= weights.sum(axis=1, keepdims=True)
         voted = labels[found[rows]]
-        if multilabel:
+        if targets.several:
             scores[rows] = np.einsum("mk,mkl->ml", weights, voted)
             continue
         cells = np.arange(len(voted))[:, None] * n_classes + voted
         total = np.bincount(cells.ravel(), weights.ravel(), minlength=len(voted) * n_classes)
         # float32 takes away what the order of summation adds, so that equal votes are equal
         scores[rows] = total.reshape(len(voted), n_classes)
-    return scores, (scores > 0.5).astype(np.uint8) if multilabel else scores.argmax(axis=1)
+    return scores, targets.answers(scores)
 
 
 @dataclass(frozen=True)
@@ -94,12 +94,12 @@ def run_knn_sweep(
     """
     train, val, test = (splits[name] for name in ("train", "val", "test"))
     ks, gates = possible_ks(options.k, len(train.embeddings))
-    tried, best, multilabel = [], None, train.task == "multilabel"
+    tried, best = [], None
     for settings, on_val, on_test in _answers(train, val, test, ks, options, device):
         value = score_on_validation(val.labels, *on_val, train.task)
         settings["val_score"], (scores, prediction) = value, on_test
         # scores of classes are kept of the best alone
-        tried.append((settings, scores if multilabel else prediction))
+        tried.append((settings, train.targets.scored(scores, prediction)))
         if best is None or value > best[0]["val_score"]:
             best = settings, Prediction(prediction, scores)
     chosen, answer = best
@@ -111,7 +111,9 @@ def run_knn_sweep(
         {"setting": name_of(settings), "val_score": settings["val_score"]} for settings, _ in tried
     ]
     ranked = replace(
-        answer, settings={**chosen, **validation_metric(train.task), "grid": grid}, gates=gates
+        answer,
+        settings={**chosen, "val_metric": train.targets.validation, "grid": grid},
+        gates=gates,
     )
     return PredictionsBySetting(
         ranked,

@@ -8,7 +8,6 @@ from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.row_file import RowFile, row_blocks
 from permafrost.probes.embeddings.arithmetic import bad_rows
 
-TASKS = ("classification", "multilabel")
 SOLVERS = ("lbfgs", "adam")
 
 
@@ -45,26 +44,6 @@ def check_features(features, split: str, width: int | None = None) -> np.ndarray
                 remedy="check the backbone's weights, its input normalisation and its precision",
             )
     return features
-
-
-def check_labels(labels, rows: int, n_classes: int, task: str, split: str) -> np.ndarray:
-    """(N,) class ids below ``n_classes`` as int64, or (N, ``n_classes``) of 0 and 1 as uint8."""
-    labels = np.asarray(labels)
-    where = f"linear probe, {split} labels"
-    expected = (rows,) if task == "classification" else (rows, n_classes)
-    if labels.shape != expected:
-        raise PermafrostError(
-            f"have shape {labels.shape}, expected {expected} for task {task}",
-            where=where,
-            remedy="give one label row per feature row",
-        )
-    whole = labels.astype(np.int64)
-    top = n_classes - 1 if task == "classification" else 1
-    if (whole != labels).any() or whole.min() < 0 or whole.max() > top:
-        raise PermafrostError(
-            f"have values outside 0..{top}", where=where, remedy="use the card's class ids"
-        )
-    return whole if task == "classification" else whole.astype(np.uint8)
 
 
 def check_grid(grid) -> np.ndarray:

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.joined_rows import JoinedRows
+from permafrost.core.tasks import targets_of
 from permafrost.probes.embeddings.arithmetic import (
     centre_and_scale,
-    probabilities,
+    check_labels,
+    label_targets,
     scale_gates,
-    score_on_validation,
 )
 from permafrost.probes.linear.backend import make_backend
 from permafrost.probes.linear.checks import (
     SOLVERS,
-    TASKS,
     check_choice,
     check_features,
     check_grid,
-    check_labels,
 )
 from permafrost.probes.linear.minimise import Solution
-from permafrost.probes.linear.objective import Targets
+from permafrost.probes.linear.objective import FitLabels
 from permafrost.probes.linear.path import TOLERANCE, Solver, solve_adam, solve_path
 from permafrost.probes.linear.rotation import Basis, identity_basis, rotate
 from permafrost.probes.linear.table import Table
@@ -60,7 +59,9 @@ class LinearFit:
         features = check_features(features, "scored", self.coef.shape[1])
         weights = self.coef.T
         parts = [
-            probabilities(features[i : i + SCORING_ROWS] @ weights + self.intercept, self.task)
+            targets_of(self.task).probabilities(
+                features[i : i + SCORING_ROWS] @ weights + self.intercept
+            )
             for i in range(0, len(features), SCORING_ROWS)
         ]
         return np.concatenate(parts)
@@ -126,35 +127,35 @@ def fit_linear(
     ------
     PermafrostError : NaN or infinite features, wrong shapes or labels, unknown options.
     """
-    check_choice("task", task, TASKS)
+    targets = label_targets(task, "the linear probe")
     grid = check_grid(settings.c_grid)
     train_x, train_y, val_x, val_y = _checked(*train, *val, n_classes, task)
     b = make_backend(settings.backend, settings.device)
-    labels = Targets.of(train_y, n_classes, task)
-    if len(labels.columns) < (2 if task == "classification" else 1):
+    labels = FitLabels.of(train_y, n_classes, task)
+    if len(labels.columns) < labels.fewest:
         return _constant_fit(labels, train_x.shape[1], settings.recorded)
     with b.exact_products():
         run = _Run.of(b, train_x, val_x, settings, float(grid[-1]))
         shown = settings.progress(grid) if settings.progress else grid
         solutions = run.sweep(labels, shown, grid)
-        val_scores = [_score(val_y, run.logits(labels, s), task) for s in solutions]
+        val_scores = [labels.score(val_y, run.logits(labels, s)) for s in solutions]
 
         def logits(i: int) -> np.ndarray:
             return np.concatenate(list(run.logits(labels, solutions[i])))
 
         best = first_or_surest(val_scores, logits, val_y, task, settings.ties)
-        final, targets = solutions[best], labels
+        final, refitted = solutions[best], labels
         if settings.merge_val:
-            targets = Targets.of(np.concatenate([train_y, val_y]), n_classes, task)
-            known = [targets.carry(b, s.theta, labels.columns) for s in solutions[: best + 1]]
-            final = run.refit(targets, known, grid[: best + 1])
-        coef, intercept = run.raw(targets, final)
+            refitted = FitLabels.of(np.concatenate([train_y, val_y]), n_classes, task)
+            known = [refitted.carry(b, s.theta, labels.columns) for s in solutions[: best + 1]]
+            final = run.refit(refitted, known, grid[: best + 1])
+        coef, intercept = run.raw(refitted, final)
         path = [run.raw(labels, s) for s in solutions] if settings.keep_path else []
     record = {
         **settings.recorded,
         "best_c": float(grid[best]),
         "c_grid": grid.tolist(),
-        "val_metric": "accuracy" if task == "classification" else "micro_ap",
+        "val_metric": targets.validation,
         "val_scores": val_scores,
         **_record(solutions),
         "tolerance": TOLERANCE if settings.solver == "lbfgs" else None,
@@ -171,9 +172,9 @@ def _checked(train_x, train_y, val_x, val_y, n_classes: int, task: str) -> tuple
     """Features and labels as arrays that fit each other."""
     train_x = check_features(train_x, "train")
     val_x = check_features(val_x, "validation", train_x.shape[1])
-    train_y = check_labels(train_y, len(train_x), n_classes, task, "train")
-    val_y = check_labels(val_y, len(val_x), n_classes, task, "validation")
-    if task == "multilabel" and not val_y.any():
+    train_y = check_labels(train_y, len(train_x), n_classes, task, "linear probe, train labels")
+    val_y = check_labels(val_y, len(val_x), n_classes, task, "linear probe, validation labels")
+    if targets_of(task).several and not val_y.any():
         raise PermafrostError(
             "no validation sample has any label, so micro-AP is undefined",
             where="linear probe, validation labels",
@@ -206,14 +207,14 @@ class _Run:
         """Number of rotated features."""
         return self.table.shape[1] - 1
 
-    def raw(self, targets: Targets, solution: Solution) -> tuple[np.ndarray, np.ndarray]:
+    def raw(self, targets: FitLabels, solution: Solution) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients and intercept of all classes, for raw features."""
         return targets.whole(*self.basis.raw(self.backend, solution.theta))
 
-    def _zeros(self, targets: Targets):
+    def _zeros(self, targets: FitLabels):
         return self.backend.zeros((len(targets.columns), self.table.shape[1]))
 
-    def sweep(self, targets: Targets, shown, grid) -> list[Solution]:
+    def sweep(self, targets: FitLabels, shown, grid) -> list[Solution]:
         table = self.table.head(self.n_train)
         if self.solver == "lbfgs":
             return solve_path(
@@ -225,28 +226,20 @@ class _Run:
             theta = solutions[-1].theta
         return solutions
 
-    def refit(self, targets: Targets, known: list, grid) -> Solution:
+    def refit(self, targets: FitLabels, known: list, grid) -> Solution:
         """The last C of ``grid`` over all rows, given the solutions of train up to it."""
         c = float(grid[-1])
         if self.solver == "lbfgs":
             return Solver(self.backend, targets, self.table).refit(known, grid, c)
         return solve_adam(self.backend, targets, self.table, known[-1], c, self.seed)
 
-    def logits(self, targets: Targets, solution: Solution) -> Iterator[np.ndarray]:
+    def logits(self, targets: FitLabels, solution: Solution) -> Iterator[np.ndarray]:
         """(m, K) of the rows after the train split, some of them at a time."""
         b, count = self.backend, self.table.count
         theta = b.real(solution.theta).swapaxes(0, 1)
         for start in range(self.n_train, count, SCORING_ROWS):
             rows = self.table.read(start, min(start + SCORING_ROWS, count))
             yield targets.spread_logits(b.numpy(rows @ theta))
-
-
-def _score(labels, logits: Iterable[np.ndarray], task: str) -> float:
-    if task == "multilabel":
-        scores = np.concatenate([probabilities(some, task) for some in logits])
-        return score_on_validation(labels, scores, None, task)
-    prediction = np.concatenate([some.argmax(axis=1) for some in logits])
-    return score_on_validation(labels, None, prediction, task)
 
 
 def _record(solutions: list[Solution]) -> dict:
@@ -264,7 +257,7 @@ def _record(solutions: list[Solution]) -> dict:
     }
 
 
-def _gates(best: int, count: int, solutions, directions: int, train: Targets) -> list[str]:
+def _gates(best: int, count: int, solutions, directions: int, train: FitLabels) -> list[str]:
     gates = []
     if count > 1 and best in (0, count - 1):
         gates.append("best_c_on_edge")
@@ -275,14 +268,11 @@ def _gates(best: int, count: int, solutions, directions: int, train: Targets) ->
     return gates + _constant_labels(train)
 
 
-def _constant_labels(train: Targets) -> list[str]:
-    if train.task == "classification":
-        return []
-    always = np.flatnonzero(train.labels.all(axis=0))
-    return [f"label_always_present_in_train:{label}" for label in always]
+def _constant_labels(train: FitLabels) -> list[str]:
+    return [f"label_always_present_in_train:{label}" for label in train.always]
 
 
-def _constant_fit(train: Targets, width: int, shared: dict) -> LinearFit:
+def _constant_fit(train: FitLabels, width: int, shared: dict) -> LinearFit:
     """Nothing to learn: one class in train, or every label constant. Predict that."""
     columns = len(train.columns)
     coef, intercept = train.whole(np.zeros((columns, width)), np.zeros(columns))

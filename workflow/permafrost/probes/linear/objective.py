@@ -16,6 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from permafrost.core.targets import ManyLabels, OneClass, by_targets
+from permafrost.core.tasks import targets_of
+from permafrost.probes.embeddings.arithmetic import score_on_validation
 from permafrost.probes.linear.table import Span, StoredMargins, Table, spans_of
 
 # exp(-60) = 1e-26 adds nothing to a sum that holds 1; smaller ones become denormal numbers in
@@ -205,14 +208,14 @@ class Objective:
     penalty_share : lam C.
     """
 
-    def __init__(self, backend, table: Table, targets: Targets) -> None:
+    def __init__(self, backend, table: Table, targets: FitLabels) -> None:
         self.backend, self.table = backend, table
         self.n, self.q = table.shape
         self.columns = len(targets.columns)
         spans = spans_of(backend, self.n, self.columns, self.q)
         self.keeps = 4 * self.n * self.columns <= KEPT_BYTES
         self.parts = targets.parts(backend, spans, self.keeps)
-        self.couples_columns = targets.task == "classification"
+        self.couples_columns = targets.couples_columns
         self.penalty_share = targets.share
         self._tail: Any = None
         self._held = list(self._read()) if table.file is None else None
@@ -317,7 +320,7 @@ class Objective:
 
 
 @dataclass
-class Targets:
+class FitLabels:
     """Labels of one fit.
 
     Attributes
@@ -333,37 +336,14 @@ class Targets:
     labels: np.ndarray
     columns: np.ndarray
 
-    @classmethod
-    def of(cls, labels: np.ndarray, n_classes: int, task: str) -> Targets:
-        if task == "classification":
-            columns = np.flatnonzero(np.bincount(labels, minlength=n_classes))
-        else:
-            counts = labels.sum(axis=0)
-            columns = np.flatnonzero((counts > 0) & (counts < len(labels)))
-        return cls(task, n_classes, labels, columns)
+    @staticmethod
+    def of(labels: np.ndarray, n_classes: int, task: str) -> FitLabels:
+        kind = by_targets({OneClass: SoftmaxLabels, ManyLabels: SigmoidLabels}, targets_of(task))
+        return kind(task, n_classes, labels, kind.fitted(labels, n_classes))
 
-    def subset(self, rows: np.ndarray) -> Targets:
+    def subset(self, rows: np.ndarray) -> FitLabels:
         """The same columns over some of the rows."""
-        return Targets(self.task, self.n_classes, self.labels[rows], self.columns)
-
-    @property
-    def share(self) -> float:
-        """Of one entry in the mean that is the loss."""
-        labels = 1 if self.task == "classification" else self.n_classes
-        return 1.0 / (len(self.labels) * labels)
-
-    def parts(self, backend, spans: list[Span], keeps: bool) -> list:
-        """The labels of each span."""
-        if self.task == "classification":
-            compact, n = np.searchsorted(self.columns, self.labels), len(self.labels)
-            return [
-                SoftmaxSpan(
-                    backend, s, backend.integer(compact[s.start : s.stop]), len(self.columns), n
-                )
-                for s in spans
-            ]
-        active = self.labels[:, self.columns]
-        return [SigmoidSpan(backend, s, active[s.start : s.stop], self.share, keeps) for s in spans]
+        return type(self)(self.task, self.n_classes, self.labels[rows], self.columns)
 
     def objective(self, backend, table: Table) -> Objective:
         """The objective of these labels over (n, q) rows with a leading 1."""
@@ -382,8 +362,7 @@ class Targets:
         """Coefficients of all classes: what is not fitted gets weights 0 and bias -inf or inf."""
         all_coef = np.zeros((self.n_classes, coef.shape[1]))
         all_intercept = np.full(self.n_classes, -np.inf)
-        if self.task == "multilabel":
-            all_intercept[self.labels.all(axis=0)] = np.inf
+        all_intercept[self.always] = np.inf
         all_coef[self.columns], all_intercept[self.columns] = coef, intercept
         return all_coef, all_intercept
 
@@ -393,3 +372,63 @@ class Targets:
         full = np.tile(constants, (len(logits), 1))
         full[:, self.columns] = logits
         return full
+
+
+class SoftmaxLabels(FitLabels):
+    """One class of every sample; the classes that occur are fitted."""
+
+    couples_columns, fewest = True, 2
+    always = np.zeros(0, np.intp)
+
+    @staticmethod
+    def fitted(labels: np.ndarray, n_classes: int) -> np.ndarray:
+        """Ids of the classes that can be fitted."""
+        return np.flatnonzero(np.bincount(labels, minlength=n_classes))
+
+    @property
+    def share(self) -> float:
+        """Of one entry in the mean that is the loss."""
+        return 1.0 / len(self.labels)
+
+    def parts(self, backend, spans: list[Span], keeps: bool) -> list:
+        """The labels of each span."""
+        compact, n = np.searchsorted(self.columns, self.labels), len(self.labels)
+        return [
+            SoftmaxSpan(
+                backend, s, backend.integer(compact[s.start : s.stop]), len(self.columns), n
+            )
+            for s in spans
+        ]
+
+    def score(self, labels: np.ndarray, logits: Iterable[np.ndarray]) -> float:
+        """What blocks of logits (m, K) score on validation."""
+        prediction = np.concatenate([some.argmax(axis=1) for some in logits])
+        return score_on_validation(labels, None, prediction, self.task)
+
+
+class SigmoidLabels(FitLabels):
+    """Any number of classes of every sample; those that take both values are fitted."""
+
+    couples_columns, fewest = False, 1
+
+    @staticmethod
+    def fitted(labels: np.ndarray, n_classes: int) -> np.ndarray:
+        counts = labels.sum(axis=0)
+        return np.flatnonzero((counts > 0) & (counts < len(labels)))
+
+    @property
+    def always(self) -> np.ndarray:
+        """Ids of the labels that every sample has."""
+        return np.flatnonzero(self.labels.all(axis=0))
+
+    @property
+    def share(self) -> float:
+        return 1.0 / (len(self.labels) * self.n_classes)
+
+    def parts(self, backend, spans: list[Span], keeps: bool) -> list:
+        active = self.labels[:, self.columns]
+        return [SigmoidSpan(backend, s, active[s.start : s.stop], self.share, keeps) for s in spans]
+
+    def score(self, labels: np.ndarray, logits: Iterable[np.ndarray]) -> float:
+        scores = np.concatenate([targets_of(self.task).probabilities(some) for some in logits])
+        return score_on_validation(labels, scores, None, self.task)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.device import resolve_device
-from permafrost.probes.embeddings.arithmetic import answers
 from permafrost.probes.embeddings.features import Features, class_gates, on_embeddings
 from permafrost.probes.embeddings.predictions import Prediction
 from permafrost.probes.linear import LinearSettings, fit_linear
@@ -50,7 +49,7 @@ def run_linear(
     )
     scores = fit.scores(test.embeddings)
     gates = [*fit.gates, *class_gates(train.labels, train.task, len(train.classes))]
-    return Prediction(answers(scores, train.task), scores, fit.settings, gates)
+    return Prediction(train.targets.answers(scores), scores, fit.settings, gates)
 
 
 run = on_embeddings(run_linear, streams=True)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from permafrost.core.tasks import targets_of
+
 TIES = ("smallest", "log_loss")
 
 
@@ -32,7 +34,7 @@ def first_or_surest(
 
 def log_loss(logits: np.ndarray, labels, task: str) -> float:
     """Mean -log p of the truth over samples whose class (labels that) were fitted; inf where none was."""
-    if task == "classification":
+    if targets_of(task).one_class:
         known = np.isfinite(logits[np.arange(len(labels)), labels])
         chosen, own = logits[known], labels[known]
         peak = chosen.max(axis=1, keepdims=True, initial=-np.inf)

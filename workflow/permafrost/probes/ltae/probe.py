@@ -23,7 +23,7 @@ from permafrost.probes.embeddings.features import (
     class_gates,
     read_features,
 )
-from permafrost.probes.fine_tune.tasks import Labels, Numbers
+from permafrost.probes.fine_tune.tasks import Labels, Numbers, learned_task
 from permafrost.probes.job import ProbeJob
 
 
@@ -59,8 +59,7 @@ class SeriesStream:
         self, split: Features, positions: np.ndarray, *, batch_size: int, device: torch.device
     ) -> None:
         self.split, self._batch_size, self._device = split.embeddings, batch_size, device
-        learned = np.int64 if split.task == "classification" else np.float32
-        arrays = (split.embeddings, positions, split.labels.astype(learned))
+        arrays = (split.embeddings, positions, split.labels.astype(split.targets.learned))
         self._arrays = [torch.from_numpy(np.ascontiguousarray(one)) for one in arrays]
 
     def shuffled(self, seed: int, epoch: int) -> Iterator[SeriesBatch]:
@@ -155,8 +154,7 @@ def run(job: ProbeJob[LtaeProbeOptions]) -> None:
     """
     splits, positions, meaning = _read(job)
     device, train = choose_device(job.device), splits["train"]
-    numbers = train.task == "regression"
-    task = Numbers(train.labels) if numbers else Labels(train.task, len(train.classes))
+    task = learned_task(train)
     streams = {
         name: SeriesStream(split, positions[name], batch_size=job.options.batch_size, device=device)
         for name, split in splits.items()
@@ -185,8 +183,7 @@ def run(job: ProbeJob[LtaeProbeOptions]) -> None:
     gates = [*fitted.gates]
     if not (known != known[0]).any():
         gates.append("collapsed_features")
-    if not numbers:
-        gates += class_gates(train.labels, train.task, len(train.classes))
+    gates += class_gates(train.labels, train.task, len(train.classes))
     settings = {**fitted.settings, **meaning}
     task.prediction(output, settings, gates).write(job, splits)
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.memory import keep_freed_memory
-from permafrost.core.tasks import task_of
+from permafrost.core.tasks import targets_of
 from permafrost.features.devices import choose_device, exact_numerics
 from permafrost.metrics.tasks import primary_metric
 from permafrost.probes.dense.choice import LossOptions, TrainingOptions
@@ -152,7 +152,7 @@ class MaskTrainer(HeadTrainer):
         super().__init__(build, train, val, **others)
         self.task, self.loss = task, loss
         self.measure = f"val_{primary_metric(task.name)}"
-        of_pairs = task_of(task.name).of_pairs
+        of_pairs = targets_of(task.name).of_pairs
         self.unmeasured = "no changed pixel" if of_pairs else "no pixel that is scored"
 
     @property

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.probes.embeddings.arithmetic import answers, score_on_validation, validation_metric
+from permafrost.core.tasks import targets_of
+from permafrost.probes.embeddings.arithmetic import score_on_validation
 from permafrost.probes.embeddings.features import Features, on_embeddings
 from permafrost.probes.embeddings.predictions import Prediction
 from permafrost.probes.sgd.models import LinearHeads, uniform_start
@@ -72,7 +73,7 @@ def fit_sgd_linear(
         "learning_rate": rates[best],
         "learning_rates": rates,
         "val_scores": val_scores,
-        **validation_metric(fitted.task),
+        "val_metric": targets_of(fitted.task).validation,
         **{name: getattr(options, name) for name in names},
         "standardize": options.standardize,
         "seed": seed,
@@ -96,8 +97,9 @@ def _finite(model: LinearHeads) -> np.ndarray:
 def _validate(fitted: FittedModel, finite: np.ndarray) -> list[float | None]:
     """What each head reaches on validation; None for one that is not finite."""
     labels, scores = fitted.splits["val"].labels, fitted.scores("val")
+    answers = targets_of(fitted.task).answers
     return [
-        score_on_validation(labels, one, answers(one, fitted.task), fitted.task) if ok else None
+        score_on_validation(labels, one, answers(one), fitted.task) if ok else None
         for one, ok in zip(scores, finite, strict=True)
     ]
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from permafrost.core.targets import ManyLabels, OneClass, by_targets
+from permafrost.core.tasks import targets_of
+
 
 def softmax_residual(logits: np.ndarray, labels: np.ndarray, heads: int) -> np.ndarray:
     """Gradient of each head's mean cross-entropy.
@@ -48,7 +51,7 @@ def sigmoid_residual(logits: np.ndarray, labels: np.ndarray, heads: int) -> np.n
     return residual.reshape(-1, count)
 
 
-RESIDUALS = {"classification": softmax_residual, "multilabel": sigmoid_residual}
+RESIDUALS = {OneClass: softmax_residual, ManyLabels: sigmoid_residual}
 
 
 class LinearHeads:
@@ -67,7 +70,8 @@ class LinearHeads:
     """
 
     def __init__(self, weight: np.ndarray, bias: np.ndarray, heads: int, task: str) -> None:
-        self.heads, self.width, self._residual = heads, len(bias), RESIDUALS[task]
+        self.heads, self.width = heads, len(bias)
+        self._residual = by_targets(RESIDUALS, targets_of(task))
         self.parameters = [np.tile(weight, heads), np.tile(bias, heads)]
         self.gradients = [np.empty_like(p) for p in self.parameters]
 
@@ -114,7 +118,7 @@ class Perceptron:
     def __init__(
         self, generator: np.random.Generator, inputs: int, hidden: int, outputs: int, task: str
     ) -> None:
-        self._residual = RESIDUALS[task]
+        self._residual = by_targets(RESIDUALS, targets_of(task))
         self.parameters = [
             *uniform_start(generator, inputs, hidden),
             *uniform_start(generator, hidden, outputs),

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.row_file import RowFile
+from permafrost.core.tasks import targets_of
 from permafrost.probes.embeddings.arithmetic import (
-    answers,
     centre_and_scale,
-    probabilities,
     scale_gates,
     scaled,
     varies,
@@ -129,7 +128,7 @@ class FittedModel:
         generator = np.random.default_rng(seed)
         width = known.embeddings.shape[1]
         self.model = build(generator, width, len(known.classes), known.task)
-        labels = known.labels if known.task == "classification" else known.labels.astype(np.float32)
+        labels = known.labels.astype(known.targets.learned, copy=False)
         # rates that are too high are found by what they leave
         with np.errstate(over="ignore", invalid="ignore"):
             train(
@@ -156,8 +155,8 @@ class FittedModel:
         rows = scaled(features, self.mean, self.scale)
         with np.errstate(over="ignore", invalid="ignore"):
             logits = self.model.logits(rows)
-            heads = [probabilities(logits[:, head], self.task) for head in range(logits.shape[1])]
-        return np.stack(heads)
+            heads = map(targets_of(self.task).probabilities, logits.swapaxes(0, 1))
+        return np.stack(list(heads))
 
     def prediction(self, scores: np.ndarray, settings: dict, gates: list[str]) -> Prediction:
         """The answers of one head's (N, K) scores of the test split."""
@@ -165,4 +164,4 @@ class FittedModel:
         if not varies(known.embeddings):
             gates = [*gates, "collapsed_features"]
         gates = [*gates, *class_gates(known.labels, known.task, len(known.classes))]
-        return Prediction(answers(scores, known.task), scores, settings, gates)
+        return Prediction(known.targets.answers(scores), scores, settings, gates)

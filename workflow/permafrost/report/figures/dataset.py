@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from permafrost.core.specification import SPLITS
-from permafrost.core.tasks import task_of
+from permafrost.core.tasks import targets_of
 from permafrost.report.figures import chart
 from permafrost.report.figures.style import COLOURS, shorten
 
@@ -40,11 +40,11 @@ def draw_balance(card: Card) -> dict:
 
 def counted_of(card: Card) -> str:
     """What the numbers per class of a card are numbers of."""
-    if task_of(card.task).objects:
+    if targets_of(card.task).objects:
         return "objects"
     if card.target is not None:
         return "numbers"
-    return "pixels" if task_of(card.task).masks else "samples"
+    return "pixels" if targets_of(card.task).masks else "samples"
 
 
 def draw_bands(card: Card) -> dict:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from permafrost.core.specification import SPLITS
+from permafrost.core.tasks import targets_of
 from permafrost.report.figures import chart
 from permafrost.report.figures.style import COLOURS
 
@@ -102,7 +103,7 @@ def _cells(counts: np.ndarray, x: dict, y: dict, line: dict, of: str, side: floa
 
 def draw_targets(card: Card) -> dict:
     """How the numbers of a dataset are spread, split by split, as shares of the split's samples or pixels."""
-    target, of = card.target, "pixels" if card.task == "pixel_regression" else "samples"
+    target, of = card.target, "pixels" if targets_of(card.task).pixels else "samples"
     edges, rows, labels = np.array(target["edges"]), [], {}
     middle = ((edges[:-1] + edges[1:]) / 2).tolist()
     for split in (split for split in SPLITS if split in target["splits"]):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from permafrost.core.stores import Store
-from permafrost.core.tasks import task_of
+from permafrost.core.tasks import targets_of
 from permafrost.data.labels.geometries import BOX, POINT
 from permafrost.data.labels.objects import objects_of
 from permafrost.data.store.card import Card
@@ -26,7 +26,7 @@ def draw_sheet(card: Card, store: Path, *, source: str):
     store : path of the image store of a split.
     source : what the dataset was made from, for the title.
     """
-    images, task = Store(store), task_of(card.task)
+    images, targets = Store(store), targets_of(card.task)
     ids = images.samples(columns=["sample_id"])["sample_id"].to_pylist()
     names = [name.rpartition("/")[2] for name in ids]
     bands, shown = picture_bands(card)
@@ -35,14 +35,14 @@ def draw_sheet(card: Card, store: Path, *, source: str):
     def pictures(rows: list[int]) -> dict[int, np.ndarray]:
         return read_pictures(images, rows, bands)
 
-    if task.masks or task.objects:
+    if targets.masks or targets.objects:
         rows = _spread(np.arange(len(names)), _IMAGES)
         read = pictures(rows)
-        if task.masks:
+        if targets.masks:
             masks = read_masks(images, rows)
             examples = [(names[row], read[row], masks[row]) for row in rows]
             return draw_masked(examples, card.classes, **about)
-        kind = POINT if task.targets == "points" else BOX
+        kind = POINT if targets.points else BOX
         objects = objects_of(images.samples(columns=["objects"])["objects"])
         sizes = images.samples(columns=["width", "height"]).to_pydict()
         outlined = [

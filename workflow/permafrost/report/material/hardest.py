@@ -11,7 +11,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from permafrost.core.tables import read_table
-from permafrost.core.tasks import task_of
+from permafrost.core.targets import (
+    Boxes,
+    ClassMask,
+    ManyLabels,
+    Number,
+    NumberRaster,
+    OneClass,
+    by_targets,
+)
+from permafrost.core.tasks import targets_of
 from permafrost.report.material.dataset import Evaluation, Material
 from permafrost.report.material.masks import read_dense
 from permafrost.report.material.objects import read_detected
@@ -74,9 +83,9 @@ class Error:
     by: str = ""
 
 
-def error_of(material: Material) -> Error:
-    """The error that counts for the task of a dataset."""
-    return _ERRORS[task_of(material.card.task).targets]
+def error_of(material: Material) -> Error | None:
+    """The error that counts for the task of a dataset; None if none is known for its targets."""
+    return by_targets(_ERRORS, targets_of(material.card.task))
 
 
 def _of_columns(error: Callable[[np.ndarray, np.ndarray], np.ndarray]):
@@ -125,25 +134,24 @@ _OBJECTS = Error(
 )
 # by what is true of a sample
 _ERRORS = {
-    "label": Error(_of_columns(np.not_equal)),
-    "labels": Error(
+    OneClass: Error(_of_columns(np.not_equal)),
+    ManyLabels: Error(
         _of_columns(_labels_missed),
         lambda error: f"at best {1 - error:.0%} of labels",
         "by the labels that are both true and predicted, of those that are either",
     ),
-    "mask": Error(
+    ClassMask: Error(
         _of_masks,
         lambda error: f"at best {1 - error:.0%} of pixels",
         "by the share of pixels that are right",
     ),
-    "number": Error(
+    Number: Error(
         _of_columns(_distance),
         lambda error: f"off by {error:.3g} or more",
         "by the absolute error",
     ),
-    "raster": Error(
+    NumberRaster: Error(
         _of_rasters, lambda error: f"RMSE {error:.3g} or more", "by the RMSE of an image"
     ),
-    "boxes": _OBJECTS,
-    "points": _OBJECTS,
+    Boxes: _OBJECTS,
 }

@@ -9,6 +9,7 @@ import numpy as np
 
 from permafrost.core.stores import Store
 from permafrost.core.tables import read_table
+from permafrost.core.tasks import targets_of
 from permafrost.data.labels.geometries import BOX, POINT
 from permafrost.data.labels.objects import objects_of
 from permafrost.metrics.objects.hits import match_hits
@@ -39,7 +40,7 @@ class ObjectPredictions:
     @property
     def kind(self) -> str:
         """What shapes the detections are: ``box`` or ``point``."""
-        return POINT if self.detected.task == "point_detection" else BOX
+        return POINT if targets_of(self.detected.task).points else BOX
 
     @property
     def threshold(self) -> float:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.tasks import task_of
+from permafrost.core.tasks import targets_of
 
 if TYPE_CHECKING:
     from permafrost.data.store.card import Card
@@ -40,7 +40,7 @@ def picture_bands(card: Card) -> tuple[list[int], str]:
     last = ""
     if card.dates != "one" and card.modalities[0]["dates"] is not None:
         last = {"series": ", the last date of each", "pair": ", after"}[card.dates]
-    if task_of(card.task).of_pairs:
+    if targets_of(card.task).of_pairs:
         # both are shown
         last = ""
     return (

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from permafrost.core.tables import read_table
+from permafrost.core.tasks import targets_of
 from permafrost.metrics.calibration import reliability
 from permafrost.metrics.tasks import BRIER, CALIBRATION, CALIBRATION_ERRORS, SCALED, TEMPERATURE
 from permafrost.report.explanations.gates import explain_at_length
@@ -125,7 +126,7 @@ def _diagrams(material: Material, folder: Path) -> list[Drawn]:
     shown = best[:MOST]
     if not shown:
         return []
-    multilabel = material.card.task == "multilabel"
+    multilabel = targets_of(material.card.task).several
     diagrams = {one[0]: _diagram(material, one) for one in shown}
     entries = "labels of images" if multilabel else "images"
     figure = draw_reliability(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from permafrost.core.specification import SPLITS
 from permafrost.core.tables import read_table
-from permafrost.core.tasks import task_of
+from permafrost.core.tasks import targets_of
 from permafrost.core.text import bytes_words
 from permafrost.report.explanations.gates import explain, explain_at_length, leakage_flags
 from permafrost.report.figures.dataset import counted_of
@@ -101,7 +101,7 @@ def trained_on_flags(entry: Mapping, backbones: Mapping[str, Mapping]) -> list[d
 
 def card_facts(card: Card) -> list[tuple[str, str]]:
     """A dataset's card as (what, value) lines."""
-    sizes, masks = card.image_size, task_of(card.task).masks
+    sizes, masks = card.image_size, targets_of(card.task).masks
     facts = [
         ("task", card.task),
         ("classes", str(len(card.classes)) if card.classes else ""),
@@ -281,7 +281,7 @@ def split_lines(card: Card) -> dict:
 def _split_values(name: str, card: Card) -> dict[str, str]:
     split = card.splits[name]
     counts = split["class_counts"] or [0]
-    words = brief_count if task_of(card.task).masks else str
+    words = brief_count if targets_of(card.task).masks else str
     if card.target is not None:
         counts = [card.target["splits"][name][key] for key in ("min", "max")]
         words = lambda value: true_minus(f"{value:.4g}")  # noqa: E731
@@ -380,7 +380,7 @@ def dataset_line(section: dict, page: str, alike: Mapping[tuple[str, str], list[
         ],
     }
     shown = {key: bool(section[key]) for key in ("calibration", "measures", "costs")}
-    return {"values": values, "shown": {**shown, "objects": task_of(section["task"]).objects}}
+    return {"values": values, "shown": {**shown, "objects": targets_of(section["task"]).objects}}
 
 
 def _named(best: list[dict], alike: list[str]) -> dict:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from permafrost.core.tasks import task_of
+from permafrost.core.tasks import targets_of
 from permafrost.report.explanations.gates import explain, leakage_said
 from permafrost.report.material.dataset import slug
 from permafrost.report.sections.backbone import backbone_page
@@ -146,7 +146,7 @@ def _dataset(plan: Mapping, name: str) -> dict:
         "name": name,
         "title": entry.get("title") or "",
         "task": task or "",
-        "of_places": bool(task) and task_of(task).dense,
+        "of_places": bool(task) and targets_of(task).dense,
         "sensors": sorted({sensor.partition("-")[0] for sensor in sensors if sensor}),
         "gsd": entry.get("gsd_m"),
         "href": f"datasets/{slug(name)}.html",

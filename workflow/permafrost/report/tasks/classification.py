@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 from permafrost.core.stores import Store
 from permafrost.core.tables import read_table
+from permafrost.core.tasks import targets_of
+from permafrost.metrics.tasks import metric_of
 from permafrost.report.figures import matrices, per_class, strip
 from permafrost.report.material import pictures
 from permafrost.report.material.dataset import (
@@ -35,7 +35,7 @@ def draw(
     material: Material, best: Evaluation | None, folder: Path
 ) -> tuple[list[Drawn], list[str]]:
     """Scores under every setting and C curves of all backbones; pictures, confusions and classes of the best."""
-    score = "micro-AP" if material.card.task == "multilabel" else "accuracy"
+    score = metric_of(targets_of(material.card.task).validation).words
     figures = draw_settings(material, folder)
     figures += draw_choices(material, folder, C, score) + draw_choices(
         material, folder, RATE, score
@@ -47,7 +47,7 @@ def draw(
     truth = _read(material, best)
     if material.without_images is None:
         figures.append(_strip(material, best, truth, folder))
-    if material.card.task == "classification":
+    if targets_of(material.card.task).one_class:
         figures.append(_confusion(material, best, truth, folder))
     figures += _per_class(material, best, truth, folder)
     return figures, [material.without_images] if material.without_images else []
@@ -120,16 +120,12 @@ def _confusion(material: Material, best: Evaluation, truth: dict, folder: Path) 
 
 
 def _per_class(material: Material, best: Evaluation, truth: dict, folder: Path) -> list[Drawn]:
-    metric = "average_precision" if material.card.task == "multilabel" else "recall"
+    targets = targets_of(material.card.task)
+    metric = "average_precision" if targets.several else "recall"
     rows = of_evaluation(material.rows, best, metric)
     if not rows:
         return []
-    target = truth["target"]
-    counts = (
-        target.sum(axis=0)
-        if target.ndim == 2
-        else np.bincount(target, minlength=len(material.card.classes))
-    )
+    counts = targets.counts(truth["target"], len(material.card.classes))
     support = {name: str(count) for name, count in zip(material.card.classes, counts, strict=True)}
     title = f"{material.name}: {name_of(best, material)}"
     return [

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.tasks import TASKS, task_of
+from permafrost.core.tasks import TASKS, targets_of
 from permafrost.report.figures import dataset, dotplot, numbers, object_sizes
 from permafrost.report.material.dataset import Drawn, Material, best_evaluation, save
 from permafrost.report.material.objects import read_truth
@@ -43,7 +43,7 @@ def draw_dataset(material: Material, folder: Path) -> tuple[list[Drawn], list[st
     hardest, said = draw_hardest(material, folder)
     figures += [*drawn, *hardest]
     notes = [*notes, *said]
-    if task_of(material.card.task).objects:
+    if targets_of(material.card.task).objects:
         figures += _objects(material, folder)
     figures += [
         _labels(material, folder),
@@ -100,7 +100,7 @@ def _dotplot(material: Material, rows: list[dict], chance: float | None, folder:
 
 def _baselines(material: Material, chance: float | None) -> str:
     """What detecting change without looking gives, where that is what the plot marks."""
-    if chance is None or not task_of(material.card.task).of_pairs:
+    if chance is None or not targets_of(material.card.task).of_pairs:
         return ""
     return f" Saying everywhere that there was a change gives {chance:.3f}, the dashed line; never saying so gives 0."
 
@@ -109,7 +109,7 @@ def _objects(material: Material, folder: Path) -> list[Drawn]:
     splits = read_truth(material)
     if not splits:
         return []
-    sized = material.card.task == "detection"
+    sized = not targets_of(material.card.task).points
     figure = object_sizes.draw_objects(splits, dataset=material.name, sized=sized)
     missing = [split for split in material.card.splits if split not in splits]
     left = f" The image stores of {' and '.join(missing)} are not here." if missing else ""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from permafrost.core.stores import Store
 from permafrost.core.tables import read_table
-from permafrost.core.tasks import task_of
+from permafrost.core.tasks import targets_of
 from permafrost.report.figures import strip
 from permafrost.report.figures.detections import LONGEST
 from permafrost.report.material import pictures
@@ -24,7 +24,7 @@ def draw_hardest(material: Material, folder: Path) -> tuple[list[Drawn], list[st
     Where images cannot be shown, a sentence says how many are wrong for all and names the first.
     """
     best = best_of_each(material)
-    if len(best) < 2:
+    if len(best) < 2 or error_of(material) is None:
         return [], []
     found = hardest_images(material, best)
     if not found.sample_ids:
@@ -61,7 +61,7 @@ def _counted(material: Material, found: Hardest, backbones: int, by: str) -> str
     """How many images no backbone gets, and the names of the hardest."""
     names = ", ".join(found.sample_ids[:_MOST])
     many = f"{len(found.sample_ids)} of {found.count} test images"
-    if task_of(material.card.task).targets == "label":
+    if targets_of(material.card.task).one_class:
         head = f"Hardest test images: {many} are wrong for all {backbones} backbones."
     else:
         head = (
@@ -78,13 +78,13 @@ def _pictures(material: Material, names: list[str]) -> tuple[dict, str]:
     """Sample id -> picture, and how it was made."""
     store = Store(material.images, expect=material.expected(material.images), split="test")
     bands, how = pictures.picture_bands(material.card)
-    task = task_of(material.card.task)
-    if task.objects:
+    targets = targets_of(material.card.task)
+    if targets.objects:
         wholes = pictures.read_wholes(store, names, bands, LONGEST)
         return {name: picture for name, (picture, _) in wholes.items()}, how
     places = pictures.places_of(store)
     at = [places[name] for name in names]
-    if task.of_pairs:
+    if targets.of_pairs:
         pairs = pictures.read_pairs(store, at, bands)
         return {name: pairs[place][1] for name, place in zip(names, at, strict=True)}, how
     read = pictures.read_pictures(store, at, bands)
@@ -94,18 +94,18 @@ def _pictures(material: Material, names: list[str]) -> tuple[dict, str]:
 def _true_words(material: Material, best: Evaluation) -> dict[str, str]:
     """Sample id -> true class, classes or number, as lines; empty where the truth is a mask or objects."""
     card, path = material.card, material.predictions[best]
-    targets = task_of(card.task).targets
-    if targets not in ("label", "labels", "number"):
+    targets = targets_of(card.task)
+    if targets.stored is None:
         return {}
     wanted = ["sample_id", "target", "prediction"]
     table, _ = read_table(path, expect=material.expected(path), columns=wanted)
     rows = zip(
         table["sample_id"].to_pylist(), *(array_of(table, name) for name in wanted[1:]), strict=True
     )
-    if targets == "number":
+    if targets.numbers:
         return {name: f"is {true:.3g}\n" for name, true, _ in rows}
     lines = {}
     for name, true, answer in rows:
-        said = f"best says {class_words(card.classes, answer)}" if targets == "label" else ""
+        said = f"best says {class_words(card.classes, answer)}" if targets.one_class else ""
         lines[name] = f"is {class_words(card.classes, true)}\n{said}"
     return lines

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 from permafrost.core.stores import Store
-from permafrost.core.tasks import task_of
+from permafrost.core.tasks import targets_of
 from permafrost.metrics.tasks import primary_metric
 from permafrost.probes.dense.interpolate import resize_mask
 from permafrost.report.figures import masks, matrices, per_class
@@ -120,7 +120,7 @@ class MaskPictures(PredictedPictures):
         bands, how = pictures.picture_bands(card)
         sizes = {predictions.sample_ids[row]: mask.shape for row, mask in predictions.masks.items()}
         at = {name: places[name] for name in sizes}
-        pairs = task_of(card.task).of_pairs
+        pairs = targets_of(card.task).of_pairs
         read = pictures.read_pairs if pairs else pictures.read_pictures
         images = read(store, list(at.values()), bands)
         truth = pictures.read_masks(store, list(at.values()))

@@ -17,6 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.tasks import targets_of
 from permafrost.metrics.calibration import (
     Confidence,
     CrossFit,
@@ -139,7 +140,7 @@ class Calibration:
             return dict(zip(("lower", "upper"), BOUNDS, strict=True)) if at_bound else {}
         if self.wrong.any():
             return {}
-        most = 2.0 if metric.startswith(BRIER) and self.task == "classification" else 1.0
+        most = 2.0 if metric.startswith(BRIER) and targets_of(self.task).one_class else 1.0
         share = same_in_all_units(self.n_units, row["confidence"])
         ends = {"upper": max(row["upper"], value + share * (most - value))}
         if not metric.startswith(BRIER):
@@ -298,7 +299,7 @@ def calibration_of(predictions, units: np.ndarray, options: dict) -> Calibration
 
 def _wrong(items: Confidence, task: str) -> np.ndarray:
     """(N,) whether an item is wrong: its class, or any of its labels at a probability of 0.5."""
-    right = items.hit if task != "multilabel" else (items.confidence > 0.5) == items.hit
+    right = (items.confidence > 0.5) == items.hit if targets_of(task).several else items.hit
     return ~right.all(axis=1)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from permafrost.core.tasks import targets_of
 from permafrost.metrics.detection.axes import RECALL_GRID
 from permafrost.metrics.ratios import mean_of_defined
 
@@ -30,7 +31,7 @@ def detection_charts(predictions: DetectedObjects) -> dict:
     """
     recall, precision = precision_recall(predictions)
     charts = {"precision_recall": {"recall": _plain(recall), "precision": _plain(precision)}}
-    if predictions.task == "detection":
+    if not targets_of(predictions.task).points:
         charts |= {"errors": _errors(predictions), "calibration": _calibration(predictions)}
     return charts
 
@@ -41,7 +42,7 @@ def precision_recall(predictions: DetectedObjects) -> tuple[np.ndarray, np.ndarr
     Boxes match at an IoU of 0.5, so that the mean of the curve is ``AP50``; points match within the
     dataset's distance, so that it is ``point_ap``. Classes without objects are left out; NaN without any.
     """
-    if predictions.task == "point_detection":
+    if targets_of(predictions.task).points:
         once = np.ones((1, len(predictions)), np.int64)
         each = [one.precision(once)[0] for one in predictions.scores.rankings]
         return RECALL_GRID, mean_of_defined(np.stack(each))

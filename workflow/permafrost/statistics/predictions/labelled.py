@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from permafrost.core.row_file import RowFile
+from permafrost.core.tasks import targets_of
 from permafrost.metrics.classification import evaluate
 from permafrost.statistics.predictions.columns import (
     Targets,
@@ -72,7 +73,7 @@ class LabelledSamples(Targets):
         order, ids, groups = sorted_rows(table.column("sample_id").to_pylist(), groups_of(table))
         target, prediction = (array_of(table, name)[order] for name in ("target", "prediction"))
         scores = list_rows(path, "scores", order, scratch)
-        if metadata["task"] == "multilabel":
+        if targets_of(metadata["task"]).several:
             # ranking needs all of them
             scores = np.asarray(scores)
         about = {"task": metadata["task"], "classes": list(metadata["classes"])}

@@ -94,12 +94,14 @@ class NumberErrors:
     units : (N,) unit of each sample.
     """
 
+    task = "pixel_regression"
+
     def __init__(self, samples: np.ndarray, units: np.ndarray) -> None:
         self._sums = np.stack([np.bincount(units, weights=column) for column in samples.T])
 
     def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
         """Metric name to (B,) on each resample; NaN if undefined."""
-        values = from_sums(self._weighted({"sums": self._sums}, resamples)["sums"])
+        values = from_sums(self._weighted({"sums": self._sums}, resamples)["sums"], self.task)
         return {name: values[name] for name in values if metrics is None or name in metrics}
 
     def _weighted(self, parts: dict, resamples: Resamples) -> dict[str, np.ndarray]:
@@ -123,6 +125,8 @@ class SampleErrors(NumberErrors):
     ----------
     errors : (N,) prediction - truth.
     """
+
+    task = "regression"
 
     def __init__(self, samples: np.ndarray, units: np.ndarray, errors: np.ndarray) -> None:
         super().__init__(samples, units)

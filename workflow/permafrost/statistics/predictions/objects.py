@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.tasks import task_of
+from permafrost.core.tasks import targets_of
 from permafrost.data.labels.objects import Objects, objects_of
 from permafrost.metrics.objects.detected import Detected, detected_of
 from permafrost.metrics.tasks import class_metrics, overall_metrics
@@ -44,7 +44,7 @@ class ObjectScoring:
     match_distance: float | None = None
 
     def __post_init__(self) -> None:
-        of_points = task_of(self.task).targets == "points"
+        of_points = targets_of(self.task).points
         if of_points and not (self.match_distance and self.match_distance > 0):
             raise PermafrostError(
                 f"points cannot be matched within a distance of {self.match_distance} pixels",
@@ -173,7 +173,7 @@ class DetectedObjects:
     def scores(self) -> BoxScores | PointScores:
         """The detections matched with the truth."""
         common = {"classes": self.classes, "score_threshold": self.scoring.score_threshold}
-        if task_of(self.task).targets == "points":
+        if targets_of(self.task).points:
             return PointScores(
                 self.objects, self.detections, match_distance=self.scoring.match_distance, **common
             )

@@ -100,7 +100,7 @@ class PredictedPixels:
 
     def evaluate(self) -> dict:
         """Every metric over all pixels of the test set."""
-        values = from_sums(self.sums.sum(axis=0))
+        values = from_sums(self.sums.sum(axis=0), self.task)
         return {name: float(value) for name, value in values.items()}
 
     def family(self, units: np.ndarray) -> NumberErrors:

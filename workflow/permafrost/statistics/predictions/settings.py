@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.tasks import task_of
+from permafrost.core.targets import by_targets
+from permafrost.core.tasks import targets_of, task_of
 from permafrost.metrics.tasks import overall_metrics
 from permafrost.statistics.predictions.columns import (
     Targets,
@@ -159,7 +160,7 @@ class Draws(Targets):
     @property
     def answers(self) -> np.ndarray:
         """Predictions of the first draw, which represents the others where predictions are shown, not scored."""
-        return self._predictions(self.drawn[0])
+        return targets_of(self.task).answers_of(self.drawn[0])
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -180,7 +181,7 @@ class Draws(Targets):
 
     @property
     def _of_labels(self) -> tuple[str, ...]:
-        return ("average_precision",) if self.task == "multilabel" else ()
+        return ("average_precision",) if targets_of(self.task).several else ()
 
     def _values(self, names) -> dict[str, np.ndarray]:
         """(D, …) of every draw, on the whole test set."""
@@ -204,20 +205,11 @@ class Draws(Targets):
         names = (*self.metrics, *self._of_labels)
         return _MeanOverDraws(self._families(units), names, self.values())
 
-    def _predictions(self, drawn: np.ndarray) -> np.ndarray:
-        """What a draw says of each sample; labels as the probes choose them."""
-        return (drawn > 0.5).astype(np.uint8) if self.task == "multilabel" else drawn
-
     def _families(self, units: np.ndarray) -> list:
+        targets, classes = targets_of(self.task), len(self.classes)
+        family = by_targets(FAMILIES, targets)
         return [
-            FAMILIES[self.task](
-                self.target,
-                self._predictions(one),
-                one if self.task == "multilabel" else None,
-                len(self.classes),
-                units,
-            )
-            for one in self.drawn
+            family(self.target, targets.answers_of(one), one, classes, units) for one in self.drawn
         ]
 
 
@@ -248,8 +240,8 @@ def settings_from_table(table, metadata: dict) -> list[Draws] | list[WholeSettin
         return []
     if hasattr(task_of(metadata["task"]).load_reader(), "settings_from_table"):
         return whole_settings(table, metadata, [_about([one]) for one in listed])
-    labels = len(metadata["classes"]) if metadata["task"] == "multilabel" else 1
-    column = "setting_scores" if metadata["task"] == "multilabel" else "setting_predictions"
+    targets = targets_of(metadata["task"])
+    labels, column = len(metadata["classes"]) if targets.several else 1, targets.setting_column[0]
     need_columns(table, ("sample_id", "target", column))
     order, ids, groups = sorted_rows(table.column("sample_id").to_pylist(), groups_of(table))
     target = array_of(table, "target")[order]

@@ -10,6 +10,8 @@ from functools import cached_property
 
 import numpy as np
 
+from permafrost.core.targets import ManyLabels, OneClass, by_targets
+from permafrost.core.tasks import targets_of
 from permafrost.metrics.classification import (
     check_task,
     check_width,
@@ -178,14 +180,14 @@ def share_of(hit: np.ndarray, units: np.ndarray, resamples: Resamples, drawn) ->
     return divide(total if rarer is hit else drawn - total, drawn)
 
 
-FAMILIES = {"classification": SingleLabel, "multilabel": MultiLabel}
+FAMILIES = {OneClass: SingleLabel, ManyLabels: MultiLabel}
 
 
 def make_family(target, prediction, scores, *, task: str, classes: int, units):
     """The family of `task`; raises PermafrostError for another task or a wrong score width."""
     check_task(task)
     check_width(scores, classes)
-    return FAMILIES[task](target, prediction, scores, classes, units)
+    return by_targets(FAMILIES, targets_of(task))(target, prediction, scores, classes, units)
 
 
 def _names(task: str, classes: int) -> tuple[str, ...]:

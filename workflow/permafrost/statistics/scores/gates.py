@@ -13,7 +13,15 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from permafrost.core.tasks import task_of
+from permafrost.core.targets import (
+    ChangeMask,
+    ClassMask,
+    ManyLabels,
+    OneClass,
+    Relevance,
+    by_targets,
+)
+from permafrost.core.tasks import targets_of
 from permafrost.metrics.detection.cut import Cut
 from permafrost.metrics.segmentation.evaluate import NO_CHANGE
 from permafrost.metrics.tasks import primary_metric
@@ -43,26 +51,15 @@ def chance_level(truth, task: str, dead_classes: Iterable[int] = ()) -> float:
     changed pixels; of several kinds, that of the most frequent one divided by the number of kinds of the test set.
     Who never finds a change has 0. NaN if nothing changed.
     For average precision 0, that of detecting nothing: boxes or points at random hardly ever match.
-    For R² 0, that of always saying the mean of the test set.
+    For R² 0, that of always saying the mean of the test set. NaN for targets without a known level.
     For mean average precision of retrieval, the mean share of the gallery that is relevant (the
     precision of a random order), of the queries to which anything is.
     """
-    about = task_of(task)
-    if about.objects or about.numbers:
-        return 0.0
-    truth = np.asarray(truth)
-    if about.targets == "relevance":
-        return float(truth[truth > 0].mean()) if truth.any() else float("nan")
-    if about.of_pairs:
-        return _always_changed(truth.sum(axis=0), dead_classes)
-    if about.masks:
-        pixels = truth.sum(axis=0)
-        alive = np.delete(pixels, list(dead_classes))
-        present = np.count_nonzero(alive)
-        return float(alive.max() / pixels.sum() / present) if present else float("nan")
-    if about.targets == "labels":
-        return float(np.count_nonzero(truth)) / truth.size
-    return int(np.bincount(truth).max()) / len(truth)
+    targets = targets_of(task)
+    if targets.chance is not None:
+        return targets.chance
+    known = by_targets(_CHANCE, targets)
+    return float("nan") if known is None else known(np.asarray(truth), dead_classes)
 
 
 def below_chance(
@@ -80,8 +77,8 @@ def below_chance(
     constant : whether all answers are the same, so that R² cannot be above 0.
     """
     chance = chance_level(truth, task, dead_classes)
-    about, primary = task_of(task), primary_metric(task)
-    known = about.objects or (about.numbers and constant)
+    targets, primary = targets_of(task), primary_metric(task)
+    known = targets.objects or (targets.numbers and constant)
     rows = [row for row in rows if row["metric"] == primary]
     ends = [row["value"] if known and row["value"] <= chance else row["upper"] for row in rows]
     return [BELOW_CHANCE] if any(end <= chance for end in ends) else []
@@ -95,29 +92,30 @@ def one_class_predictions(truth, answers, task: str) -> list[str]:
     For multi-label arrays, if every image is given the same set of labels; for masks, if every
     pixel of every image is given the same class; for objects, if all detections have the same class.
     """
-    about = task_of(task)
-    if about.targets == "relevance" or (about.objects and not np.any(answers)):
+    targets = targets_of(task)
+    if targets.ranked or (targets.objects and not np.any(answers)):
         return []
     same = [_one_class(values, task) for values in (answers, truth)]
-    gate = CONSTANT_PREDICTIONS if about.numbers else ONE_CLASS
+    gate = CONSTANT_PREDICTIONS if targets.numbers else ONE_CLASS
     return [gate] if same == [True, False] else []
 
 
 def constant_target_in_test(truth, task: str) -> list[str]:
     """``constant_target_in_test`` if all numbers of the test set are the same: R² is undefined then."""
-    return [CONSTANT_TEST] if task_of(task).numbers and _one_class(truth, task) else []
+    return [CONSTANT_TEST] if targets_of(task).numbers and _one_class(truth, task) else []
 
 
 def no_detections(truth, answers, task: str) -> list[str]:
     """``no_detections`` if no image of the test set has a detection, though there are objects."""
-    found_none = task_of(task).objects and np.any(truth) and not np.any(answers)
+    found_none = targets_of(task).objects and np.any(truth) and not np.any(answers)
     return [NO_DETECTIONS] if found_none else []
 
 
 def detections_cut(predictions: Predictions) -> list[str]:
     """``detections_cut:90 detections and 50 objects`` if images hold more objects of a class than average precision
     counts detections (``max_detections``). More detections than that cost nothing but the last ones, and are usual."""
-    if task_of(predictions.task).targets != "boxes":
+    targets = targets_of(predictions.task)
+    if targets.points or not targets.objects:
         return []
     images = np.repeat(np.arange(len(predictions.truth)), predictions.truth.shape[-1])
     cut = Cut.of(
@@ -184,12 +182,11 @@ def class_missing_in_test(
 
     Dead classes are missing everywhere, as the dataset's card says, and are not repeated here.
     """
-    about = task_of(task)
-    if about.numbers or about.targets == "relevance":
+    targets, truth = targets_of(task), np.asarray(truth)
+    if not targets.classes:
         return []
-    truth = np.asarray(truth)
-    if about.targets == "label":
-        present = np.bincount(truth, minlength=classes)
+    if targets.one_class:
+        present = targets.counts(truth, classes)
     else:
         present = np.count_nonzero(truth, axis=0)
     missing = sorted(set(np.flatnonzero(present == 0).tolist()) - set(dead_classes))
@@ -212,8 +209,29 @@ def score_gates(predictions: Predictions, rows: list[dict]) -> list[str]:
     ]
 
 
-def _always_changed(pixels: np.ndarray, dead_classes: Iterable[int]) -> float:
-    """The best F1 of change of one answer for all pixels, given the (K,) pixels of each class."""
+def _most_frequent(truth: np.ndarray, _) -> float:
+    return int(np.bincount(truth).max()) / len(truth)
+
+
+def _positives(truth: np.ndarray, _) -> float:
+    return float(np.count_nonzero(truth)) / truth.size
+
+
+def _relevant(truth: np.ndarray, _) -> float:
+    return float(truth[truth > 0].mean()) if truth.any() else float("nan")
+
+
+def _one_mask(truth: np.ndarray, dead_classes: Iterable[int]) -> float:
+    """Mean IoU of the most frequent class everywhere, given the (N, K) pixels of each class."""
+    pixels = truth.sum(axis=0)
+    alive = np.delete(pixels, list(dead_classes))
+    present = np.count_nonzero(alive)
+    return float(alive.max() / pixels.sum() / present) if present else float("nan")
+
+
+def _always_changed(truth: np.ndarray, dead_classes: Iterable[int]) -> float:
+    """The best F1 of change of one answer for all pixels, given the (N, K) pixels of each class."""
+    pixels = truth.sum(axis=0)
     kinds = np.delete(pixels, [NO_CHANGE, *dead_classes])
     present = np.count_nonzero(kinds)
     if not present:
@@ -221,12 +239,21 @@ def _always_changed(pixels: np.ndarray, dead_classes: Iterable[int]) -> float:
     return float(2 * kinds.max() / (kinds.max() + pixels.sum()) / present)
 
 
+#: targets whose chance level follows from what is true of the test set -> the level
+_CHANCE = {
+    OneClass: _most_frequent,
+    ManyLabels: _positives,
+    ClassMask: _one_mask,
+    ChangeMask: _always_changed,
+    Relevance: _relevant,
+}
+
+
 def _one_class(values, task: str) -> bool:
-    values = np.asarray(values)
-    about = task_of(task)
+    values, targets = np.asarray(values), targets_of(task)
     # counts of each class and image
-    if about.masks or about.objects:
+    if targets.masks or targets.objects:
         return np.count_nonzero(values.sum(axis=0)) <= 1
-    if about.targets == "raster":
+    if targets.pixels:
         values = values[~np.isnan(values)]
     return bool((values == values[:1]).all())

@@ -1,0 +1,162 @@
+"""Kinds from outside the package: an object in a file or package of one's own, or an entry point of an installed one.
+
+A configuration adds objects under ``extra_probes``, ``extra_sources`` or ``extra_metrics`` by their place, which is
+``path/to/file.py:NAME`` or ``package.module:NAME``. An installed package offers them as entry points of the groups
+``permafrost.probes``, ``permafrost.sources``, ``permafrost.metrics`` and ``permafrost.backbones``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from permafrost.core.errors import PermafrostError, look_up
+
+#: group -> module of its registry, below the package: as text that names no module, it adds none to a job's identity
+MODULES = {
+    "probes": "probes.kinds",
+    "sources": "data.sources",
+    "backbones": "backbones.kinds",
+    "metrics": "metrics.tasks",
+}
+
+
+class Registry(dict):
+    """Name to object; a name that it lacks is looked up among the entry points of installed packages.
+
+    Parameters
+    ----------
+    added : called with the name and object of every plug-in.
+
+    Attributes
+    ----------
+    places : name to place of the plug-ins.
+    """
+
+    def __init__(self, group: str, entries: dict, added: Callable = lambda name, one: None) -> None:
+        super().__init__(entries)
+        self.group, self.added, self.places = group, added, {}
+
+    def __contains__(self, name) -> bool:
+        if not super().__contains__(name):
+            for point in entry_points(group=f"permafrost.{self.group}", name=str(name)):
+                self.add(name, point.value)
+        return super().__contains__(name)
+
+    def __missing__(self, name):
+        if name in self:
+            return self[name]
+        raise KeyError(name)
+
+    def add(self, name: str, place: str) -> None:
+        """Add the object at `place`, once; a name of the package itself is refused."""
+        where = f"extra_{self.group}.{name}"
+        if self.places.get(name) == place:
+            return
+        if super().__contains__(name):
+            raise PermafrostError("the name is taken", where=where, remedy="use another name")
+        self[name] = load_object(place, where)
+        self.places[name] = place
+        self.added(name, self[name])
+
+
+def registry(group: str) -> Registry:
+    """The registry of ``probes``, ``sources``, ``backbones`` or ``metrics``."""
+    return importlib.import_module(f"permafrost.{MODULES[group]}").PLUGINS
+
+
+def places_of(config: dict) -> dict[str, dict[str, str]]:
+    """Group to the plug-ins of a configuration, name to place."""
+    return {
+        group: named
+        for group in MODULES
+        if (named := config.get(f"extra_{group}")) and group != "backbones"
+    }
+
+
+def add_plugins(places: dict[str, dict[str, str]]) -> None:
+    """Add the objects at these places, by group and name, to the registries."""
+    for group, named in places.items():
+        for name, place in named.items():
+            registry(group).add(name, place)
+
+
+def load_object(place: str, where: str):
+    """The object at ``path/to/file.py:NAME`` or ``package.module:NAME``."""
+    file, _, name = place.rpartition(":")
+    if not file or not name.isidentifier():
+        raise PermafrostError(
+            f"{place!r} is not an entry point",
+            where=where,
+            remedy="write path/to/file.py:name or package.module:name",
+        )
+    return look_up(vars(load_module(file, where)), name, f"{file} has no", where=where)
+
+
+def named_object(place):
+    """The object at ``module:name`` in this library; a plug-in gives the object itself."""
+    if not isinstance(place, str):
+        return place
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def load_module(place: str, where: str):
+    """The module in ``path/to/file.py``, or ``package.module``."""
+    try:
+        with importable(*folders_of(place)):
+            if place.endswith(".py"):
+                return _load_file(Path(place))
+            return importlib.import_module(place)
+    except FileNotFoundError as error:
+        raise PermafrostError(
+            f"the file {place} does not exist",
+            where=where,
+            remedy="give the path relative to the project folder",
+        ) from error
+    except Exception as error:
+        raise PermafrostError(
+            f"{place} cannot be imported: {type(error).__name__}: {error}", where=where
+        ) from error
+
+
+def _load_file(path: Path):
+    path = path.resolve()
+    if not path.is_file():
+        raise FileNotFoundError(path)
+    # a name of its own, so that two files called model.py do not take each other's place
+    name = f"_plugin_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def folders_of(place: str) -> list[Path]:
+    """Where an entry point's own modules are looked for: beside its file, then in the project's folder."""
+    beside = [Path(place).resolve().parent] if place.endswith(".py") else []
+    return list(dict.fromkeys([*beside, Path.cwd()]))
+
+
+class importable:
+    """The folders are searched for modules, first of all and in this order, while inside."""
+
+    def __init__(self, *folders: Path) -> None:
+        self._folders = [str(folder) for folder in folders]
+
+    def __enter__(self) -> None:
+        sys.path[:0] = self._folders
+
+    def __exit__(self, *error) -> None:
+        for folder in self._folders:
+            sys.path.remove(folder)
