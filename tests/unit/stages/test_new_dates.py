@@ -190,7 +190,7 @@ def test_check_takes_series(tmp_path, monkeypatch):
         main(["new", "dataset", str(tmp_path / "files"), "--name", "mine", "--output", str(output)])
         == 0
     )
-    assert "# several dates of a place are one sample, a series" in output.read_text()
+    assert "# several dates of a location are one sample, a series" in output.read_text()
     monkeypatch.chdir(Path(__file__).resolve().parents[3])
     assert (
         main(["check", "rcf", "--dataset", "mine", "--config", str(output), "--images", "2"]) == 0

@@ -137,7 +137,7 @@ def test_a_token_is_sent_to_the_hub(hub, tmp_path, monkeypatch):
         ({"sha256": "0" * 64}, "another version of a: sha256 is", "revision"),
         ({"bytes": 7}, "another version of a: bytes is 1, and not 7", "revision"),
         ({"file": "b"}, "has no file b", "correct the entry"),
-        ({"hub": "owner/none"}, "does not give owner/none", "HF_TOKEN"),
+        ({"hub": "owner/none"}, "denies access to owner/none", "HF_TOKEN"),
     ],
 )
 def test_what_the_hub_has_not_is_said_before(hub, tmp_path, changes, problem, remedy):
