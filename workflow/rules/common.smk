@@ -5,6 +5,7 @@
 # objects on a store: docs/clusters.md). The command looks the fingerprint up in the recorded plan. The other
 # parameters follow from that plan and only shape the command.
 
+import os
 import shlex
 import sys
 import time
@@ -50,6 +51,7 @@ from permafrost.operate.snakemake_process import (
     plain_errors,
     plan_faster,
 )
+from permafrost.stages.shared import CACHE
 
 plan_faster()
 expose_commands(WORKFLOW)
@@ -91,6 +93,9 @@ if workflow.is_main_process:
 RESULTS = config["results"]
 PLAN_FILE = plan_file(PLAN, RESULTS)
 RUNTIME = config["runtime"]
+if RUNTIME["cache"] and not PLACES.on_store:
+    # no parameter, since it changes no result
+    os.environ[CACHE] = str(Path(RUNTIME["cache"]).expanduser().absolute())
 
 
 def start_run():

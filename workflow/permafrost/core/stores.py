@@ -127,7 +127,7 @@ class StoreWriter:
         for file in files:
             (own / file).parent.mkdir(parents=True, exist_ok=True)
             try:
-                _link(folder / file, own / file)
+                link_or_copy(folder / file, own / file)
             except FileExistsError:
                 raise PermafrostError(
                     f"its array {name!r} holds rows that another part holds, too",
@@ -320,7 +320,8 @@ def attributes_digest(attributes: dict) -> str:
     return hashlib.sha256(json.dumps(sealed, sort_keys=True).encode()).hexdigest()
 
 
-def _link(source: Path, target: Path) -> None:
+def link_or_copy(source: Path, target: Path) -> None:
+    """Make `target` a hard link to `source`, or a copy of it if the file system refuses links."""
     try:
         os.link(source, target)
     except OSError as error:

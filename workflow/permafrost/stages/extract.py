@@ -6,6 +6,7 @@ from pathlib import Path
 
 from permafrost.stages import image_jobs
 from permafrost.stages.arguments import add_splits, by_split, planned_job
+from permafrost.stages.shared import taken_or_made
 
 
 def add_arguments(parser) -> None:
@@ -30,12 +31,19 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
+    from permafrost.core.stores import Store
+
     if arguments.part is not None:
         _extract_part(arguments)
-    elif arguments.parts:
-        _join(arguments)
-    else:
-        _extract(arguments)
+        return
+    expect = planned_job(arguments).fingerprint
+    make = _join if arguments.parts else _extract
+    taken_or_made(
+        arguments.output,
+        expect,
+        lambda path: Store(path, expect=expect),
+        lambda: make(arguments),
+    )
 
 
 def _extract(arguments) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from permafrost.core.errors import PermafrostError
 from permafrost.stages.arguments import add_job, add_splits, by_split, planned_job, specified
+from permafrost.stages.shared import taken_or_made
 
 if TYPE_CHECKING:
     from permafrost.core.promised import Promised
@@ -61,10 +63,24 @@ def run(arguments) -> None:
         told["check"] = _promised_data(spec, known).check
     if arguments.part is not None:
         _prepare_part(spec, arguments, told)
-    elif arguments.parts:
-        _join(spec, arguments, told)
+        return
+    if arguments.parts:
+        make = functools.partial(_join, spec, arguments, told)
     else:
-        _prepare(spec, arguments, {**told, "digest_of": known.content})
+        make = functools.partial(_prepare, spec, arguments, {**told, "digest_of": known.content})
+    check = functools.partial(_check, expect=job.fingerprint)
+    taken_or_made([*arguments.output, arguments.card], job.fingerprint, check, make)
+
+
+def _check(path: Path, *, expect: str) -> None:
+    """Refuse an image store or a card that is damaged or of another job."""
+    from permafrost.core.stores import Store
+    from permafrost.data.store.card import read_card
+
+    if path.is_dir():
+        Store(path, expect=expect)
+    else:
+        read_card(path, expect=expect)
 
 
 def _prepare(spec: PrepareSpec, arguments, told: dict) -> None:
