@@ -75,7 +75,7 @@ def test_parts_of_an_unknown_dataset_are_refused(project):
     in_parts(project, {"tiny-landcovr": 2})
     done = project.snakemake("-n", check=False)
     assert done.returncode
-    assert "runtime: parts: dataset 'tiny-landcovr' is not evaluated" in done.stdout + done.stderr
+    assert "runtime: parts: the run has no dataset 'tiny-landcovr'" in done.stdout + done.stderr
     assert "did you mean 'tiny-landcover'?" in done.stdout + done.stderr
 
 
