@@ -8,7 +8,7 @@ from helpers.project import TINY, Project
 pytestmark = pytest.mark.slow
 
 OWN = '''
-"""A probe, a source and metrics of one's own."""
+"""A probe of one's own."""
 
 from __future__ import annotations
 
@@ -18,10 +18,6 @@ from typing import Literal
 import numpy as np
 from permafrost.core.targets import OneClass
 from permafrost.core.tasks import tasks_with
-from permafrost.data.records import Decoded, Record
-from permafrost.data.sources import Kind
-from permafrost.data.sources.common import declared_bands
-from permafrost.metrics.tasks import Metric
 from permafrost.probes.embeddings.features import Features, on_embeddings
 from permafrost.probes.embeddings.predictions import Prediction
 from permafrost.probes.kinds import ProbeKind
@@ -56,6 +52,21 @@ CENTROID = ProbeKind(
     work="neighbours",
     probabilities=True,
 )
+'''
+OTHERS = '''
+"""A source and a metric of one's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from permafrost.core.targets import OneClass
+from permafrost.core.tasks import tasks_with
+from permafrost.data.records import Decoded, Record
+from permafrost.data.sources import Kind
+from permafrost.data.sources.common import declared_bands
+from permafrost.metrics.tasks import Metric
 
 
 def rate(hits, targets, predictions):
@@ -136,6 +147,7 @@ def extended(tmp_path_factory) -> Project:
     project = Project(tmp_path_factory.mktemp("plugins") / "project")
     project.path("mine.py").write_text(OWN)
     project.path("helper_of_mine.py").write_text(HELPER)
+    project.path("others.py").write_text(OTHERS)
     # on the path of Python, as an installed package is
     about = project.path("workflow/patchmean-1.0.dist-info")
     about.mkdir()
@@ -149,8 +161,8 @@ def extended(tmp_path_factory) -> Project:
     series = {**crops, "dates": "series", "source": {**crops["source"], **chips}}
     project.configure(
         extra_probes={"centroid": "mine.py:CENTROID"},
-        extra_sources={"stripes": "mine.py:STRIPES"},
-        extra_metrics={"error_rate": "mine.py:ERRORS"},
+        extra_sources={"stripes": "others.py:STRIPES"},
+        extra_metrics={"error_rate": "others.py:ERRORS"},
         extra_backbones={"means": {"kind": "patchmean", "input": {"bands": "rgb", "size": 32}}},
         extra_datasets={"stripes": stripes, "tiny-series": series},
         backbones=["imagestats", "means"],
@@ -174,7 +186,6 @@ def test_all_of_them_are_scored_and_shown(extended):
         assert errors["value"] == pytest.approx(1 - accuracy["value"])
         assert errors["lower"] <= errors["value"] <= errors["upper"]
         assert errors["higher_is_better"] is False
-    assert values["stripes", "imagestats", "knn", "accuracy"]["value"] > 0.4
     assert "Asks which class has the nearest mean." in extended.report_text()
 
 
