@@ -67,7 +67,7 @@ def test_another_name_of_a_command_is_the_command(capsys):
     ("arguments", "status", "words"),
     [
         (["sho"], 2, "no command 'sho', did you mean 'show'?"),
-        (["--help", "show"], 2, "unknown argument 'show' beside --help"),
+        (["--help", "show"], 2, "unknown argument 'show' after --help"),
         (["show", "--nosuch"], 2, "unrecognized arguments: --nosuch"),
         (["list", "planets"], 2, "invalid choice: 'planets'"),
         (["info"], 2, "the following arguments are required: name"),

@@ -19,8 +19,8 @@ from permafrost.core.memory import available_bytes
 from permafrost.core.text import bytes_words
 from permafrost.operate.chosen import HERE, weights_state
 from permafrost.operate.offers import Offers, state_of
-from permafrost.operate.plugins import PLUGINS, USES, lacking, remedy
 from permafrost.operate.run_environment import WHICH, cache_can_be_written, cache_folder
+from permafrost.operate.snakemake_plugins import PLUGINS, USES, lacking, remedy
 from permafrost.plan.catalogue import EVERY
 from permafrost.plan.checks import check_entries, check_options
 from permafrost.plan.misfits import refuses
