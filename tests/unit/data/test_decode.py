@@ -21,6 +21,7 @@ from permafrost.data.files.decode import (
     decode_image,
     image_format,
     no_truncated_images,
+    readable,
     tiff_place,
 )
 
@@ -233,3 +234,10 @@ def test_boxes_of_a_turned_image_are_those_of_the_image_as_shown(tmp_path):
     np.testing.assert_allclose(
         record.objects.boxes, [[0.25 * width, 0.125 * height, 0.75 * width, 0.375 * height]]
     )
+
+
+def test_a_lack_of_memory_is_not_a_damaged_file():
+    with pytest.raises(MemoryError), readable():
+        raise MemoryError
+    with pytest.raises(UnreadableImage, match="its mask: ValueError: odd"), readable("its mask"):
+        raise ValueError("odd")

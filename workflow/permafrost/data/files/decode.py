@@ -54,13 +54,15 @@ class UnreadableImage(Exception):
 def readable(what: str = "") -> Iterator[None]:
     """Raise whatever a reader raises on a damaged file as `UnreadableImage`, with `what` before its message.
 
-    Readers fail in many ways on damaged bytes, and each means the same.
+    Readers fail in many ways on damaged bytes, and each means the same. A lack of memory says nothing about the file.
     """
     before = f"{what}: " if what else ""
     try:
         yield
     except UnreadableImage as failure:
         raise UnreadableImage(f"{before}{failure}", remedy=failure.remedy) from failure
+    except MemoryError:
+        raise
     except Exception as error:
         raise UnreadableImage(f"{before}{first_line(error, named=True)}") from error
 
