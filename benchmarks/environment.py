@@ -14,13 +14,15 @@ import os
 import statistics
 import sys
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 from _timing import measure_command, print_table
 from extraction import make_dataset
+from permafrost.features.specification import ExtractionSettings
 from permafrost.plan.sources import code_hash
-from permafrost.plan.validation import load_schema, validate
+from permafrost.plan.validation import validate
 
 RUN = Path(__file__).resolve().parents[1] / "envs" / "run"
 SPLITS = ("train", "val", "test")
@@ -29,13 +31,12 @@ SPLITS = ("train", "val", "test")
 def command_of(folder: Path, environment: str | None, entry: dict) -> list[str]:
     """The command that extracts from the images in `folder`; None: in the main environment."""
     validate(entry, "backbone", where="entry of the benchmark")
-    options = load_schema("config")["properties"]["extraction"]["properties"]
     spec = {
         "stage": "extract",
         "dataset": "noise",
         "backbone": "timed",
         "entry": entry,
-        "extraction": {name: option["default"] for name, option in options.items()},
+        "extraction": asdict(ExtractionSettings()),
         "inputs": {"images": "images"},
     }
     outputs = [str(folder / "out" / f"{split}.zarr") for split in SPLITS]

@@ -30,7 +30,7 @@ import pyarrow as pa
 from permafrost.core.stores import write_store
 from permafrost.data.bands.sensors import SENSORS
 from permafrost.data.store.card import Card, write_card
-from permafrost.plan.validation import load_schema, validate
+from permafrost.plan.validation import validate
 
 
 def bands_of(kind: str) -> list[dict]:
@@ -91,7 +91,13 @@ def timed(function, *arguments) -> tuple[np.ndarray, object]:
 def run_extraction(folder: Path, arguments) -> dict:
     """Extract once; returns the wall and CPU seconds spent on the train split's batches, and the peak memory."""
     from permafrost.features import extract as stage
-    from permafrost.features.specification import Extraction, ExtractSpec, OfImages, Running
+    from permafrost.features.specification import (
+        Extraction,
+        ExtractionSettings,
+        ExtractSpec,
+        OfImages,
+        Running,
+    )
 
     seconds = {}
     inner = stage._extract_split
@@ -101,13 +107,13 @@ def run_extraction(folder: Path, arguments) -> dict:
         return result
 
     stage._extract_split = watched
-    options = load_schema("config")["properties"]["extraction"]["properties"]
-    extraction = {name: option["default"] for name, option in options.items()}
     spec = ExtractSpec(
         backbone=arguments.model,
         dataset="noise",
         entry=entry_of(arguments),
-        extraction=Extraction(**{**extraction, "precision": arguments.precision}),
+        extraction=Extraction(
+            **dataclasses.asdict(ExtractionSettings()) | {"precision": arguments.precision}
+        ),
         inputs=OfImages(images="images"),
     )
     try:

@@ -85,7 +85,7 @@ def job(kind: str, side: str, folder: Path) -> None:
     """One whole job; prints what it took. Runs in a process of its own."""
     import weakref
 
-    from permafrost.core.specification import from_json
+    from permafrost.core.option_models import read
     from permafrost.probes.embeddings import features
     from permafrost.probes.job import ProbeJob
     from permafrost.probes.kinds import KINDS
@@ -144,7 +144,7 @@ def job(kind: str, side: str, folder: Path) -> None:
         backbone="made",
         probe=kind,
         seed=0,
-        options=from_json(KINDS[kind].options_class(), without_dates(values), where=kind),
+        options=read(KINDS[kind].options_class(), without_dates(values), where=kind),
         features="features",
         stores={split: folder / f"{split}{ending}" for split in SPLITS},
         output=folder / f"{kind}-{side}.parquet",

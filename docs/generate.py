@@ -351,5 +351,9 @@ def _python() -> str:
 
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT / "workflow"))
+    from permafrost.plan import generated
+
     for name in TABLES:
         (SCHEMAS / f"{name}.schema.yaml").write_text(schema_text(name))
+    for name in generated.GENERATED:
+        (SCHEMAS / f"{name}.schema.yaml").write_text(generated.text_of(name))

@@ -5,9 +5,13 @@ docs/probes.md and docs/which-evaluation-when.md, the other two files that docs/
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
+
 import pytest
 import zarr
-from helpers.project import Project
+from helpers.project import REPOSITORY, Project
 from sklearn.neighbors import NearestCentroid
 
 pytestmark = pytest.mark.slow
@@ -18,16 +22,18 @@ MODULE = '''
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
+from permafrost.core.options import Options
 from permafrost.probes.embeddings.features import Features, on_embeddings
 from permafrost.probes.embeddings.predictions import Prediction
 
 
-@dataclass(frozen=True)
-class CentroidOptions:
-    metric: str
+@dataclass(frozen=True, kw_only=True)
+class CentroidOptions(Options):
+    metric: Literal["l2", "largest"] = "l2"
 
 
 def run_centroid(
@@ -60,14 +66,6 @@ ENTRY = """
     ),
 }
 """
-SCHEMA = """  centroid:
-    type: object
-    additionalProperties: false
-    required: [kind]
-    properties:
-      kind: {const: centroid}
-      metric: {enum: [l2, largest], default: l2}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -79,12 +77,9 @@ def extended(tmp_path_factory) -> Project:
     head, brace, rest = kinds.read_text().rpartition("\n}\n")
     assert brace and "KINDS" in rest
     kinds.write_text(head + ENTRY + rest)
-    project.edit(
-        "workflow/schemas/config.schema.yaml",
-        '        - {$ref: "#/$defs/knn"}\n',
-        '        - {$ref: "#/$defs/knn"}\n        - {$ref: "#/$defs/centroid"}\n',
-    )
-    project.edit("workflow/schemas/config.schema.yaml", "  knn_sweep:\n", f"{SCHEMA}  knn_sweep:\n")
+    project.path("docs").mkdir()
+    shutil.copy2(REPOSITORY / "docs/generate.py", project.path("docs"))
+    subprocess.run([sys.executable, "docs/generate.py"], cwd=project.folder, check=True)
     probes = {"knn": {"kind": "knn"}, "mean": {"kind": "centroid"}}
     project.configure(probes=probes, backbones=["imagestats"])
     project.snakemake()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from permafrost.core.specification import from_json
+from permafrost.core.option_models import read
 from permafrost.features.dates import without_dates
 from permafrost.plan.validation import validate
 from permafrost.probes.job import ImageProbeJob, ProbeJob
@@ -13,7 +13,7 @@ def options_of(kind: str, values: dict, **changes):
     """The options of a kind from a dictionary; ``kind`` may be among them."""
     values = {**values, **changes}
     values.pop("kind", None)
-    return from_json(KINDS[kind].options_class(), values, where=kind)
+    return read(KINDS[kind].options_class(), values, where=kind)
 
 
 def configured(kind: str, *, dates: str = "one", **values) -> dict:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from permafrost.core.specification import from_json
+from dataclasses import asdict
+
+from permafrost.core.option_models import read
+from permafrost.features.specification import ExtractionSettings
 
 from helpers.backbones import validated
 
@@ -20,15 +23,12 @@ def specification(content: dict):
     stage = content["stage"]
     if stage in ("extract", "views", "profile") and content["entry"]:
         content = {**content, "entry": validated(content["entry"])}
-    return from_json(_kind(stage), {**_REST.get(stage, {}), **content}, where=stage)
+    return read(_kind(stage), {**_REST.get(stage, {}), **content}, where=stage)
 
 
 def extraction_of(**changes) -> dict:
     """Options of extraction as the configuration has them by default, with changes."""
-    from permafrost.plan.validation import load_schema
-
-    options = load_schema("config")["properties"]["extraction"]["properties"]
-    return {name: option["default"] for name, option in options.items()} | changes
+    return asdict(ExtractionSettings()) | changes
 
 
 def _kind(stage: str) -> type:

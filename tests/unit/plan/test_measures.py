@@ -126,7 +126,7 @@ def test_a_wrong_option_is_explained(root, measures, message):
 
 
 def test_the_schema_and_the_report_know_every_measure():
-    names = yaml.safe_load(SCHEMA.read_text())["$defs"]["measures"]["properties"]["names"]
+    names = yaml.safe_load(SCHEMA.read_text())["$defs"]["Measures"]["properties"]["names"]
     assert (
         tuple(names["anyOf"][0]["items"]["enum"]) == MEASURES + VIEW_MEASURES == tuple(shown.WORDS)
     )

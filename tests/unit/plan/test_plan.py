@@ -10,7 +10,7 @@ import yaml
 from helpers.plans import CONFIG, changed, fill_root, fingerprints, make_plan
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json, fingerprint
-from permafrost.core.specification import from_json
+from permafrost.core.option_models import read
 from permafrost.data.store.prepare import PrepareSpec
 from permafrost.plan.record import outputs
 from PIL import Image
@@ -506,7 +506,7 @@ def test_modalities_keep_their_order_on_the_way_to_their_job(tmp_path):
         job = make_plan(fill_root(tmp_path / order[0]), config).prepare("world")
         content = json.loads(job.spec)
         content["entry"]["source"]["path"] = "where places are put back"
-        spec = from_json(PrepareSpec, content, where="prepare")
+        spec = read(PrepareSpec, content, where="prepare")
         assert list(spec.read_entry().modalities) == order
         prints.add(job.fingerprint)
     assert len(prints) == 2

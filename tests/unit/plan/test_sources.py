@@ -48,7 +48,11 @@ SLOW = (
     "permafrost.backbones.terratorch",
 )
 # run as a file, by conversion.py
-PROGRAMS = {"permafrost.backbones.weights.unpickling", "permafrost.plan.generated"}
+PROGRAMS = {
+    "permafrost.backbones.weights.unpickling",
+    "permafrost.plan.generated",
+    "permafrost.plan.settings",
+}
 HEAVY = {"torch", "torchvision", "timm", "torchgeo", "torchmetrics", "sklearn", "pandas"}
 
 

@@ -311,7 +311,6 @@ def test_other_features_have_the_same_draws():
         {"classifier": "linear", "share": 0.3, "per_class": None},
         {"classifier": "linear", "share": None, "per_class": None},
         {"classifier": "linear", "share": 0.2, "per_class": 5},
-        {"classifier": "sgd", "share": 0.2, "per_class": None},
     ],
 )
 def test_ranking_what_is_not_scored_is_an_error(ranked):

@@ -67,8 +67,11 @@ def test_what_is_switched_off_is_never_drawn():
         change = augmentation.drawn(np.random.default_rng(0), 32)
         turned, _ = change.turned(images.clone(), None, torch.zeros(32))
         assert torch.equal(turned, images) != changed
-    assert Augmentation.of(AugmentationOptions(False, False, None), masked=False) is None
-    assert Augmentation.of(AugmentationOptions(False, False, [0.5, 1]), masked=True) is None
+    assert Augmentation.of(AugmentationOptions(flip=False, rotate=False), masked=False) is None
+    assert (
+        Augmentation.of(AugmentationOptions(flip=False, rotate=False, crop=[0.5, 1]), masked=True)
+        is None
+    )
 
 
 def test_crops_lie_in_the_image_and_have_the_area_drawn():

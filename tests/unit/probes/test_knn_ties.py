@@ -54,7 +54,7 @@ def counted(train, labels, test, k, task):
 
 def gates_of(train, labels, test, k, task="classification", metric="l2"):
     splits = splits_of(train, labels, test, task)
-    gates = run_knn(splits, KnnOptions(k, metric), device="cpu", seed=0).gates
+    gates = run_knn(splits, KnnOptions(k=k, metric=metric), device="cpu", seed=0).gates
     return [gate for gate in gates if gate.startswith(GATE)]
 
 
@@ -128,7 +128,7 @@ def test_the_chosen_setting_of_a_sweep_says_it_too(weights):
     train = rng.integers(0, 4, (90, 2)).astype(np.float32)
     test = rng.integers(0, 4, (50, 2)).astype(np.float32)
     labels = rng.integers(0, 4, 90)
-    options = KnnSweepOptions([3], ["l2"], [weights], 0.07)
+    options = KnnSweepOptions(k=[3], metrics=["l2"], weights=[weights])
     result = run_knn_sweep(splits_of(train, labels, test), options, device="cpu", seed=0)
     said = [gate for gate in result.ranked.gates if gate.startswith(GATE)]
     if weights == "uniform":

@@ -184,7 +184,11 @@ def test_mirrored_squares_hold_the_truth_where_percentiles_do_not():
     for seed in range(100):
         target, _, scores = softmax(300, sharpness=1.0, seed=seed)
         judged = Calibration(
-            target, scores, np.arange(300), task="classification", options=CalibrationOptions(15)
+            target,
+            scores,
+            np.arange(300),
+            task="classification",
+            options=CalibrationOptions(bins=15),
         )
         name = "expected_calibration_error"
         value = judged.evaluate([name])[name]
@@ -409,7 +413,7 @@ def test_differences_of_errors_are_those_of_replicates_on_the_same_resamples():
     units = find_units(300, sample_ids=found["a"].sample_ids).index
     judged = {
         name: Calibration(
-            one.target, one.scores, units, task=one.task, options=CalibrationOptions(10)
+            one.target, one.scores, units, task=one.task, options=CalibrationOptions(bins=10)
         )
         for name, one in found.items()
     }

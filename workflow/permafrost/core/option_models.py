@@ -64,6 +64,15 @@ class _Schema(GenerateJsonSchema):
     def sort(self, value, parent_key=None):
         return value
 
+    def dict_schema(self, schema) -> dict:
+        made = super().dict_schema(schema)
+        values = made.pop("patternProperties", None)
+        if values is None:
+            return made
+        names = self.generate_inner(schema["keys_schema"])
+        names = {key: names[key] for key in ("pattern", "words")}
+        return {**made, "propertyNames": names, "additionalProperties": next(iter(values.values()))}
+
     def literal_schema(self, schema) -> dict:
         made = super().literal_schema(schema)
         made.pop("type", None)
@@ -96,18 +105,21 @@ def _key(schema: dict, field: dataclasses.Field, hint) -> dict:
     if LEFT_OUT in marks:
         kinds = [one for one in schema.pop("anyOf") if one != {"type": "null"}]
         return {**schema, **(kinds[0] if len(kinds) == 1 else {"anyOf": kinds})}
-    default = field.default
-    if field.default_factory is not dataclasses.MISSING:
-        default = field.default_factory()
+    default = _default(field)
     return schema if default is dataclasses.MISSING else {**schema, "default": _plain(default)}
+
+
+def _default(field: dataclasses.Field):
+    """The default of a field; `dataclasses.MISSING` if it has none."""
+    made = field.default_factory
+    return field.default if made is dataclasses.MISSING else made()
 
 
 def _plain(value):
     """A default as JSON; of options, what they change of their own defaults."""
     if dataclasses.is_dataclass(value):
-        usual = {f.name: f.default for f in dataclasses.fields(value)}
-        given = {name: getattr(value, name) for name in usual}
-        return {name: _plain(one) for name, one in given.items() if one != usual[name]}
+        chosen = {field: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return {field.name: _plain(one) for field, one in chosen.items() if one != _default(field)}
     return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 

@@ -8,10 +8,11 @@ import typing
 from dataclasses import dataclass
 
 from permafrost.core.errors import PermafrostError, look_up
+from permafrost.core.options import Options
 
 
 @dataclass(frozen=True, kw_only=True)
-class Specification:
+class Specification(Options):
     """What the specification of every job holds.
 
     Attributes

@@ -7,11 +7,14 @@ of dates (L-TAE) is learned by probes: they are given all of them.
 from __future__ import annotations
 
 import functools
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from annotated_types import Interval
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.specification import from_json
+from permafrost.core.option_models import read
+from permafrost.core.options import Options, Positive
 
 # the plan reads options before any job runs, and pays for no NumPy
 if TYPE_CHECKING:
@@ -21,15 +24,59 @@ if TYPE_CHECKING:
 OF_DATES = ("temporal", "pair", "shuffle_dates", "ltae")
 
 
-@dataclass(frozen=True)
-class LtaeOptions:
-    """See ``ltae_encoder`` in the schema of the configuration."""
+@dataclass(frozen=True, kw_only=True)
+class LtaeOptions(Options):
+    """A lightweight temporal attention encoder (Garnot & Landrieu 2020, arXiv:2007.00586). It takes the day of the
+    year of each date, or its place in the series if not every date is known.
+    """
 
-    heads: int
-    key: int
-    hidden: int
-    width: int
-    dropout: float
+    heads: Positive = 16
+    """Groups of hidden channels, each with one learned query."""
+    key: Positive = 8
+    """Length of keys and queries."""
+    hidden: Positive = 256
+    """Channels that features are projected to; a multiple of heads."""
+    width: Positive = 128
+    """Features of a series that the encoder returns."""
+    dropout: Annotated[float, Interval(ge=0, lt=1)] = 0.2
+    """Share of its features that are dropped in training."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dates(Options):
+    """Options of every job that reads features of several dates."""
+
+    temporal: Literal["mean", "max", "last", "concatenate"] = "mean"
+    """Of a series of dates, the features of a sample: their mean or maximum, those of the last date, or all of them
+    one after the other, if all samples have as many dates. Maps of layers likewise."""
+    pair: Literal["concatenate", "difference", "absolute"] = "concatenate"
+    """Of a pair (a, b), before and after, the features of a sample: (a, b, |a - b|), b - a, or |a - b|."""
+    shuffle_dates: bool = False
+    """Put the dates of each sample into a random order first, as a control: what is then still found does not
+    depend on time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatesOfHead(Dates):
+    """Options of a probe that trains a head on maps of several dates."""
+
+    temporal: Literal["mean", "max", "last", "concatenate", "ltae"] = "mean"
+    """Of a series of dates, the input of a head: the mean or maximum over the maps of its dates, those of the last
+    date, all of them one after the other, if all samples have as many, or (ltae) the output of an encoder that is
+    trained with the head on all dates at every pixel, with an encoder for each layer."""
+    ltae: LtaeOptions = field(default_factory=LtaeOptions)
+    """Options of the encoder."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatesOfSeries(Options):
+    """Options of a probe that reads all dates of a series."""
+
+    temporal: Literal["ltae"] = "ltae"
+    """All dates go to the probe."""
+    shuffle_dates: bool = False
+    """Put the dates of each sample into a random order first, as a control: what is then still found does not
+    depend on time."""
 
 
 def check_heads(heads: int, hidden: int, where: str | None = None) -> None:
@@ -134,7 +181,7 @@ def without_dates(options: dict, dates: str) -> dict:
 
 
 def over_dates(options: dict) -> OverDates | None:
-    """How the options of a job say it, see the schema of the configuration; None where samples are single images."""
+    """The reduction that the options of a job name; None if samples are single images."""
     for kind, key in (("series", "temporal"), ("pair", "pair")):
         if key in options:
             learned = options.get("ltae")
@@ -142,7 +189,7 @@ def over_dates(options: dict) -> OverDates | None:
                 kind,
                 options[key],
                 options.get("shuffle_dates", False),
-                None if learned is None else from_json(LtaeOptions, learned, where="ltae"),
+                None if learned is None else read(LtaeOptions, learned, where="ltae"),
             )
     return None
 

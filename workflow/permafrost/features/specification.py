@@ -3,33 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.options import Options, Positive
 from permafrost.core.specification import Specification
 
 
 @dataclass(frozen=True, kw_only=True)
-class Extraction:
-    """Options of extraction that results depend on; the configuration's schema has their defaults.
+class ExtractionSettings(Options):
+    """How features are computed, if a backbone's entry says nothing else."""
+
+    size: Positive | None = 224
+    """Side in pixels that images are resized to; null keeps the native size."""
+    interpolation: Literal["bilinear", "bicubic", "nearest"] = "bilinear"
+    antialias: bool = False
+    dtype: Literal["float32", "float16"] = "float32"
+    """Type of the embeddings on disk."""
+    maps_dtype: Literal["float16", "float32"] = "float16"
+    """Type of the maps of layers on disk, which probes of pixels and objects read."""
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    """Precision of the forward pass."""
+    compile: bool = False
+    """Use torch.compile."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extraction(ExtractionSettings):
+    """The options of an extraction.
 
     Attributes
     ----------
-    size, interpolation, antialias : how images are fed where the backbone's entry says nothing else.
-    precision, compile : of the forward pass.
-    dtype : of the embeddings on disk; None where none are written.
-    maps : whether maps of layers are needed, which the plan asks for where the task needs them.
-    maps_dtype : of the maps; None where none are made.
-    fit : the study's policy for what does not fit.
+    dtype, maps_dtype : None if no embeddings, or no maps, are written.
+    maps : whether maps of layers are needed, which the plan asks for if the task needs them.
+    fit : the study's policy for datasets that lack what a backbone needs.
     """
 
-    size: int | None
-    interpolation: str
-    antialias: bool
-    precision: str
-    compile: bool
-    dtype: str | None = None
+    dtype: Literal["float32", "float16"] | None = None
     maps: bool = False
-    maps_dtype: str | None = None
+    maps_dtype: Literal["float16", "float32"] | None = None
     fit: str = "strict"
 
     def __post_init__(self) -> None:

@@ -67,7 +67,7 @@ def extract(
     PermafrostError : what would stop a run: bands that are missing, weights that do not fit, NaN.
     """
     from permafrost.core.memory import keep_freed_memory
-    from permafrost.core.specification import from_json
+    from permafrost.core.option_models import read
     from permafrost.features.extract import extract as extract_stores
     from permafrost.features.specification import ExtractSpec, Running
     from permafrost.plan.catalogue import Catalogue, result_fields
@@ -105,7 +105,7 @@ def extract(
             splits = {split: folder / f"{split}.zarr" for split in ("train", "test")}
             outputs = {split: folder / f"features-{split}.zarr" for split in splits}
             extract_stores(
-                from_json(ExtractSpec, spec, where="extract"),
+                read(ExtractSpec, spec, where="extract"),
                 images=splits,
                 card=folder / "card.json",
                 outputs={"test": outputs["test"]},

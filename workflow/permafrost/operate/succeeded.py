@@ -7,8 +7,8 @@ from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import fingerprint
+from permafrost.core.option_models import read
 from permafrost.core.outputs import whole_directory
-from permafrost.core.specification import from_json
 from permafrost.core.tables import read_metadata, read_table, write_csv, write_table
 from permafrost.operate.failures import Failure
 from permafrost.plan.recorded import by_names, expected, forget_gathered, planned, published_files
@@ -166,7 +166,7 @@ def _compare(plan: dict, specs: list[dict], predictions: dict, folder: Path) -> 
         compare_predictions(
             Path(plan["results"]) / "predictions",
             paths[names],
-            spec=from_json(CompareSpec, own, where="the recorded comparison"),
+            spec=read(CompareSpec, own, where="the recorded comparison"),
             fingerprint=fingerprint(KEY, own),
         )
     return paths

@@ -1,20 +1,30 @@
-"""The schemas that follow from option classes; as a program, writes them into ``workflow/schemas``.
-
-``envs/run python -m permafrost.plan.generated`` is to be run after a change of options.
-"""
+"""The schemas that follow from option classes; ``envs/run python docs/generate.py`` writes them."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import operator
 
 from permafrost.backbones import entry
-from permafrost.backbones.kinds import KINDS
+from permafrost.backbones import kinds as backbones
 from permafrost.core.option_models import named, schema_of
-from permafrost.plan.validation import SCHEMAS
+from permafrost.plan import settings
+from permafrost.plan.plugins import dates_of
+from permafrost.probes.kinds import KINDS
 
 _DRAFT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-_NOT_BY_HAND = "# Written by `envs/run python -m permafrost.plan.generated` from the option classes; do not edit.\n"
+_CONFIGURATION = (
+    "What to run. Entries are picked by name from the catalogues, or added under extra_*. Backbones, datasets and"
+    " probes that a configuration does not name are taken from config/demo.yaml, as far as they fit."
+)
+_PROBES = (
+    "The evaluations, name to options. They replace those of a file that this one is laid over;"
+    " null leaves one out."
+)
+_NOT_BY_HAND = (
+    "# Written by `envs/run python docs/generate.py` from the option classes; do not edit.\n"
+)
 
 
 def backbone() -> dict:
@@ -22,10 +32,10 @@ def backbone() -> dict:
     kinds = [
         named(
             kind,
-            KINDS[kind].options_class(),
-            entry.Imaged if KINDS[kind].pixels else entry.Placed,
+            known.options_class(),
+            entry.Imaged if known.pixels else entry.Placed,
         )
-        for kind in KINDS
+        for kind, known in backbones.KINDS.items()
     ]
     about = {
         "title": "Backbone entry",
@@ -50,7 +60,27 @@ def _by_kind(kinds: list[type], description: str) -> dict:
     return whole | {"$defs": made["$defs"]}
 
 
-GENERATED = {"backbone": backbone}
+def config() -> dict:
+    """The schema of a configuration."""
+    kinds = {
+        name: named(name, kind.options_class(), *dates_of(kind)) for name, kind in KINDS.items()
+    }
+    options = functools.reduce(operator.or_, kinds.values())
+    whole = dataclasses.make_dataclass(
+        "Configuration",
+        [("probes", dict[settings.ProbeName, options | None] | None, None)],
+        bases=(settings.Settings,),
+        frozen=True,
+        kw_only=True,
+    )
+    made = schema_of(whole)
+    probes = {"description": _PROBES, **made["properties"]["probes"]["anyOf"][0]}
+    made["properties"]["probes"] = probes
+    about = {"title": "Permafrost configuration", "description": _CONFIGURATION}
+    return _DRAFT | about | {key: one for key, one in made.items() if key not in about}
+
+
+GENERATED = {"backbone": backbone, "config": config}
 
 
 def text_of(name: str) -> str:
@@ -66,8 +96,3 @@ def text_of(name: str) -> str:
     # small mappings and lists stand in one line
     layout = {"sort_keys": False, "default_flow_style": None, "allow_unicode": True, "width": 120}
     return _NOT_BY_HAND + yaml.dump(GENERATED[name](), Dumper=Dumper, **layout)
-
-
-if __name__ == "__main__":
-    for name in GENERATED:
-        (SCHEMAS / f"{name}.schema.yaml").write_text(text_of(name), encoding="utf-8")

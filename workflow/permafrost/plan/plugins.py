@@ -9,6 +9,7 @@ from pathlib import Path
 from permafrost.backbones.digest import identify
 from permafrost.backbones.imported import modules_named
 from permafrost.core.plugins import MODULES, folders_of, importable, registry
+from permafrost.features import dates
 
 
 def plugins_in_use() -> Iterator[tuple[str, str]]:
@@ -74,12 +75,15 @@ def _kind_of_source(entry: dict) -> Iterator[object]:
 
 
 def _add_probe(schema: dict, name: str, kind) -> None:
-    dated = schema["$defs"]["knn"]["properties"]
-    common = {key: dated[key] for key in ("temporal", "pair", "shuffle_dates")}
-    made = _schema_of(schema, name, kind.options_class())
-    schema["properties"]["probes"]["additionalProperties"]["anyOf"].append(
-        {**made, "properties": {**common, **made["properties"]}}
-    )
+    made = _schema_of(schema, name, kind.options_class(), *dates_of(kind))
+    schema["properties"]["probes"]["additionalProperties"]["anyOf"].append(made)
+
+
+def dates_of(kind) -> tuple[type, ...]:
+    """The options on several dates of a kind of probe."""
+    if kind.series:
+        return (dates.DatesOfSeries,)
+    return {"images": (), "maps": (dates.DatesOfHead,)}.get(kind.reads, (dates.Dates,))
 
 
 def _add_source(schema: dict, name: str, kind) -> None:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from permafrost.core.identity import derive_seed
-from permafrost.core.specification import from_json
+from permafrost.core.option_models import read
 from permafrost.features.dates import OF_DATES, OverDates, over_dates
 
 
@@ -62,7 +62,7 @@ class ProbeJob[Options]:
             kind=kind,
             over_dates=reduction,
             **{name: spec[name] for name in ("dataset", "backbone", "probe", "seed")},
-            options=from_json(options, values, where=where),
+            options=read(options, values, where=where),
             features=inputs["backbone"] if "backbone" in inputs else inputs["features"],
             **how,
         )

@@ -1,7 +1,7 @@
 """The kinds of probes: what each does, what it reads, leaves and needs, and the function that runs it.
 
-A new kind is a file (or folder) beside this one, an entry here, its options in the schema of the configuration and a
-paragraph in docs/which-evaluation-when.md. Commands, rules, the plan and the page look everything else up here. Light:
+A new kind is a file (or folder) next to this one with its options, an entry here and a paragraph in
+docs/which-evaluation-when.md. Commands, rules, the plan and the page look everything else up here. Light:
 the plan reads it before any job runs, and no job's identity depends on it.
 """
 
@@ -22,7 +22,7 @@ class ProbeKind:
     ----------
     run : ``module:function``, or the function of a plug-in; called with a `job.ProbeJob` (with
         ``reads="images"`` a `job.ImageProbeJob`); see `embeddings.features.on_embeddings`.
-    options : ``module:class``, a frozen dataclass with the options that the schema of the configuration describes.
+    options : ``module:class``, a `permafrost.core.options.Options`; how it reads several dates is added.
     tasks : tasks of datasets that it can score.
     brief : what its command does, for the list of commands.
     summary : what it does and what its score shows, for a reader of the report: sentences without their subject,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 
 from permafrost.core.columns import Column
 from permafrost.core.errors import PermafrostError
+from permafrost.core.options import Different, Options, Positive
 from permafrost.core.row_file import row_blocks
 from permafrost.metrics.retrieval import average_precisions, found_within
 from permafrost.probes.embeddings.features import Features, check_splits, on_embeddings
@@ -18,6 +20,7 @@ from permafrost.probes.job import ProbeJob
 from permafrost.probes.knn.distances import unit
 from permafrost.probes.knn.rows import Rows, equal_rows, mean_of
 from permafrost.probes.metadata import PredictionColumns
+from permafrost.probes.options import Metric
 
 
 class Queries(PredictionColumns):
@@ -46,14 +49,19 @@ SMALL_BYTES = 256 * 2**20
 GROUP_BYTES = 512 * 2**20
 
 
-@dataclass(frozen=True)
-class RetrievalOptions:
-    """See ``retrieval`` in the schema of the configuration."""
+@dataclass(frozen=True, kw_only=True)
+class RetrievalOptions(Options):
+    """Every test image ranks a gallery by distance, and should find images of its class or group first."""
 
-    relevant: str
-    gallery: str
-    k: list[int]
-    metric: str
+    relevant: Literal["class", "group"] = "class"
+    """Images that a query should find; of multi-label data, class means images that share a label with it."""
+    gallery: Literal["train", "val", "test"] = "train"
+    """Split that is searched; in test, a query does not find itself. Groups are usually kept in one split."""
+    k: Different[Positive] = field(default_factory=lambda: [1, 5, 10, 100])
+    """Numbers of nearest images for recall and hits; those above the gallery's size are left out, and a warning
+    says so."""
+    metric: Metric = "cosine"
+    """Distance of embeddings."""
 
 
 @dataclass(frozen=True)

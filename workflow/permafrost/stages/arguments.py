@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import fingerprint
-from permafrost.core.specification import SPLITS, from_json
+from permafrost.core.option_models import read
+from permafrost.core.specification import SPLITS
 
 if TYPE_CHECKING:
     from permafrost.plan.jobs import PlannedJob
@@ -72,7 +73,7 @@ def planned_job(arguments) -> PlannedJob:
 def specified[T](job: PlannedJob, kind: type[T]) -> T:
     """The job's spec as the dataclass `kind`."""
     stage = job.spec.get("stage") if isinstance(job.spec, dict) else None
-    return from_json(kind, job.spec, where=f"spec of the {stage} job")
+    return read(kind, job.spec, where=f"spec of the {stage} job")
 
 
 def read_job(arguments) -> tuple[dict, str]:

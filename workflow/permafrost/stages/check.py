@@ -102,7 +102,8 @@ def prepare_few(offers: Offers, dataset: str, count: int, folder: Path) -> Path:
 def tried(offers: Offers, arguments, card: Card, card_path: Path) -> Trial:
     """The backbone on one batch, with the model and input of extraction."""
     from permafrost.core.memory import keep_freed_memory
-    from permafrost.core.specification import SPLITS, from_json, substitute
+    from permafrost.core.option_models import read
+    from permafrost.core.specification import SPLITS, substitute
     from permafrost.features.specification import BackboneSpec
     from permafrost.features.trial import try_backbone
     from permafrost.plan.catalogue import result_fields
@@ -120,7 +121,7 @@ def tried(offers: Offers, arguments, card: Card, card_path: Path) -> Trial:
         "inputs": {"images": card.fingerprint},
     }
     return try_backbone(
-        from_json(BackboneSpec, spec, where="check"),
+        read(BackboneSpec, spec, where="check"),
         images={split: card_path.with_name(f"{split}.zarr") for split in SPLITS},
         card=card_path,
         device=arguments.device,

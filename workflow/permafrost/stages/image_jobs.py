@@ -11,7 +11,8 @@ from pathlib import Path
 
 from permafrost.core.environment import MAIN_PYTHON, ROLE, check_environment
 from permafrost.core.errors import PermafrostError
-from permafrost.core.specification import SPLITS, from_json
+from permafrost.core.option_models import read
+from permafrost.core.specification import SPLITS
 from permafrost.stages.arguments import add_compute, add_job, planned_job
 
 
@@ -81,7 +82,7 @@ def run(arguments, extract, kind: type, **outputs) -> None:
     keep_freed_memory()
     spec, fingerprint = located_job(arguments)
     extract(
-        from_json(kind, spec, where=f"spec of the {spec['stage']} job"),
+        read(kind, spec, where=f"spec of the {spec['stage']} job"),
         images=images,
         card=arguments.card,
         fingerprint=fingerprint,

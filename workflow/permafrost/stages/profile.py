@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from permafrost.core.specification import from_json
+from permafrost.core.option_models import read
 from permafrost.stages import image_jobs
 from permafrost.stages.arguments import read_specification
 
@@ -26,7 +26,7 @@ def run(arguments) -> None:
     spec, fingerprint = read_specification(arguments, ProfileSpec)
     located, _ = image_jobs.located_job(arguments)
     profile = profile_backbone(
-        from_json(ProfileSpec, located, where="spec of the profile job"),
+        read(ProfileSpec, located, where="spec of the profile job"),
         card=arguments.card,
         # few backbones use any
         images=partial(image_jobs.images_of, arguments),

@@ -8,8 +8,8 @@ from functools import partial
 
 import pyarrow as pa
 
+from permafrost.core.option_models import read
 from permafrost.core.promised import Promised
-from permafrost.core.specification import from_json
 from permafrost.data.embeddings.files import read_of_options
 from permafrost.data.embeddings.places import Place, places_in
 from permafrost.data.embeddings.rasters import RasterEmbeddings, RasterOptions
@@ -44,7 +44,7 @@ class Matching:
 
     def __init__(self, required: dict[str, dict], digest_of: Callable) -> None:
         self._required = {
-            name: from_json(Required, content, where=f"backbone {name}")
+            name: read(Required, content, where=f"backbone {name}")
             for name, content in required.items()
         }
         self._promised = []

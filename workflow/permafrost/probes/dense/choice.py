@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from annotated_types import Interval
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.options import AtLeast0, Different, Options, Positive
+from permafrost.probes.options import Rates
 
 if TYPE_CHECKING:
     from torch import nn
@@ -32,26 +36,63 @@ class Chosen:
         return value is not None and (self.value is None or value > self.value)
 
 
+Layers = Different[str] | None
+
+
 @dataclass(frozen=True, kw_only=True)
-class TrainingOptions:
-    """Options of probes that train a head; see ``segmentation`` in the schema of the configuration."""
+class TrainingOptions(Options):
+    """Options of probes that train a head."""
 
-    epochs: int
-    batch_size: int
-    learning_rate: float | list[float]
-    weight_decay: float
-    schedule: str
-    min_learning_rate: float
-    select: str
-    precision: str
+    epochs: Positive
+    """Passes over the training samples."""
+    batch_size: Positive
+    """Samples per training step."""
+    learning_rate: Rates = 1e-3
+    """Of AdamW. Of a list, the one that is best on validation is taken (by mean IoU, of change by F1, of objects by
+    AP)."""
+    weight_decay: AtLeast0
+    """Of AdamW."""
+    schedule: Literal["cosine", "constant"] = "cosine"
+    """Learning rate from epoch to epoch."""
+    min_learning_rate: AtLeast0 = 1e-6
+    """Final learning rate of cosine."""
+    select: Literal["last", "best"] = "last"
+    """The epoch that is scored: the last, or the best on validation."""
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    """Of the head's forward pass; fp16 needs a GPU."""
 
 
-@dataclass(frozen=True)
-class LossOptions:
-    """A loss of a segmentation head by importable name, and its arguments."""
+@dataclass(frozen=True, kw_only=True)
+class Pictured(Options):
+    """Options of probes whose predictions are shown in the report."""
 
-    name: str
-    arguments: dict
+    pictures: Annotated[int, Interval(ge=0, le=40)] = 4
+    """Test images drawn at random whose predictions are shown in the report."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfPixels(Pictured):
+    """Options of probes of masks or rasters of numbers."""
+
+    resolution: Literal["native", "working"] = "native"
+    """Pixels that are scored; those of the original mask or raster, or as resized with the images."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfMasks(OfPixels):
+    """Options of probes of masks."""
+
+    boundary: Annotated[float, Interval(gt=0, lt=1)] | None = None
+    """Width of the band of boundary IoU as a share of the image diagonal (0.02 is usual); null leaves it out.
+    Numbers per pixel have no boundaries."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept(Options):
+    """Options of probes that can write their masks."""
+
+    masks: Literal["none", "zarr", "geotiff"] = "none"
+    """Also keep the predicted masks, or rasters of numbers, of the test split, under results/masks."""
 
 
 def rates_of(learning_rate: float | list[float]) -> list[float]:

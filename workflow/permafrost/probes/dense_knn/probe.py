@@ -14,8 +14,10 @@ import numpy as np
 
 from permafrost.core.device import resolve_device
 from permafrost.core.errors import PermafrostError
+from permafrost.core.options import Positive
 from permafrost.core.progress import progress
 from permafrost.metrics.segmentation.confusion import confusion_matrix
+from permafrost.probes.dense.choice import Kept, OfMasks
 from permafrost.probes.dense.interpolate import resize_bilinear
 from permafrost.probes.dense.map_splits import (
     TASK,
@@ -31,20 +33,23 @@ from permafrost.probes.dense.patch_targets import NO_LABEL, patch_labels, patch_
 from permafrost.probes.dense.tables import MaskRows, Outcome, TargetRows, rows_to_fill
 from permafrost.probes.job import ProbeJob
 from permafrost.probes.knn.search import NeighbourSearch, vote
+from permafrost.probes.options import Metric
 
 
-@dataclass(frozen=True)
-class DenseKnnOptions:
-    """See ``dense_knn`` in the schema of the configuration; ``boundary`` is of masks alone."""
+@dataclass(frozen=True, kw_only=True)
+class DenseKnnOptions(OfMasks, Kept):
+    """Nearest neighbours of patches; a train patch has the label of most of its pixels, or the mean of their
+    numbers.
+    """
 
-    layer: str | None
-    k: int
-    metric: str
-    max_patches: int
-    resolution: str
-    boundary: float | None
-    masks: str
-    pictures: int
+    layer: str | None = None
+    """Layer whose map gives the patches; null takes that with patches closest to 16 pixels."""
+    k: Positive = 5
+    """Number of neighbours."""
+    metric: Metric = "l2"
+    """Distance of patches."""
+    max_patches: Positive = 200_000
+    """Train patches searched; of more, this many are drawn."""
 
 
 def run_dense_knn(job: ProbeJob[DenseKnnOptions]) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.options import Above0, Positive
 from permafrost.core.progress import progress
+from permafrost.probes.dense.choice import Kept, Layers, OfPixels
 from permafrost.probes.dense.interpolate import bilinear_matrix
 from permafrost.probes.dense.map_splits import (
     Layer,
@@ -26,14 +29,22 @@ from permafrost.probes.ridge.alphas import AlphaOptions, ChosenAlpha
 
 
 @dataclass(frozen=True, kw_only=True)
-class DenseRidgeOptions(AlphaOptions):
-    """See ``dense_ridge`` in the schema of the configuration."""
+class DenseRidgeOptions(OfPixels, Kept, AlphaOptions):
+    """Ridge regression of the mean number of a patch's pixels, for all alphas from one decomposition. Predictions
+    for patches are enlarged bilinearly and scored pixel by pixel.
+    """
 
-    layers: list[str] | None
-    stride: float
-    resolution: str
-    masks: str
-    pictures: int
+    layers: Layers = None
+    """Layers whose maps give the features, side by side; null takes all of them."""
+    stride: Above0 = 16
+    """The grid of patches is that of the layer whose patches are closest to this many working pixels. Coarser maps
+    are enlarged to it, of finer ones means are taken."""
+    alpha_max: Above0 = 1e9
+    alpha_count: Positive = 49
+    choose: Literal["validation", "leave_one_image_out"] = "validation"
+    """Alpha is chosen by patches: on validation, or on those of each training image in the fit without that image.
+    Images of one scene reveal each other's targets, and then leaving one out says little. It solves a system for
+    every image and alpha (about half a second per image with 2048 features), validation only one decomposition."""
 
 
 def run_dense_ridge(job: ProbeJob[DenseRidgeOptions]) -> None:

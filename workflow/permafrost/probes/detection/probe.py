@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
+from annotated_types import Interval
 from torch import nn
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.memory import keep_freed_memory
+from permafrost.core.options import AtLeast0, Natural, Positive
 from permafrost.features.devices import choose_device, exact_numerics
 from permafrost.metrics.objects.detected import Detected
-from permafrost.probes.dense.choice import TrainingOptions
+from permafrost.probes.dense.choice import Layers, Pictured, TrainingOptions
 from permafrost.probes.dense.head_trainer import FittedHead, all_finite, autocast
 from permafrost.probes.dense.ltae import head_over_dates
 from permafrost.probes.dense.map_splits import Layer, date_positions, open_splits
@@ -37,18 +40,33 @@ HEAD = "fcos"
 
 
 @dataclass(frozen=True, kw_only=True)
-class DetectionOptions(TrainingOptions):
-    """See ``detection`` in the schema of the configuration."""
+class DetectionOptions(Pictured, TrainingOptions):
+    """A one-stage head without anchors (FCOS) trained on the maps of the frozen layers. It finds boxes, or points
+    if the dataset's objects are points.
+    """
 
-    layers: list[str] | None
-    hidden: int
-    depth: int
-    finest_stride: int
-    box_loss: str
-    score_threshold: float | None
-    nms_threshold: float
-    max_per_image: int
-    pictures: int
+    layers: Layers = None
+    """Layers to use of those extracted, coarse to fine; null uses all of them."""
+    hidden: Positive = 128
+    """Channels of the head."""
+    depth: Natural = 2
+    """Convolutions before each of the outputs."""
+    finest_stride: Positive = 8
+    """Coarser maps are enlarged in steps of two until a cell is this many working pixels."""
+    epochs: Positive = 20
+    batch_size: Positive = 16
+    weight_decay: AtLeast0 = 1e-4
+    box_loss: Literal["giou", "iou"] = "giou"
+    """Loss of boxes; without effect for points."""
+    # what scores less is not kept (LEAST_SCORE in probes/detection/decode.py)
+    score_threshold: Annotated[float, Interval(ge=0.05, le=1)] | None = None
+    """Detections that count for box_* and point_* metrics score at least this; null takes the value of the best F1
+    on validation."""
+    nms_threshold: Annotated[float, Interval(ge=0, le=1)] = 0.5
+    """Of two boxes of a class with a larger IoU, or of two points nearer than this share of match_distance, the one
+    with the higher score is kept."""
+    max_per_image: Positive = 300
+    """Most detections kept of a sample."""
 
 
 def run_detection(job: ProbeJob[DetectionOptions]) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from typing import Annotated, Literal
 
 import numpy as np
+from annotated_types import Interval
 
 from permafrost.core.device import resolve_device
 from permafrost.core.errors import PermafrostError
 from permafrost.core.joined_rows import JoinedRows
+from permafrost.core.options import AnyDifferent, Different, Options, Positive
 from permafrost.core.row_file import RowFile
 from permafrost.probes.embeddings.arithmetic import score_on_validation
 from permafrost.probes.embeddings.features import (
@@ -25,34 +28,42 @@ from permafrost.probes.embeddings.settings import PredictionsBySetting, Setting
 from permafrost.probes.few_shot.draws import Draw, Size, nested_draws, sizes_of
 from permafrost.probes.knn.search import neighbours, vote
 from permafrost.probes.linear import LinearSettings, fit_linear
+from permafrost.probes.options import CGrid, Metric
+
+Classifier = Literal["linear", "knn"]
+Share = Annotated[float, Interval(gt=0, le=1)]
 
 
-@dataclass(frozen=True)
-class RankedDraw:
-    """What is ranked and compared: a classifier, and one of share and number per class."""
+@dataclass(frozen=True, kw_only=True)
+class RankedDraw(Options):
+    """The classifier and size that are ranked and compared; one of share and per_class is null."""
 
-    classifier: str
-    share: float | None
-    per_class: int | None
+    classifier: Classifier = "linear"
+    share: Share | None = None
+    per_class: Positive | None = None
 
 
-@dataclass(frozen=True)
-class FewShotOptions:
-    """See ``few_shot`` in the schema of the configuration."""
+@dataclass(frozen=True, kw_only=True)
+class FewShotOptions(CGrid):
+    """Linear and knn probes on small draws of the training set, by share and by number per class. Validation
+    shrinks as train does; smaller draws are parts of larger ones, the same for all backbones.
+    """
 
-    shares: list[float]
-    per_class: list[int]
-    draws: int
-    classifiers: list[str]
-    ranked: RankedDraw
-    c_min: float
-    c_max: float
-    c_count: int
-    merge_val: bool
-    standardize: bool
-    ties: str
-    k: list[int]
-    metric: str
+    shares: AnyDifferent[Share] = field(default_factory=lambda: [0.01, 0.05, 0.1, 0.2, 0.5, 1.0])
+    """Shares of the training set; classes come in the proportions of the data."""
+    per_class: AnyDifferent[Positive] = field(default_factory=lambda: [1, 5, 10, 20])
+    """Training samples of each class; a class with fewer gives all it has, and a warning says so."""
+    draws: Positive = 5
+    """Number of draws of each size."""
+    classifiers: Different[Classifier] = field(default_factory=lambda: ["linear", "knn"])
+    """Classifiers that are fitted to each draw."""
+    ranked: RankedDraw = field(default_factory=lambda: RankedDraw(share=0.1))
+    """The classifier and size that are ranked and compared; one of share and per_class is null."""
+    ties: Literal["log_loss", "smallest"] = "log_loss"
+    k: Different[Positive] = field(default_factory=lambda: [1, 5, 10])
+    """Numbers of neighbours of knn, of which one is chosen on the draw's validation samples."""
+    metric: Metric = "l2"
+    """Of knn."""
 
 
 def run_few_shot(

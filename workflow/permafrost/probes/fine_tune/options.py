@@ -2,43 +2,72 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
 
-from permafrost.probes.dense.choice import LossOptions
+from annotated_types import Interval
+
+from permafrost.core.options import Above0, AtLeast0, Options, Positive, Two
+from permafrost.probes.dense.choice import Layers, OfMasks
+from permafrost.probes.options import Rates
+from permafrost.probes.segmentation.heads import HeadName
+from permafrost.probes.segmentation.options import Head
+
+Share = Annotated[float, Interval(gt=0, le=1)]
 
 
-@dataclass(frozen=True)
-class AugmentationOptions:
-    """What may be done to training images."""
+@dataclass(frozen=True, kw_only=True)
+class AugmentationOptions(Options):
+    """Augmentation of training images, and of their masks with them. Values of pixels are never changed."""
 
-    flip: bool
-    rotate: bool
-    crop: list[float] | None
+    flip: bool = True
+    """Mirror left and right, and top and bottom."""
+    rotate: bool = True
+    """Turn by quarters; images that are not square, by halves."""
+    crop: Two[Share] | None = None
+    """Smallest and largest share of the area that is cut out and enlarged; not for images with masks."""
 
 
-@dataclass(frozen=True)
-class FineTuneOptions:
-    """See ``fine_tune`` in the schema of the configuration."""
+@dataclass(frozen=True, kw_only=True)
+class FineTuneOptions(OfMasks, Head):
+    """The backbone itself is trained further, from images, together with a head: a linear layer on the pooled
+    features, or a segmentation head on maps. The same head on the frozen backbone is also scored.
+    """
 
-    epochs: int
-    batch_size: int
-    learning_rate: float | list[float]
-    layer_decay: float
-    head_learning_rate: float | list[float]
-    head_epochs: int
-    start: str
-    weight_decay: float
-    schedule: str
-    warmup_epochs: float
-    clip_norm: float | None
-    batch_norm: str
-    augmentation: AugmentationOptions
-    select: str
-    precision: str
-    head: str
-    layers: list[str] | None
-    hidden: int
-    loss: LossOptions
-    resolution: str
-    boundary: float | None
-    pictures: int
+    epochs: Positive = 10
+    """Passes over the training images."""
+    batch_size: Positive = 32
+    """Images per training step."""
+    learning_rate: Rates = 1e-4
+    """Of the backbone, by AdamW. Of a list, the one that is best on validation is taken."""
+    layer_decay: Share = 1.0
+    """Learning rate of a layer of the backbone as a share of that of the next one, from the head (1) towards the
+    input; 0.65 to 0.75 are usual for transformers of 12 blocks, 1 gives all layers the same."""
+    head_learning_rate: Rates = field(default_factory=lambda: [1e-3, 1e-2])
+    """Of the head. Of a list, the one that is best on validation with the frozen backbone is taken, for fine-tuning
+    too."""
+    head_epochs: Positive = 20
+    """Epochs of the head on the frozen backbone."""
+    start: Literal["probe", "random"] = "probe"
+    """The head that fine-tuning starts from: the one trained on the frozen backbone, or a fresh one."""
+    weight_decay: AtLeast0 = 0.05
+    """Of AdamW; not of biases, scales and shifts."""
+    schedule: Literal["cosine", "constant"] = "cosine"
+    """Learning rate from step to step after the warm-up; cosine ends at 0."""
+    warmup_epochs: AtLeast0 = 1
+    """Epochs over which the learning rate rises."""
+    clip_norm: Above0 | None = 1.0
+    """Largest norm of the gradients of a step; null leaves them as they are."""
+    batch_norm: Literal["frozen", "trained"] = "frozen"
+    """Statistics of the backbone's batch normalisation: those of the weights, or those of each batch. Its scale and
+    shift are learned in either case."""
+    augmentation: AugmentationOptions = field(default_factory=AugmentationOptions)
+    """Augmentation of training images, and of their masks with them. Values of pixels are never changed."""
+    select: Literal["last", "best"] = "best"
+    """The epoch that is scored: the last, or the best on validation."""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """Of the forward pass."""
+    head: HeadName = "linear"
+    """Of segmentation, as for the probe of that kind; so are layers, hidden, loss, resolution, boundary."""
+    layers: Layers = None
+    """Layers of the backbone to use, coarse to fine; null uses its default ones."""

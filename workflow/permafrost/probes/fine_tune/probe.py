@@ -7,7 +7,7 @@ from torch import nn
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.memory import keep_freed_memory
-from permafrost.core.specification import from_json
+from permafrost.core.option_models import read
 from permafrost.features.devices import exact_numerics
 from permafrost.features.extract import open_backbone
 from permafrost.features.running import Run
@@ -273,4 +273,4 @@ def extraction_of(job: ImageProbeJob[FineTuneOptions]) -> BackboneSpec:
         **({"maps_dtype": "float32"} if maps else {}),
     }
     content["inputs"] = {"images": job.images}
-    return from_json(BackboneSpec, content, where=job.where)
+    return read(BackboneSpec, content, where=job.where)

@@ -7,19 +7,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.device import resolve_device
+from permafrost.core.options import Options, Positive
 from permafrost.probes.embeddings.arithmetic import check_labels
 from permafrost.probes.embeddings.features import Features, class_gates, on_embeddings
 from permafrost.probes.embeddings.predictions import Prediction
 from permafrost.probes.knn.search import mean_vote, neighbours, vote
 from permafrost.probes.knn.ties import tie_gates
+from permafrost.probes.options import Metric
 
 
-@dataclass(frozen=True)
-class KnnOptions:
-    """See ``knn`` in the schema of the configuration."""
+@dataclass(frozen=True, kw_only=True)
+class KnnOptions(Options):
+    """The nearest training images."""
 
-    k: int
-    metric: str
+    k: Positive = 5
+    """Number of neighbours."""
+    metric: Metric = "l2"
+    """Distance of embeddings."""
 
 
 def run_knn(

@@ -8,12 +8,14 @@ T = 0.07 as in the evaluations of DINO.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 
 from permafrost.core.device import resolve_device
 from permafrost.core.errors import PermafrostError
+from permafrost.core.options import Above0, Different, Options, Positive
 from permafrost.core.tasks import targets_of
 from permafrost.probes.embeddings.arithmetic import score_on_validation
 from permafrost.probes.embeddings.features import Features, class_gates, on_embeddings
@@ -24,6 +26,7 @@ from permafrost.probes.knn.distances import unit
 from permafrost.probes.knn.search import NeighbourSearch, neighbours, vote
 from permafrost.probes.knn.ties import tie_gates
 from permafrost.probes.knn.train_rows import TrainRows, in_steps
+from permafrost.probes.options import Metric
 
 
 def similarities(train_x, test_x, found: np.ndarray) -> np.ndarray:
@@ -73,14 +76,22 @@ def weighted_vote(
     return scores, targets.answers(scores)
 
 
-@dataclass(frozen=True)
-class KnnSweepOptions:
-    """See ``knn_sweep`` in the schema of the configuration."""
+@dataclass(frozen=True, kw_only=True)
+class KnnSweepOptions(Options):
+    """Nearest neighbours under every combination of the settings, from one search per metric. All of them are
+    scored; the best on validation is ranked and compared.
+    """
 
-    k: list[int]
-    metrics: list[str]
-    weights: list[str]
-    temperature: float
+    k: Different[Positive] = field(default_factory=lambda: [1, 5, 10, 20, 50, 100, 200])
+    """Numbers of neighbours; those above the number of training samples are left out, and a warning says so."""
+    metrics: Different[Metric] = field(default_factory=lambda: ["l2", "cosine"])
+    """Distances of embeddings."""
+    weights: Different[Literal["uniform", "temperature"]] = field(
+        default_factory=lambda: ["uniform", "temperature"]
+    )
+    """Of a neighbour's vote: 1, or exp(cosine similarity / temperature)."""
+    temperature: Above0 = 0.07
+    """Of the weights of that name."""
 
 
 def run_knn_sweep(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -10,19 +11,15 @@ from permafrost.core.device import resolve_device
 from permafrost.probes.embeddings.features import Features, class_gates, on_embeddings
 from permafrost.probes.embeddings.predictions import Prediction
 from permafrost.probes.linear import LinearSettings, fit_linear
+from permafrost.probes.options import CGrid
 
 
-@dataclass(frozen=True)
-class LinearOptions:
-    """See ``linear`` in the schema of the configuration."""
+@dataclass(frozen=True, kw_only=True)
+class LinearOptions(CGrid):
+    """A linear classifier, its regularisation chosen on validation."""
 
-    c_min: float
-    c_max: float
-    c_count: int
-    merge_val: bool
-    standardize: bool
-    solver: str
-    ties: str
+    solver: Literal["lbfgs", "adam"] = "lbfgs"
+    """Optimiser of the fit."""
 
 
 def run_linear(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import nn
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.options import AtLeast0, Positive
 from permafrost.features.dates import LtaeOptions, positions_of
 from permafrost.features.devices import choose_device, exact_numerics
 from permafrost.probes.dense.choice import TrainingOptions
@@ -25,13 +27,23 @@ from permafrost.probes.embeddings.features import (
 )
 from permafrost.probes.fine_tune.tasks import Labels, Numbers, learned_task
 from permafrost.probes.job import ProbeJob
+from permafrost.probes.options import Rates
 
 
 @dataclass(frozen=True, kw_only=True)
 class LtaeProbeOptions(TrainingOptions):
-    """See ``ltae`` in the schema of the configuration."""
+    """A lightweight temporal attention encoder over the features of all dates of a series, standardised by those of
+    train, and a linear layer, trained by AdamW. For datasets with dates: series.
+    """
 
-    encoder: LtaeOptions
+    encoder: LtaeOptions = field(default_factory=LtaeOptions)
+    """Options of the encoder."""
+    epochs: Positive = 50
+    batch_size: Positive = 128
+    """Series per training step."""
+    learning_rate: Rates = field(default_factory=lambda: [3e-4, 1e-3, 3e-3])
+    weight_decay: AtLeast0 = 0.01
+    select: Literal["last", "best"] = "best"
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from permafrost.core.options import Above0, Options, Positive
+
 
 @dataclass(frozen=True, kw_only=True)
-class AlphaOptions:
-    """What both ridge probes are told; see ``ridge`` in the schema of the configuration."""
+class AlphaOptions(Options):
+    """Options of both ridge probes."""
 
-    alpha_min: float
-    alpha_max: float
-    alpha_count: int
+    alpha_min: Above0 = 1e-3
+    """Smallest strength of the penalty."""
+    alpha_max: Above0 = 1e7
+    """Largest strength."""
+    alpha_count: Positive = 41
+    """Number of alphas on the logarithmic grid."""
     choose: str
-    merge_val: bool
-    standardize: bool
+    """Samples on which alpha is chosen."""
+    merge_val: bool = True
+    """Fit the chosen alpha on train and validation."""
+    standardize: bool = True
+    """Standardise features with the statistics of the fitted samples."""
 
     @property
     def alphas(self) -> np.ndarray:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Literal
+
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
@@ -13,8 +16,13 @@ from permafrost.probes.ridge.alphas import AlphaOptions, ChosenAlpha
 from permafrost.probes.ridge.solver import Ridge
 
 
+@dataclass(frozen=True, kw_only=True)
 class RidgeOptions(AlphaOptions):
-    """See ``ridge`` in the schema of the configuration."""
+    """Ridge regression of a number, for all alphas from one decomposition of the features."""
+
+    choose: Literal["validation", "leave_one_out"] = "validation"
+    """Alpha is chosen on validation, or by each training sample in the fit without it. Neighbours of one scene
+    reveal each other's target, so leaving one out says little if samples come in groups."""
 
 
 def run_ridge(

@@ -14,8 +14,8 @@ from torch import nn
 from torch.nn import functional
 
 from permafrost.core.errors import PermafrostError, first_line
-from permafrost.probes.dense.choice import LossOptions
 from permafrost.probes.dense.map_splits import MaskSplit
+from permafrost.probes.segmentation.options import LossOptions
 
 # where a loss may come from; of permafrost itself one module
 ROOTS = ("torch.nn", "torchgeo.losses", "segmentation_models_pytorch.losses", "kornia.losses")

@@ -10,10 +10,11 @@ from torch import nn
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.memory import keep_freed_memory
+from permafrost.core.options import AtLeast0, Positive
 from permafrost.core.tasks import targets_of
 from permafrost.features.devices import choose_device, exact_numerics
 from permafrost.metrics.tasks import primary_metric
-from permafrost.probes.dense.choice import LossOptions, TrainingOptions
+from permafrost.probes.dense.choice import Kept, OfMasks, TrainingOptions
 from permafrost.probes.dense.head_trainer import FittedHead, HeadTrainer, autocast
 from permafrost.probes.dense.ltae import head_over_dates
 from permafrost.probes.dense.map_splits import (
@@ -29,20 +30,17 @@ from permafrost.probes.dense.tables import MaskRows, Outcome, rows_to_fill
 from permafrost.probes.job import ProbeJob
 from permafrost.probes.segmentation.heads import build_head
 from permafrost.probes.segmentation.losses import Loss
+from permafrost.probes.segmentation.options import Head
 
 
 @dataclass(frozen=True, kw_only=True)
-class SegmentationOptions(TrainingOptions):
-    """See ``segmentation`` in the schema of the configuration."""
+class SegmentationOptions(OfMasks, Kept, Head, TrainingOptions):
+    """A head trained on the maps of the frozen layers."""
 
-    head: str
-    layers: list[str] | None
-    hidden: int
-    loss: LossOptions
-    resolution: str
-    boundary: float | None
-    masks: str
-    pictures: int
+    epochs: Positive = 10
+    batch_size: Positive = 64
+    """Images per training step."""
+    weight_decay: AtLeast0 = 0.0
 
 
 def run_segmentation(job: ProbeJob[SegmentationOptions]) -> None:

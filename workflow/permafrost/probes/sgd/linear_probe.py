@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from annotated_types import Interval
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tasks import targets_of
 from permafrost.probes.embeddings.arithmetic import score_on_validation
 from permafrost.probes.embeddings.features import Features, on_embeddings
 from permafrost.probes.embeddings.predictions import Prediction
+from permafrost.probes.options import Descent, Rates
 from permafrost.probes.sgd.models import LinearHeads, uniform_start
 from permafrost.probes.sgd.training import DescentSchedule, FittedModel
 
 
-@dataclass(frozen=True)
-class SgdLinearOptions:
-    """See ``sgd_linear`` in the schema of the configuration."""
+@dataclass(frozen=True, kw_only=True)
+class SgdLinearOptions(Descent):
+    """A linear layer trained by stochastic gradient descent, its learning rate falling to 0 by a cosine from epoch
+    to epoch. A list of learning rates is trained at once, for little more than a few of them alone.
+    """
 
-    learning_rate: float | list[float]
-    momentum: float
-    weight_decay: float
-    epochs: int
-    batch_size: int
-    standardize: bool
+    learning_rate: Rates = 0.1
+    """Of a list, the one that is best on validation is taken."""
+    momentum: Annotated[float, Interval(ge=0, lt=1)] = 0.9
+    """Of gradient descent."""
+    standardize: bool = True
+    """Standardise features with the statistics of train."""
 
 
 def run_sgd_linear(

@@ -13,10 +13,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Annotated, Literal
 
 import numpy as np
+from annotated_types import Ge, Interval
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.options import Options, Positive
 from permafrost.core.tasks import targets_of
 from permafrost.metrics.calibration import (
     Confidence,
@@ -50,23 +53,28 @@ _COARSE = 5
 _FLOAT_BYTES = 4 << 20
 
 
-@dataclass(frozen=True)
-class CalibrationOptions:
-    """How calibration is measured.
+@dataclass(frozen=True, kw_only=True)
+class CalibrationSettings(Options):
+    """How calibration is measured."""
 
-    Attributes
-    ----------
-    bins : of equal width, for the calibration errors.
-    like : peer whose bins are taken, see `metrics.calibration.confidence`.
-    folds : of units, for temperatures; with fewer units, as many as there are.
-    floor : to which probabilities are raised before they are scaled, or None.
-    seed : assigns units to folds; the same for all backbones of a dataset.
+    bins: Positive = 15
+    """Bins of equal width that confidences are sorted into."""
+    like: Literal["torchmetrics", None] = None
+    """Whose bins are taken. The last one holds a confidence of exactly 1; torchmetrics' gives it a separate bin."""
+    folds: Annotated[int, Ge(2)] = 5
+    """Folds of the test units. The scores of each are scaled by the temperature that was fitted on the others,
+    since probes may have been trained on all the rest. With fewer units, there are as many folds as units."""
+    floor: Annotated[float, Interval(gt=0, lt=0.5)] | None = None
+    """Probabilities are raised to this before they are scaled. Without it there is no temperature if a right answer
+    has probability 0, as of neighbours that all vote for others; half a vote is 1 / (2 k)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibrationOptions(CalibrationSettings):
+    """How calibration is measured, with the seed that assigns units to folds, the same for all backbones of a
+    dataset.
     """
 
-    bins: int
-    like: str | None = None
-    folds: int = 5
-    floor: float | None = None
     seed: int = 0
 
 
