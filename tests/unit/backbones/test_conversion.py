@@ -91,7 +91,7 @@ def test_what_trainers_add_is_left_out_and_listed(tmp_path, legacy, capsys):
         == 0
     )
     said = capsys.readouterr().out
-    assert "2.safetensors: 2 tensors" in said and "left out: args (argparse.Namespace)" in said
+    assert "2.safetensors: 2 tensors" in said and "omitted: args (argparse.Namespace)" in said
 
 
 def test_a_whole_module_gives_its_state_dict(tmp_path):

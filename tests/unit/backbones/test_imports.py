@@ -12,7 +12,7 @@ import pytest
     ("modules", "heavy"),
     [
         (
-            "digest input.contract input.matching input.scaling outputs.pooling registry",
+            "digest input.contract input.matching input.scaling outputs.pooling kinds",
             "torch timm torchgeo numpy zarr",
         ),
         (

@@ -143,7 +143,7 @@ def test_foreign_values_are_named_most_frequent_first_and_not_all():
 def test_floats_that_are_whole_numbers_are_accepted():
     whole = coding()(np.array([[0.0, 2.0]], np.float32))
     assert whole.tolist() == [[0, 2]] and whole.dtype.kind == "i"
-    with pytest.raises(UnreadableImage, match="no whole numbers"):
+    with pytest.raises(UnreadableImage, match="not whole numbers"):
         coding()(np.array([[0.0, np.nan]]))
 
 

@@ -16,7 +16,12 @@ from permafrost.plan import environments
 from permafrost.plan.sources import _read, stage_modules
 
 STAGES_THERE = ("extract", "views", "profile", "fine_tune")
-DISTRIBUTIONS = {"PIL": "pillow", "numcodecs": "zarr"}
+DISTRIBUTIONS = {
+    "PIL": "pillow",
+    "numcodecs": "zarr",
+    "annotated_types": "annotated-types",
+    "pydantic_core": "pydantic",
+}
 
 
 @pytest.fixture

@@ -152,6 +152,7 @@ def test_the_recorded_plan_says_what_is_left_out(root, config, monkeypatch):
 @pytest.mark.parametrize("forgotten", [False, True])
 def test_a_job_that_plans_again_leaves_out_the_same(root, config, forgotten):
     plan = make_plan(root, config)
+    plan.keep_misfits()
     if forgotten:
         (root / FILE).unlink()
     again = Configuration(copy.deepcopy(config), root, where="", checked=True)
@@ -190,6 +191,7 @@ def _changed(root, config, strict):
 def test_a_job_that_plans_again_shares_the_same_cells(root, config, unfit, forgotten):
     config |= {"fit": "authors", "unfit": unfit}
     plan = make_plan(root, config)
+    plan.keep_misfits()
     if forgotten:
         (root / FILE).unlink()
     again = Configuration(copy.deepcopy(config), root, where="", checked=True)
@@ -198,6 +200,7 @@ def test_a_job_that_plans_again_shares_the_same_cells(root, config, unfit, forgo
 
 def test_what_could_not_be_written_down_leaves_nothing_older(root, config, monkeypatch):
     plan = make_plan(root, config)
+    plan.keep_misfits()
     written = json.loads((root / FILE).read_text())
     (root / FILE).write_text(json.dumps([written[0], []]))  # as older code found it
 
@@ -207,7 +210,7 @@ def test_what_could_not_be_written_down_leaves_nothing_older(root, config, monke
         yield
 
     monkeypatch.setattr("permafrost.plan.misfits.whole_file", full_disk)
-    make_plan(root, config)
+    make_plan(root, config).keep_misfits()
     again = Configuration(copy.deepcopy(config), root, where="", checked=True)
     assert again.misfits == plan.misfits
 

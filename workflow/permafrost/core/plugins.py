@@ -12,7 +12,6 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable
-from importlib.metadata import entry_points
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError, look_up
@@ -44,6 +43,9 @@ class Registry(dict):
 
     def __contains__(self, name) -> bool:
         if not super().__contains__(name):
+            # loads the parser of messages, and `permafrost --help` needs none
+            from importlib.metadata import entry_points
+
             for point in entry_points(group=f"permafrost.{self.group}", name=str(name)):
                 self.add(name, point.value)
         return super().__contains__(name)

@@ -2,14 +2,16 @@
 
 `core.tasks.TASKS` registers them. A room that must add something of its own (how predictions are read, a
 likelihood, what chance gives) keeps a table whose keys are these classes and looks it up by `by_targets`.
+Planning reads the registry, so NumPy is imported only by what computes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class Targets:
@@ -17,8 +19,9 @@ class Targets:
 
     Attributes
     ----------
-    stored : type of the labels in a store of images or features; None if a sample has no label of its own.
-    learned : type of the labels that a loss of torch takes.
+    stored : NumPy's name of the type of the labels in a store of images or features; None if a sample has no label
+        of its own.
+    learned : name of the type of the labels that a loss of torch takes.
     classes : there are classes, which a split can lack.
     one_class, several : the label is one class id, or a 0 or 1 for each class.
     numbers : numbers are predicted.
@@ -32,12 +35,12 @@ class Targets:
     chance : what the primary metric gives without a look at the images, if that is the same for every test set.
     """
 
-    stored: ClassVar[type | None] = None
-    learned: ClassVar[type] = np.float32
+    stored: ClassVar[str | None] = None
+    learned: ClassVar[str] = "float32"
     classes = one_class = several = numbers = pixels = masks = of_pairs = False
     objects = points = ranked = calibrated = False
     chance: ClassVar[float | None] = None
-    setting_column: ClassVar[tuple[str, type] | None] = None
+    setting_column: ClassVar[tuple[str, str] | None] = None
 
     @property
     def dense(self) -> bool:
@@ -46,6 +49,8 @@ class Targets:
 
     def counts(self, labels: np.ndarray, classes: int) -> np.ndarray:
         """(K,) int64 number of samples of each class; empty without classes."""
+        import numpy as np
+
         return np.zeros(0, np.int64)
 
     def scored(self, scores: np.ndarray | None, answers: np.ndarray | None) -> np.ndarray:
@@ -72,11 +77,13 @@ class Labels(Targets):
 class OneClass(Labels):
     """One class of every sample: (N,) ids."""
 
-    stored = learned = np.int64
+    stored = learned = "int64"
     one_class = True
-    validation, setting_column = "accuracy", ("setting_predictions", np.int32)
+    validation, setting_column = "accuracy", ("setting_predictions", "int32")
 
     def counts(self, labels: np.ndarray, classes: int) -> np.ndarray:
+        import numpy as np
+
         return np.bincount(labels, minlength=classes)
 
     def shape(self, rows: int, classes: int) -> tuple[int, ...]:
@@ -89,6 +96,8 @@ class OneClass(Labels):
 
     def probabilities(self, logits: np.ndarray) -> np.ndarray:
         """(N, K) logits, -inf for what can not occur -> float32 probabilities, by softmax."""
+        import numpy as np
+
         logits = np.asarray(logits, dtype=np.float64)
         shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
         return (shifted / shifted.sum(axis=1, keepdims=True)).astype(np.float32)
@@ -101,11 +110,13 @@ class OneClass(Labels):
 class ManyLabels(Labels):
     """Any number of classes of every sample: (N, L) of 0 and 1."""
 
-    stored = np.uint8
+    stored = "uint8"
     several = True
-    validation, setting_column = "micro_ap", ("setting_scores", np.float32)
+    validation, setting_column = "micro_ap", ("setting_scores", "float32")
 
     def counts(self, labels: np.ndarray, classes: int) -> np.ndarray:
+        import numpy as np
+
         return np.asarray(labels, dtype=np.int64).sum(axis=0)
 
     def shape(self, rows: int, classes: int) -> tuple[int, ...]:
@@ -116,13 +127,15 @@ class ManyLabels(Labels):
 
     def probabilities(self, logits: np.ndarray) -> np.ndarray:
         """(N, L) logits -> float32 probabilities of each label, by the logistic function."""
+        import numpy as np
+
         logits = np.asarray(logits, dtype=np.float64)
         small = np.exp(-np.abs(logits))
         return (np.where(logits >= 0, 1.0, small) / (1.0 + small)).astype(np.float32)
 
     def answers(self, scores: np.ndarray) -> np.ndarray:
         """The labels whose probability is more than one half."""
-        return (scores > 0.5).astype(np.uint8)
+        return (scores > 0.5).astype("uint8")
 
     def scored(self, scores: np.ndarray | None, answers: np.ndarray | None) -> np.ndarray:
         return scores
@@ -134,9 +147,9 @@ class ManyLabels(Labels):
 class Number(Targets):
     """A number of every sample: (N,)."""
 
-    stored = np.float64
+    stored = "float64"
     numbers, chance = True, 0.0
-    setting_column = "setting_numbers", np.float64
+    setting_column = "setting_numbers", "float64"
 
 
 class ClassMask(Targets):

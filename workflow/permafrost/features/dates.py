@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from annotated_types import Interval
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.option_models import read
 from permafrost.core.options import Options, Positive
 
 # the plan reads options before any job runs, and pays for no NumPy
@@ -184,14 +183,16 @@ def over_dates(options: dict) -> OverDates | None:
     """The reduction that the options of a job name; None if samples are single images."""
     for kind, key in (("series", "temporal"), ("pair", "pair")):
         if key in options:
-            learned = options.get("ltae")
-            return OverDates(
-                kind,
-                options[key],
-                options.get("shuffle_dates", False),
-                None if learned is None else read(LtaeOptions, learned, where="ltae"),
-            )
+            shuffled = options.get("shuffle_dates", False)
+            return OverDates(kind, options[key], shuffled, _learned(options.get("ltae")))
     return None
+
+
+def _learned(options: dict | None) -> LtaeOptions | None:
+    # planning imports this module and reads no options with pydantic
+    from permafrost.core.option_models import read
+
+    return None if options is None else read(LtaeOptions, options, where="ltae")
 
 
 def date_counts(samples, attributes: dict) -> np.ndarray | None:

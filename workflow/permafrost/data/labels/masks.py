@@ -152,7 +152,7 @@ def _whole_numbers(mask: np.ndarray) -> np.ndarray:
     if mask.dtype.kind == "b":
         return mask.astype(np.uint8)
     if mask.dtype.kind != "f" or not np.isfinite(mask).all() or (mask != np.floor(mask)).any():
-        raise UnreadableImage(f"holds {mask.dtype} values that are no whole numbers")
+        raise UnreadableImage(f"holds {mask.dtype} values that are not whole numbers")
     return mask.astype(np.int64)
 
 
