@@ -34,13 +34,15 @@ def test_a_specification_has_its_parts_as_dataclasses():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({**BOOTSTRAP, "datset": "d"}, "bootstrap: unknown key 'datset', did you mean 'dataset'?"),
-        ({**BOOTSTRAP, "inputs": {}}, "bootstrap.inputs: missing key 'predictions'"),
-        ({**BOOTSTRAP, "inputs": "f"}, "bootstrap.inputs: 'f' is not a JSON object"),
-        ({**EXTRACT, "extraction": {"size": 32}}, "missing keys 'interpolation', 'antialias', "),
+        ({**BOOTSTRAP, "datset": "d"}, "bootstrap: datset: unknown key, did you mean 'dataset'?"),
+        ({**BOOTSTRAP, "inputs": {}}, "bootstrap: inputs: missing key 'predictions'"),
+        (
+            {**BOOTSTRAP, "inputs": "f"},
+            "bootstrap: inputs: must be a mapping (key: value), not the text 'f'",
+        ),
         (
             {**EXTRACT, "extraction": extraction_of(precison="fp32")},
-            "extract.extraction: unknown key 'precison', did you mean 'precision'?",
+            "extract: extraction.precison: unknown key, did you mean 'precision'?",
         ),
     ],
 )

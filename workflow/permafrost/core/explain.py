@@ -5,6 +5,8 @@ from __future__ import annotations
 from permafrost.core.errors import near_names
 from permafrost.core.text import shortened
 
+#: stands for the path of what has no key
+TOP_LEVEL = "(top level)"
 _LONGEST = 120
 _WORDS = {
     "array": "a list in [ ]",
@@ -252,4 +254,4 @@ def _listed(values) -> str:
 
 
 def _path(error) -> str:
-    return ".".join(str(part) for part in error.absolute_path) or "(top level)"
+    return ".".join(str(part) for part in error.absolute_path) or TOP_LEVEL

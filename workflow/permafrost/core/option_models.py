@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.explain import TOP_LEVEL
 from permafrost.core.options import LEFT_OUT, NO_DEFAULT
 from permafrost.core.schema_checks import problems, validator_of
 
@@ -34,9 +35,8 @@ def read[T](kind: type[T], content: object, *, where: str) -> T:
 def _problem(kind: type, content: object, error: ValidationError) -> str:
     """What is wrong, in the words of the kind's schema; in pydantic's if the schema accepts the content."""
     known = problems(json.loads(json.dumps(content)), validator_of(schema_of(kind)))
-    return "; ".join(
-        known or [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
-    )
+    said = known or [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+    return "; ".join(one.removeprefix(f"{TOP_LEVEL}: ") for one in said)
 
 
 _adapter = functools.cache(TypeAdapter)
