@@ -127,7 +127,7 @@ def confusions(truth, guess, classes: int):
 
 def by_counts(method: str, matrices, resamples: int):
     import numpy as np
-    from permafrost.metrics.segmentation import mean_iou
+    from permafrost.metrics.segmentation.evaluate import evaluate
     from permafrost.statistics.predictions.confusions import Confusions
     from permafrost.statistics.resampling.intervals import percentile_interval
     from permafrost.statistics.resampling.resamples import draw_resamples
@@ -144,7 +144,8 @@ def by_counts(method: str, matrices, resamples: int):
 
     def evaluated_anew():
         values = [
-            mean_iou(matrices[np.repeat(units, counts)].sum(axis=0)) for counts in drawn.counts.T
+            evaluate(matrices[np.repeat(units, counts)].sum(axis=0))["mean_iou"]
+            for counts in drawn.counts.T
         ]
         return np.array(values)
 
