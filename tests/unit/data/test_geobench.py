@@ -201,7 +201,7 @@ def test_groups_from_names_and_from_runs_of_numbers(tmp_path):
     assert groups == ["0042", "0042", "0051"]
     runs = [r.group_id for r in opened(tmp_path, group=r"(\d+)$", group_run=25).records()]
     assert runs == ["0", "0", "1"]
-    with pytest.raises(PermafrostError, match="'p', which is no number"):
+    with pytest.raises(PermafrostError, match="'p', which is not a number"):
         opened(tmp_path, group=r"^(p)", group_run=25)
 
 
