@@ -278,7 +278,7 @@ def test_a_split_without_an_object_is_refused(tmp_path):
     entry["source"]["annotations"] = {
         split: write_json(tmp_path / f"{split}.json", part) for split, part in parts.items()
     }
-    with pytest.raises(PermafrostError, match="val holds no object"):
+    with pytest.raises(PermafrostError, match="val has no object"):
         plan_dataset("set", dataset_entry(entry))
 
 

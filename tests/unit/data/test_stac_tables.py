@@ -154,10 +154,10 @@ def test_dates_of_a_place_are_a_series_and_assets_are_sensors(tmp_path):
     [
         (
             "https://example.org/a.tif",
-            "https://example.org/a.tif for assets.image, which is no file of",
+            "https://example.org/a.tif for assets.image, which is not a file of",
         ),
-        ("../../../secret.png", "secret.png for assets.image, which is no file of"),
-        ("/etc/hostname", "/etc/hostname for assets.image, which is no file of"),
+        ("../../../secret.png", "secret.png for assets.image, which is not a file of"),
+        ("/etc/hostname", "/etc/hostname for assets.image, which is not a file of"),
         (None, "has no assets.image"),
     ],
 )

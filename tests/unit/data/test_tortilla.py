@@ -393,7 +393,7 @@ def test_the_samples_may_be_spread_over_several_files(tmp_path):
 
 @pytest.mark.parametrize("source", [{}, {"files": ["a.tortilla"]}])
 def test_a_path_that_is_not_there_is_an_error(tmp_path, source):
-    with pytest.raises(PermafrostError, match="is no f"):
+    with pytest.raises(PermafrostError, match="is not a f"):
         opened(tmp_path / "absent", source=source)
 
 

@@ -291,7 +291,7 @@ def test_images_without_masks_or_objects_have_no_maps(tmp_path):
 
 
 def test_an_unknown_type_of_maps_is_an_error(dataset):
-    with pytest.raises(PermafrostError, match="unknown maps_dtype 'int8'"):
+    with pytest.raises(PermafrostError, match="maps_dtype: 'int8' is not one of"):
         dataset.extract(MODEL, extraction={"maps_dtype": "int8"})
 
 

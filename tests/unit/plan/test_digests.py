@@ -132,9 +132,13 @@ def test_a_pipe_is_refused_and_not_waited_for(cache, tmp_path, folder):
     with pytest.raises(PermafrostError, match=r"pipe cannot be read \(not a regular file\)"):
         cache().digest(tmp_path / "pipe")
     os.mkfifo(folder / "masks" / "pipe")
-    with pytest.raises(PermafrostError, match=r"masks/pipe is not a regular file"):
+    with pytest.raises(
+        PermafrostError, match=r"masks/pipe is a pipe, socket or device, not a regular file"
+    ):
         cache().content(folder)
-    with pytest.raises(PermafrostError, match=r"masks/pipe is not a regular file"):
+    with pytest.raises(
+        PermafrostError, match=r"masks/pipe is a pipe, socket or device, not a regular file"
+    ):
         folder_digest(folder)
 
 

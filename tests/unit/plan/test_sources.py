@@ -146,6 +146,7 @@ def test_starting_the_command_line_loads_nothing_but_errors_and_the_command():
         "permafrost.core.errors",
         "permafrost.core.text",
         "permafrost.core.identity",
+        "permafrost.core.options",
         "permafrost.core.specification",
         "permafrost.stages",
         "permafrost.stages.arguments",

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import fingerprint
-from permafrost.core.option_models import read
 from permafrost.core.specification import SPLITS
 
 if TYPE_CHECKING:
@@ -73,6 +72,9 @@ def planned_job(arguments) -> PlannedJob:
 def specified[T](job: PlannedJob, kind: type[T]) -> T:
     """The job's spec as the dataclass `kind`."""
     stage = job.spec.get("stage") if isinstance(job.spec, dict) else None
+    # pydantic takes 0.2 s, which commands without a job do not need
+    from permafrost.core.option_models import read
+
     return read(kind, job.spec, where=f"spec of the {stage} job")
 
 

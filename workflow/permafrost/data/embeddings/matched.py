@@ -49,14 +49,14 @@ class Matching:
         }
         self._promised = []
         for name, one in self._required.items():
-            read = read_of_options(required[name])
+            files = read_of_options(required[name])
             if one.digest is not None:
                 self._promised.append(
                     Promised(
                         f"{one.path} with its embeddings",
                         one.digest,
-                        partial(digest_of, one.path, read),
-                        partial(content_state, one.path, read),
+                        partial(digest_of, one.path, files),
+                        partial(content_state, one.path, files),
                         where=f"backbone {name}",
                     )
                 )

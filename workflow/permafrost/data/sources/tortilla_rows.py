@@ -34,7 +34,7 @@ def _files(place: Path, files: Sequence[str] | None, where: object) -> list[Path
         raise PermafrostError(
             f"{place} is not a folder with the files {', '.join(files)}"
             if files
-            else f"{place} is no file",
+            else f"{place} is not a file",
             where=where,
             remedy="correct path: a file, or a folder with the names of its files under files",
         )
