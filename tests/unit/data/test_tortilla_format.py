@@ -25,9 +25,9 @@ from helpers.datasets.tortilla import (
     written,
 )
 from permafrost.core.errors import PermafrostError
+from permafrost.data.files import tortilla as format_of
+from permafrost.data.files import tortilla_parts
 from permafrost.data.files.decode import UnreadableImage
-from permafrost.data.files.members import tortilla as format_of
-from permafrost.data.files.members import tortilla_parts
 from permafrost.data.files.tortilla import Extent, iso_date, parts_of, read_items
 
 

@@ -162,7 +162,7 @@ def test_cosine_ignores_length_and_accepts_a_zero_vector():
     [
         ({"k": 5}, "k = 5 neighbours of 4"),
         ({"k": 0}, "k = 0 neighbours of 4"),
-        ({"metric": "manhattan"}, "unknown metric"),
+        ({"metric": "manhattan"}, "no metric 'manhattan'"),
         ({"task": "regression"}, "unknown task"),
         ({"train_y": np.array([0, 1, 2, 3])}, "outside 0..1"),
         ({"train_y": np.array([0, 1, 1])}, "shape"),

@@ -167,7 +167,7 @@ def test_few_datasets_have_the_tail_of_students_t():
 def test_what_cannot_be_drawn_is_refused():
     one = Scores(np.zeros((1, 2, 1)), np.array([True]))
     for uncertainty, words in (
-        ("items", "not known"),
+        ("items", "is unknown"),
         ("datasets", "one dataset"),
         ("item", "did you mean"),
     ):

@@ -103,7 +103,7 @@ def test_rules_and_names_that_are_unknown_are_refused(table):
     values, _ = table
     for options, words in (
         ({"missing": "wurst"}, "did you mean"),
-        ({"missing": "baseline", "baseline": "z"}, "'z' has any"),
+        ({"missing": "baseline", "baseline": "z"}, "'z' has none"),
         ({"missing": "baseline"}, "no backbone has any"),
     ):
         with pytest.raises(PermafrostError, match=words):

@@ -84,6 +84,6 @@ def test_where_no_number_would_the_reason_is_said():
     assert "one dataset" in one.why_not_datasets and "one unit" in one.why_not_items
     hardly = needed(of_gaps([1.0, -0.999]), 0, 1)
     assert hardly.why_not_datasets == "more than 10,000 datasets"
-    assert "not known" in hardly.why_not_items
+    assert "is unknown" in hardly.why_not_items
     with pytest.raises(PermafrostError, match="power 1"):
         needed(of_gaps([0.1, 0.2]), 0, 1, power=1)

@@ -285,7 +285,7 @@ def test_missing_scores_are_filled_by_the_rule_that_is_asked_for():
         schemas.check("standings", table)
     table = build_standings(lacking, ranking(missing="baseline", baseline="nobody"))
     assert set(table["value"].to_pylist()) == {None}
-    assert "'nobody' has any" in table["note"].to_pylist()[0]
+    assert "'nobody' has none" in table["note"].to_pylist()[0]
 
 
 def test_tests_of_each_group_and_probe_are_given_beside():
