@@ -104,7 +104,7 @@ def test_rules_and_names_that_are_unknown_are_refused(table):
     for options, words in (
         ({"missing": "wurst"}, "did you mean"),
         ({"missing": "baseline", "baseline": "z"}, "'z' has none"),
-        ({"missing": "baseline"}, "no backbone has any"),
+        ({"missing": "baseline"}, "none is named"),
     ):
         with pytest.raises(PermafrostError, match=words):
             complete(values, HIGHER, None, **NAMES, **options)

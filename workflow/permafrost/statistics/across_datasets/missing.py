@@ -127,8 +127,8 @@ def fill_draws(drawn, which, table: Complete) -> np.ndarray:
 def _check_rule(missing: str, baseline: str | None, backbones: list[str]) -> None:
     look_up(MISSING, missing, "no rule")
     if missing == "baseline" and baseline not in backbones:
-        name = "no backbone" if baseline is None else f"{baseline!r}"
+        problem = "none is named" if baseline is None else f"{baseline!r} has none"
         raise PermafrostError(
-            f"missing scores use those of the baseline, but {name} has none",
+            f"missing scores use those of the baseline, but {problem}",
             remedy=f"name one of {', '.join(backbones)} as the baseline, or set missing: worst",
         )
