@@ -180,7 +180,7 @@ def test_a_failed_job_is_named_with_its_log_and_the_rest_is_gathered_from_a_copy
     log = project.path(re.search(r"log: (\S+)", table)[1])
     assert "it has no layers" in table and "it has no layers" in log.read_text()
     assert log.read_bytes() in stored.bucket.objects().values()
-    assert "Copy them into this folder; `permafrost incomplete`" in table
+    assert "Copy them into this folder, and `permafrost incomplete`" in table
     stored.bucket.copy_to(project.folder)
     said = project.permafrost("incomplete")
     assert "Incomplete: 2 of 3 backbones" in said
