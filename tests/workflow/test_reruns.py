@@ -144,7 +144,8 @@ def test_deleting_what_is_stale_lets_the_run_continue(project):
     shutil.rmtree(project.path(".snakemake"))
     project.config["extra_backbones"]["tiny-network"]["input"]["size"] = 48
     project.configure()
-    project.pending()
+    refused = project.snakemake(check=False)
+    assert "run `permafrost stale --delete`" in refused.stdout + refused.stderr
     environment = {**os.environ, "PYTHONPATH": str(project.path("workflow"))}
     listed = subprocess.run(
         [sys.executable, "-m", "permafrost.stages.cli", "stale", "--delete"],
