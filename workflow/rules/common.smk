@@ -51,7 +51,7 @@ from permafrost.operate.snakemake_process import (
     plain_errors,
     plan_faster,
 )
-from permafrost.stages.shared import CACHE
+from permafrost.core.shared_cache import CACHE
 
 plan_faster()
 expose_commands(WORKFLOW)

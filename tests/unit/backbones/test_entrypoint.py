@@ -132,7 +132,7 @@ def test_a_file_may_import_its_neighbours(tmp_path):
         ),
         ("def build(inputs):\n    return 3\n", {}, "returned a int"),
         ("def build(inputs):\n    raise OSError('no such thing')\n", {}, "OSError: no such thing"),
-        ("def biuld(inputs):\n    pass\n", {}, "no function 'build', did you mean 'biuld'"),
+        ("def biuld(inputs):\n    pass\n", {}, "has no 'build', did you mean 'biuld'"),
         ("import nothing_like_it\n", {}, "cannot be imported: ModuleNotFoundError"),
         (
             "def build(inputs):\n    m = nn.Linear(2, 2)\n    m.weight.data[0, 0] = torch.nan\n    return m\n",

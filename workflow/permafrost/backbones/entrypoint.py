@@ -22,7 +22,7 @@ from permafrost.backbones.weights.checkpoint import check_finite
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.identity import file_digest
 from permafrost.core.options import NO_DEFAULT, AnyDifferent, LeftOut, Text
-from permafrost.core.plugins import folders_of, importable, load_module
+from permafrost.core.plugins import folders_of, importable, load_object
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,20 +100,9 @@ def _told(module: nn.Module, *, together: bool) -> dict[str, frozenset[str]]:
 
 def load_function(entrypoint: str, where: str):
     """The function behind ``path/to/file.py:build`` or ``package.module:build``."""
-    place, _, name = entrypoint.rpartition(":")
-    if not place or not name.isidentifier():
-        raise PermafrostError(
-            f"{entrypoint!r} is not an entry point",
-            where=where,
-            remedy="write path/to/file.py:function or package.module:function",
-        )
-    module = load_module(place, where)
-    function = getattr(module, name, None)
+    function = load_object(entrypoint, where)
     if not callable(function):
-        functions = [key for key, value in vars(module).items() if inspect.isfunction(value)]
-        raise PermafrostError(
-            f"{place} has no function {name!r}, {near_names(name, functions)}", where=where
-        )
+        raise PermafrostError(f"{entrypoint} is not a function", where=where)
     return function
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from permafrost.core.shared_cache import taken_or_made
 from permafrost.stages import image_jobs
 from permafrost.stages.arguments import add_splits, by_split, planned_job
-from permafrost.stages.shared import taken_or_made
 
 
 def add_arguments(parser) -> None:

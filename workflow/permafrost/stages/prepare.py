@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.shared_cache import taken_or_made
 from permafrost.stages.arguments import add_job, add_splits, by_split, planned_job, specified
-from permafrost.stages.shared import taken_or_made
 
 if TYPE_CHECKING:
     from permafrost.core.promised import Promised

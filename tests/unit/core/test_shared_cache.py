@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from permafrost.core.errors import PermafrostError
-from permafrost.stages.shared import CACHE, taken_or_made
+from permafrost.core.shared_cache import CACHE, taken_or_made
 
 NAME = "f1"
 

@@ -1,7 +1,7 @@
 """A cache of image and feature stores that projects share (``runtime: {cache: FOLDER}``).
 
-The fingerprint of a job names the folder of its outputs there, so what one project has extracted, every project with
-the same data, options and code takes. Entries appear whole or not at all, and are checked when they are taken.
+The fingerprint of a job names the folder of its outputs there, so a project takes what another has extracted with
+the same data, options and code. Entries appear whole or not at all, and are checked when they are taken.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.outputs import together, whole_directory, whole_file
 
 #: variable of jobs: the folder of the cache
 CACHE = "PERMAFROST_CACHE"
@@ -21,7 +22,7 @@ CACHE = "PERMAFROST_CACHE"
 def taken_or_made(
     outputs: Sequence[Path], fingerprint: str, check: Callable[[Path], object], make: Callable
 ) -> None:
-    """Take the outputs of a job from the cache, or make them and leave them there.
+    """Take the outputs of a job from the cache, or make them and add them to it.
 
     Parameters
     ----------
@@ -40,8 +41,6 @@ def taken_or_made(
 
 
 def _take(entry: Path, outputs: Sequence[Path], check: Callable[[Path], object]) -> bool:
-    from permafrost.core.outputs import together, whole_directory, whole_file
-
     if not entry.is_dir():
         return False
     try:
@@ -52,7 +51,7 @@ def _take(entry: Path, outputs: Sequence[Path], check: Callable[[Path], object])
                     _copy(entry / path.name, partial)
                     check(partial)
     except (PermafrostError, OSError) as error:
-        print(f"the cache's entry is not used, and made again: {error}")
+        print(f"the cache entry cannot be used and is replaced: {error}")
         _remove(entry)
         return False
     print(f"taken from the cache: {entry}")
@@ -75,6 +74,7 @@ def _leave(entry: Path, outputs: Sequence[Path]) -> None:
 
 def _copy(source: Path, target: Path) -> None:
     """Links to all files of `source`, or copies; folders are new, so their permissions are this user's."""
+    # planning reads the name of the variable, and needs no zarr
     from permafrost.core.stores import link_or_copy
 
     if not source.is_dir():
@@ -87,7 +87,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _remove(entry: Path) -> None:
-    """Remove a damaged entry, if this user may: it vanishes at once, so nobody takes a half of it."""
+    """Remove a damaged entry, if this user may: it is renamed first, so nobody takes half of it."""
     away = entry.with_name(f".{entry.name}-{uuid.uuid4().hex[:12]}")
     try:
         os.rename(entry, away)
