@@ -99,7 +99,7 @@ if RUNTIME["cache"] and not PLACES.on_store:
 
 
 def start_run():
-    """Check the run and write its plan down, before the first job begins; not for `-n`, `--lint`, `--dag` and others."""
+    """Check the run and record its plan before the first job starts; not called for `-n`, `--lint` and `--dag`."""
     with plain_errors():
         check_executor(workflow)
         check_groups(workflow, RUNTIME["light_jobs_on"])
@@ -162,12 +162,12 @@ RUN = without_rerun(
 
 
 def of_run(*names):
-    """Those of `RUN` that the command of a rule takes; each costs planning time for every job."""
+    """The parameters of `RUN` that a rule needs; each costs planning time for every job."""
     return {name: RUN[name] for name in names}
 
 
 def one_of(names):
-    """A regular expression that matches exactly the names; none of them: one that never matches."""
+    """A regular expression that matches exactly the names; without names it never matches."""
     return "|".join(names) or "(?!)"
 
 
@@ -181,7 +181,7 @@ wildcard_constraints:
 
 
 def logs(name):
-    """The files of a job below `logs`: what it prints, and its seconds and peak memory as `benchmark:` has them.
+    """The log of a job, and its table of seconds and peak memory in the format of `benchmark:`.
 
     Snakemake's own directive would measure the client of a light job, not its fork of the warm process.
     """
@@ -199,7 +199,7 @@ TITLE = without_rerun(
 
 
 def planned(stage, *names):
-    """A function of the wildcards: the job of a stage that they name."""
+    """Function of the wildcards that returns the planned job of a stage."""
     types = {"seed": int}
     build = getattr(PLAN, stage)
     return lambda wildcards: build(
@@ -220,7 +220,7 @@ def light_command(stage, *names):
 
 
 def probes_that_read(shape, leaving=None):
-    """A pattern of the probes that read embeddings, patches, maps or images, and leave this beside their table."""
+    """Pattern of the probes that read embeddings, patches, maps or images and have this second output."""
     return one_of(
         [
             name
@@ -263,13 +263,13 @@ JOINED_PARTS = JoinedParts(
 
 @fast_params
 def parts(wildcards):
-    """What `extract` joins; nothing where it extracts all by itself."""
+    """The shards that `extract` joins; empty if it extracts everything itself."""
     return JOINED_PARTS("extract", wildcards.dataset, wildcards.backbone)
 
 
 @fast_params
 def image_parts(wildcards):
-    """What `prepare` joins; nothing where it decodes all by itself."""
+    """The shards that `prepare` joins; empty if it decodes everything itself."""
     return JOINED_PARTS("prepare", wildcards.dataset)
 
 
@@ -302,7 +302,7 @@ def evaluation_path(stage, dataset, backbone, probe, seed):
 
 
 def beside_predictions(folder):
-    """Where a probe leaves a second output, which is a folder or a store."""
+    """Path of the second output of a probe, a folder or a store."""
     return f"{RESULTS}/{folder}/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}"
 
 
@@ -321,7 +321,7 @@ def published_options(wildcards, output):
 
 @fast_params
 def views_measured(wildcards):
-    """The augmented views that a job of measures reads beside the features, where the plan has some."""
+    """The augmented views that `measure` reads in addition to the features, if the plan has any."""
     path = f"{RESULTS}/views/{wildcards.dataset}/{wildcards.backbone}.zarr"
     return {"views": path} if (wildcards.dataset, wildcards.backbone) in VIEWED else {}
 
@@ -394,7 +394,7 @@ def every_detection_folder():
 
 
 def finished():
-    """What a finished run has left: all but the stores and predicted masks, which may be deleted.
+    """The outputs of a finished run, except stores and predicted masks, which may be deleted.
 
     Snakemake makes again what is missing here; a file that is only an input of another, it does not miss.
     """
@@ -420,13 +420,13 @@ def finished():
 
 @fast_params
 def program(wildcards):
-    """What stands for `permafrost` in the command of a job that runs a backbone: that of its environment."""
+    """The `permafrost` of the backbone's environment, for jobs that run the backbone."""
     environment = PLAN.environments.get(wildcards.backbone)
     return environment.program if environment else "permafrost"
 
 
 def deployed(method):
-    """Input function of `conda` or `container`: the file of a backbone's environment; None where no backbone has one."""
+    """Function for `conda` or `container`: the file of a backbone's environment; None if no backbone has one."""
     files = {
         backbone: str(environment.file)
         for backbone, environment in PLAN.environments.items()
@@ -445,7 +445,7 @@ def batch_size(wildcards):
 
 @fast_params
 def gpu(wildcards):
-    """Whether a job uses a GPU, as a number that `resources: gpu=1` limits; 0 where there is none.
+    """1 if a job uses a GPU, else 0; `resources: gpu=1` limits the sum.
 
     With `device: auto`, this machine decides. On a cluster it can't: there the profile's `set-resources` says
     which jobs go to nodes with a GPU.
@@ -455,13 +455,13 @@ def gpu(wildcards):
 
 @fast_params
 def probe_gpu(wildcards):
-    """The same for the job of a probe."""
+    """Like `gpu`, for the job of a probe."""
     return 0 if device(wildcards) == "cpu" else gpu(wildcards)
 
 
 @fast_params
 def all_cores(wildcards):
-    """The cores of this run; where there is no such number (a cluster), `set-threads` says how many."""
+    """The cores of this run; on a cluster, where there is no such number, `set-threads` sets it."""
     try:
         return workflow.cores
     except WorkflowError:

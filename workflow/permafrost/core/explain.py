@@ -5,7 +5,7 @@ from __future__ import annotations
 from permafrost.core.errors import near_names
 from permafrost.core.text import shortened
 
-#: stands for the path of what has no key
+#: path of a problem of the whole object
 TOP_LEVEL = "(top level)"
 _LONGEST = 120
 _WORDS = {

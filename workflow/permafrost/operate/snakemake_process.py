@@ -1,4 +1,4 @@
-"""What Snakemake's own process is set up with: the environment of its jobs, and what it shows of them."""
+"""Set-up of Snakemake's own process: the environment of its jobs, and the events it follows."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def expose_commands(library: Path) -> None:
 
 @contextlib.contextmanager
 def plain_errors() -> Iterator[None]:
-    """End Snakemake with the sentence of a `PermafrostError` alone, which it would wrap in a place of its rules."""
+    """End Snakemake with the message of a `PermafrostError` only, without the traceback of its rules."""
     try:
         yield
     except PermafrostError as error:
@@ -55,7 +55,7 @@ def plain_errors() -> Iterator[None]:
 
 
 def keep_warm() -> None:
-    """Let the light jobs of this process share one that has done their imports (`light_client`)."""
+    """Let short jobs of this process run as forks of one preloaded worker (`light_client`)."""
     if not hasattr(os, "pidfd_open"):
         return
     began = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
@@ -65,7 +65,7 @@ def keep_warm() -> None:
 
 @functools.cache
 def light_program(code: str) -> str:
-    """What stands for `permafrost` in the command of a job of this code that mostly starts up."""
+    """The program to call for a short job of this code, whose time is mostly start-up."""
     return shlex.join([sys.executable, "-I", "-S", light_client.__file__, code])
 
 
