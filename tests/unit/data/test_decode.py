@@ -236,8 +236,18 @@ def test_boxes_of_a_turned_image_are_those_of_the_image_as_shown(tmp_path):
     )
 
 
-def test_a_lack_of_memory_is_not_a_damaged_file():
-    with pytest.raises(MemoryError), readable():
-        raise MemoryError
-    with pytest.raises(UnreadableImage, match="its mask: ValueError: odd"), readable("its mask"):
+def test_an_image_for_which_memory_lacks_is_named_and_never_skipped():
+    with (
+        pytest.raises(UnreadableImage, match="its mask: ValueError: odd") as damaged,
+        readable("its mask"),
+    ):
         raise ValueError("odd")
+    words = "its image: its mask: MemoryError"
+    with (
+        pytest.raises(UnreadableImage, match=words) as lacking,
+        readable("its image"),
+        readable("its mask"),
+    ):
+        raise MemoryError("27 TiB")
+    assert damaged.value.skippable and not lacking.value.skippable
+    assert "more memory" in lacking.value.remedy

@@ -263,10 +263,13 @@ def broken_files(folder):
 
     whole = {"02 - Blue": plane(1), "08 - NIR": plane(2)}
     return {
-        "cut off": (lambda: damage(lambda data: data[:3000]), "no whole HDF5 file.*truncated"),
-        "cut off in the pixels": (lambda: damage(lambda data: data[:-700]), "no whole HDF5 file"),
-        "empty": (lambda: damage(lambda data: b""), "no whole HDF5 file"),
-        "a web page": (lambda: damage(lambda data: b"<html>" * 99), "no whole HDF5 file"),
+        "cut off": (lambda: damage(lambda data: data[:3000]), "not a whole HDF5 file.*truncated"),
+        "cut off in the pixels": (
+            lambda: damage(lambda data: data[:-700]),
+            "not a whole HDF5 file",
+        ),
+        "empty": (lambda: damage(lambda data: b""), "not a whole HDF5 file"),
+        "a web page": (lambda: damage(lambda data: b"<html>" * 99), "not a whole HDF5 file"),
         "absent": (
             lambda: (folder / "sample_4.hdf5").unlink(),
             "1 of them are not there, e.g. sample_4.hdf5",

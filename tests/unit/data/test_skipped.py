@@ -18,6 +18,7 @@ from helpers.datasets.images import (
 )
 from helpers.datasets.objects import coco, coco_entry
 from permafrost.core.errors import PermafrostError
+from permafrost.data.files import decode
 from permafrost.data.files.failures import Failure
 from permafrost.data.store.image_store import ImageStore
 from permafrost.data.store.job import _allowed
@@ -61,6 +62,28 @@ def test_more_than_the_share_is_an_error_that_names_them(tmp_path, allowed):
         out.run(folder_entry(folder, **more))
     assert all(name in str(error.value) for name in BROKEN) and out.leftovers() == []
     assert ("on_error" in error.value.remedy) == (allowed is not None)
+
+
+@pytest.mark.parametrize("parts", [None, 2])
+def test_an_image_for_which_memory_lacks_is_refused_whatever_the_share(
+    tmp_path, monkeypatch, parts
+):
+    files = class_files()
+    folder = write_folder(tmp_path / "set", files)
+    pillow = decode._pillow
+
+    def short_of_memory(data, decoding):
+        if data == files["field/001.png"]:
+            raise MemoryError
+        return pillow(data, decoding)
+
+    monkeypatch.setattr(decode, "_pillow", short_of_memory)
+    out = Prepared(tmp_path / "out")
+    with pytest.raises(
+        PermafrostError, match="1 of 20 .*field/001.png: .*MemoryError.*more memory"
+    ):
+        out.run(folder_entry(folder, on_error={"skip_up_to": 0.9}), parts=parts)
+    assert out.leftovers() == []
 
 
 def test_a_set_without_such_images_is_prepared_as_ever(tmp_path):

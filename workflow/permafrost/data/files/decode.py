@@ -43,28 +43,34 @@ class UnreadableImage(Exception):
     Parameters
     ----------
     remedy : what would make it usable, where that is not the same for every image.
+    skippable : whether `on_error` may leave the image out; not if another run might read it.
     """
 
-    def __init__(self, problem: str, *, remedy: str | None = None) -> None:
+    def __init__(self, problem: str, *, remedy: str | None = None, skippable: bool = True) -> None:
         super().__init__(problem)
-        self.remedy = remedy
+        self.remedy, self.skippable = remedy, skippable
 
 
 @contextlib.contextmanager
-def readable(what: str = "") -> Iterator[None]:
+def readable(what: str = "", *, remedy: str | None = None) -> Iterator[None]:
     """Raise whatever a reader raises on a damaged file as `UnreadableImage`, with `what` before its message.
 
-    Readers fail in many ways on damaged bytes, and each means the same. A lack of memory says nothing about the file.
+    Readers fail in many ways on damaged bytes, and each means the same. A lack of memory may come from a damaged header
+    or from this machine, so such an image is named and never skipped.
     """
     before = f"{what}: " if what else ""
     try:
         yield
     except UnreadableImage as failure:
-        raise UnreadableImage(f"{before}{failure}", remedy=failure.remedy) from failure
-    except MemoryError:
-        raise
+        problem = f"{before}{failure}"
+        raise UnreadableImage(
+            problem, remedy=failure.remedy, skippable=failure.skippable
+        ) from failure
     except Exception as error:
-        raise UnreadableImage(f"{before}{first_line(error, named=True)}") from error
+        problem = f"{before}{first_line(error, named=True)}"
+        if no_memory := isinstance(error, MemoryError):
+            remedy = "repair the file if its header is wrong, or give the job more memory"
+        raise UnreadableImage(problem, remedy=remedy, skippable=not no_memory) from error
 
 
 def check_page(dataset, palette: str) -> None:
@@ -130,11 +136,8 @@ def image_format(data: bytes) -> str | None:
 
 def read_npy(data: bytes) -> np.ndarray:
     """The array of a npy file; one of Python's objects is refused, as reading it would run its code."""
-    try:
+    with readable("not a readable npy"):
         array = np.load(io.BytesIO(data), allow_pickle=False)
-    # a damaged header fails in many ways, TokenError and OverflowError among them
-    except Exception as error:
-        raise UnreadableImage(f"not a readable npy ({first_line(error)})") from error
     if array.dtype.kind not in "fiub" or 0 in array.shape:
         raise UnreadableImage(
             f"holds {array.dtype} values of shape {array.shape}, which are not pixels"

@@ -12,15 +12,17 @@ from permafrost.data.records import Record
 
 @dataclass(frozen=True)
 class Failure:
-    """An image that cannot be used: which, why, and what would make it usable, where that is known."""
+    """An image that cannot be used: which, why, a remedy if one is known, and whether `on_error` may skip it."""
 
     sample_id: str
     why: str
     remedy: str | None = None
+    skippable: bool = True
 
     @classmethod
     def of(cls, record: Record, error: UnreadableImage) -> Failure:
-        return cls(record.image_id or record.sample_id, str(error), error.remedy)
+        image = record.image_id or record.sample_id
+        return cls(image, str(error), error.remedy, error.skippable)
 
 
 def refuse_failures(

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from permafrost.core.errors import first_line
-from permafrost.data.files.decode import UnreadableImage
+from permafrost.data.files.decode import UnreadableImage, readable
 
 #: the text of a literal, or bytes that are one
 _LITERAL = re.compile(r"""b['"]""")
@@ -109,18 +109,13 @@ def read_attribute(stored: object) -> Mapping:
     ----------
     stored : as h5py returns it: text, bytes or an opaque value.
     """
-    try:
+    remedy = "get the files again, from where they were published"
+    with readable("its attribute 'pickle' cannot be read", remedy=remedy):
         attribute = _Unpickler(io.BytesIO(_pickled(stored))).load()
-    # damaged and hostile pickles fail in many ways; each means the same here
-    except Exception as error:
-        raise UnreadableImage(
-            f"its attribute 'pickle' cannot be read ({first_line(error, named=True)})",
-            remedy="get the files again, from where they were published",
-        ) from error
     if not isinstance(attribute, dict):
         raise UnreadableImage(
-            f"its attribute 'pickle' holds no mapping, but {type(attribute).__name__}",
-            remedy="get the files again, from where they were published",
+            f"its attribute 'pickle' is not a mapping, but {type(attribute).__name__}",
+            remedy=remedy,
         )
     return attribute
 

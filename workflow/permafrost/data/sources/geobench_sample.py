@@ -31,12 +31,12 @@ def open_sample(members: Members, name: str) -> Iterator:
             yield h5g.open(file, b"/")
         finally:
             file.close()
-    except UnreadableImage:
+    except (UnreadableImage, MemoryError):
         raise
     # HDF5 fails in many ways on damaged files; each means the same here
     except Exception as error:
         raise UnreadableImage(
-            f"is no whole HDF5 file ({first_line(error, named=True)})",
+            f"is not a whole HDF5 file ({first_line(error, named=True)})",
             remedy="get the files again, from where they were published",
         ) from error
 

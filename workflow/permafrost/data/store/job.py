@@ -195,8 +195,13 @@ def _allowed(
     found = {failure.sample_id: failure.why for failure in failures}
     share = 0.0 if entry.on_error is None else entry.on_error.skip_up_to
     # a quotient, not a product: 29 of 100 are 0.29, and 0.29 * 100 is less than 29
-    if found and (len(found) + before) / total > share:
-        asked = f"or let on_error skip more than {share:g} of the images" if share else None
+    too_many = found and (len(found) + before) / total > share
+    if too_many or not all(failure.skippable for failure in failures):
+        asked = (
+            f"or let on_error skip more than {share:g} of the images"
+            if share and too_many
+            else None
+        )
         refuse_failures(failures, total=total, where=where, remedy=asked)
     return found
 
