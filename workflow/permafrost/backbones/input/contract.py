@@ -162,7 +162,7 @@ def resolve_input(
     if first is not None and unfilled is not None and unfilled.problem != first.problem:
         problem = f"{first.problem}; fit: {contract.fit} does not help: {unfilled.problem}"
         raise PermafrostError(problem, where=first.where, remedy=first.remedy)
-    raise first or PermafrostError("no image can be fed", where=where)
+    raise first or PermafrostError("no image can be passed to the model", where=where)
 
 
 def _resolved(contract: InputContract, card: Card | OfferedBands, where: object) -> InputPlan:

@@ -27,7 +27,7 @@ from permafrost.data.files.decode import (
 from permafrost.data.labels.masks import decode_mask
 
 KEEP = "keep"
-_INDICES = ", whose indices are no numbers to predict"
+_INDICES = ", whose indices are not numbers to predict"
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class TargetCoding:
         self._check_header(raster)
         values = raster.values
         if values.dtype.kind not in "fiu":
-            raise UnreadableImage(f"holds {values.dtype} values, which are no numbers to predict")
+            raise UnreadableImage(f"holds {values.dtype} values, which are not numbers to predict")
         gone = np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, bool)
         if raster.hidden is not None:
             gone |= raster.hidden
