@@ -133,6 +133,8 @@ def test_without_a_provider_there_is_no_storage(run):
 def test_records_are_where_they_are_expected_and_name_the_inputs(run):
     records, lacking = internals.find_records(run.folder, ["a", "b", "no"])
     assert set(records) == {"a", "b"} and lacking == ["no"]
+    made = internals.read_records(run.folder)["a"]
+    assert "1" in made.fingerprints and 0 < made.start <= made.end
     # of the first run there was none
     assert run.seen("started")["inputs"] == []
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from permafrost.core.errors import PermafrostError
+from permafrost.core.snakemake_internals import METADATA, Record, read_records
 from permafrost.operate.estimate import work as work_module
 from permafrost.operate.estimate.estimate import Machines, estimate, uncorrected
-from permafrost.operate.estimate.records import RECORDS, Record, read_records
 from permafrost.operate.estimate.shown import check_lines, disk, duration, lines, rates_json
 from permafrost.operate.estimate.sizes import dataset_size
 from permafrost.operate.estimate.work import Context, default_rates, work_of
@@ -224,7 +224,7 @@ def test_the_time_that_jobs_ran_counts_none_twice(project):
 
 
 def test_records_are_read_as_snakemake_writes_them_and_broken_ones_are_left_out(tmp_path):
-    folder = tmp_path / RECORDS
+    folder = tmp_path / METADATA
     folder.mkdir(parents=True)
     content = {"params": ["'abc'", "''"], "starttime": 1.5, "endtime": 4.0}
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import os
-from base64 import urlsafe_b64encode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 METADATA = Path(".snakemake") / "metadata"
@@ -162,3 +164,39 @@ def find_records(root: Path, outputs: Iterable[str]) -> tuple[dict[str, Path], l
         else:
             lacking.append(output)
     return records, lacking
+
+
+@dataclass(frozen=True)
+class Record:
+    """A job that was finished, by one of its outputs.
+
+    The tables of seconds that jobs write into their logs do not replace it: they lack the fingerprint and the clock.
+
+    Attributes
+    ----------
+    fingerprints : strings among its parameters; that of the job is one of them.
+    start, end : seconds since 1970, on the clock of the machine that ran Snakemake.
+    """
+
+    fingerprints: frozenset[str]
+    start: float
+    end: float
+
+
+def read_records(folder: Path) -> dict[str, Record]:
+    """Output, as rules name it, to the record of its last job; empty where nothing was run.
+
+    Records that cannot be read are left out: only estimates are made of them.
+    """
+    found = {}
+    for path in (folder / METADATA).rglob("*"):
+        parts = path.relative_to(folder / METADATA).parts
+        try:
+            name = "".join(part.removeprefix("@") for part in parts)
+            content = json.loads(path.read_bytes())
+            strings = frozenset(str(one).strip("'") for one in content["params"])
+            record = Record(strings, float(content["starttime"]), float(content["endtime"]))
+            found[urlsafe_b64decode(name.encode()).decode()] = record
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return found

@@ -75,9 +75,9 @@ def _estimate(arguments, root: Path, corrections: dict[str, float]):
     import os
 
     from permafrost.core.device import takes_gpu
+    from permafrost.core.snakemake_internals import read_records
     from permafrost.operate.as_fed import known_pairs
     from permafrost.operate.estimate.estimate import Machines, estimate
-    from permafrost.operate.estimate.records import read_records
     from permafrost.operate.estimate.sizes import ASSUMED_IMAGES, downloads_of
     from permafrost.operate.estimate.work import default_rates
     from permafrost.plan.configured import read_configuration

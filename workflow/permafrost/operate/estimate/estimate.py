@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from permafrost.core.snakemake_internals import Record
 from permafrost.core.specification import SPLITS
-from permafrost.operate.estimate.records import Record
 from permafrost.operate.estimate.sizes import ASSUMED_IMAGES, dataset_size, feature_size
 from permafrost.operate.estimate.work import (
     Context,

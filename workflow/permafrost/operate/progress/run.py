@@ -63,8 +63,8 @@ class Run:
         return {_key(job) for job in found}
 
     def _estimate(self, cores: int | None):
+        from permafrost.core.snakemake_internals import read_records
         from permafrost.operate.estimate.estimate import Machines, estimate
-        from permafrost.operate.estimate.records import read_records
         from permafrost.operate.estimate.work import default_rates
 
         return estimate(
