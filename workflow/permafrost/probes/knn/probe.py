@@ -8,6 +8,7 @@ import numpy as np
 
 from permafrost.core.device import resolve_device
 from permafrost.core.options import Options, Positive
+from permafrost.core.targets import Labels
 from permafrost.probes.embeddings.arithmetic import check_labels
 from permafrost.probes.embeddings.features import Features, class_gates, on_embeddings
 from permafrost.probes.embeddings.predictions import Prediction
@@ -31,23 +32,23 @@ def run_knn(
 ) -> Prediction:
     """Predict the test split by its neighbours in train; validation and `seed` are not used.
 
-    Classes by vote; numbers as the mean of the neighbours'. `ties` says which answers their order decided.
+    Classes by vote; any other target as the mean of the neighbours'. `ties` says which answers their order decided.
     """
     train, test = splits["train"], splits["test"]
     settings, classes = {"k": options.k, "metric": options.metric}, len(train.classes)
     rows = (train.embeddings, test.embeddings)
     where = {"metric": options.metric, "device": resolve_device(device, "faiss")}
-    numbers, labels = train.targets.numbers, train.labels
-    if not numbers:
+    votes, labels = isinstance(train.targets, Labels), train.labels
+    if votes:
         labels = check_labels(labels, len(train.embeddings), classes, train.task, "knn, train")
     # one more than are asked, which may be as far as the last of them
     more = options.k + (options.k < len(train.embeddings))
     found = neighbours(*rows, more, **where)
 
     def answer(near: np.ndarray, _=None) -> tuple[np.ndarray | None, np.ndarray]:
-        if numbers:
-            return None, mean_vote(near, labels)
-        return vote(near, labels, n_classes=classes, task=train.task)
+        if votes:
+            return vote(near, labels, n_classes=classes, task=train.task)
+        return None, mean_vote(near, labels)
 
     scores, prediction = answer(found[:, : options.k])
     gates = tie_gates(*rows, found, answer, k=options.k, **where)

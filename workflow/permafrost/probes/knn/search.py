@@ -94,9 +94,10 @@ def vote(found: np.ndarray, train_y, *, n_classes: int, task: str):
 
 
 def mean_vote(found: np.ndarray, train_y: np.ndarray) -> np.ndarray:
-    """(M,) float64 mean of the numbers (N,) of (M, k) neighbours."""
-    means = np.empty(len(found))
-    for rows in in_steps(len(found), blocks.HELD // found.shape[1]):
+    """(M, …) float64 mean of the targets (N, …) of (M, k) neighbours."""
+    means = np.empty((len(found), *train_y.shape[1:]))
+    each = found.shape[1] * (train_y[:1].size or 1)
+    for rows in in_steps(len(found), max(1, blocks.HELD // each)):
         means[rows] = train_y[found[rows]].mean(axis=1)
     return means
 
