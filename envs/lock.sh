@@ -8,7 +8,7 @@ cd "$(dirname "$0")"
 for input in *.in; do
     environment=${input%.in}
     # these are parts of others
-    case $environment in requirements | development | backbone-stages) continue ;; esac
+    case $environment in requirements | workflow | development | backbone-stages) continue ;; esac
     uv pip compile --quiet --universal --python-version 3.12 --generate-hashes --no-header \
         --no-annotate --no-emit-index-url "$environment.in" --output-file "$environment.lock" "$@"
 done

@@ -12,6 +12,8 @@ from packaging.utils import canonicalize_name
 from helpers.project import REPOSITORY, Project
 
 STAGES = REPOSITORY / "envs/backbone-stages.in"
+#: what `pip install permafrost` brings, without an extra
+LIGHT = REPOSITORY / "envs/requirements.in"
 #: own.py of a project
 OWN = """
 import importlib.util
@@ -49,6 +51,11 @@ def write_lock(path: Path, packages: set[str]) -> None:
     """The lock of these packages and all that they need, as far as the main environment has it installed."""
     entries = re.split(r"^(?=\S)", (REPOSITORY / "envs/cpu.lock").read_text(), flags=re.MULTILINE)
     known = {canonicalize_name(entry.partition("==")[0]): entry for entry in entries if entry}
+    path.write_text("".join(known[name] for name in sorted(with_needed(packages))))
+
+
+def with_needed(packages: set[str]) -> set[str]:
+    """These packages and all that they need, as far as the main environment has it installed."""
     wanted, pending = set(), set(packages)
     while pending:
         name = pending.pop()
@@ -59,7 +66,7 @@ def write_lock(path: Path, packages: set[str]) -> None:
             pending |= {canonicalize_name(one.name)} - wanted
             # torch takes some of its libraries as extras of one package
             pending |= _of_extras(one) - wanted
-    path.write_text("".join(known[name] for name in sorted(wanted)))
+    return wanted
 
 
 def _of_extras(requirement: Requirement) -> set[str]:

@@ -26,6 +26,7 @@ PROGRAMS = [
     "sleep",
     "cp",
     "rm",
+    "ln",
 ]
 # pip, which a real set-up does without where there is uv, takes seconds to install
 PYTHON = f"""#!/usr/bin/env bash
@@ -45,6 +46,7 @@ def clone(tmp_path):
     root = tmp_path / "clone"
     shutil.copytree(REPOSITORY / "envs", root / "envs")
     shutil.copy2(REPOSITORY / "pyproject.toml", root)
+    (root / "workflow/permafrost").mkdir(parents=True)
     programs = tmp_path / "programs"
     programs.mkdir()
     for name in PROGRAMS:
@@ -55,7 +57,9 @@ def clone(tmp_path):
     return root
 
 
-def start(clone: Path, *command: str, **environment: str) -> subprocess.Popen:
+def start(clone: Path, *command: str, root: Path | None = None, **environment: str):
+    """Start envs/run of the clone, or of another `root`, in the folder above the clone."""
+    root = root or clone
     given = {
         "PATH": str(clone.parent / "programs"),
         "HOME": str(clone.parent),
@@ -63,9 +67,10 @@ def start(clone: Path, *command: str, **environment: str) -> subprocess.Popen:
         "PERMAFROST_PYTHON": str(clone.parent / "programs/python"),
         "PERMAFROST_ENV": "cpu",
     }
-    arguments = [shutil.which("bash"), str(clone / "envs/run"), *command]
+    arguments = [shutil.which("bash"), str(root / "envs/run"), *command]
     return subprocess.Popen(
         arguments,
+        cwd=clone.parent,
         env=given | environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -147,6 +152,23 @@ def test_another_lock_has_an_environment_of_its_own_without_the_library(clone):
     finished(start(clone, "true"))
     finished(start(clone, "true", PERMAFROST_ENV="small"))
     assert len(asked) == 3 == len([line for line in calls(clone) if line.startswith("start")])
+
+
+def test_an_installed_package_keeps_environments_in_the_project_and_shows_them_only_itself(clone):
+    package = clone.parent / "site-packages/permafrost"
+    shipped = package / "core/shipped"
+    shutil.copytree(clone / "envs", shipped / "envs")
+    (shipped / "envs/small.lock").write_text("numpy==2.0\n")
+    for _ in range(2):
+        output = finished(start(clone, "env", root=shipped, PERMAFROST_ENV="small"))
+        assert f"PYTHONPATH={clone.parent}/.venv-small/library" in output.splitlines()
+    assert [each.resolve() for each in (clone.parent / ".venv-small/library").iterdir()] == [
+        package
+    ]
+    assert len([line for line in calls(clone) if line.startswith("start")]) == 1
+    refused = start(clone, "true", root=shipped)
+    output, _ = refused.communicate(timeout=120)
+    assert refused.returncode == 1 and "an installed package runs in its own environment" in output
 
 
 def test_an_environment_that_cannot_be_installed_leaves_nothing_and_is_tried_again(clone):

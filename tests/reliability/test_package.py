@@ -12,10 +12,13 @@ import sysconfig
 import tomllib
 import venv
 import zipfile
+from pathlib import Path
 
 import helpers.documents as documents
+import helpers.light
 import pytest
 import yaml
+from helpers.environments import INPUT, LIGHT, OWN, STAGES, listed, living, write_lock
 from helpers.project import REPOSITORY
 
 # what a wheel holds, by where it lies in a clone
@@ -27,8 +30,17 @@ TRACKED = {
     "workflow/report/": "permafrost/core/shipped/workflow/report/",
     "config/": "permafrost/core/shipped/config/",
     "profiles/": "permafrost/core/shipped/profiles/",
+    "envs/": "permafrost/core/shipped/envs/",
     "Snakefile": "permafrost/core/shipped/Snakefile",
 }
+# bytes of the light package with its dependencies
+LARGEST = 700 << 20
+EVALUATIONS = {
+    "evaluate-detections": ["--truth", "truth.json", "--predictions", "found.json", "--iou-type", "bbox"],
+    "evaluate-boxes": ["--truth", "truth.csv", "--predictions", "predictions.csv"],
+    "evaluate-panoptic": ["--truth", "truth.json", "--truth-masks", "truth", "--predictions", "found.json",
+                          "--prediction-masks", "found"],
+}  # fmt: skip
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
 
 
@@ -36,8 +48,8 @@ PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
 def wheel(tmp_path_factory):
     """A wheel of the sources that git tracks or would track."""
     source = tmp_path_factory.mktemp("source") / "permafrost"
-    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
-    files = subprocess.run(listed, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    tracked = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    files = subprocess.run(tracked, cwd=REPOSITORY, capture_output=True, text=True, check=True)
     for name in files.stdout.splitlines():
         if (REPOSITORY / name).exists():
             (source / name).parent.mkdir(parents=True, exist_ok=True)
@@ -78,31 +90,83 @@ def installed(wheel, tmp_path_factory):
     return run
 
 
+@pytest.fixture(scope="module")
+def light(wheel, tmp_path_factory):
+    """Runs a command of an environment that has the wheel and its dependencies as the lock pins them, no extra."""
+    folder = tmp_path_factory.mktemp("light")
+    write_lock(folder / "light.lock", listed(LIGHT))
+    uv = str(Path(sys.executable).with_name("uv"))
+    subprocess.run(
+        [uv, "venv", "--quiet", "--python", sys.executable, str(folder / "venv")], check=True
+    )
+    install = [uv, "pip", "install", "--quiet", "--python", str(folder / "venv/bin/python")]
+    locked = ["--require-hashes", "--requirement", str(folder / "light.lock")]
+    for packages in (locked, ["--no-deps", str(wheel)]):
+        subprocess.run([*install, *packages], check=True)
+    (folder / "elsewhere").mkdir()
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+    def run(*command: str, refused: bool = False) -> str:
+        program = [str(folder / "venv/bin" / command[0]), *command[1:]]
+        done = subprocess.run(program, cwd=run.folder, env=kept, capture_output=True, text=True)
+        assert (done.returncode != 0) == refused, done.stdout + done.stderr
+        return done.stderr if refused else done.stdout
+
+    run.folder, run.packages = folder / "elsewhere", folder / "venv/lib"
+    return run
+
+
+@pytest.mark.slow
+def test_the_light_package_evaluates_without_torch_and_snakemake(light):
+    size = sum(path.lstat().st_blocks * 512 for path in light.packages.rglob("*"))
+    assert size < LARGEST, f"{size >> 20} MiB"
+    for module in ("torch", "snakemake", "rasterio"):
+        assert "ModuleNotFoundError" in light("python", "-c", f"import {module}", refused=True)
+    for command, options in EVALUATIONS.items():
+        documents.write_predictions(light.folder, command)
+        assert "[" in light("permafrost", command, *options)
+    documents.write_predictions(light.folder, "evaluate-raster")
+    raster = ["--reference", "reference.tif", "--prediction", "classes.tif"]
+    said = light("permafrost", "evaluate-raster", *raster, refused=True)
+    assert (
+        said.strip().endswith("Remedy: pip install 'permafrost[rasters]'") and said.count("\n") == 1
+    )
+    said = light("permafrost", "run", refused=True)
+    assert said.strip().endswith("Remedy: pip install 'permafrost[workflow]'")
+    found = json.loads(light("python", helpers.light.__file__, ""))
+    assert 0.7 < float(found["interface"]["evaluate"]) < 0.95
+    assert found["interface"]["compare"] == "1" and found["commands"] == {}
+
+
 def test_the_wheel_says_its_licence_and_needs_what_the_locks_are_made_from(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         described = next(name for name in names if name.endswith(".dist-info/METADATA"))
         text = archive.read(described).decode()
     assert "License-Expression: Apache-2.0" in text
-    needed = {re.split(r"[ <>=;(]", line)[1] for line in re.findall("Requires-Dist:.*", text)}
-    lines = (REPOSITORY / "envs/requirements.in").read_text().splitlines()
-    asked = {re.split(r"[ <>=]", line)[0] for line in lines if line and line[0] != "#"}
-    extras = {"faiss-cpu", "faiss-gpu-cu12", "mlflow-skinny", "wandb"}
-    extras |= {f"snakemake-executor-plugin-{name}" for name in ("cluster-generic", "kubernetes")}
-    extras.add("snakemake-storage-plugin-s3")
-    assert asked | extras == needed and {"numpy", "torch"} < needed
+    needed = {extra: set() for extra in re.findall("^Provides-Extra: (.*)", text, re.MULTILINE)}
+    for name, extra in re.findall(
+        r'^Requires-Dist: ([\w-]+).*?(?:; extra == "(.*)")?$', text, re.M
+    ):
+        needed.setdefault(extra, set()).add(name)
+    assert needed.pop("") == listed(REPOSITORY / "envs/requirements.in")
+    rasters = listed(REPOSITORY / "envs/extras/rasters.in")
+    assert needed.pop("workflow") == listed(REPOSITORY / "envs/workflow.in") | rasters
+    extras = sorted((REPOSITORY / "envs/extras").glob("*.in"))
+    assert set(needed) == {file.stem for file in extras}
+    assert all(listed(file) <= needed[file.stem] for file in extras)
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
 def test_the_wheel_holds_every_file_of_the_package_and_the_workflow(wheel):
     inside = set(zipfile.ZipFile(wheel).namelist())
-    listed = subprocess.run(
+    tracked = subprocess.run(
         ["git", "ls-files", *TRACKED], cwd=REPOSITORY, capture_output=True, text=True
     ).stdout.split()
     # a link in a clone stands for the files that it leads to
     expected = {
         place + name.removeprefix(top)
-        for name in listed
+        for name in tracked
         for top, place in TRACKED.items()
         if name.startswith(top) and not (REPOSITORY / name).is_symlink()
     }
@@ -143,6 +207,24 @@ def test_a_new_project_runs_with_an_installed_workflow(installed):
     assert str(REPOSITORY) not in recorded
     slurm = ["-m", "snakemake", "--profile", "profiles/slurm", "--dry-run"]
     assert "Nothing to be done" in installed("python", *slurm, inside="mine")
+
+
+@pytest.mark.slow
+def test_a_backbone_of_an_environment_of_its_own_runs_with_an_installed_workflow(installed):
+    shipped = installed("python", "-c", "from permafrost.core.home import HOME; print(HOME)")
+    write_lock(Path(shipped.strip()) / "envs/small.lock", listed(STAGES))
+    installed("permafrost", "init", "own")
+    project = installed.folder / "own"
+    (project / "own.py").write_text(OWN)
+    config = yaml.safe_load((project / "config/config.yaml").read_text())
+    config["backbones"] = ["in-small"]
+    config["extra_backbones"] = {
+        "in-small": living("small", "pandas") | {"input": {**INPUT, "size": 16}}
+    }
+    (project / "config/config.yaml").write_text(yaml.safe_dump(config))
+    assert "in-small" in installed("permafrost", "run", inside="own")
+    assert (project / ".venv-small/permafrost.lock").is_file()
+    shutil.rmtree(project / ".venv-small")
 
 
 def _current_plan(project) -> str:

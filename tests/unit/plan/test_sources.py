@@ -144,6 +144,7 @@ def test_starting_the_command_line_loads_nothing_but_errors_and_the_command():
         "permafrost",
         "permafrost.core",
         "permafrost.core.errors",
+        "permafrost.core.extras",
         "permafrost.core.text",
         "permafrost.core.identity",
         "permafrost.core.options",

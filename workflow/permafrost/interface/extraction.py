@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line
+from permafrost.core.extras import explained
 from permafrost.core.home import MARK
 from permafrost.interface.fitting import InputError
 from permafrost.interface.given import as_list
@@ -27,6 +28,7 @@ CATALOGUES = (f"{MARK}/config", "config")
 _MODULES: dict[str, nn.Module] = {}
 
 
+@explained()
 def extract(
     backbone: str | Mapping | nn.Module,
     images,

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.extras import explained
 from permafrost.probes.embeddings.features import Features
 
 
@@ -19,7 +20,8 @@ class InputError(PermafrostError, ValueError):
 def as_value_errors() -> Iterator[None]:
     """Raise the pipeline's errors as ValueError too, which scikit-learn's tools catch."""
     try:
-        yield
+        with explained():
+            yield
     except PermafrostError as error:
         raise InputError(error.problem, where=error.where, remedy=error.remedy) from error
 

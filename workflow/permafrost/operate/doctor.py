@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from permafrost.core import extras
 from permafrost.core.device import gpu_is_visible, torch_is_built_for_gpu
 from permafrost.core.errors import PermafrostError
 from permafrost.core.memory import available_bytes
@@ -70,6 +71,7 @@ def examine(offers: Callable[[], Offers], root: Path) -> list[Finding]:
         _disk(root, config),
         _cache(),
         _which(),
+        _libraries(),
         _slurm(),
         *_plugins(),
         _configuration(known, problem, root),
@@ -193,6 +195,14 @@ def _slurm() -> Finding:
     if not partitions:
         return Finding("slurm", ABSENT, "sinfo does not answer", "ask the cluster's administrators")
     return Finding("slurm", OK, f"partitions {', '.join(partitions)}")
+
+
+def _libraries() -> Finding:
+    """Those of the pipeline, which an installation of the evaluators alone lacks."""
+    if lacking := extras.absent("workflow"):
+        said = f"no {' and no '.join(lacking[:3])}" + (", …" if lacking[3:] else "")
+        return Finding("pipeline", MISSING, said, extras.remedy("workflow"))
+    return Finding("pipeline", OK, "all libraries of a run are installed")
 
 
 def _plugins() -> list[Finding]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import yaml
 
+from permafrost.core import extras
 from permafrost.core.errors import PermafrostError
 from permafrost.plan.catalogue import EVERY, NAME, NAME_WORDS
 from permafrost.plan.installed import Installed
@@ -268,7 +269,7 @@ def _of_library(model: str, name: str | None, offered: Installed | None) -> Entr
         raise PermafrostError(
             "timm and torchgeo are not installed, so model names cannot be looked up",
             where=model,
-            remedy="install them (envs/run does)",
+            remedy=extras.remedy("workflow"),
         )
     tries: list[Mapping] = [
         {"kind": "timm", "model": model, "weights": {"source": "pretrained"}},

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from permafrost.core import extras
 from permafrost.core.errors import PermafrostError
 from permafrost.core.plugins import add_plugins, places_of
 from permafrost.core.specification import substitute
@@ -311,7 +312,7 @@ def planned_input(
         raise PermafrostError(
             "the input of these weights is defined by their library, which is not installed",
             where=where,
-            remedy="install it (envs/run does)",
+            remedy=extras.remedy("workflow"),
         )
     card = known_card
     if card is None:

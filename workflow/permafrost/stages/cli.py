@@ -11,6 +11,7 @@ import time
 from types import ModuleType
 
 from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.extras import explained
 from permafrost.stages.commands import ALIASES, COMMANDS, GROUPS, probe_examples
 
 _WRONG_USE = 2  # as argparse ends
@@ -67,22 +68,28 @@ def _main(argv: list[str] | None) -> int:
         near = near_names(command, [*COMMANDS, *ALIASES, *_kinds()])
         print(f"permafrost: no command {command!r}, {near}", file=sys.stderr)
         return _WRONG_USE
-    stage, parser, kind = stage_of(command)
-    began = time.monotonic()
     try:
-        arguments = parse(stage, parser, argv[1:])
-        _limit_threads(getattr(arguments, "threads", None))
-        if "job" in arguments:
-            _check_sources(command, arguments)
-        status = stage.run(arguments, *kind) or 0
-        if not status and getattr(arguments, "benchmark", None) is not None:
-            from permafrost.core.benchmark import write_benchmark
-
-            write_benchmark(arguments.benchmark, time.monotonic() - began)
-        return status
+        return _carry_out(command, argv[1:])
     except PermafrostError as error:
         print(f"permafrost {command}: error: {error}", file=sys.stderr)
         return 1
+
+
+@explained()
+def _carry_out(command: str, argv: list[str]) -> int:
+    """Run a known command, and return its exit status."""
+    stage, parser, kind = stage_of(command)
+    began = time.monotonic()
+    arguments = parse(stage, parser, argv)
+    _limit_threads(getattr(arguments, "threads", None))
+    if "job" in arguments:
+        _check_sources(command, arguments)
+    status = stage.run(arguments, *kind) or 0
+    if not status and getattr(arguments, "benchmark", None) is not None:
+        from permafrost.core.benchmark import write_benchmark
+
+        write_benchmark(arguments.benchmark, time.monotonic() - began)
+    return status
 
 
 def _is_plugin(command: str, argv: list[str]) -> bool:

@@ -24,9 +24,11 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> int:
-    root = project_here()
+    from permafrost.core.extras import need
     from permafrost.operate.run_environment import provide
 
+    need("snakemake")
+    root = project_here()
     for said in provide(root):
         print(f"permafrost: {said}", file=sys.stderr)
     passed = _from_root(arguments.passed, root)

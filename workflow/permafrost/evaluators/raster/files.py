@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator
 
 from permafrost.core.errors import PermafrostError, first_line
+from permafrost.core.extras import need
 from permafrost.core.inputs import check_regular
 
 # two grids are one where no corner is further apart than this share of a pixel
@@ -17,6 +18,7 @@ SAME_PLACE = 1e-3
 @contextlib.contextmanager
 def opened(path) -> Iterator:
     """An open rasterio dataset (GeoTIFF, PNG, JPEG, …), georeferenced or not."""
+    need("rasterio")
     import rasterio
     from rasterio.errors import NotGeoreferencedWarning, RasterioError
 

@@ -8,11 +8,14 @@ updates in a ``torchmetrics.MetricCollection``.
 from __future__ import annotations
 
 import numpy as np
-import torch
-from torchmetrics import Metric
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.extras import explained
 from permafrost.evaluators.raster import assessment
+
+with explained():
+    import torch
+    from torchmetrics import Metric
 
 
 class RasterMetric(Metric):

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
+from permafrost.core.extras import need
 from permafrost.report.figures.style import FAINT, INK
 
 _COUNTED = re.compile(r'<(?:linearGradient|clipPath) id="([^"]+)"')
@@ -84,7 +85,8 @@ def as_svg(specification: Mapping) -> str:
 
 @functools.cache
 def converter():
-    """The module ``vl_convert``, with matplotlib's fonts."""
+    """The module ``vl_convert``, with matplotlib's fonts; refused where one of them is missing."""
+    need("vl_convert", "matplotlib")
     import vl_convert
 
     fonts = Path(find_spec("matplotlib").origin).parent / "mpl-data" / "fonts" / "ttf"
