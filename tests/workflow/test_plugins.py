@@ -69,12 +69,21 @@ from permafrost.data.sources.common import declared_bands
 from permafrost.metrics.tasks import Metric
 
 
-def rate(hits, targets, predictions):
-    return 1 - hits.sum(axis=0) / targets.sum(axis=0)
+def rate(predictions, weights):
+    return np.average(predictions.target != predictions.prediction, weights=weights)
 
 
 ERRORS = Metric(
     "error_rate", "rate of errors", better="lower", bounds="positive", formula=rate, tasks=("classification",)
+)
+
+
+def largest(predictions, weights):
+    return np.abs(predictions.target - predictions.prediction)[weights > 0].max()
+
+
+LARGEST = Metric(
+    "largest_error", "largest error", better="lower", bounds="positive", formula=largest, tasks=("regression",)
 )
 
 
@@ -159,14 +168,18 @@ def extended(tmp_path_factory) -> Project:
     crops = TINY["extra_datasets"]["tiny-landcover"]
     chips = {"chips": {"train": 24, "val": 9, "test": 12}}
     series = {**crops, "dates": "series", "source": {**crops["source"], **chips}}
+    shares = {**crops, "task": "regression", "source": {**crops["source"], **chips}}
     project.configure(
         extra_probes={"centroid": "mine.py:CENTROID"},
         extra_sources={"stripes": "others.py:STRIPES"},
-        extra_metrics={"error_rate": "others.py:ERRORS"},
+        extra_metrics={
+            "error_rate": "others.py:ERRORS",
+            "largest_error": "others.py:LARGEST",
+        },
         extra_backbones={"means": {"kind": "patchmean", "input": {"bands": "rgb", "size": 32}}},
-        extra_datasets={"stripes": stripes, "tiny-series": series},
+        extra_datasets={"stripes": stripes, "tiny-series": series, "tiny-shares": shares},
         backbones=["imagestats", "means"],
-        datasets=["stripes", "tiny-series"],
+        datasets=["stripes", "tiny-series", "tiny-shares"],
         probes={"knn": {"kind": "knn"}, "mean": {"kind": "centroid"}},
     )
     project.snakemake()
@@ -176,12 +189,16 @@ def extended(tmp_path_factory) -> Project:
 def test_all_of_them_are_scored_and_shown(extended):
     rows = extended.leaderboard()
     cells = {(one["dataset"], one["backbone"], one["probe"]) for one in rows}
-    assert len(cells) == 8 and ("tiny-series", "means", "mean") in cells
+    assert len(cells) == 10 and ("tiny-series", "means", "mean") in cells
     values = {
         (*(one[key] for key in ("dataset", "backbone", "probe")), one["metric"]): one
         for one in rows
     }
     for cell in cells:
+        if cell[0] == "tiny-shares":
+            assert (*cell, "error_rate") not in values
+            assert values[*cell, "largest_error"]["value"] > values[*cell, "rmse"]["value"]
+            continue
         accuracy, errors = values[*cell, "accuracy"], values[*cell, "error_rate"]
         assert errors["value"] == pytest.approx(1 - accuracy["value"])
         assert errors["lower"] <= errors["value"] <= errors["upper"]
@@ -195,6 +212,14 @@ def test_a_changed_plug_in_reruns_its_jobs_alone(extended):
     waiting = extended.pending()
     assert waiting["probe_embeddings"] == 4 and "extract" not in waiting
     extended.path("helper_of_mine.py").write_text(HELPER)
+
+
+def test_a_changed_metric_reruns_the_scores_of_its_tasks_alone(extended):
+    kept = extended.config["extra_metrics"]
+    extended.configure(extra_metrics={"error_rate": kept["error_rate"]})
+    assert extended.pending() == {"bootstrap": 2, "aggregate": 1, "report": 1}
+    extended.configure(extra_metrics=kept)
+    assert extended.pending() == {}
 
 
 def test_options_and_places_are_checked(extended):

@@ -2,7 +2,7 @@
 
 A configuration adds objects under ``extra_probes``, ``extra_sources`` or ``extra_metrics`` by their place, which is
 ``path/to/file.py:NAME`` or ``package.module:NAME``. An installed package offers them as entry points of the groups
-``permafrost.probes``, ``permafrost.sources``, ``permafrost.metrics`` and ``permafrost.backbones``.
+``permafrost.probes``, ``permafrost.sources`` and ``permafrost.backbones``: an entry names these, and no entry a metric.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Registry(dict):
 
     Parameters
     ----------
-    added : called with the name and object of every plug-in.
+    added : called with the name and object of every plug-in before it is taken; may refuse it.
 
     Attributes
     ----------
@@ -62,9 +62,9 @@ class Registry(dict):
             return
         if super().__contains__(name):
             raise PermafrostError("the name is taken", where=where, remedy="use another name")
-        self[name] = load_object(place, where)
-        self.places[name] = place
-        self.added(name, self[name])
+        one = load_object(place, where)
+        self.added(name, one)
+        self[name], self.places[name] = one, place
 
 
 def registry(group: str) -> Registry:

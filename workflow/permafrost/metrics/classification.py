@@ -17,7 +17,7 @@ from permafrost.core.row_file import RowFile, row_blocks
 from permafrost.core.targets import ManyLabels, OneClass
 from permafrost.core.tasks import targets_of, tasks_with
 from permafrost.metrics.ratios import divide, macro_means, mean_of_defined
-from permafrost.metrics.tasks import TOP_K, added_metrics, overall_metrics
+from permafrost.metrics.tasks import TOP_K, overall_metrics
 
 _REMEDY = "run the evaluation that made these predictions again"
 
@@ -71,7 +71,6 @@ def metrics_of_counts(hits, targets, predictions) -> dict[str, np.ndarray]:
         **macro_means(hits, targets, predictions),
         "recall": recall,
         "precision": divide(hits, predictions),
-        **added_metrics("classification", hits, targets, predictions),
     }
 
 

@@ -17,7 +17,6 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.ratios import divide
-from permafrost.metrics.tasks import added_metrics
 
 # a variance below this share of the mean square is rounding
 ROUNDING = 1e-12
@@ -70,5 +69,4 @@ def from_sums(sums: np.ndarray, task: str = "regression") -> dict[str, np.ndarra
         "r2": 1 - divide(squares, variance),
         "rmse": np.sqrt(divide(squares, count)),
         "mae": divide(absolutes, count),
-        **added_metrics(task, sums),
     }

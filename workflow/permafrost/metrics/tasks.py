@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from permafrost.core.errors import look_up
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.plugins import Registry
 from permafrost.core.tasks import targets_of
 
@@ -37,7 +37,9 @@ class Metric:
     of_quantiles : it is a quantile of the samples, of whose error leaving out single ones tells nothing: its interval
         comes from resamples.
     mean_of : the metric of classes whose intervals this one's may not fall short of.
-    formula : of a plug-in: a function of the counts of its task that keeps trailing axes; see `added_metrics`.
+    formula : of a plug-in: ``formula(predictions, weights)`` with the `statistics.predictions.reading.Predictions` of a
+        test set and the (N,) number of times that each of its samples counts; gives a number, NaN if undefined, or
+        (K,) of those ``per_class``.
     tasks : of a plug-in: the tasks that it is a metric of.
     needs : ``boundary``, that the probe counted boundaries; ``classes``, that there are more than `TOP_K`.
     """
@@ -190,30 +192,28 @@ _BY_NAME = {metric.name: metric for metric in reversed(_EVERY)}
 ORDER = {name: place for place, name in enumerate(dict.fromkeys(each.name for each in _EVERY))}
 
 
-#: tasks whose metrics are computed from counts or sums, which a plug-in's formula takes
-COUNTED = ("classification", "segmentation", "change", "regression", "pixel_regression")
-
-
 def _add_metric(name: str, metric: Metric) -> None:
+    where = f"extra_metrics.{name}"
+    if name in _BY_NAME:
+        raise PermafrostError("the name is taken", where=where, remedy="use another name")
+    if metric.name != name or metric.formula is None or not metric.tasks:
+        raise PermafrostError(
+            f"it has the name {metric.name!r}, the formula {metric.formula} and the tasks {metric.tasks}",
+            where=where,
+            remedy=f"give the Metric the name {name!r}, a formula and its tasks",
+        )
     for task in metric.tasks:
-        look_up(COUNTED, task, "no metric can be added to the task", where=f"extra_metrics.{name}")
-        METRICS[task] = (*METRICS[task], metric)
+        look_up(METRICS, task, "no metric can be added to the task", where=where)
     _BY_NAME[name] = metric
-    ORDER.setdefault(name, len(ORDER))
+    ORDER[name] = len(ORDER)
 
 
 PLUGINS = Registry("metrics", {}, _add_metric)
 
 
-def added_metrics(task: str, *counts) -> dict:
-    """Name to value of the metrics that plug-ins add to a task.
-
-    Parameters
-    ----------
-    counts : of ``classification``, hits, targets and predictions of each class, (K, …); of tasks with masks, the same
-        of pixels; of numbers, the (5, …) sums of `regression.sums_of`. Trailing axes are resamples.
-    """
-    return {one.name: one.formula(*counts) for one in METRICS[task] if one.formula is not None}
+def added_metrics(task: str) -> list[Metric]:
+    """The metrics that plug-ins add to a task; `METRICS` lacks them."""
+    return [one for one in PLUGINS.values() if task in one.tasks]
 
 
 def metric_of(name: str) -> Metric:

@@ -15,6 +15,7 @@ from permafrost.core.tasks import targets_of
 from permafrost.core.versions import installed_versions
 from permafrost.data.digest import without_places
 from permafrost.features.dates import without_dates
+from permafrost.metrics.tasks import added_metrics
 from permafrost.plan.catalogue import result_fields
 from permafrost.plan.configuration import Configuration
 from permafrost.plan.grid import LABELS, Grid
@@ -368,13 +369,10 @@ class Plan(Grid):
             f"backbones.{entry.get('kind')}",
             f"sources.{source}",
         }
-        scored = "metrics." if stage in ("bootstrap", "compare", "aggregate", "report") else None
-        shown = "probes." if stage == "report" else None
-        return [
-            name
-            for name in self._plugins
-            if name in known or any(one and name.startswith(one) for one in (scored, shown))
-        ]
+        if stage == "bootstrap":
+            known |= {f"metrics.{one.name}" for one in added_metrics(fields["task"])}
+        shown = {"aggregate": ("metrics.",), "report": ("metrics.", "probes.")}.get(stage, ())
+        return [name for name in self._plugins if name in known or name.startswith(shown)]
 
     def _job(self, stage: str, *, places: dict | None = None, **fields) -> Job:
         # the lock says the versions in an environment of a backbone's own

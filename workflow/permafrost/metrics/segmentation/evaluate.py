@@ -28,7 +28,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.tasks import targets_of
 from permafrost.metrics.ratios import divide, macro_means, mean_of_defined
 from permafrost.metrics.segmentation.confusion import class_counts
-from permafrost.metrics.tasks import added_metrics, class_metrics, overall_metrics
+from permafrost.metrics.tasks import class_metrics, overall_metrics
 
 #: of masks of change, the class of what did not change
 NO_CHANGE = 0
@@ -89,7 +89,6 @@ def evaluate_counts(
         "frequency_weighted_iou": _weighted(iou, truths, alive),
         "pixel_accuracy": divide(hits.sum(axis=0), truths.sum(axis=0)),
         **macro_means(hits[alive], truths[alive], predictions[alive]),
-        **added_metrics(task, hits[alive], truths[alive], predictions[alive]),
     }
     each = {"iou": iou}
     if targets_of(task).of_pairs:

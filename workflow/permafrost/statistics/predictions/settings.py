@@ -19,7 +19,7 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 from permafrost.core.targets import by_targets
 from permafrost.core.tasks import targets_of, task_of
-from permafrost.metrics.tasks import overall_metrics
+from permafrost.metrics.tasks import added_metrics, overall_metrics
 from permafrost.statistics.predictions.columns import (
     Targets,
     array_of,
@@ -27,6 +27,8 @@ from permafrost.statistics.predictions.columns import (
     need_columns,
     sorted_rows,
 )
+from permafrost.statistics.predictions.formulas import evaluated, family_of, with_formulas
+from permafrost.statistics.predictions.labelled import LabelledSamples
 from permafrost.statistics.replicates.families import FAMILIES
 from permafrost.statistics.resampling.resamples import Resamples
 
@@ -67,15 +69,17 @@ class Gain:
 
     def evaluate(self) -> dict:
         """The difference of every metric, per class where a metric is."""
-        one, other = self.first.evaluate(), self.second.evaluate()
+        one, other = evaluated(self.first), evaluated(self.second)
         return {name: value - other[name] for name, value in one.items() if name in other}
 
     def family(self, units: np.ndarray) -> _Differences:
-        return _Differences(self.first.family(units), self.second.family(units))
+        return _Differences(family_of(self.first, units), family_of(self.second, units))
 
 
 class _Differences:
     """Differences of two families on the same resamples."""
+
+    has_formulas = True
 
     def __init__(self, first, second) -> None:
         self.first, self.second = first, second
@@ -165,11 +169,9 @@ class Draws(Targets):
     @property
     def metrics(self) -> tuple[str, ...]:
         """Those over all classes that need no scores of single labels."""
-        return tuple(
-            name
-            for name in overall_metrics(self.task, len(self.classes))
-            if name != "top5_accuracy"
-        )
+        known = overall_metrics(self.task, len(self.classes))
+        own = (one.name for one in added_metrics(self.task) if not one.per_class)
+        return *(name for name in known if name != "top5_accuracy"), *own
 
     def values(self) -> dict[str, np.ndarray]:
         """(D,) value of every metric in every draw, on the whole test set."""
@@ -206,15 +208,21 @@ class Draws(Targets):
         return _MeanOverDraws(self._families(units), names, self.values())
 
     def _families(self, units: np.ndarray) -> list:
-        targets, classes = targets_of(self.task), len(self.classes)
+        targets, families = targets_of(self.task), []
         family = by_targets(FAMILIES, targets)
-        return [
-            family(self.target, targets.answers_of(one), one, classes, units) for one in self.drawn
-        ]
+        for one in self.drawn:
+            answers, scores = targets.answers_of(one), one if targets.several else None
+            drawn = family(self.target, answers, one, len(self.classes), units)
+            rows = self.sample_ids, self.groups, self.target, answers, scores
+            predictions = LabelledSamples(*rows, task=self.task, classes=self.classes)
+            families.append(with_formulas(drawn, predictions, units))
+        return families
 
 
 class _MeanOverDraws:
     """Metrics of all draws on the same resamples, averaged; `draws` has the (D,) values on the whole test set."""
+
+    has_formulas = True
 
     def __init__(self, families: list, names: tuple[str, ...], draws: dict) -> None:
         self.families, self.names, self.draws = families, names, draws

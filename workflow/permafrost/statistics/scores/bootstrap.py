@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.metrics.tasks import CALIBRATION, metric_of, primary_metric
+from permafrost.statistics.predictions.formulas import evaluated, family_of
 from permafrost.statistics.predictions.reading import Predictions
 from permafrost.statistics.resampling.carriers import (
     Carriers,
@@ -87,11 +88,11 @@ def bootstrap_scores(
     check_method(method, confidence)
     check_resamples(resamples)
     # evaluating comes first: it checks the arrays
-    values = predictions.evaluate()
+    values = evaluated(predictions)
     units = find_units(
         len(predictions), sample_ids=predictions.sample_ids, groups=predictions.groups
     )
-    family = predictions.family(units.index)
+    family = family_of(predictions, units.index)
     judged = None
     if calibration is not None:
         from permafrost.statistics.predictions.calibration import Joined, calibration_of
