@@ -79,21 +79,8 @@ def _schema(name: str) -> str:
     schema = _read(name)
     lines = [f"# {schema.get('title', name)}", "", _text(schema.get("description", "")), ""]
     lines += [*_table(schema), ""]
-    for part, entry in schema.get("$defs", {}).items():
-        alternatives = [
-            one for one in entry.get("oneOf", entry.get("anyOf", [])) if "properties" in one
-        ]
-        if "properties" in entry or alternatives:
-            lines += [f"## {part}", "", _text(entry.get("description", "")), ""]
-            for one in [entry, *alternatives]:
-                lines += [*_table(one), ""]
-        else:
-            lines += [
-                f"## {part}",
-                "",
-                f"{_kind(entry)}. {_text(entry.get('description', ''))}",
-                "",
-            ]
+    for part, entry in schema["$defs"].items():
+        lines += [f"## {part}", "", _text(entry.get("description", "")), "", *_table(entry), ""]
     return "\n".join(lines)
 
 

@@ -8,14 +8,15 @@ from typing import Annotated, Literal
 from annotated_types import Interval
 
 from permafrost.core.options import (
-    NO_DEFAULT,
     Above0,
     AnyDifferent,
     Different,
     LeftOut,
     Matches,
+    Name,
     Natural,
     Options,
+    OrNull,
     Positive,
     Some,
     Text,
@@ -53,17 +54,7 @@ class Described(Options):
     """Of the publication."""
     parameters: LeftOut[Natural] = None
     """Number of parameters of the model that is run, without heads."""
-    trained_on: LeftOut[
-        AnyDifferent[
-            Annotated[
-                str,
-                Matches(
-                    "lower-case letters, digits, - and single _ between them",
-                    r"^[a-z0-9](_?[a-z0-9-])*$(?!\n)",
-                ),
-            ]
-        ]
-    ] = None
+    trained_on: LeftOut[AnyDifferent[Name]] = None
     """Collections of images that the weights were trained with, in lower case (ssl4eo-s12, imagenet-1k); empty for
     random weights. If a dataset names one of them under `images_of`, the page says so."""
     runtime: LeftOut[Runtime] = None
@@ -88,7 +79,7 @@ class Input(Options):
     bands: LeftOut[Literal["all", "rgb"] | Different[Text | Above0]] = None
     """The dataset's selected bands (all), red, green and blue (rgb), or names in the order of the channels. A
     number is a wavelength in nanometres, and means the one band within 20 nm of it."""
-    size: Annotated[Positive | None, NO_DEFAULT] = None
+    size: OrNull[Positive] = None
     """Side in pixels that images are resized to; null keeps the native size."""
     crop: LeftOut[Positive] = None
     """Side of the centre crop taken after resizing."""

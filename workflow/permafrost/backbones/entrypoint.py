@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 from torch import nn
 
@@ -21,7 +21,7 @@ from permafrost.backbones.outputs.pooling import LAYOUTS
 from permafrost.backbones.weights.checkpoint import check_finite
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.identity import file_digest
-from permafrost.core.options import NO_DEFAULT, AnyDifferent, LeftOut, Text
+from permafrost.core.options import AnyDifferent, LeftOut, OrNull, Text
 from permafrost.core.plugins import folders_of, importable, load_object
 
 
@@ -31,7 +31,7 @@ class EntrypointOptions(Seeded):
 
     entrypoint: Function
     """path/to/file.py:function or package.module:function; see config/backbones/template.py."""
-    weights: Annotated[WeightsFile | None, NO_DEFAULT] = None
+    weights: OrNull[WeightsFile] = None
     """A file that is passed to the function as `weights`."""
     options: dict = field(default_factory=dict)
     """Further arguments of the function."""

@@ -6,11 +6,14 @@ of a class, from which editors, the reference of the documentation and messages 
 
 from __future__ import annotations
 
+import functools
 import re
-from dataclasses import dataclass
+import types
+import typing
+from dataclasses import dataclass, is_dataclass
 from typing import Annotated, TypeVar
 
-from annotated_types import Ge, Gt, Len, MinLen
+from annotated_types import Ge, Gt, Interval, Len, MinLen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,9 +23,40 @@ class Options:
     Attributes
     ----------
     RULES : class attribute; what JSON schema says of several keys at once (``dependentRequired``, ``if``, ``oneOf``).
+    BY_TASK : class attribute, of entries of datasets and their sources; tasks to the defaults of keys that are theirs.
+    PLAIN : class attribute; whether `build` leaves them a mapping, which shows the keys that were given.
     """
 
     __pydantic_config__ = {"extra": "forbid", "strict": True}
+    BY_TASK = {}
+    PLAIN = False
+
+
+def build[T](kind: type[T], content: dict) -> T:
+    """The options in JSON that was checked: in the plan by their schema, in jobs by `core.option_models.read`.
+
+    Numbers stay as they are written, and nothing heavy is imported.
+    """
+    hints = _hints(kind)
+    return kind(**{key: _built(hints[key], value) for key, value in content.items()})
+
+
+_hints = functools.cache(typing.get_type_hints)
+
+
+def _built(hint, value):
+    """`value` with options in place of the objects in it."""
+    union = typing.get_origin(hint) in (types.UnionType, typing.Union)
+    for one in typing.get_args(hint) if union else (hint,):
+        origin, inner = typing.get_origin(one), typing.get_args(one)
+        match value:
+            case dict() if is_dataclass(one):
+                return value if getattr(one, "PLAIN", False) else build(one, value)
+            case dict() if origin is dict:
+                return {key: _built(inner[1], item) for key, item in value.items()}
+            case list() if origin is list:
+                return [_built(inner[0], item) for item in value]
+    return value
 
 
 @dataclass(frozen=True)
@@ -81,16 +115,31 @@ NO_DEFAULT = "no default"
 _T = TypeVar("_T")
 #: ``LeftOut[T]``: a key that may be left out, with the default None
 LeftOut = Annotated[_T | None, LEFT_OUT]
+#: ``OrNull[T]``: a key that may be left out or null, which are two things; the value of either is None
+OrNull = Annotated[_T | None, NO_DEFAULT]
 #: whole numbers of at least 1, and of at least 0
 Positive = Annotated[int, Ge(1)]
 Natural = Annotated[int, Ge(0)]
 #: numbers above 0, and of at least 0
 Above0 = Annotated[float, Gt(0)]
 AtLeast0 = Annotated[float, Ge(0)]
+#: shares: more than 0 and less than 1, or at most 1
+Share = Annotated[float, Interval(gt=0, lt=1)]
+ShareOrAll = Annotated[float, Interval(gt=0, le=1)]
 #: a text that is not empty
 Text = Annotated[str, MinLen(1)]
-#: lists: of at least one item; of at least one, all different; of all different ones; of two
+#: a mapping of at least one name
+ByName = Annotated[dict[str, _T], MinLen(1)]
+#: a text that can be part of a file's name
+Name = Annotated[
+    str,
+    Matches(
+        "lower-case letters, digits, - and single _ between them", r"^[a-z0-9](_?[a-z0-9-])*$(?!\n)"
+    ),
+]
+#: lists: of at least one item; of at least one, or two, all different; of all different ones; of two
 Some = Annotated[list[_T], MinLen(1)]
 Different = Annotated[list[_T], MinLen(1), _Different()]
+TwoOrMore = Annotated[list[_T], MinLen(2), _Different()]
 AnyDifferent = Annotated[list[_T], _Different()]
 Two = Annotated[list[_T], Len(2, 2)]

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-import types
-import typing
 from dataclasses import dataclass
 
-from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.options import Options
 
 
@@ -24,47 +20,6 @@ class Specification(Options):
     stage: str
     versions: dict | None = None
     plugins: dict | None = None
-
-
-def from_json[T](kind: type[T], content: object, *, where: str) -> T:
-    """The dataclass `kind` from a JSON object; fields that are dataclasses are made of objects in it.
-
-    Raises
-    ------
-    PermafrostError : a key is unknown, or one that `kind` needs is missing.
-    """
-    if not isinstance(content, dict):
-        raise PermafrostError(f"{content!r} is not a JSON object", where=where)
-    fields = {field.name: field for field in dataclasses.fields(kind)}
-    for key in content:
-        look_up(fields, key, "unknown key", where=where)
-    missing = [
-        name
-        for name, field in fields.items()
-        if name not in content
-        and field.default is dataclasses.MISSING
-        and field.default_factory is dataclasses.MISSING
-    ]
-    if missing:
-        named = ", ".join(map(repr, missing))
-        raise PermafrostError(f"missing key{'s' * (len(missing) > 1)} {named}", where=where)
-    nested = {name: hint for name, hint in _nested(kind).items() if content.get(name) is not None}
-    made = {
-        name: from_json(hint, content[name], where=f"{where}.{name}")
-        for name, hint in nested.items()
-    }
-    return kind(**{**content, **made})
-
-
-def _nested(kind: type) -> dict[str, type]:
-    """The dataclasses among the types of the fields of `kind`, also where a field may be None."""
-    found = {}
-    for name, hint in typing.get_type_hints(kind).items():
-        parts = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-        for part in parts:
-            if dataclasses.is_dataclass(part):
-                found[name] = part
-    return found
 
 
 def substitute(value, folder: str, mark: str = "{data}"):

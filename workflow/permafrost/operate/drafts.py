@@ -47,11 +47,13 @@ class Entry:
         validate(content, self.kind, where=self.where)
         if self.kind == "dataset":
             from permafrost.data.entry_checks import entry_mistakes
-            from permafrost.data.sources import read_entry
+            from permafrost.data.sources import checked_entry
             from permafrost.plan.mistakes import Mistakes
 
             mistakes = Mistakes()
-            mistakes.add(*entry_mistakes(read_entry(content, where=self.where), where=self.where))
+            mistakes.add(
+                *entry_mistakes(checked_entry(content, where=self.where), where=self.where)
+            )
             mistakes.refuse(self.where)
 
     def as_yaml(self, seen: str, file: Path | None) -> str:

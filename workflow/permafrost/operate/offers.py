@@ -227,7 +227,7 @@ def misfits(
     """
     from permafrost.backbones.kinds import kind_of
     from permafrost.data.entry_checks import selected_bands
-    from permafrost.data.sources import read_entry
+    from permafrost.data.sources import checked_entry
     from permafrost.plan.compatibility import check_feeding, check_without_pixels
     from permafrost.plan.installed import installed
     from permafrost.plan.mistakes import Mistakes
@@ -239,7 +239,7 @@ def misfits(
     def bands_of(dataset: str) -> tuple[list[dict], list[str]] | PermafrostError:
         place = offers.datasets.where(dataset)
         try:
-            return selected_bands(read_entry(offers.dataset(dataset), where=place), where=place)
+            return selected_bands(checked_entry(offers.dataset(dataset), where=place), where=place)
         except PermafrostError as error:
             return error
 
@@ -300,7 +300,7 @@ def planned_input(
     from permafrost.backbones.input.matching import OfferedBands
     from permafrost.backbones.kinds import kind_of
     from permafrost.data.entry_checks import selected_bands
-    from permafrost.data.sources import read_entry
+    from permafrost.data.sources import checked_entry
     from permafrost.plan.compatibility import NO_STATISTICS, check_planned
     from permafrost.plan.installed import installed
 
@@ -316,7 +316,7 @@ def planned_input(
         )
     card = known_card
     if card is None:
-        bands, selected = selected_bands(read_entry(described, where=place), where=place)
+        bands, selected = selected_bands(checked_entry(described, where=place), where=place)
         card = OfferedBands(dataset, [{**band, **NO_STATISTICS} for band in bands], selected)
     contract = input_contract(known.wants, entry["input"], offers.extraction(), where=where)
     plan = resolve_input(contract, card, where=f"{where} on {dataset}")

@@ -13,7 +13,7 @@ from permafrost.backbones.digest import entrypoint_file
 from permafrost.backbones.kinds import kind_of
 from permafrost.core.errors import PermafrostError, look_up
 from permafrost.data.entry_checks import entry_mistakes, selected_bands
-from permafrost.data.sources import read_entry
+from permafrost.data.sources import checked_entry
 from permafrost.features.dates import check_heads
 from permafrost.plan.compatibility import check_feeding, check_without_pixels
 from permafrost.plan.installed import installed
@@ -55,7 +55,7 @@ def check_entries(
                 check_entrypoint(entry, root, where)
     for name, entry in datasets.items():
         where = places["dataset"](name)
-        dataset = read_entry(entry, where=where)
+        dataset = checked_entry(entry, where=where)
         wrong = entry_mistakes(dataset, where=where)
         mistakes.add(*wrong)
         if entry["source"]["kind"] == "torchgeo" and offered() is not None:

@@ -233,12 +233,12 @@ class Configuration:
         from permafrost.data.class_files import check_files
         from permafrost.data.entry_checks import entry_mistakes
         from permafrost.data.sampled import KINDS, check_samples
-        from permafrost.data.sources import read_entry
+        from permafrost.data.sources import checked_entry
 
         entry, where = self.datasets[name], self._catalogues["dataset"].where(name)
         if entry["source"]["kind"] not in KINDS:
             return
-        located = read_entry(substitute(entry, str(self.root / self.data_root)), where=where)
+        located = checked_entry(substitute(entry, str(self.root / self.data_root)), where=where)
         if entry_mistakes(located, where=where):
             return  # reported with those of other entries
 

@@ -9,6 +9,9 @@ import operator
 from permafrost.backbones import entry
 from permafrost.backbones import kinds as backbones
 from permafrost.core.option_models import named, schema_of
+from permafrost.core.options import Name
+from permafrost.data import sources
+from permafrost.data.entry import DatasetEntry
 from permafrost.plan import settings
 from permafrost.plan.plugins import dates_of
 from permafrost.probes.kinds import KINDS
@@ -44,6 +47,43 @@ def backbone() -> dict:
     return _DRAFT | about | _by_kind(kinds, "Family of the backbone.")
 
 
+def dataset() -> dict:
+    """The schema of an entry of a dataset."""
+    kinds = {name: kind.options_class() for name, kind in sources.KINDS.items()}
+    made = schema_of(DatasetEntry)
+    source = _by_kind([named(*kind) for kind in kinds.items()], "Decides the other options.")
+    made["$defs"] |= source.pop("$defs")
+    del made["properties"]["kind"]
+    made["properties"]["source"] |= source
+    made["required"] = ["task", "source"]
+    rules = [({}, *rule) for rule in DatasetEntry.BY_TASK.items()]
+    for kind, options in kinds.items():
+        of_kind = {"source": {"properties": {"kind": {"const": kind}}}}
+        rules += [(of_kind, tasks, {"source": one}) for tasks, one in options.BY_TASK.items()]
+    made["allOf"] += [
+        {
+            "if": {"properties": {"task": {"enum": list(tasks)}, **of_kind}},
+            "then": {"properties": _defaults(values)},
+        }
+        for of_kind, tasks, values in rules
+    ]
+    return _DRAFT | {"title": "One dataset of a catalogue (config/datasets/*.yaml)"} | made
+
+
+def _defaults(values: dict) -> dict:
+    """The keys of a schema that have these defaults; of options, all of their class."""
+    made = {}
+    for key, value in values.items():
+        if isinstance(value, dict):
+            # a default for each key of a mapping, also of one that lacks some
+            made[key] = {"default": {}, "properties": _defaults(value)}
+        elif dataclasses.is_dataclass(value):
+            made[key] = {"default": {}, "$ref": f"#/$defs/{type(value).__name__}"}
+        else:
+            made[key] = {"default": value}
+    return made
+
+
 def _by_kind(kinds: list[type], description: str) -> dict:
     """The schema of an object whose key ``kind`` decides which of `kinds` it is."""
     names = [kind.__name__ for kind in kinds]
@@ -68,7 +108,7 @@ def config() -> dict:
     options = functools.reduce(operator.or_, kinds.values())
     whole = dataclasses.make_dataclass(
         "Configuration",
-        [("probes", dict[settings.ProbeName, options | None] | None, None)],
+        [("probes", dict[Name, options | None] | None, None)],
         bases=(settings.Settings,),
         frozen=True,
         kw_only=True,
@@ -80,7 +120,7 @@ def config() -> dict:
     return _DRAFT | about | {key: one for key, one in made.items() if key not in about}
 
 
-GENERATED = {"backbone": backbone, "config": config}
+GENERATED = {"backbone": backbone, "config": config, "dataset": dataset}
 
 
 def text_of(name: str) -> str:

@@ -16,6 +16,7 @@ from permafrost.core.options import (
     Natural,
     Options,
     Positive,
+    Share,
     Text,
     Two,
 )
@@ -27,17 +28,10 @@ from permafrost.statistics.predictions.calibration import CalibrationSettings
 
 AtLeast2 = Annotated[int, Ge(2)]
 AtLeast3 = Annotated[int, Ge(3)]
-Confidence = Annotated[float, Interval(gt=0, lt=1)]
 Parts = Annotated[int, Interval(ge=1, le=9999)]
 GroupName = Annotated[
     str,
     Matches("letters, digits, spaces, - and _, not first", r"^[A-Za-z0-9][A-Za-z0-9 _-]*$(?!\n)"),
-]
-ProbeName = Annotated[
-    str,
-    Matches(
-        "lower-case letters, digits, - and single _ between them", r"^[a-z0-9](_?[a-z0-9-])*$(?!\n)"
-    ),
 ]
 #: name of a plug-in -> its place
 Plugins = dict[
@@ -159,7 +153,7 @@ class Bootstrap(Options):
 
     resamples: AtLeast2 = 200
     """Resamples of the test units."""
-    confidence: Confidence = 0.95
+    confidence: Share = 0.95
     """Of intervals."""
     seed: Natural = 0
     """Draws the resamples."""
@@ -174,7 +168,7 @@ class Comparison(Options):
 
     resamples: AtLeast2 = 2000
     """More than for intervals, since an adjusted p-value is no smaller than 1 / (resamples + 1)."""
-    confidence: Confidence = 0.95
+    confidence: Share = 0.95
     """Of intervals."""
     seed: Natural = 0
     """Draws the resamples."""

@@ -11,35 +11,19 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
+from permafrost.data.entry import BandOptions
 
-@dataclass(frozen=True)
-class Band:
+
+@dataclass(frozen=True, kw_only=True)
+class Band(BandOptions):
     """One band of a dataset: what it is called, where it looks, what its values mean.
 
     Attributes
     ----------
-    wavelength_nm, width_nm : centre, and full width at half maximum or the width of the published range.
-    gsd_m : ground distance of the sensor's own pixels; a dataset may deliver others.
-    level : of processing: ``L1C``, ``L2A``, ``GRD``, ``RTC``; None where it is not known.
-    polarisation, orbit : of radar: ``VV``, ``VH``, ``HH``, ``HV``; ``ascending`` or ``descending``.
-    unit, scale, offset, white : what stored values mean, see `permafrost.data.bands.units`.
     modality : of a dataset of several, the one whose images hold the band.
     """
 
-    name: str
-    common_name: str | None = None
-    wavelength_nm: float | None = None
-    width_nm: float | None = None
-    gsd_m: float | None = None
-    sensor: str | None = None
-    level: str | None = None
-    polarisation: str | None = None
-    orbit: str | None = None
-    unit: str | None = None
-    scale: float | None = None
-    offset: float | None = None
     modality: str | None = None
-    white: float | None = None
 
     def as_dict(self) -> dict:
         """All but a `white` that nobody states."""
@@ -183,14 +167,21 @@ _POLARISATIONS = ("VV", "VH", "HH", "HV")
 def _optical(sensor: str, rows: dict, level: str | None = None) -> dict[str, Band]:
     fields = ("common_name", "wavelength_nm", "width_nm", "gsd_m")
     return {
-        name: Band(name, **dict(zip(fields, row, strict=False)), sensor=sensor, level=level)
+        name: Band(name=name, **dict(zip(fields, row, strict=False)), sensor=sensor, level=level)
         for name, row in rows.items()
     }
 
 
 def _radar(sensor: str, level: str | None = None) -> dict[str, Band]:
     return {
-        name: Band(name, name.lower(), sensor=sensor, level=level, gsd_m=10, polarisation=name)
+        name: Band(
+            name=name,
+            common_name=name.lower(),
+            sensor=sensor,
+            level=level,
+            gsd_m=10,
+            polarisation=name,
+        )
         for name in _POLARISATIONS
     }
 
@@ -222,5 +213,5 @@ SENSORS: dict[str, dict[str, Band]] = {
     "naip": _optical("naip", _PHOTO_NIR),
     "aerial": _optical("aerial", _PHOTO_NIR),
     "rgb": _optical("rgb", _PHOTO),
-    "dem": {"elevation": Band("elevation", "elevation", sensor="dem")},
+    "dem": {"elevation": Band(name="elevation", common_name="elevation", sensor="dem")},
 }

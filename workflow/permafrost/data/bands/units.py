@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError, look_up
+from permafrost.core.errors import PermafrostError
 from permafrost.data.entry import PICTURES, Units
 
 
@@ -51,7 +51,6 @@ UNITS: dict[str, Unit] = {
 def resolve_unit(declared: Units, *, where: object) -> dict:
     """``{"unit", "scale", "offset", "white"}`` with the unit's own scale filled in."""
     name = declared.unit
-    look_up(UNITS, name, "unknown unit", where=where, remedy="use a known unit")
     scale = UNITS[name].scale if declared.scale is None else declared.scale
     if scale is None:
         raise PermafrostError(

@@ -15,7 +15,6 @@ from permafrost.data.labels.stratified import at_random, by_unit
 from permafrost.data.labels.targets import target_strata
 from permafrost.data.records import Record
 
-METHODS = ("given", "random", "group", "block")
 KM_PER_DEGREE = 111.195
 
 
@@ -89,12 +88,6 @@ def check_split_options(options: Splits, *, where: object) -> None:
         "group": {"fractions"},
         "block": {"fractions", "block_km", "join_km"},
     }
-    if method not in useful:
-        raise PermafrostError(
-            f"unknown split method {method!r}",
-            where=where,
-            remedy=f"use one of {', '.join(METHODS)}",
-        )
     given = {key for key, value in asdict(options).items() if value not in (None, False)}
     idle = sorted(given - useful[method] - {"method", "seed"})
     if idle:

@@ -1,9 +1,9 @@
 """Kinds of data: one file each, found by name here.
 
-A new kind is a file with a frozen dataclass of its options and a class that follows
+A new kind is a file with its options as a `permafrost.core.options.Options` and a class that follows
 `permafrost.data.records.Source` and is built by ``cls(entry, where=...)`` (or a function that builds one), plus one
-line in `KINDS` and its options, with their defaults, in the schema of dataset entries. A module may have a function
-``check_entry(entry, where=...)`` that refuses what is wrong with the entry whatever the data hold, and
+line in `KINDS`. The class of options may have ``BY_TASK``: tasks to the defaults that are theirs. A module may have a
+function ``check_entry(entry, where=...)`` that refuses what is wrong with the entry whatever the data hold, and
 ``entry_bands(entry, where=...)`` where the kind itself knows its bands. Light: the plan reads `KINDS` before any job
 runs.
 """
@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from permafrost.core.errors import PermafrostError, look_up
+from permafrost.core.options import build
 from permafrost.core.plugins import Registry, named_object
-from permafrost.core.specification import from_json
 from permafrost.core.targets import (
     Boxes,
     ChangeMask,
@@ -28,7 +29,7 @@ from permafrost.core.targets import (
     Points,
 )
 from permafrost.core.tasks import tasks_with
-from permafrost.data.entry import DatasetEntry, Modality
+from permafrost.data.entry import DatasetEntry
 
 if TYPE_CHECKING:
     from permafrost.data.bands.sensors import Band
@@ -47,7 +48,7 @@ class Kind(NamedTuple):
     Attributes
     ----------
     build : ``module:class``, or the class of a plug-in; the plan follows such texts to find what a stage uses.
-    options : ``module:class``, a frozen dataclass with the options that the schema of dataset entries describes.
+    options : ``module:class`` of its options, or the class of a plug-in.
     tasks : those that it can serve.
     places : its options that say where files or folders lie: each a place, or places by split. Their
         content is part of a dataset's identity. None of them for data that are generated or downloaded.
@@ -150,22 +151,28 @@ KINDS = PLUGINS = Registry("sources", KINDS)
 
 
 def read_entry(content: dict, *, where: object) -> DatasetEntry:
-    """The entry in validated JSON, whose defaults are filled in.
+    """The entry in JSON, whose defaults are filled in.
 
     Raises
     ------
-    PermafrostError : a key is unknown or missing, or the kind of source is.
+    PermafrostError : a key is unknown, missing or of another type, or the kind of source is unknown.
     """
+    # the plan has checked its entries by their schema, and does not load what this needs
+    from permafrost.core.option_models import read
+
+    source = dict(content["source"])
+    kind = source.pop("kind")
+    read(kind_of(kind, where=where).options_class(), source, where=f"{where}: source")
+    read(DatasetEntry, {**content, "kind": kind}, where=str(where))
+    return checked_entry(content, where=where)
+
+
+def checked_entry(content: dict, *, where: object) -> DatasetEntry:
+    """The entry in JSON that was checked by the schema of entries; an unknown kind of source is refused."""
     options = dict(content["source"])
-    kind = kind_of(options.pop("kind"), where=where)
-    source = from_json(kind.options_class(), options, where=f"{where}: source")
-    values = {**content, "kind": content["source"]["kind"], "source": source}
-    if content.get("modalities") is not None:
-        values["modalities"] = {
-            name: from_json(Modality, one, where=f"{where}: modalities.{name}")
-            for name, one in content["modalities"].items()
-        }
-    return from_json(DatasetEntry, values, where=str(where))
+    kind = options.pop("kind")
+    source = build(kind_of(kind, where=where).options_class(), options)
+    return replace(build(DatasetEntry, {**content, "kind": kind}), source=source)
 
 
 def open_source(entry: DatasetEntry, *, where: object) -> Source:

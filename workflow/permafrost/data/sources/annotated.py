@@ -22,6 +22,7 @@ from permafrost.data.files.windows import Window, clip_boxes
 from permafrost.data.labels.objects import Objects
 from permafrost.data.records import Decoded, Record
 from permafrost.data.sources.common import ListedSource, class_ids, decoding_of
+from permafrost.data.sources.options import ObjectFiles
 from permafrost.data.sources.reading import (
     grouped,
     locate_member,
@@ -29,7 +30,7 @@ from permafrost.data.sources.reading import (
     read_member,
     read_member_window,
 )
-from permafrost.data.sources.web_tiles import WebTileNames, web_tiles
+from permafrost.data.sources.web_tiles import web_tiles
 
 #: problems that one error names
 SHOWN = 20
@@ -39,24 +40,6 @@ _CLIP = (
     "set clip_boxes: true in source to cut boxes at the edge of their image, and to leave out those without area"
     " in it"
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ObjectFiles:
-    """Options of every kind that reads images and files of annotations.
-
-    Attributes
-    ----------
-    path : directory or archive of the images.
-    root : folder of the images inside `path`.
-    group : regular expression whose group in parentheses is the image's group, found in its name.
-    web_tiles : how names say which tile of a web map an image is.
-    """
-
-    path: str
-    root: str
-    group: str | None = None
-    web_tiles: WebTileNames | None = None
 
 
 class Found(NamedTuple):

@@ -12,22 +12,17 @@ from permafrost.core.identity import unique_keys
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.files.members import Members, open_members
 from permafrost.data.labels.rle import runs_box, runs_of
-from permafrost.data.sources.annotated import Found, ObjectFiles, ObjectSource
+from permafrost.data.sources.annotated import Found, ObjectSource
+from permafrost.data.sources.options import Clipped, FileOrFiles, ObjectFiles
 from permafrost.data.sources.places import ImageNames, annotation_bytes, annotation_files
 
 
 @dataclass(frozen=True, kw_only=True)
-class CocoOptions(ObjectFiles):
-    """File names are relative to `root`; ``<split>`` in it stands for the name of the split.
+class CocoOptions(ObjectFiles, Clipped):
+    """Annotations in COCO's JSON. Crowds (iscrowd) and objects marked ignore are neither learned nor scored."""
 
-    Attributes
-    ----------
-    annotations : a JSON file, or names of splits to files; a name that begins with ``<path>/`` lies inside `path`.
-    clip_boxes : see `ObjectSource`.
-    """
-
-    annotations: str | dict[str, str]
-    clip_boxes: bool
+    annotations: FileOrFiles
+    """A file, or a mapping of names of splits to files; "<path>/" at the beginning stands for what path names."""
 
 
 def open_coco(entry: DatasetEntry, *, where: object) -> ObjectSource:

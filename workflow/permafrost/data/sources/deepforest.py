@@ -4,40 +4,41 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.options import LeftOut, Text
 from permafrost.data.deepforest.annotations import Annotations
 from permafrost.data.deepforest.columns import Columns, csv_columns
 from permafrost.data.deepforest.reading import parts_of_images, read_annotations
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.files.members import open_members
 from permafrost.data.labels.geometries import BOX, POINT, POLYGON
-from permafrost.data.sources.annotated import Annotated, Found, ObjectFiles, ObjectSource
+from permafrost.data.sources.annotated import Annotated, Found, ObjectSource
+from permafrost.data.sources.options import Clipped, FileOrFiles, ObjectFiles
 from permafrost.data.sources.places import ImageNames, annotation_bytes, annotation_files
 
 TASKS = {BOX: "detection", POLYGON: "detection", POINT: "point_detection"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeepforestOptions(ObjectFiles):
-    """image_path is relative to `root`; ``<split>`` in it stands for the name of the split.
-
-    Attributes
-    ----------
-    table : a CSV, or names of splits to CSVs; a name that begins with ``<path>/`` lies inside `path`.
-    geometry : box, polygon or point where a table holds shapes of different kinds, or to convert them: point takes
-        the middles of boxes and the centroids of polygons; ``auto``: the one kind that the table holds.
-    split, group_column : columns.
-    clip_boxes : see `ObjectSource`.
+class DeepforestOptions(ObjectFiles, Clipped):
+    """A CSV as DeepForest reads it, with a line per object: image_path and label, and xmin, ymin, xmax, ymax of a box,
+    geometry with a polygon or a point in WKT, or x and y of a point. A line of zeros or of an empty shape says that
+    the image holds no object.
     """
 
-    table: str | dict[str, str]
-    geometry: str
-    clip_boxes: bool
-    split: str | None = None
-    group_column: str | None = None
+    table: FileOrFiles
+    """A file, or a mapping of names of splits to files; "<path>/" at the beginning stands for what path names."""
+    geometry: Literal["auto", BOX, POLYGON, POINT] = "auto"
+    """Which shapes count where a table holds several kinds, or what they are turned into: point takes the middles of
+    boxes and the centroids of polygons; auto takes the one kind that it holds."""
+    split: LeftOut[Text] = None
+    """Column that names the split."""
+    group_column: LeftOut[Text] = None
+    """Column of the group, instead of group."""
 
 
 def open_deepforest(entry: DatasetEntry, *, where: object) -> ObjectSource:

@@ -7,55 +7,80 @@ trees and heights as an aircraft sees them.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Annotated, Literal
 
 import numpy as np
+from annotated_types import Ge, Interval, MultipleOf
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.options import LeftOut, Natural, Options, Positive, ShareOrAll, Some
 from permafrost.core.specification import SPLITS
 from permafrost.core.targets import Boxes, NumberRaster, by_targets
 from permafrost.core.tasks import targets_of
 from permafrost.data.bands.selection import known_band, select_bands
 from permafrost.data.bands.sensors import SENSORS, Band
 from permafrost.data.bands.units import resolve_unit
-from permafrost.data.entry import DatasetEntry, Units
+from permafrost.data.entry import DatasetEntry, Split, Units
 from permafrost.data.files.cache import LeastRecentlyUsed
 from permafrost.data.labels.objects import Objects
 from permafrost.data.records import Decoded, Record, Source
-from permafrost.data.world import aerial, crowns, cuts, spectra
+from permafrost.data.world import aerial, crowns, cuts, farmland, spectra
 from permafrost.data.world import photograph as photographs
 from permafrost.data.world import scene as scenes
 from permafrost.data.world.canvas import GROUND
 from permafrost.data.world.land import Land, covers_of, pairs_of, series_of
 
 _DAYS = 180
+_AERIAL = ("detection", "point_detection", "pixel_regression")
+_LAND_COVER = ("classification", "multilabel", "segmentation", "change", "regression")
+_COVERS = Literal[(*scenes.CLASSES, *farmland.CROPS)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class DemoOptions:
-    """Options of the demo.
-
-    Attributes
-    ----------
-    seed : another seed is another world.
-    bands : ``all``, ``rgb`` or names.
-    chip_size, scene_size : sides in pixels.
-    scenes, chips : how many, by split.
-    presence : share of a chip that a class must cover to count as present (multilabel).
-    cover : class whose share of a chip is the target (regression).
-    kinds : ``one``, so that every change is the same class, or ``each`` (change).
-    cloudy : probability that clouds hide a date of a series.
+class DemoOptions(Options):
+    """Chips of a procedural world, generated: land cover seen by a satellite, for detection and point_detection crowns
+    of trees seen from an aircraft (0.4 m per pixel), for pixel_regression the height of what stands there. With dates:
+    pair, land cover before and after some of it was built on or cleared (change); with dates: series, crops on up to
+    six dates of a summer.
     """
 
-    seed: int
-    bands: str | list[str]
-    chip_size: int
-    scene_size: int
-    scenes: dict[str, int]
-    chips: dict[str, int]
-    presence: float
-    cover: str
-    kinds: str
-    cloudy: float
+    BY_TASK = {
+        _AERIAL: {
+            "bands": "all",
+            "chip_size": 128,
+            "scene_size": 256,
+            "scenes": {"train": 25, "val": 10, "test": 25},
+            "chips": {"train": 100, "val": 30, "test": 50},
+        },
+        _LAND_COVER: {
+            "bands": ["B02", "B03", "B04", "B05", "B06", "B07", "B08", "B8A", "B11", "B12"],
+            "chip_size": 64,
+            "scene_size": 448,
+            "scenes": {"train": 18, "val": 6, "test": 10},
+            "chips": {"train": 480, "val": 160, "test": 240},
+        },
+    }
+
+    seed: Natural = 0
+    """Another seed is another world."""
+    bands: LeftOut[Literal["all", "rgb"] | Some[str]] = None
+    """Of land cover, bands of Sentinel-2 (all means all 13); of crowns and heights, red, green, blue, nir."""
+    chip_size: LeftOut[Annotated[int, Ge(8)]] = None
+    """Side of a chip in pixels."""
+    scene_size: LeftOut[Annotated[int, Ge(64), MultipleOf(8)]] = None
+    """Side of a scene in pixels."""
+    scenes: LeftOut[dict[Split, Positive]] = None
+    """Scenes per split."""
+    chips: LeftOut[dict[Split, Positive]] = None
+    """Chips per split."""
+    presence: ShareOrAll = 0.05
+    """Share of a chip that a class must cover to count as present (multilabel)."""
+    cover: _COVERS = "forest"
+    """Class whose share of a chip is the target (regression); of a series one of the last four."""
+    kinds: Literal["one", "each"] = "one"
+    """Whether all changes are one class, or what was built and what was cleared are two (change)."""
+    cloudy: Annotated[float, Interval(ge=0, le=1)] = 0.25
+    """Of a series, how likely clouds hide a date of a scene, which is then missing."""
 
 
 def open_demo(entry: DatasetEntry, *, where: object) -> Source:
@@ -93,11 +118,11 @@ def entry_bands(entry: DatasetEntry, *, where: object) -> list[Band]:
     names = entry.source.bands
     if _is_aerial(entry):
         known = [known_band("aerial", name) for name in photographs.BANDS]
-        unit = Units(unit="uint8", offset=0)
+        unit = Units(unit="uint8")
     else:
         sensor = "sentinel2-l2a" if "B10" not in names and names != "all" else "sentinel2-l1c"
         known = [known_band(sensor, name) for name in spectra.BANDS if name in SENSORS[sensor]]
-        unit = Units(unit="digital_number", scale=1e-4, offset=0)
+        unit = Units(unit="digital_number", scale=1e-4)
     offered = [replace(band, **resolve_unit(unit, where=where)) for band in known]
     return [offered[i] for i in select_bands(offered, names, where=f"{where}: source.bands")]
 

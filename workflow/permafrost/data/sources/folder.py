@@ -10,6 +10,7 @@ import functools
 from dataclasses import dataclass
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.options import LeftOut, Text
 from permafrost.core.tasks import targets_of
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.files.decode import decode_image
@@ -22,7 +23,8 @@ from permafrost.data.sources.common import (
     pixel_coding,
     required_classes,
 )
-from permafrost.data.sources.pairing import DATE, Companions, Pair, PairedFiles, pair_files
+from permafrost.data.sources.options import PairedFiles, Places
+from permafrost.data.sources.pairing import DATE, Companions, Pair, pair_files
 from permafrost.data.sources.reading import grouped, locate_member, read_member
 from permafrost.data.sources.sample_images import (
     SampleReader,
@@ -38,19 +40,28 @@ _CLASS, _DATE = "<class>", f"<{DATE}>"
 
 @dataclass(frozen=True, kw_only=True)
 class FolderOptions(PairedFiles):
-    """Options of folders of classes, or of files that are named alike.
+    """One sub-folder per class; or images that are named alike: of several dates or sensors, with masks or rasters."""
 
-    Attributes
-    ----------
-    split_folders : whether the first level of folders names splits, the second classes.
-    masks, targets : where masks or rasters of numbers lie, as `images`.
-    group : regular expression whose group in parentheses is the sample's group, found in its name.
-    """
+    BY_TASK = {
+        ("segmentation",): {"images": "images", "masks": "masks"},
+        ("pixel_regression",): {"images": "images", "targets": "targets"},
+        ("change",): {"images": ["A", "B"], "masks": "label"},
+    }
 
-    split_folders: bool
-    masks: str | None = None
-    targets: str | None = None
-    group: str | None = None
+    images: LeftOut[Places] = None
+    """Where images lie: a folder, or a pattern of file names with <stem>, such as "<split>/<stem>_sat.jpg". Parts in
+    <…> are what the files of a sample have in common; <split> names the split, <class> the class (classification),
+    which "<class>/<stem>.png" needs for folders of classes. Of a pair, a list: before and after, [A, B]. Of a series,
+    <date> stands where the date of each image does, "<sample>/<date>.tif": 2019-05-03, 20190503, or numbers. Of
+    several sensors, each of modalities by its name."""
+    masks: LeftOut[Text] = None
+    """Where masks lie (segmentation, change), as images: a folder in which a mask has the name of its image up to the
+    ending, or a pattern such as "masks/<stem>_mask.png"."""
+    targets: LeftOut[Text] = None
+    """Where rasters of numbers lie (pixel_regression), as masks: TIFF, PNG of 8 or 16 bits, or npy, with one
+    channel."""
+    split_folders: bool = False
+    """True when the first level of folders names splits, the second classes (classification)."""
 
 
 def open_folder(entry: DatasetEntry, *, where: object) -> Source:

@@ -14,13 +14,16 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import numpy as np
+from annotated_types import Ge
 
 from permafrost.core.errors import PermafrostError, first_line, near_names
+from permafrost.core.options import LeftOut, Natural, Options, Positive, Some, Text
 from permafrost.core.tasks import targets_of
 from permafrost.data.digest import PARTITION_FILES
-from permafrost.data.entry import DatasetEntry
+from permafrost.data.entry import DatasetEntry, StoredType
 from permafrost.data.files.decode import UnreadableImage, readable
 from permafrost.data.files.failures import Failure, refuse_failures
 from permafrost.data.files.georeference import degrees
@@ -39,6 +42,7 @@ from permafrost.data.sources.geobench_sample import (
     read_array,
     stored_attribute,
 )
+from permafrost.data.sources.options import Stored
 from permafrost.data.sources.reading import grouped, read_member, stored_as
 
 _ENDING = ".hdf5"
@@ -46,39 +50,54 @@ _DATED = re.compile(r"(.*)_(\d{4}-\d{2}-\d{2})(?:_.*)?", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True)
-class GeobenchOptions:
-    """Where the samples lie, and what of them is meant; the schema of dataset entries describes each.
+class Channels(Options):
+    """An array of several bands, and which of its channels are meant."""
 
-    ``arrays``: where the entry's bands lie, in their order: names of arrays without dates, or mappings
-    with ``name`` and ``channels``, the number of its bands or a list of those that are meant, from 0.
-    ``size``: side of every image in pixels. ``dtype``: type to store.
+    name: Text
+    channels: Positive | Some[Natural]
+    """The number of its channels, or a list of those that are meant, from 0."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeobenchOptions(Stored):
+    """A dataset of GEO-Bench V1: one HDF5 file per sample, and partitions in JSON. The splits' names are train, valid
+    and test.
     """
 
-    path: str
-    arrays: list
-    root: str
-    partition: str
-    resample: str
-    label: str
-    date: str
-    place: str
-    size: int | None = None
-    dtype: str | None = None
-    group: str | None = None
-    group_run: int | None = None
+    partition: Text = "default"
+    """Which samples train, validate and test: default, 0.01x, 0.02x, 0.05x, 0.10x, 0.20x, 0.50x or 1.00x, shares of
+    train, or another that the data holds."""
+    arrays: Some[Text | Channels]
+    """What the array of each band is called in the files, without a date, in the order of bands. Of an array of several
+    bands, which of its channels are meant."""
+    label: Text = "label"
+    """What the array of the mask is called, without a date (segmentation)."""
+    size: LeftOut[Positive] = None
+    """Side of every image in pixels; another size is an error."""
+    resample: Literal["none", "nearest"] = "none"
+    """What to do about bands of coarser pixels than the others (or than size): an error, or repeat their pixels, where
+    these fit a whole number of times."""
+    date: Literal["only", "first", "last"] = "only"
+    """Which date of a sample is meant; only says that there is one."""
+    place: Literal["ignore", "corner"] = "ignore"
+    """What the places in the files are good for. In several sets they are missing, wrong or the same for all samples of
+    a split; corner takes the upper left corner as the place of an image."""
+    group_run: LeftOut[Annotated[int, Ge(2)]] = None
+    """With a group that is a number: so many numbers that follow each other are one group, as 0 to 24 of 25."""
+    dtype: LeftOut[StoredType] = None
+    """Type to store. A value that does not fit is an error."""
 
     def channels(self) -> list[tuple[str, list[int] | None]]:
         """Each array with the channels that are meant of it; None for an array of one band."""
-        found = []
-        for array in self.arrays:
-            if isinstance(array, str):
-                found.append((array, None))
-            else:
-                meant = array["channels"]
-                found.append(
-                    (array["name"], list(range(meant)) if isinstance(meant, int) else meant)
-                )
-        return found
+        return [
+            (one, None)
+            if isinstance(one, str)
+            else (
+                one.name,
+                one.channels if isinstance(one.channels, list) else list(range(one.channels)),
+            )
+            for one in self.arrays
+        ]
 
 
 def check_entry(entry: DatasetEntry, *, where: object) -> None:

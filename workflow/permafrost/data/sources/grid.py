@@ -13,7 +13,7 @@ import numpy as np
 
 from permafrost.core.progress import progress
 from permafrost.core.tasks import targets_of
-from permafrost.data.entry import DatasetEntry
+from permafrost.data.entry import DatasetEntry, Nodata
 from permafrost.data.files.decode import UnreadableImage
 from permafrost.data.files.georeference import degrees
 from permafrost.data.files.windows import Window, tile_name
@@ -255,15 +255,15 @@ def _whole(bounds: np.ndarray, grid: Grid) -> tuple[int, int, int, int]:
     )
 
 
-def _filled(image: np.ndarray, valid: np.ndarray, nodata: str | dict | None) -> np.ndarray:
+def _filled(image: np.ndarray, valid: np.ndarray, nodata: str | Nodata | None) -> np.ndarray:
     """The image, what is missing in it as the entry says that it is stored."""
-    if not isinstance(nodata, dict):
+    if not isinstance(nodata, Nodata):
         raise UnreadableImage(
             f"{np.count_nonzero(~valid)} of its {valid.size} pixels have no data",
             remedy="say what stands for them, e.g. nodata: {value: 0, fill: 0}, or leave such tiles out with"
             " min_valid: 1 in source",
         )
-    value = nodata["value"]
+    value = nodata.value
     number = np.nan if value == "nan" else value
     with np.errstate(invalid="ignore"):
         stored = np.array(number).astype(image.dtype)

@@ -9,7 +9,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.data.bands.sensors import Band
-from permafrost.data.entry import DatasetEntry
+from permafrost.data.entry import DatasetEntry, Nodata
 from permafrost.data.files.decode import UnreadableImage
 from permafrost.data.files.members import Members, open_members
 from permafrost.data.files.windows import Window
@@ -37,10 +37,10 @@ class _Sensor:
         self,
         scenes: dict[str | None, list[Scene]],
         bands: int,
-        nodata: str | dict | None,
+        nodata: str | Nodata | None,
         placed: dict,
     ) -> None:
-        self._nodata = nodata["value"] if isinstance(nodata, dict) else None
+        self._nodata = nodata.value if isinstance(nodata, Nodata) else None
         self._strict = nodata is None
         self.layers = [
             Layer(one, marked=nodata != "keep", strict=self._strict, **placed)

@@ -2,90 +2,124 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NoReturn
+from dataclasses import dataclass, field
+from typing import Annotated, Literal, NoReturn
+
+from annotated_types import Len
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.options import (
+    Above0,
+    AtLeast0,
+    ByName,
+    Different,
+    LeftOut,
+    Options,
+    Positive,
+    ShareOrAll,
+    Some,
+    Text,
+    Two,
+)
 from permafrost.core.tasks import targets_of
-from permafrost.data.entry import DatasetEntry
+from permafrost.data.entry import DatasetEntry, StoredType
 from permafrost.data.sources.grid_shapes import is_shapes
+from permafrost.data.sources.options import LabelChannel
 
 #: ways to resample labels that make no new values
 KEEPS_VALUES = ("nearest", "mode")
+Patterns = Text | Different[str]
+Extent = Annotated[list[float], Len(4, 4)] | Text
 
 
 @dataclass(frozen=True, kw_only=True)
-class Blocks:
-    """Squares on the ground whose tiles are one group: their side in strides of tiles or in metres.
-
-    ``buffer_m``: metres that tiles of different blocks keep between them.
+class Blocks(Options):
+    """Squares on the ground that tiles are grouped by, none across the border of two: with splits by group, no pixel is
+    in two splits.
     """
 
-    buffer_m: float
-    tiles: int | None = None
-    metres: float | None = None
+    RULES = {"oneOf": [{"required": ["tiles"]}, {"required": ["metres"]}]}
+
+    tiles: LeftOut[Positive] = None
+    """Side of a block in strides of tiles."""
+    metres: LeftOut[Above0] = None
+    """Side of a block in metres."""
+    buffer_m: AtLeast0 = 0
+    """Metres between tiles of different blocks."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class GeoClass:
-    """A GeoDataset class: its name, its ``paths`` inside the source's path, its other arguments."""
+class GeoClass(Options):
+    """A GeoDataset class of torchgeo."""
 
     name: str
-    paths: list[str]
-    arguments: dict
+    """Name of a GeoDataset class in torchgeo.datasets."""
+    paths: Some[str] = field(default_factory=lambda: ["."])
+    """Folders or files inside path that it reads."""
+    arguments: dict = field(default_factory=dict)
+    """Further arguments: bands, classes, …"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class GeoPair:
-    """Where images come from, and masks where another class has them; `dates` (first, last) that count."""
-
-    image: GeoClass
-    mask: GeoClass | None = None
-    dates: list[str] | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class GridOptions:
-    """Options of the source.
-
-    Attributes
-    ----------
-    path : folder or archive of the files.
-    size, stride : of tiles in pixels; without a stride, tiles lie side by side.
-    images : names of rasters inside path, or patterns; or those of each band by its name. Of an entry with
-        modalities, either of them by the name of the modality.
-    masks, targets : of the rasters of labels; masks may be a file of polygons.
-    torchgeo : instead of them all.
-    crs, resolution : what everything is resampled onto; None: the first raster's own pixels.
-    extent : bounds in the grid's system (left, bottom, right, top) or a file of polygons that tiles must lie in;
-        or these by split.
-    min_valid, min_labelled : shares of pixels with data, and with a label, below which a tile is left out.
-    ignore_nodata : whether labels of pixels without data do not count.
-    attribute, label_values, background : of polygons, which attribute tells the class, what its values mean, and the
-        class of what no polygon covers.
+class GeoPair(Options):
+    """GeoDataset classes of torchgeo instead of files: one that gives images, and one that gives masks unless the first
+    does. Tiles lie where both have files.
     """
 
+    image: GeoClass
+    mask: LeftOut[GeoClass] = None
+    dates: LeftOut[Two[str]] = None
+    """First and last date of the files that count."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridOptions(LabelChannel):
+    """Tiles of rasters, or of torchgeo's GeoDatasets: images, and masks or rasters of numbers, of the same place."""
+
     path: str
-    size: int
-    resampling: str
-    label_resampling: str
-    ignore_nodata: bool
-    images: str | list[str] | dict[str, str | list[str] | dict] | None = None
-    masks: str | list[str] | None = None
-    targets: str | list[str] | None = None
-    torchgeo: GeoPair | None = None
-    stride: int | None = None
-    crs: str | None = None
-    resolution: float | None = None
-    extent: list[float] | str | dict | None = None
-    blocks: Blocks | None = None
-    min_valid: float | None = None
-    min_labelled: float | None = None
-    label_channel: int | None = None
-    attribute: str | None = None
-    label_values: dict[str, str | None] | None = None
-    background: str | None = None
-    dtype: str | None = None
+    """Directory, zip or tar of the files, read in place; for torchgeo a directory."""
+    images: LeftOut[Patterns | ByName[Patterns | ByName[Patterns]]] = None
+    """Rasters (GeoTIFF, JPEG 2000) inside path: a name, or a pattern in which * stands for any characters, or a list of
+    these. Several are scenes of one mosaic; where they overlap, the first with data counts. Bands in files of their
+    own: a mapping of each band to its rasters. With modalities: a mapping of each to either; all lie on one grid."""
+    masks: LeftOut[Patterns] = None
+    """Rasters of classes (segmentation), as images; or one GeoPackage, GeoJSON, Shapefile or FlatGeobuf of polygons. A
+    pixel has the class of the last polygon that holds its centre."""
+    targets: LeftOut[Patterns] = None
+    """Rasters of numbers (pixel_regression), as images."""
+    attribute: LeftOut[Text] = None
+    """Attribute of the polygons that says their class."""
+    label_values: LeftOut[ByName[str | None]] = None
+    """Class that each value of attribute means, null for none. Default is the classes' own names."""
+    background: LeftOut[Text] = None
+    """Class of pixels in no polygon. Without it, they have no label."""
+    torchgeo: LeftOut[GeoPair] = None
+    size: Positive
+    """Side of a tile in pixels."""
+    stride: LeftOut[Positive] = None
+    """Pixels from one tile to the next. Default is size, so that tiles lie side by side."""
+    crs: LeftOut[Text] = None
+    """Coordinate system of the grid, such as EPSG:32633, onto which everything is resampled. Default is that of the
+    first raster, whose pixels all the others must share."""
+    resolution: LeftOut[Above0] = None
+    """Side of a pixel in units of the coordinate system, to which everything is resampled."""
+    resampling: Literal["nearest", "bilinear", "cubic", "average"] = "bilinear"
+    """How images are resampled."""
+    label_resampling: Literal[*KEEPS_VALUES, "bilinear", "average"] = "nearest"
+    """How masks and targets are resampled; masks only by nearest or mode."""
+    extent: LeftOut[Extent | ByName[Extent]] = None
+    """What of the rasters is cut into tiles: bounds in the grid's coordinate system (left, bottom, right, top), or a
+    file of polygons inside path that tiles have to lie in. For given splits, a mapping of their names to these."""
+    blocks: LeftOut[Blocks] = None
+    min_valid: LeftOut[ShareOrAll] = None
+    """Leave out tiles with data in a smaller share of their pixels; the card counts them. Where rasters mark nodata or
+    the entry declares it, all pixels are read once more for that."""
+    min_labelled: LeftOut[ShareOrAll] = None
+    """Leave out tiles with a label in a smaller share of their pixels; the card counts them."""
+    ignore_nodata: bool = False
+    """Take the label from pixels without data."""
+    dtype: LeftOut[StoredType] = None
+    """Type to store of torchgeo's images, which are floats. A value that does not fit is an error."""
 
     @property
     def step(self) -> int:

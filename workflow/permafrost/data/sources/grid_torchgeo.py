@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line
-from permafrost.data.entry import DatasetEntry
+from permafrost.data.entry import DatasetEntry, Nodata
 from permafrost.data.files.decode import UnreadableImage, readable
 from permafrost.data.files.members import open_members
 from permafrost.data.files.windows import Window
@@ -36,7 +36,7 @@ class GeoInputs:
     ) -> None:
         options: GridOptions = entry.source
         self._coding, self._channel, self._root = coding, options.label_channel, options.path
-        self._nodata = entry.nodata["value"] if isinstance(entry.nodata, dict) else None
+        self._nodata = entry.nodata.value if isinstance(entry.nodata, Nodata) else None
         self._dtype = None if options.dtype is None else np.dtype(options.dtype)
         self._dataset = _opened(options, where)
         self._dates = _dates(options.torchgeo.dates, where)

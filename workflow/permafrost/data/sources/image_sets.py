@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.options import LeftOut, Text
 from permafrost.data.entry import Splits
 from permafrost.data.files.decode import UnreadableImage
 from permafrost.data.files.members import Members, folder_prefix
-from permafrost.data.sources.pairing import PairedFiles, name_pattern
+from permafrost.data.sources.options import PairedFiles
+from permafrost.data.sources.pairing import name_pattern
 from permafrost.data.sources.reading import read_member
 
 
 @dataclass(frozen=True, kw_only=True)
 class ListedImages(PairedFiles):
-    """Options of a kind with lists of images.
+    """Images that lists of each split may name."""
 
-    Attributes
-    ----------
-    image_sets : a pattern such as ``ImageSets/Main/<split>.txt``; None where there are no lists.
-    unlisted : ``error``, or ``ignore`` the images that no list names.
-    """
-
-    unlisted: str
-    image_sets: str | None = None
+    image_sets: LeftOut[Text] = None
+    """Lists of images by split, such as "ImageSets/Main/<split>.txt": one name a line, without ending. Those count
+    that splits.map or splits.leave_out name."""
+    unlisted: Literal["error", "ignore"] = "error"
+    """What to do about images that no such list names."""
 
 
 class ImageSets:

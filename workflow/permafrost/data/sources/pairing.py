@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.files.members import Members, folder_prefix
+from permafrost.data.sources.options import PairedFiles
 from permafrost.data.sources.sample_images import (
-    Places,
     SampleImages,
     by_modality,
     check_once,
@@ -28,28 +28,6 @@ _WHOLE_DATE = (
     rf"(?!(?<={_YEAR}[0-9]{{2}}[-_.])[0-9]{{2}}(?![0-9]))"
     r"(?!(?<=[0-9]{8}[T _-])[0-9]{4}(?:[0-9]{2})?(?![0-9]))"
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class PairedFiles:
-    """Options of every kind whose files belong together by their names.
-
-    Attributes
-    ----------
-    path : directory or archive.
-    root : folder inside `path`.
-    images : a folder, or a pattern of file names with ``<stem>``, such as ``<split>/<stem>_sat.jpg``. Parts in
-        ``<…>`` are what an image and its companion have in common; ``<split>`` names the split. See
-        `sample_images.Places` for several dates and modalities; ``<date>`` is where the date of each image is.
-    extensions : endings of images, without the dot.
-    other_files : ``error``, or ``ignore`` those that are neither image nor companion.
-    """
-
-    path: str
-    root: str
-    extensions: list[str]
-    other_files: str
-    images: Places | None = None
 
 
 @dataclass(frozen=True)
@@ -96,8 +74,8 @@ def pair_files(
 
     Parameters
     ----------
-    options : with another that is called ``kind.name``: the folder of the companions, which have the names of their
-        images up to the ending, or a pattern with ``<stem>``.
+    options : with ``images``, and another that is called ``kind.name``: the folder of the companions, which have the
+        names of their images up to the ending, or a pattern with ``<stem>``.
     kind : None where images have no companions.
     optional : whether an image may lack a companion.
     known : files that have another use, and so are not strange.

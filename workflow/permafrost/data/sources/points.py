@@ -9,35 +9,35 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.options import LeftOut, Text
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.files.decode import UnreadableImage
 from permafrost.data.files.members import Members, open_members
-from permafrost.data.sources.annotated import Annotated, Found, ObjectFiles, ObjectSource
+from permafrost.data.sources.annotated import Annotated, Found, ObjectSource
 from permafrost.data.sources.corners import point_places
-from permafrost.data.sources.pairing import Companions, Pair, PairedFiles, pair_files
+from permafrost.data.sources.options import Corners, PairedObjects
+from permafrost.data.sources.pairing import Companions, Pair, pair_files
 from permafrost.data.sources.reading import finite_number, read_member
 
 POINTS = Companions("points", "table of points", ("csv",))
 
 
 @dataclass(frozen=True, kw_only=True)
-class PointsOptions(PairedFiles, ObjectFiles):
-    """Options of tables of points.
+class PointsOptions(PairedObjects):
+    """A CSV of points per image."""
 
-    Attributes
-    ----------
-    points : where the tables lie, as `images`.
-    x, y, label : columns; without one of classes, all points are of the entry's one class.
-    coordinates : what the numbers mean, see `corners`.
-    missing : what an image without a table is: ``error``, or ``empty`` for one without points.
-    """
-
-    points: str
-    x: str
-    y: str
-    coordinates: str
-    missing: str
-    label: str | None = None
+    images: Text = "images"
+    """Where images lie, as for voc."""
+    points: Text = "points"
+    """Where the tables lie, as images."""
+    x: Text = "x"
+    """Column of x."""
+    y: Text = "y"
+    """Column of y, downwards."""
+    label: LeftOut[Text] = None
+    """Column of the class. Without it, all points are of the entry's one class."""
+    coordinates: Corners = "edges"
+    """What x and y mean, see corners of voc; of numbers of pixels, their middles."""
 
 
 def open_points(entry: DatasetEntry, *, where: object) -> ObjectSource:

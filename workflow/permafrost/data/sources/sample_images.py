@@ -19,9 +19,7 @@ from permafrost.data.files.decode import Decoding, UnreadableImage, decode_image
 from permafrost.data.labels.masks import MaskCoding
 from permafrost.data.labels.rasters import TargetCoding
 from permafrost.data.records import Decoded
-
-#: where images are: a column, folder or pattern; one for each date of a sample; or either for each modality
-Places = str | list[str] | dict[str, str | list[str]]
+from permafrost.data.sources.options import Places
 
 _DAY = re.compile(
     r"(\d{4})([-_./]?)(\d{2})\2(\d{2})(?:[T _-]?(\d{2})[:-]?(\d{2})(?:[:-]?(\d{2})(?:\.\d+)?)?)?(?:Z|\+00:00)?"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, replace
+from typing import Annotated, Literal
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.options import Different, LeftOut, Options, Text, TwoOrMore, Words
 from permafrost.core.targets import (
     ClassMask,
     ManyLabels,
@@ -24,9 +26,9 @@ from permafrost.data.sources.common import (
     pixel_coding,
     required_classes,
 )
+from permafrost.data.sources.options import Places
 from permafrost.data.sources.reading import locate_member, read_member
 from permafrost.data.sources.sample_images import (
-    Places,
     SampleImages,
     SampleReader,
     by_modality,
@@ -51,41 +53,59 @@ _OPTION_OF = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableOptions:
-    """Options of a table of images.
+class ListOfLabels(Options):
+    """A column whose cells list labels."""
 
-    Attributes
-    ----------
-    table : CSV, parquet, WebDataset's tar, zarr store or STAC's JSON, or a folder of such files.
-    files : pattern of the files of a folder or of the groups of a store, see `table_columns.Table`.
-    images : directory or archive that holds the images; None where they are in the table.
-    path : a column, or a pattern such as ``2750/<class>/<filename>`` whose ``<…>`` are columns; see
-        `sample_images.Places` for several dates and modalities of a row.
-    sample : column or pattern of what several rows are images of: the dates of one sample, or of one place.
-    label : column of the class.
-    labels : columns of 0 and 1, or ``{column, separator}``.
-    masks, targets : columns or patterns of files of masks or of rasters of numbers.
-    target : column of numbers.
-    split, lon, lat : columns.
-    date : column; of several dates in a row, the column of each; of a series in one array, one whose cells list them.
-    group : column or pattern.
+    column: str
+    separator: Text = ";"
+    """Of lists in parquet and json it is ;."""
+    missing: Literal["error", "empty"] = "error"
+    """What a sample is that has an empty cell, or no file of labels: an error, or one with none of the labels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions(Options):
+    """One row per image or sample in CSV, parquet (also with images in its cells, as Hugging Face's datasets are),
+    WebDataset's tars, arrays of a zarr store, or items of STAC.
     """
 
-    table: str
-    path: Places
-    images: str | None = None
-    files: str | None = None
-    sample: str | None = None
-    label: str | None = None
-    labels: list[str] | dict[str, str] | None = None
-    masks: str | None = None
-    targets: str | None = None
-    target: str | None = None
-    split: str | None = None
-    group: str | None = None
-    lon: str | None = None
-    lat: str | None = None
-    date: str | list[str] | None = None
+    table: Annotated[str, Words("the CSV, parquet, tar or zarr, or a folder of them")]
+    """CSV with a header line (UTF-8), parquet, or a tar whose files are samples by their names up to the first dot:
+    what follows is the column, json gives json.KEY; a zarr store, whose arrays have the samples on their first axis;
+    or STAC's JSON, with the columns properties.KEY and assets.KEY. Or a folder of such files."""
+    files: LeftOut[Text] = None
+    """Which files of the folder table, such as "data/<split>-<shard>.parquet", or which groups of a zarr store, such as
+    "<split>"; parts in <…> are columns too. Default is all files, or the store's own arrays."""
+    images: LeftOut[Annotated[str, Words("the folder or archive of the images")]] = None
+    """Directory, zip or tar of the images; read in place. Without it, path and masks name columns that hold them."""
+    path: Annotated[Places, Words("the column of file names")]
+    """Column of the file names, or a pattern such as "2750/<class>/<filename>". Of several dates in a row, a list: of a
+    pair [before, after]. Of several sensors, each of modalities by its name."""
+    sample: LeftOut[Text] = None
+    """Column or pattern of what several rows belong to. With dates: pair or series they are the dates of one sample, in
+    the order of date; with dates: one, images of one place, which is their group."""
+    label: LeftOut[Annotated[Text, Words("the column of the class")]] = None
+    """Column of the class (classification): its name, or its number in classes or in the names of Hugging Face's
+    files."""
+    labels: LeftOut[Annotated[TwoOrMore[str] | ListOfLabels, Words("columns of 0 and 1")]] = None
+    """Columns of 0 and 1, or one column with a separator (multilabel)."""
+    masks: LeftOut[Annotated[Text, Words("the column of mask files")]] = None
+    """Column or pattern of the mask files (segmentation, change)."""
+    targets: LeftOut[Text] = None
+    """Column or pattern of the rasters of numbers (pixel_regression)."""
+    target: LeftOut[Annotated[Text, Words("the column of a number")]] = None
+    """Column of a number (regression)."""
+    split: LeftOut[Text] = None
+    """Column that names the split."""
+    group: LeftOut[Text] = None
+    """Column or pattern of the scene, tile or flight."""
+    lon: LeftOut[Text] = None
+    """Column of the longitude in degrees (WGS 84)."""
+    lat: LeftOut[Text] = None
+    """Column of the latitude in degrees (WGS 84)."""
+    date: LeftOut[Text | Different[str]] = None
+    """Column of the date; of several paths in a row, the column of each; of a series in one array, a column of
+    lists."""
 
 
 class TableSource(ListedSource):
@@ -282,8 +302,8 @@ class TableSource(ListedSource):
             classes, ids = class_ids(names, declared, where=where)
             return classes, [ids[name] for name in names]
         labels = options.labels
-        if isinstance(labels, dict):
-            known = self._table.classes.get(labels["column"])
+        if isinstance(labels, ListOfLabels):
+            known = self._table.classes.get(labels.column)
             return self._separated(labels, declared or known, where)
         classes = list(declared) if declared else list(labels)
         if len(classes) != len(labels):
@@ -295,12 +315,12 @@ class TableSource(ListedSource):
         columns = [self._table.flags(column) for column in labels]
         return classes, list(zip(*columns, strict=True))
 
-    def _separated(self, labels: dict, declared, where):
-        column = labels["column"]
-        unlabelled = labels["missing"] == "empty"
+    def _separated(self, labels: ListOfLabels, declared, where):
+        column = labels.column
+        unlabelled = labels.missing == "empty"
         cells = self._table.optional(column) if unlabelled else self._table.labels(column)
         lists = [
-            [part.strip() for part in (cell or "").split(labels["separator"]) if part.strip()]
+            [part.strip() for part in (cell or "").split(labels.separator) if part.strip()]
             for cell in cells
         ]
         classes, ids = class_ids([n for names in lists for n in names], declared, where=where)

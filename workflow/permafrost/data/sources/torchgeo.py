@@ -3,57 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
+from permafrost.core.options import ByName, Different, LeftOut, Text
+from permafrost.core.specification import SPLITS
 from permafrost.core.tasks import targets_of
-from permafrost.data.entry import DatasetEntry
+from permafrost.data.entry import DatasetEntry, StoredType
 from permafrost.data.files.decode import UnreadableImage, readable
 from permafrost.data.records import Record, Source
 from permafrost.data.sources.annotated import Annotated, ObjectCheck
 from permafrost.data.sources.common import required_classes
+from permafrost.data.sources.options import (
+    ByModality,
+    BySplit,
+    Clipped,
+    Corners,
+    Grouped,
+    LabelChannel,
+)
 from permafrost.data.sources.reading import grouped
 from permafrost.data.sources.torchgeo_objects import SampleObjects, check_pairing, without_pixels
 from permafrost.data.sources.torchgeo_samples import sample_name, sample_size
 from permafrost.data.sources.torchgeo_source import TorchgeoSource
 
+#: of a sample: a key, or several
+Key = Text | Different[str]
+
 
 @dataclass(frozen=True, kw_only=True)
-class TorchgeoOptions:
-    """Options of a dataset class of torchgeo.
-
-    Attributes
-    ----------
-    name : of the class.
-    arguments : of its constructor, such as root, bands, download.
-    split_arguments : our split -> its further arguments.
-    image_key : of a sample; or several keys, and by modality, see `torchgeo_images`.
-    axes : of an image of several dates: ``TCHW``, or ``(TC)HW``, all bands of a date and then of the next.
-    label_key, boxes_key : of a sample.
-    label_channel : of masks that have several, the one that is meant, from 0.
-    boxes : ``upright`` (x_min, y_min, x_max, y_max), or ``corners``: all corners of rotated boxes, kept as outlines,
-        whose upright boxes count.
-    corners : what the numbers of upright boxes mean, see `corners`.
-    label_values : number -> class.
-    clip_boxes : cut boxes at the edge of their image.
-    group : regular expression whose group in parentheses is the sample's group, found in its name.
-    dtype : to store, of all images or by modality, since torchgeo returns floats; a value that does not fit is an
-        error.
-    """
+class TorchgeoOptions(Grouped, Clipped, LabelChannel):
+    """A dataset class of torchgeo."""
 
     name: str
-    arguments: dict
-    split_arguments: dict[str, dict]
-    image_key: str | list[str] | dict[str, str | list[str]]
-    axes: str
-    boxes_key: str
-    boxes: str
-    corners: str
-    clip_boxes: bool
-    label_key: str | None = None
-    label_channel: int | None = None
-    label_values: dict | None = None
-    group: str | None = None
-    dtype: str | dict[str, str] | None = None
+    """Name of the class in torchgeo.datasets."""
+    arguments: dict = field(default_factory=dict)
+    """Arguments of the class: root, download, bands, …"""
+    split_arguments: BySplit[dict] = field(
+        default_factory=lambda: {split: {"split": split} for split in SPLITS}
+    )
+    """Our split to its further arguments. With only some of them given, use val_from_train, or make the splits anew."""
+    image_key: Key | ByModality[Key] = "image"
+    """Key of the image in a sample. Several keys are stacked by their bands; with dates: pair or series, they are its
+    dates. Of an entry with modalities, the key or keys of each by its name."""
+    axes: Literal["TCHW", "(TC)HW"] = "TCHW"
+    """Order of dates (T) and bands (C) in the array of several dates; (TC)HW has all bands of a date, then of the
+    next."""
+    label_key: LeftOut[str] = None
+    """Key of the label in a sample, or of the number (regression). Default is label, for segmentation and
+    pixel_regression mask. For detection with one class, samples need none."""
+    boxes_key: Text = "bbox_xyxy"
+    """Key of the boxes (detection)."""
+    boxes: Literal["upright", "corners"] = "upright"
+    """What a sample holds for an object (detection): x_min, y_min, x_max, y_max; or all corners of a rotated box, which
+    stay its outline while the upright box around them counts."""
+    corners: Corners = "edges"
+    """What the numbers of upright boxes mean (detection), see corners of voc."""
+    label_values: LeftOut[ByName[str]] = None
+    """The class that each number means (detection), if they are not places in the list of classes, from 0."""
+    dtype: LeftOut[StoredType | ByName[StoredType]] = None
+    """Type to store, of all images or by modality; torchgeo returns floats. A value that does not fit is an error."""
 
 
 def open_torchgeo(entry: DatasetEntry, *, where: object) -> Source:

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.options import ByName, Different, LeftOut, Natural, Text
 from permafrost.core.targets import (
     Boxes,
     ClassMask,
@@ -37,6 +39,7 @@ from permafrost.data.sources.common import (
     pixel_coding,
     required_classes,
 )
+from permafrost.data.sources.options import ByModality, Clipped, LabelChannel
 from permafrost.data.sources.reading import coded
 from permafrost.data.sources.tortilla_objects import objects_of
 from permafrost.data.sources.tortilla_rows import all_samples, cell_of, record_of
@@ -53,45 +56,48 @@ TRUTH = {
 }
 #: how far the size of a pixel in a header may be from the entry's
 _TOLERANCE = 0.1
+#: of a sample: a part by its name or position, or several by their names
+Parts = Text | Natural | Different[str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TortillaOptions:
-    """Options of the source.
-
-    Attributes
-    ----------
-    path : a file, or the folder of `files`.
-    files : names of the files that the samples are spread over.
-    image : the part, or the parts of one grid, whose bands are the image's in this order; of a pair or a series, the
-        parts that hold its dates, in their order. Names; modalities where a modality has a part for each date; or
-        positions from 0, where names are not known. Of an entry with modalities, these by name.
-    date : which of several dates where one is wanted, see `tortilla_parts.read_sensor`.
-    missing : ``error``, or ``leave_out`` samples without such a part or date.
-    further_channels : ``error``, or ``leave_out`` channels beyond the bands that the entry declares.
-    label, labels, group : columns: a class (its name or number), a list of names, what a sample belongs to.
-    mask, target, boxes : parts: class ids, numbers per pixel, objects.
-    label_channel : of a mask or target with several, from 0.
-    label_values, empty_label : of boxes, the class of each stored label, and of those that have none.
-    clip_boxes : cut boxes at the edge of their image.
+class TortillaOptions(Clipped, LabelChannel):
+    """Files that hold many samples, each with images of several sensors and dates, and its labels: those of GEO-Bench
+    V2.
     """
 
     path: str
-    image: str | int | list[str] | dict
-    date: str | int
-    missing: str
-    further_channels: str
-    clip_boxes: bool
-    files: list[str] | None = None
-    label: str | None = None
-    labels: str | None = None
-    mask: str | int | None = None
-    target: str | None = None
-    boxes: str | None = None
-    label_channel: int | None = None
-    label_values: dict[str, str | None] | None = None
-    empty_label: str | None = None
-    group: str | None = None
+    """The file, or the folder that holds what files lists."""
+    files: LeftOut[Different[str]] = None
+    """Names of the files in the folder that the samples are spread over."""
+    image: Parts | ByModality[Parts]
+    """The part of a sample whose bands are those of the entry, or several parts that share a grid, in this order: the
+    name of a part, or its modality where there is a part for each date, or its position from 0. With dates: pair or
+    series, several parts are its dates. Of an entry with modalities, the part or parts of each by its name."""
+    date: int | Text = "last"
+    """With dates: one, which of several is the image: last, first, a number from 0 (from -1 backwards), a month (July)
+    or a day ("2018-07-01") as the file says it."""
+    missing: Literal["error", "leave_out"] = "error"
+    """What to do about samples that have no such part or date. The card says how many are left out."""
+    further_channels: Literal["error", "leave_out"] = "error"
+    """What to do about channels after those that bands names."""
+    label: LeftOut[Text] = None
+    """Column of the class: its name, or its number from 0 (classification)."""
+    labels: LeftOut[Text] = None
+    """Column of lists of classes (multilabel)."""
+    mask: LeftOut[Text | Natural] = None
+    """Part (see image) with the class of each pixel (segmentation), or of the objects that boxes numbers
+    (detection)."""
+    target: LeftOut[Text] = None
+    """Part with a number for each pixel (pixel_regression)."""
+    boxes: LeftOut[Text] = None
+    """Part with the objects (detection): GeoParquet or JSON of boxes; or with mask, a raster that numbers them."""
+    label_values: LeftOut[ByName[str | None]] = None
+    """Class that each stored label of an object means; null leaves such objects out (detection)."""
+    empty_label: LeftOut[Text] = None
+    """Class of objects without a label (detection). Without it, they are an error."""
+    group: LeftOut[Text] = None
+    """Column of the scene, tile or place that a sample belongs to."""
 
     @property
     def images(self) -> dict[str | None, list[str | int]]:

@@ -14,12 +14,14 @@ from xml.parsers import expat
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.options import Text
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.files.decode import UnreadableImage
 from permafrost.data.files.members import Members, open_members
-from permafrost.data.sources.annotated import Annotated, Found, ObjectFiles, ObjectSource
+from permafrost.data.sources.annotated import Annotated, Found, ObjectSource
 from permafrost.data.sources.corners import box_edges
 from permafrost.data.sources.image_sets import ImageSets, ListedImages
+from permafrost.data.sources.options import Clipped, Corners, PairedObjects
 from permafrost.data.sources.pairing import Companions, Pair, pair_files
 from permafrost.data.sources.reading import finite_number, member_size, read_member
 
@@ -29,21 +31,17 @@ ANNOTATIONS = Companions("annotations", "file of annotations", ("xml",))
 
 
 @dataclass(frozen=True, kw_only=True)
-class VocOptions(ListedImages, ObjectFiles):
-    """Options of Pascal VOC.
+class VocOptions(PairedObjects, ListedImages, Clipped):
+    """Pascal VOC, an XML file of boxes per image. A difficult object is neither learned nor scored."""
 
-    Attributes
-    ----------
-    annotations : where the XML files lie, as `images`.
-    corners : what the numbers mean, see `corners`.
-    missing : what an image without a file is: ``error``, or ``empty`` for one without objects.
-    clip_boxes : see `ObjectSource`.
-    """
-
-    annotations: str
-    corners: str
-    missing: str
-    clip_boxes: bool
+    images: Text = "JPEGImages"
+    """Where images lie: a folder, or a pattern of file names with <stem>, such as "<split>/<stem>.jpg". Parts in <…>
+    are what an image and its file have in common; <split> names the split."""
+    annotations: Text = "Annotations"
+    """Where the XML files lie, as images."""
+    corners: Corners = "one_based"
+    """What xmin, ymin, xmax, ymax mean. one_based: numbers of the first and last pixels of a box, counted from 1, as
+    in Pascal VOC; zero_based: counted from 0; edges: distances from the outer corner of the image."""
 
 
 def open_voc(entry: DatasetEntry, *, where: object) -> ObjectSource:

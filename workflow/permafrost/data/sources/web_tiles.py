@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from permafrost.core.errors import PermafrostError
+from permafrost.data.sources.options import WebTileNames
 
 _PARTS = ("x", "y", "z")
 
@@ -37,14 +38,6 @@ class WebTile:
 
     def __str__(self) -> str:
         return f"{self.z}/{self.x}/{self.y}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class WebTileNames:
-    """How tiles stand in names: ``OAM-<x>-<y>-<z>``, found anywhere in them; and the zoom of their groups."""
-
-    pattern: str
-    group_zoom: int | None = None
 
 
 def web_tiles(

@@ -15,12 +15,14 @@ import numpy as np
 import yaml
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.options import LeftOut, Text
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.files.decode import UnreadableImage
 from permafrost.data.files.members import Members, folder_prefix, open_members
-from permafrost.data.sources.annotated import Annotated, Found, ObjectFiles, ObjectSource
+from permafrost.data.sources.annotated import Annotated, Found, ObjectSource
 from permafrost.data.sources.corners import outline_of
-from permafrost.data.sources.pairing import Companions, Pair, PairedFiles, pair_files
+from permafrost.data.sources.options import Clipped, PairedObjects
+from permafrost.data.sources.pairing import Companions, Pair, pair_files
 from permafrost.data.sources.reading import member_size, read_member
 
 #: numbers are written with six decimals, and a box by its centre adds up two of them
@@ -33,21 +35,17 @@ NAMES = "data.yaml"
 
 
 @dataclass(frozen=True, kw_only=True)
-class YoloOptions(PairedFiles, ObjectFiles):
-    """Options of YOLO's text format.
-
-    Attributes
-    ----------
-    labels : where the text files lie, as `images`.
-    missing : what an image is whose file is missing or empty: ``error``, or ``empty`` for one without objects.
-    names : YAML file with the names of the classes.
-    clip_boxes : see `ObjectSource`.
+class YoloOptions(PairedObjects, Clipped):
+    """YOLO's text format, a line per object: class, centre and size, or class and the corners of a polygon, in shares
+    of the image's width and height.
     """
 
-    labels: str
-    missing: str
-    clip_boxes: bool
-    names: str | None = None
+    images: Text = "images/<split>"
+    """Where images lie, as for voc."""
+    labels: Text = "labels/<split>"
+    """Where the text files lie, as images."""
+    names: LeftOut[Text] = None
+    """The YAML file with the names of the classes. Default is data.yaml, where the entry lists no classes."""
 
 
 def open_yolo(entry: DatasetEntry, *, where: object) -> ObjectSource:

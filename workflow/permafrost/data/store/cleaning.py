@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from permafrost.data.entry import Nodata
 from permafrost.data.files.decode import FILLS, UnreadableImage
 from permafrost.data.records import Decoded
 
@@ -20,14 +21,14 @@ class Expected:
 
     Parameters
     ----------
-    nodata : None, ``"keep"``, or ``{"value": number or "nan", "fill": number}``.
+    nodata : as the entry declares it.
     name : of the modality; None where there is only one.
     dtype, series, size : of all images: type, whether they are series of dates, height and width; None while it is not
         settled, or where it may differ.
     """
 
     bands: int
-    nodata: dict | str | None
+    nodata: Nodata | str | None
     name: str | None = None
     dtype: np.dtype | None = None
     series: bool | None = None
@@ -72,7 +73,7 @@ class Expected:
             self._check_fills(image)
         if self.nodata is None or self.nodata == "keep":
             return image, None
-        value, fill = self.nodata["value"], self.nodata["fill"]
+        value, fill = self.nodata.value, self.nodata.fill
         gone = np.isnan(image) if value == "nan" else image == value
         if not gone.any():
             return image, None

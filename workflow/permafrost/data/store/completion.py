@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ from permafrost.core.stores import StoreWriter
 from permafrost.core.tasks import targets_of
 from permafrost.data.bands.statistics import BandStatistics
 from permafrost.data.bands.units import check_range
+from permafrost.data.entry import Nodata
 from permafrost.data.labels.classes import dead_classes
 from permafrost.data.labels.detection import detection_card
 from permafrost.data.labels.targets import (
@@ -208,7 +209,7 @@ def _band_cards(job: Job, statistics: list[BandStatistics]) -> list[dict]:
     for positions, of_modality, one in zip(
         job.modalities.values(), statistics, expected, strict=True
     ):
-        declared = {"nodata": one.nodata} if isinstance(one.nodata, dict) else {}
+        declared = {"nodata": asdict(one.nodata)} if isinstance(one.nodata, Nodata) else {}
         for number, position in enumerate(positions):
             band = job.source.bands[position]
             if not of_modality.count[number]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
-from annotated_types import Interval
 
 from permafrost.core.device import resolve_device
 from permafrost.core.errors import PermafrostError
 from permafrost.core.joined_rows import JoinedRows
-from permafrost.core.options import AnyDifferent, Different, Options, Positive
+from permafrost.core.options import AnyDifferent, Different, Options, Positive, ShareOrAll
 from permafrost.core.row_file import RowFile
 from permafrost.probes.embeddings.arithmetic import score_on_validation
 from permafrost.probes.embeddings.features import (
@@ -31,7 +30,6 @@ from permafrost.probes.linear import LinearSettings, fit_linear
 from permafrost.probes.options import CGrid, Metric
 
 Classifier = Literal["linear", "knn"]
-Share = Annotated[float, Interval(gt=0, le=1)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +37,7 @@ class RankedDraw(Options):
     """The classifier and size that are ranked and compared; one of share and per_class is null."""
 
     classifier: Classifier = "linear"
-    share: Share | None = None
+    share: ShareOrAll | None = None
     per_class: Positive | None = None
 
 
@@ -49,7 +47,9 @@ class FewShotOptions(CGrid):
     shrinks as train does; smaller draws are parts of larger ones, the same for all backbones.
     """
 
-    shares: AnyDifferent[Share] = field(default_factory=lambda: [0.01, 0.05, 0.1, 0.2, 0.5, 1.0])
+    shares: AnyDifferent[ShareOrAll] = field(
+        default_factory=lambda: [0.01, 0.05, 0.1, 0.2, 0.5, 1.0]
+    )
     """Shares of the training set; classes come in the proportions of the data."""
     per_class: AnyDifferent[Positive] = field(default_factory=lambda: [1, 5, 10, 20])
     """Training samples of each class; a class with fewer gives all it has, and a warning says so."""

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Literal
 
-from annotated_types import Interval
-
-from permafrost.core.options import Above0, AtLeast0, Options, Positive, Two
+from permafrost.core.options import Above0, AtLeast0, Options, Positive, ShareOrAll, Two
 from permafrost.probes.dense.choice import Layers, OfMasks
 from permafrost.probes.options import Rates
 from permafrost.probes.segmentation.heads import HeadName
 from permafrost.probes.segmentation.options import Head
-
-Share = Annotated[float, Interval(gt=0, le=1)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +20,7 @@ class AugmentationOptions(Options):
     """Mirror left and right, and top and bottom."""
     rotate: bool = True
     """Turn by quarters; images that are not square, by halves."""
-    crop: Two[Share] | None = None
+    crop: Two[ShareOrAll] | None = None
     """Smallest and largest share of the area that is cut out and enlarged; not for images with masks."""
 
 
@@ -40,7 +36,7 @@ class FineTuneOptions(OfMasks, Head):
     """Images per training step."""
     learning_rate: Rates = 1e-4
     """Of the backbone, by AdamW. Of a list, the one that is best on validation is taken."""
-    layer_decay: Share = 1.0
+    layer_decay: ShareOrAll = 1.0
     """Learning rate of a layer of the backbone as a share of that of the next one, from the head (1) towards the
     input; 0.65 to 0.75 are usual for transformers of 12 blocks, 1 gives all layers the same."""
     head_learning_rate: Rates = field(default_factory=lambda: [1e-3, 1e-2])
