@@ -204,9 +204,6 @@ EDITED = {
             '        "classify test embeddings by their'
         )
     },
-    "workflow/schemas/dataset.schema.yaml": {
-        "pixel_regression, detection,": "pixel_regression, fractions, detection,"
-    },
 }
 
 

@@ -56,16 +56,17 @@ def dataset() -> dict:
     del made["properties"]["kind"]
     made["properties"]["source"] |= source
     made["required"] = ["task", "source"]
-    rules = [({}, *rule) for rule in DatasetEntry.BY_TASK.items()]
+    rules = [({}, tasks, _defaults(one)) for tasks, one in DatasetEntry.BY_TASK.items()]
     for kind, options in kinds.items():
         of_kind = {"source": {"properties": {"kind": {"const": kind}}}}
-        rules += [(of_kind, tasks, {"source": one}) for tasks, one in options.BY_TASK.items()]
+        for tasks, values in options.BY_TASK.items():
+            rules.append((of_kind, tasks, {"source": {"properties": _defaults(values)}}))
     made["allOf"] += [
         {
             "if": {"properties": {"task": {"enum": list(tasks)}, **of_kind}},
-            "then": {"properties": _defaults(values)},
+            "then": {"properties": properties},
         }
-        for of_kind, tasks, values in rules
+        for of_kind, tasks, properties in rules
     ]
     return _DRAFT | {"title": "One dataset of a catalogue (config/datasets/*.yaml)"} | made
 
