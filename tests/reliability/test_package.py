@@ -34,7 +34,7 @@ TRACKED = {
     "Snakefile": "permafrost/core/shipped/Snakefile",
 }
 # bytes of the light package with its dependencies
-LARGEST = 700 << 20
+LARGEST = 500 << 20
 EVALUATIONS = {
     "evaluate-detections": ["--truth", "truth.json", "--predictions", "found.json", "--iou-type", "bbox"],
     "evaluate-boxes": ["--truth", "truth.csv", "--predictions", "predictions.csv"],

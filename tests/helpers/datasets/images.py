@@ -81,12 +81,11 @@ def geotiff(array: np.ndarray, *, lon=10.0, lat=50.0, colormap=None, **profile) 
     place = {"crs": "EPSG:4326", "transform": transform}
     with rasterio.MemoryFile() as memory:
         with memory.open(
-            driver="GTiff",
             count=bands,
             height=height,
             width=width,
             dtype=array.dtype,
-            **{**place, **profile},
+            **{"driver": "GTiff", **place, **profile},
         ) as dataset:
             dataset.write(array)
             if colormap:

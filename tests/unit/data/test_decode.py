@@ -24,6 +24,7 @@ from permafrost.data.files.decode import (
     readable,
     tiff_place,
 )
+from PIL import Image
 
 RGB = Decoding(bands=3)
 
@@ -49,12 +50,15 @@ def test_jpeg_is_close_and_told_by_its_bytes_not_its_name():
 def test_16_bit_grey_and_16_bit_colour_png_keep_their_16_bits():
     grey = np.arange(0, 60000, 1000, dtype=np.uint16).reshape(6, 10)
     np.testing.assert_array_equal(decode_image(encode(grey), Decoding(1)).image[0], grey)
-    from imagecodecs import png_encode
-
-    colour = np.stack([grey, grey + 1, grey + 2], axis=-1)
-    image = decode_image(png_encode(colour), RGB).image
+    colour = np.stack([grey, grey + 1, grey + 2])
+    nowhere = {"crs": None, "transform": None}
+    data = geotiff(colour, driver="PNG", **nowhere)
+    image = decode_image(data, RGB).image
     assert image.dtype == np.uint16
-    np.testing.assert_array_equal(image, colour.transpose(2, 0, 1))
+    np.testing.assert_array_equal(image, colour)
+    for broken in (data[: len(data) // 2], geotiff(colour, driver="PNG", nodata=7, **nowhere)):
+        with pytest.raises(UnreadableImage):
+            decode_image(broken, RGB)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "int16", "float32"])
@@ -89,23 +93,18 @@ def test_a_projected_geotiff_gives_degrees():
 
 
 def test_plain_tiff_without_georeference():
-    import tifffile
-
-    stream = io.BytesIO()
     array = np.random.default_rng(0).normal(size=(4, 9, 7)).astype(np.float32)
-    tifffile.imwrite(
-        stream, array.transpose(1, 2, 0), photometric="minisblack", planarconfig="contig"
+    decoded = decode_image(
+        geotiff(array, crs=None, transform=None, interleave="pixel"), Decoding(4)
     )
-    decoded = decode_image(stream.getvalue(), Decoding(4))
     np.testing.assert_array_equal(decoded.image, array)
     assert decoded.place.lon is None
 
 
 def test_a_tiff_of_several_pages_is_refused():
-    import tifffile
-
     stream = io.BytesIO()
-    tifffile.imwrite(stream, np.zeros((3, 64, 64), np.uint8), photometric="minisblack")
+    pages = [Image.fromarray(np.zeros((64, 64), np.uint8)) for _ in range(3)]
+    pages[0].save(stream, "tiff", save_all=True, append_images=pages[1:])
     with pytest.raises(UnreadableImage, match="3 pages"):
         decode_image(stream.getvalue(), Decoding(1))
 

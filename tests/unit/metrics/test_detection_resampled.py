@@ -180,7 +180,7 @@ def test_curves_of_images_drawn_once_are_those_of_the_evaluation_bit_by_bit(seed
     for want in [0.0, 0.01, 0.29, 1 / 3, 0.5, 0.57, 0.99, 1.0]:
         found = evaluate(truth, results, iou_type="bbox", recall_grid=[want], **options)
         source = resampled.ResampledCurves(found, list(found.statistics))
-        curves = source.curves(np.ones((2, len(found.truths.images)), np.uint16))
+        curves = source.curves(np.ones((len(found.truths.images), 2), np.int32))
         for (area, cap), (precision, recall) in curves.items():
             known = found.curves.precision[:, 0, :, area, cap]
             if source.wanted[area, cap]:

@@ -41,7 +41,6 @@ OFFERED = {
     "permafrost.evaluators.detection.streaming",
     "permafrost.evaluators.raster.modules",
 }
-COMPILED = "permafrost.metrics.detection.resampled_curves"
 SLOW = (
     "permafrost.backbones.timm",
     "permafrost.backbones.torchgeo",
@@ -116,9 +115,8 @@ for stage, names in {quick!r}.items():
 @pytest.mark.parametrize("stage", ["bootstrap", "compare", "aggregate"])
 def test_light_stages_know_no_heavy_library_at_all(stage):
     assert libraries_named(stage_modules(stage)) & HEAVY == set()
-    # only resamples of detections load the compiler, which looks whether SciPy is there
-    light = [module for module in stage_modules(stage) if module != COMPILED]
-    assert loaded_by(light) & (HEAVY | {"scipy", "zarr", "matplotlib", "numba"}) == set()
+    light = stage_modules(stage)
+    assert loaded_by(light) & (HEAVY | {"scipy", "zarr", "matplotlib"}) == set()
 
 
 @pytest.mark.parametrize(

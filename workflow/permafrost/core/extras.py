@@ -14,9 +14,9 @@ LIBRARIES = {
     "cpu": ("faiss",),
     "rasters": ("rasterio",),
     "workflow": (
-        "h5py", "huggingface_hub", "imagecodecs", "jinja2", "kornia", "markupsafe", "matplotlib",
+        "h5py", "huggingface_hub", "jinja2", "kornia", "markupsafe", "matplotlib",
         "olmoearth_pretrain_minimal", "pyogrio", "pyproj", "rocrate", "safetensors",
-        "segmentation_models_pytorch", "snakemake", "tifffile", "timm", "torch", "torchgeo",
+        "segmentation_models_pytorch", "snakemake", "timm", "torch", "torchgeo",
         "torchmetrics", "torchvision", "vl_convert",
     ),
 }  # fmt: skip

@@ -179,9 +179,9 @@ def _checked(images, channels: int, what: str, units: Mapping | str) -> np.ndarr
             f"{what} are {images.dtype}, and units say uint8",
             remedy="give uint8, or units='reflectance' or another unit of the values",
         )
-    if images.dtype == np.float64:
-        images = images.astype(np.float32)
-    return images
+    # types that TIFF has not, or stores have not
+    stored = {"float64": np.float32, "bool": np.uint8}.get(images.dtype.name, images.dtype)
+    return images.astype(stored, copy=False)
 
 
 def _entry(backbone, input: Mapping | None) -> dict[str, dict]:
@@ -204,8 +204,6 @@ def _entry(backbone, input: Mapping | None) -> dict[str, dict]:
 
 def _prepare(rows: list[np.ndarray], about: dict, folder: Path):
     """Write image stores of the images (test) and of what normalises them (train), and their card; returns the card."""
-    import tifffile
-
     from permafrost.core.identity import fingerprint
     from permafrost.core.specification import SPLITS
     from permafrost.data.store.card import read_card
@@ -221,9 +219,7 @@ def _prepare(rows: list[np.ndarray], about: dict, folder: Path):
         for split, images in splits:
             for number, image in enumerate(images):
                 name = f"{split}-{number:09d}.tif"
-                tifffile.imwrite(
-                    folder / name, image, photometric="minisblack", planarconfig="separate"
-                )
+                _write_tiff(folder / name, image)
                 writer.writerow([name, split, number])
     entry = {
         "task": "regression",
@@ -246,6 +242,19 @@ def _prepare(rows: list[np.ndarray], about: dict, folder: Path):
         fingerprint=fingerprint("extract", about),
     )
     return read_card(folder / "card.json")
+
+
+def _write_tiff(path: Path, image: np.ndarray) -> None:
+    """Write an image (C, H, W) without a place."""
+    import rasterio
+    from rasterio.errors import NotGeoreferencedWarning
+
+    count, height, width = image.shape
+    form = {"driver": "GTiff", "photometric": "minisblack", "alpha": "no", "dtype": image.dtype}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotGeoreferencedWarning)
+        with rasterio.open(path, "w", count=count, height=height, width=width, **form) as dataset:
+            dataset.write(image)
 
 
 def _filled(options: dict) -> dict:

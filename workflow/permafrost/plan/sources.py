@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 _MODULE_NAME = re.compile(rf"{PACKAGE}(\.\w+)+")
 _FILE_NAME = re.compile(r"\w[\w-]*([./]\w[\w-]*){0,6}")
 # sources are followed as modules, what is written for people is read by no stage, and the last two are
-# what a compiler leaves beside the sources (Numba's cache)
+# what earlier versions left beside the sources (Numba's cache)
 NOT_READ = (".py", ".pyc", ".md", ".nbi", ".nbc")
 #: registries, and where the spec of a job names the entry that it uses
 CHOICES = {

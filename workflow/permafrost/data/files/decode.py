@@ -1,4 +1,4 @@
-"""Encoded bytes to pixels: JPEG and PNG by Pillow, TIFF and GeoTIFF by rasterio, npy by NumPy.
+"""Encoded bytes to pixels: JPEG and PNG by Pillow, TIFF, GeoTIFF and deep PNG by rasterio, npy by NumPy.
 
 The format is told by the first bytes, never by the name. What has more than one reading (palettes,
 transparency, CMYK, grey in a colour dataset) is an error unless the entry permits the conversion.
@@ -243,9 +243,11 @@ def is_deep_colour_png(data: bytes) -> bool:
 
 
 def _deep_png(data: bytes) -> np.ndarray:
-    from imagecodecs import png_decode
-
-    return png_decode(data).transpose(2, 0, 1)
+    # GDAL tells the format itself
+    with open_tiff(data) as dataset:
+        if dataset.nodata is not None:
+            raise UnreadableImage("has a transparent colour")
+        return dataset.read()
 
 
 def read_tiff(

@@ -20,12 +20,15 @@ import numpy as np
 from permafrost.core.progress import terminal_progress
 from permafrost.metrics.detection.accumulate import Ranked, hits_needed
 from permafrost.metrics.detection.evaluation import Evaluation
+from permafrost.metrics.detection.resampled_curves import count_truths, resampled_curves
 from permafrost.metrics.detection.summarise import Statistic, pick
 from permafrost.metrics.ratios import mean_of_defined
 
 # curves of a block of resamples are held together, at about this many bytes, and no more than these
 # resamples, so that progress can be seen
-_BLOCK_BYTES, _BLOCK = 128 << 20, 100
+_BLOCK_BYTES, _BLOCK = 128 << 20, 200
+# of a detection and a resample, while its category is computed
+_ROW_BYTES = 40
 
 
 @dataclass(frozen=True)
@@ -57,13 +60,11 @@ def replicates(
     resamples, categories = counts.shape[1], source.ranked.buckets
     values = np.full((len(statistics), resamples), np.nan)
     kept = np.full((each, categories, resamples), np.nan)
-    # an image's weight is looked up often: the weights of a resample should stay in the cache
-    narrow = np.uint16 if counts.max(initial=0) < 1 << 16 else np.int64
-    width = max(1, min(_BLOCK, _BLOCK_BYTES // max(source.curve_bytes, 1)))
+    width = max(1, min(_BLOCK, _BLOCK_BYTES // max(source.resample_bytes, 1)))
     with terminal_progress(total=resamples, label="intervals", unit="resample") as bar:
         for start in range(0, resamples, width):
             part = slice(start, min(start + width, resamples))
-            curves = source.curves(np.ascontiguousarray(counts[:, part].T, narrow))
+            curves = source.curves(np.ascontiguousarray(counts[:, part], np.int32))
             for place, statistic in enumerate(statistics):
                 found = source.read(statistic, curves)
                 if found is None:
@@ -107,24 +108,23 @@ class ResampledCurves:
             for area in sorted({area for area, _ in self.wanted})
             for counts in [~evaluation.matching.truth_ignored[:, area]]
         }
-        self.curve_bytes = 16 * len(self.axes.thresholds) * self.ranked.buckets * len(self.wanted)
+        curves = len(self.axes.thresholds) * self.ranked.buckets * len(self.wanted)
+        longest = np.bincount(self.ranked.bucket).max(initial=0)
+        self.resample_bytes = 16 * curves + _ROW_BYTES * int(longest)
 
     def curves(self, weights: np.ndarray) -> dict:
         """(2, T, K, B) mean precision over the recall grid, and recall, per range and cap.
 
-        `weights` are (B, I); NaN where nothing is to be found.
+        `weights` are (I, B); NaN where nothing is to be found.
         """
-        from permafrost.metrics.detection.resampled_curves import count_truths, resampled_curves
-
         needed = {}
         for area, truths in self.truths.items():
-            total = np.zeros((self.ranked.buckets, len(weights)), np.int64)
-            count_truths(weights, *truths, total)
+            total = count_truths(weights, *truths)
             # few different totals, so few rows of the table
             totals, row = np.unique(total, return_inverse=True)
             table = hits_needed(totals, self.axes.recall_grid)
             needed[area] = total, row.reshape(total.shape), table
-        shape = (2, len(self.axes.thresholds), self.ranked.buckets, len(weights))
+        shape = (2, len(self.axes.thresholds), self.ranked.buckets, weights.shape[1])
         out = {}
         for (area, cap), lane in self.lanes.items():
             values = out[area, cap] = np.full(shape, np.nan)

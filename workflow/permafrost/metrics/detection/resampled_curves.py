@@ -1,30 +1,20 @@
-"""The compiled loop of `resampled`: precision and recall of every category on every resample.
-
-A module of its own, so that only what computes such intervals loads the compiler.
-"""
+"""Precision and recall of every category on every resample, for `resampled`: whole columns of resamples at a time."""
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from permafrost.metrics.detection.accumulate import EPS
 
-_NEVER = np.iinfo(np.int64).max
 
-
-@numba.njit(cache=True, nogil=True)
-def count_truths(weights, truth_start, truth_image, total):
-    """Write into `total` (K, B) how many truths of each category every resample holds; see `resampled_curves`."""
+def count_truths(weights, truth_start, truth_image) -> np.ndarray:
+    """(K, B) how many truths of each category every resample holds; see `resampled_curves`."""
+    total = np.zeros((len(truth_start) - 1, weights.shape[1]), np.int64)
     for k in range(len(total)):
-        for b in range(len(weights)):
-            drawn = weights[b]
-            for i in range(truth_start[k], truth_start[k + 1]):
-                total[k, b] += drawn[truth_image[i]]
+        weights[truth_image[truth_start[k] : truth_start[k + 1]]].sum(axis=0, out=total[k])
+    return total
 
 
-# the compiler takes plain arrays, no dataclasses: fourteen parameters
-@numba.njit(cache=True, nogil=True)
 def resampled_curves(
     weights,
     total,
@@ -40,16 +30,15 @@ def resampled_curves(
     precise,
     precision,
     recall,
-):
+) -> None:
     """Write the mean precision over the recall grid, and the recall, of every curve.
 
-    Only hits raise precision, and a recall is first reached at a hit, so hits are walked and no other rows,
-    but for those that a threshold leaves out. Of the hits between two points of the grid only the largest
-    precision matters.
+    Only hits raise precision, and a recall is first reached at a hit, so arrays have a row for each hit and no
+    other detection.
 
     Parameters
     ----------
-    weights : (B, I) how often each image is in each resample.
+    weights : (I, B) how often each image is in each resample.
     total : (K, B) truths that count, see `count_truths`.
     needed_row, needed : hits that reach each point of the recall grid, ascending: those of category k in
         resample b are ``needed[needed_row[k, b]]`` (R,), as of `accumulate.hits_needed`.
@@ -60,60 +49,85 @@ def resampled_curves(
     event_hit, event_change : of each, whether it is a hit (0 or 1), and what it adds to the rows that
         count: 1 for a hit that is no row, -1 for a row that is not counted for this threshold.
     precise : whether precision is wanted; else only recall is written.
-    precision, recall : (T, K, B) to fill; left alone where a resample holds no truth of a category.
+    precision, recall : (T, K, B) of NaN to fill; NaN remains where a resample holds no truth of a category.
     """
     thresholds, categories = recall.shape[:2]
-    steps = needed.shape[1]
-    running = np.zeros(np.max(np.append(np.diff(row_start), 0)) + 1, np.int64)
-    highest, points = np.empty(steps), np.empty(steps)
-    # resamples within categories: what a category holds stays in the cache
+    hits, first_hit = _split(event_hit, event_start)
+    changes, first_change = _split(event_change, event_start)
+    hit_image, hit_upto = event_image[hits], event_upto[hits]
+    change_image, change = event_image[changes], event_change[changes][:, None]
+    # changes up to each hit
+    place = np.searchsorted(changes, hits, side="right")
+    reached = _points_reached(needed)
     for k in range(categories):
-        rows = row_image[row_start[k] : row_start[k + 1]]
-        for b in range(len(weights)):
-            drawn = weights[b]
-            if total[k, b] == 0:
+        absent = total[k] == 0
+        if absent.all():
+            continue
+        truths, row = np.maximum(total[k], 1), (needed_row[k] * reached.shape[1]).astype(np.int32)
+        if precise:
+            seen_rows = _running(weights[row_image[row_start[k] : row_start[k + 1]]])
+        for t in range(thresholds):
+            curve = t * categories + k
+            own = slice(first_hit[curve], first_hit[curve + 1])
+            drawn = weights[hit_image[own]]
+            if own.start == own.stop or not precise:
+                recall[t, k] = drawn.sum(axis=0) / truths
+                precision[t, k] = 0.0 if precise else np.nan
                 continue
-            asked = needed[needed_row[k, b]]
-            if precise:
-                for i in range(len(rows)):
-                    running[i + 1] = running[i] + drawn[rows[i]]
-            for t in range(thresholds):
-                curve = t * categories + k
-                found = 0
-                if not precise:
-                    for e in range(event_start[curve], event_start[curve + 1]):
-                        found += np.int64(drawn[event_image[e]]) * event_hit[e]
-                    recall[t, k, b] = found / total[k, b]
-                    continue
-                moved, reached = 0, 0
-                # recall 0 asks for no hit, but its precision is that of a hit
-                wanted = max(1, asked[0])
-                best_found, best_seen = 0, 1
-                stretches = 0
-                # without a branch on images that were not drawn: they change no sum, and cost more to predict
-                for e in range(event_start[curve], event_start[curve + 1]):
-                    copies = np.int64(drawn[event_image[e]])
-                    found += copies * event_hit[e]
-                    moved += copies * event_change[e]
-                    seen = running[event_upto[e]] + moved
-                    if found >= wanted:
-                        now = reached
-                        while now < steps and asked[now] <= found:
-                            now += 1
-                        highest[stretches] = best_found / (best_seen + EPS)
-                        points[stretches] = now - reached
-                        stretches += 1
-                        reached = now
-                        wanted = asked[now] if now < steps else _NEVER
-                        best_found, best_seen = found, seen
-                    # of equal ratios the later is the higher: EPS shows beside 1, not beside more
-                    better = found * best_seen >= best_found * seen
-                    best_found = found if better else best_found
-                    best_seen = seen if better else best_seen
-                # `highest` is that of the stretch before the points it stands beside
-                envelope, area = best_found / (best_seen + EPS), 0.0
-                for s in range(stretches - 1, -1, -1):
-                    area += envelope * points[s]
-                    envelope = max(envelope, highest[s])
-                precision[t, k, b] = area / steps
-                recall[t, k, b] = found / total[k, b]
+            found = drawn.cumsum(axis=0, dtype=np.int32)
+            recall[t, k] = found[-1] / truths
+            seen = seen_rows[hit_upto[own]]
+            other = slice(first_change[curve], first_change[curve + 1])
+            if other.start < other.stop:
+                moved = _running(weights[change_image[other]] * change[other])
+                seen += moved[place[own] - other.start]
+            precision[t, k] = _precision_sum(found, seen, reached, row) / needed.shape[1]
+        recall[:, k, absent] = precision[:, k, absent] = np.nan
+
+
+def _split(values, event_start) -> tuple[np.ndarray, np.ndarray]:
+    """The events where `values` are not 0, and where those of each curve begin among them."""
+    events = np.flatnonzero(values)
+    return events, np.searchsorted(events, event_start)
+
+
+def _running(rows: np.ndarray) -> np.ndarray:
+    """(N + 1, B) sums of the rows up to each, from none on."""
+    sums = np.zeros((len(rows) + 1, rows.shape[1]), np.int32)
+    rows.cumsum(axis=0, out=sums[1:])
+    return sums
+
+
+def _points_reached(needed: np.ndarray) -> np.ndarray:
+    """How many points of the recall grid so many hits reach: a row for each row of `needed`, a column per number.
+
+    Numbers beyond the last column reach as many as that.
+    """
+    # recall 0 asks for no hit, but its precision is that of a hit
+    needed = np.maximum(needed, 1)
+    reached = np.zeros((len(needed), needed.max(initial=0) + 1), np.int32)
+    np.add.at(reached, (np.arange(len(needed))[:, None], needed), 1)
+    return np.cumsum(reached, axis=1, dtype=np.int32)
+
+
+def _precision_sum(found, seen, reached, row) -> np.ndarray:
+    """(B,) sum of precision over the points of the recall grid.
+
+    Parameters
+    ----------
+    found, seen : (H, B) hits and rows up to each hit; overwritten.
+    reached, row : of `_points_reached`, and (B,) where the row of each resample begins in it.
+    """
+    precision = seen + EPS
+    np.divide(found, precision, out=precision)
+    backwards = precision[::-1]
+    np.maximum.accumulate(backwards, axis=0, out=backwards)
+    np.minimum(found, reached.shape[1] - 1, out=found)
+    found += row
+    points = reached.take(found, mode="clip")
+    # points that each hit is the first to reach
+    precision[0] *= points[0]
+    precision[1:] *= points[1:] - points[:-1]
+    # one after the other from the last; the sum of a single column would go by halves
+    one = precision.shape[1] == 1
+    return np.cumsum(backwards, axis=0)[-1] if one else backwards.sum(axis=0)
