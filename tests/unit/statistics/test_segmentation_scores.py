@@ -20,6 +20,7 @@ from helpers.stages.specifications import specification
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.core.tables import read_table
+from permafrost.metrics.tasks import METRICS
 from permafrost.statistics.predictions.confusions import Confusions
 from permafrost.statistics.predictions.labelled import LabelledSamples
 from permafrost.statistics.predictions.reading import predictions_from_table
@@ -56,17 +57,11 @@ def scored(tmp_path, found, **change):
 def test_score_rows_of_a_table_are_those_of_its_confusion_matrices(tmp_path):
     found = predictions(groups=GROUPS, boundary=True)
     rows, line = scored(tmp_path, found)
-    overall = [
-        "mean_iou",
-        "frequency_weighted_iou",
-        "pixel_accuracy",
-        "macro_precision",
-        "macro_recall",
-        "macro_f1",
-        "mean_boundary_iou",
+    expected = [
+        (metric.name, name)
+        for metric in sorted(METRICS["segmentation"], key=lambda one: one.per_class)
+        for name in (NAMES if metric.per_class else [None])
     ]
-    expected = [(name, None) for name in overall]
-    expected += [(metric, name) for metric in ("iou", "boundary_iou") for name in NAMES]
     assert [(row["metric"], row["class"]) for row in rows] == expected
     assert [row["metric"] for row in rows if row["primary"]] == ["mean_iou"]
     seed = derive_seed("bootstrap", "demo-segments", 3)
