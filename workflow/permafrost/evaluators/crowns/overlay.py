@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line
+from permafrost.core.extras import need
 from permafrost.core.inputs import check_folder
 from permafrost.data.files.windows import Window
 from permafrost.evaluators.raster.files import opened
@@ -125,9 +126,12 @@ def write_overlays(evaluation, images: Path, folder: Path, *, limit: int) -> tup
     Returns
     -------
     The files, and the number of images that were not drawn.
-    """
-    from permafrost.evaluators.crowns.overlay import image_file, read_small
 
+    Raises
+    ------
+    PermafrostError : matplotlib or rasterio is not installed.
+    """
+    need("matplotlib", "rasterio")
     counts = evaluation.image_counts
     mistakes = counts["truths"] + counts["predictions"] - 2 * counts["matches"]
     chosen = np.sort(np.argsort(-mistakes, kind="stable")[:limit])
