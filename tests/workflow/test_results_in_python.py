@@ -56,7 +56,7 @@ def test_differences_of_predictions_are_those_of_the_run(project, probe):
         dict(zip(results.backbones, scores, strict=True)),
         groups=tables[0]["group_id"].tolist(),
         classes=range(scores[0].shape[1]),
-        seed=bootstrap_seed(dataset, {"seed": 0}),
+        seed=bootstrap_seed(dataset, 0),
     )
     stage = stage.rename(columns={"backbone_a": "a", "backbone_b": "b"})
     numbers = ["difference", "lower", "upper", "p_value", "p_adjusted"]

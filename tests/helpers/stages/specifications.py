@@ -23,6 +23,10 @@ def specification(content: dict):
     stage = content["stage"]
     if stage in ("extract", "views", "profile") and content["entry"]:
         content = {**content, "entry": validated(content["entry"])}
+    if stage == "compare":
+        # of scores, which tests share with comparisons
+        own = {key: one for key, one in content["options"].items() if key != "method"}
+        content = {**content, "options": own}
     return read(_kind(stage), {**_REST.get(stage, {}), **content}, where=stage)
 
 

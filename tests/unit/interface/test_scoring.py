@@ -46,7 +46,7 @@ def test_scores_are_those_of_the_bootstrap_stage(monkeypatch, tmp_path, task, gr
         prediction.scores,
         groups=groups,
         classes=classes,
-        seed=bootstrap_seed("made", SCORING),
+        seed=bootstrap_seed("made", SCORING["seed"]),
         **options,
     )
     stage = table.to_pandas()
@@ -81,7 +81,7 @@ def test_differences_are_those_of_the_compare_stage(tmp_path, task):
     stage = read_table(output)[0].to_pandas()
     stage = stage.rename(columns={"backbone_a": "a", "backbone_b": "b"})
     y = splits["test"].labels
-    drawn = {**options, "seed": bootstrap_seed("made", options)}
+    drawn = {**options, "seed": bootstrap_seed("made", options["seed"])}
     found = pf.compare(y, given, groups=groups, **drawn)
     assert len(found) == 3
     for column in set(found) - {"better"}:

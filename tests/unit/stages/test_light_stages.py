@@ -124,7 +124,7 @@ def done(tmp_path_factory) -> dict[str, set[str]]:
         "dataset": "demo",
         "probe": "fpn",
         "task": "segmentation",
-        "options": SCORING,
+        "options": {key: one for key, one in SCORING.items() if key != "method"},
         "inputs": {"predictions": segmented},
     }
     found["compare"] = imported(

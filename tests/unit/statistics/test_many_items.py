@@ -16,9 +16,10 @@ from permafrost.core.tables import read_table, write_table
 from permafrost.metrics import calibration
 from permafrost.metrics.calibration import temperature
 from permafrost.metrics.classification import top_k_hits
+from permafrost.statistics.options import CalibrationOptions
 from permafrost.statistics.predictions import calibration as judged
 from permafrost.statistics.predictions import columns
-from permafrost.statistics.predictions.calibration import Calibration, CalibrationOptions
+from permafrost.statistics.predictions.calibration import Calibration
 from permafrost.statistics.predictions.labelled import LabelledSamples
 from permafrost.statistics.predictions.numbers import PredictedNumbers
 from permafrost.statistics.predictions.reading import read_predictions

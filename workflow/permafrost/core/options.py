@@ -117,8 +117,9 @@ _T = TypeVar("_T")
 LeftOut = Annotated[_T | None, LEFT_OUT]
 #: ``OrNull[T]``: a key that may be left out or null, which are two things; the value of either is None
 OrNull = Annotated[_T | None, NO_DEFAULT]
-#: whole numbers of at least 1, and of at least 0
+#: whole numbers of at least 1, of at least 2, and of at least 0
 Positive = Annotated[int, Ge(1)]
+AtLeast2 = Annotated[int, Ge(2)]
 Natural = Annotated[int, Ge(0)]
 #: numbers above 0, and of at least 0
 Above0 = Annotated[float, Gt(0)]

@@ -10,6 +10,7 @@ import numpy as np
 from permafrost.interface.fitting import InputError, as_value_errors
 from permafrost.interface.given import Samples, as_list, check_numbers, is_number
 from permafrost.interface.predicted import Given, named_predictions, row_names
+from permafrost.statistics.options import Bootstrap, Comparison
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,9 +35,9 @@ def evaluate(
     groups=None,
     classes: Sequence | None = None,
     task: str | None = None,
-    confidence: float = 0.95,
-    method: str = "auto",
-    resamples: int = 200,
+    confidence: float = Bootstrap.confidence,
+    method: str = Bootstrap.method,
+    resamples: int = Bootstrap.resamples,
     seed: int = 0,
 ) -> pd.DataFrame:
     """Every metric of a task with its interval, one row each.
@@ -108,8 +109,8 @@ def compare(
     groups=None,
     classes: Sequence | None = None,
     task: str | None = None,
-    confidence: float = 0.95,
-    resamples: int = 2000,
+    confidence: float = Comparison.confidence,
+    resamples: int = Comparison.resamples,
     seed: int = 0,
 ) -> pd.DataFrame:
     """Differences of a metric between all pairs on the same samples, with intervals and p-values.
@@ -175,8 +176,8 @@ def measures(
     *,
     groups=None,
     max_rows: int = 10_000,
-    confidence: float = 0.95,
-    resamples: int = 200,
+    confidence: float = Bootstrap.confidence,
+    resamples: int = Bootstrap.resamples,
     seed: int = 0,
     dataset: str = "",
 ) -> pd.DataFrame:

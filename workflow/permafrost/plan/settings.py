@@ -5,28 +5,31 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Interval, MaxLen, MinLen
+from annotated_types import Ge, Interval, MaxLen
 
 from permafrost.core.options import (
     Above0,
-    AtLeast0,
+    AtLeast2,
     Different,
     LeftOut,
     Matches,
     Natural,
     Options,
     Positive,
-    Share,
     Text,
     Two,
 )
 from permafrost.features.dates import Dates
-from permafrost.features.specification import ExtractionSettings
+from permafrost.features.specification import ExtractionSettings, Running
 from permafrost.metrics.representation.registry import MEASURES
 from permafrost.plan.options import OF_VIEWS
-from permafrost.statistics.predictions.calibration import CalibrationSettings
+from permafrost.statistics.options import (
+    Bootstrap,
+    CalibrationSettings,
+    Comparison,
+    RankingSettings,
+)
 
-AtLeast2 = Annotated[int, Ge(2)]
 AtLeast3 = Annotated[int, Ge(3)]
 Parts = Annotated[int, Interval(ge=1, le=9999)]
 GroupName = Annotated[
@@ -148,33 +151,6 @@ class Profile(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bootstrap(Options):
-    """Intervals of scores."""
-
-    resamples: AtLeast2 = 200
-    """Resamples of the test units."""
-    confidence: Share = 0.95
-    """Of intervals."""
-    seed: Natural = 0
-    """Draws the resamples."""
-    method: Literal["auto", "percentile", "bca"] = "auto"
-    """How intervals of scores are formed. auto takes for each metric and number of test units the one that covers
-    (docs/intervals.md); percentile and bca are the bootstrap's."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Comparison(Options):
-    """Paired differences between backbones, on the same units of the test set."""
-
-    resamples: AtLeast2 = 2000
-    """More than for intervals, since an adjusted p-value is no smaller than 1 / (resamples + 1)."""
-    confidence: Share = 0.95
-    """Of intervals."""
-    seed: Natural = 0
-    """Draws the resamples."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Published(Options):
     """Results that others published, and the meaning of their names."""
 
@@ -198,37 +174,6 @@ class Published(Options):
     """Published names to those here that mean the same. Nothing is matched by likeness."""
     methods: LeftOut[SameNames] = None
     """Published names to probes here that mean the same. Nothing is matched by likeness."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class BoundsFile(Options):
-    """A file of bounds of normalised means."""
-
-    file: Text
-    """JSON, such as the normalizer.json of GEO-Bench-2: name to [low, high]."""
-    datasets: Annotated[dict[str, str], MinLen(1)]
-    """Their name of a dataset to the one here; others in the file are not used."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RankingSettings(Options):
-    """Standings over groups of datasets. Confidence and seed are those of comparison."""
-
-    uncertainty: Literal["both", "datasets", "items"] = "both"
-    """Uncertainty that intervals hold. datasets, of their choice; items, of test items and seeds within them."""
-    draws: Annotated[int, Ge(100)] = 1000
-    """Draws of datasets and items."""
-    rope: AtLeast0 = 0.01
-    """Differences of scores up to here are practically none."""
-    baseline: str | None = "imagestats"
-    """Backbone that gains are over; without it in the run there are none."""
-    bounds: dict[str, Two[float]] | BoundsFile | None = None
-    """Scores that become 0 and 1 in normalised means, dataset to [low, high], or a file that has them."""
-    reference: Annotated[Different[str], MinLen(2), MaxLen(2)] | None = None
-    """Two backbones, worst and best, whose scores become 0 and 1 in normalised means."""
-    missing: Literal["common", "worst", "baseline"] = "common"
-    """Without a score of some backbone: common leaves the dataset out; worst gives it the worst score of the others
-    there, baseline that of the baseline, and filled-in scores are marked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,9 +203,9 @@ class Runtime(Options):
         str, Matches("auto, cpu, cuda or cuda:0", r"^(auto|cpu|cuda(:[0-9]+)?)$(?!\n)")
     ] = "auto"
     """Where jobs compute. auto: on a GPU if there is one, but light probes on the CPU; cuda: all that can."""
-    batch_size: Positive = 64
+    batch_size: Positive = Running.batch_size
     """Images per forward pass."""
-    workers: Positive = 2
+    workers: Positive = Running.workers
     """Threads that decode images, and of forward passes on the CPU."""
     parts: Parts | dict[str, Parts] = 1
     """Jobs that share (shard) the preparation of a dataset, and the extraction of each backbone over it, each on

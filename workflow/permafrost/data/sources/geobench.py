@@ -14,13 +14,12 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
-from annotated_types import Ge
 
 from permafrost.core.errors import PermafrostError, first_line, near_names
-from permafrost.core.options import LeftOut, Natural, Options, Positive, Some, Text
+from permafrost.core.options import AtLeast2, LeftOut, Natural, Options, Positive, Some, Text
 from permafrost.core.tasks import targets_of
 from permafrost.data.digest import PARTITION_FILES
 from permafrost.data.entry import DatasetEntry, StoredType
@@ -82,7 +81,7 @@ class GeobenchOptions(Stored):
     place: Literal["ignore", "corner"] = "ignore"
     """What the places in the files are good for. In several sets they are missing, wrong or the same for all samples of
     a split; corner takes the upper left corner as the place of an image."""
-    group_run: LeftOut[Annotated[int, Ge(2)]] = None
+    group_run: LeftOut[AtLeast2] = None
     """With a group that is a number: so many numbers that follow each other are one group, as 0 to 24 of 25."""
     dtype: LeftOut[StoredType] = None
     """Type to store. A value that does not fit is an error."""

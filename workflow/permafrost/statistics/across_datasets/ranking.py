@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from permafrost.statistics.options import Comparison, RankingSettings
+
 
 @dataclass(frozen=True)
 class Statistic:
@@ -51,12 +53,12 @@ class Ranking:
     """
 
     groups: dict[str, list[str]]
-    uncertainty: str = "both"
-    draws: int = 1000
-    confidence: float = 0.95
-    seed: int = 0
-    rope: float = 0.01
+    uncertainty: str = RankingSettings.uncertainty
+    draws: int = RankingSettings.draws
+    confidence: float = Comparison.confidence
+    seed: int = Comparison.seed
+    rope: float = RankingSettings.rope
     baseline: str | None = None
     bounds: dict[str, tuple[float, float]] | None = None
     reference: tuple[str, str] | None = None
-    missing: str = "common"
+    missing: str = RankingSettings.missing

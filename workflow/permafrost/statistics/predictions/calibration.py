@@ -11,15 +11,11 @@ change in the errors, not what it would change in the temperatures that were fit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Literal
 
 import numpy as np
-from annotated_types import Ge, Interval
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.options import Options, Positive
 from permafrost.core.tasks import targets_of
 from permafrost.metrics.calibration import (
     Confidence,
@@ -35,6 +31,7 @@ from permafrost.metrics.calibration import (
 )
 from permafrost.metrics.calibration.temperature import BOUNDS
 from permafrost.metrics.tasks import BRIER, CALIBRATION, CALIBRATION_ERRORS, SCALED, TEMPERATURE
+from permafrost.statistics.options import CalibrationOptions
 from permafrost.statistics.predictions.labelled import LabelledSamples
 from permafrost.statistics.replicates.weighted import MANY_UNITS, UnitSums, weighted_by_counts
 from permafrost.statistics.resampling.intervals import same_in_all_units
@@ -51,31 +48,6 @@ _ERRORS = np.linspace(-4.5, 4.5, 7)
 _COARSE = 5
 # counts of resamples are turned to floats this many bytes at a time, so that they stay in the cache
 _FLOAT_BYTES = 4 << 20
-
-
-@dataclass(frozen=True, kw_only=True)
-class CalibrationSettings(Options):
-    """How calibration is measured."""
-
-    bins: Positive = 15
-    """Bins of equal width that confidences are sorted into."""
-    like: Literal["torchmetrics", None] = None
-    """Whose bins are taken. The last one holds a confidence of exactly 1; torchmetrics' gives it a separate bin."""
-    folds: Annotated[int, Ge(2)] = 5
-    """Folds of the test units. The scores of each are scaled by the temperature that was fitted on the others,
-    since probes may have been trained on all the rest. With fewer units, there are as many folds as units."""
-    floor: Annotated[float, Interval(gt=0, lt=0.5)] | None = None
-    """Probabilities are raised to this before they are scaled. Without it there is no temperature if a right answer
-    has probability 0, as of neighbours that all vote for others; half a vote is 1 / (2 k)."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CalibrationOptions(CalibrationSettings):
-    """How calibration is measured, with the seed that assigns units to folds, the same for all backbones of a
-    dataset.
-    """
-
-    seed: int = 0
 
 
 class Calibration:

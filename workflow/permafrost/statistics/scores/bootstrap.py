@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.metrics.tasks import CALIBRATION, metric_of, primary_metric
+from permafrost.statistics.options import Bootstrap
 from permafrost.statistics.predictions.formulas import evaluated, family_of
 from permafrost.statistics.predictions.reading import Predictions
 from permafrost.statistics.resampling.carriers import (
@@ -46,10 +47,10 @@ from permafrost.statistics.scores.gates import EQUAL, heavy_tail
 def bootstrap_scores(
     predictions: Predictions,
     *,
-    resamples: int = 200,
-    confidence: float = 0.95,
+    resamples: int = Bootstrap.resamples,
+    confidence: float = Bootstrap.confidence,
     seed: int,
-    method: str = "auto",
+    method: str = Bootstrap.method,
     calibration: dict | None = None,
 ) -> list[dict]:
     """Value and interval of every metric of a task.

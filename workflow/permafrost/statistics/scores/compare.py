@@ -21,6 +21,7 @@ from permafrost.metrics.tasks import (
     overall_metrics,
     primary_metric,
 )
+from permafrost.statistics.options import Comparison
 from permafrost.statistics.predictions.reading import Predictions
 from permafrost.statistics.predictions.settings import Draws
 from permafrost.statistics.resampling.intervals import check_method
@@ -44,8 +45,8 @@ def compare(
     predictions_by_backbone: Mapping[str, Predictions | Mapping[int, Predictions]],
     *,
     metric: str | None = None,
-    resamples: int = 2000,
-    confidence: float = 0.95,
+    resamples: int = Comparison.resamples,
+    confidence: float = Comparison.confidence,
     seed: int,
     calibration: dict | None = None,
 ) -> list[dict]:

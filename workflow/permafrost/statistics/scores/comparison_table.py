@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from permafrost.core.columns import BETWEEN_0_AND_1, Column
 from permafrost.core.leakage import leakage_gates
 from permafrost.core.specification import Specification
 from permafrost.core.tables import write_table
+from permafrost.statistics.options import ComparisonOptions
 from permafrost.statistics.predictions.reading import Predictions, read_predictions
 from permafrost.statistics.scores.compare import compare
 from permafrost.statistics.scores.score_table import bootstrap_seed
@@ -87,7 +88,7 @@ class CompareSpec(Specification):
     dataset: str
     probe: str
     task: str
-    options: dict
+    options: ComparisonOptions
     inputs: OfBackbones
 
 
@@ -110,12 +111,9 @@ def compare_predictions(folder: Path, output: Path, *, spec: CompareSpec, finger
             name: _WhenAsked(dict(sorted(seeds.items())), leakage)
             for name, seeds in by_backbone.items()
         },
-        resamples=spec.options["resamples"],
-        confidence=spec.options["confidence"],
-        seed=bootstrap_seed(spec.dataset, spec.options),
-        calibration=spec.options.get("calibration"),
+        **asdict(spec.options) | {"seed": bootstrap_seed(spec.dataset, spec.options.seed)},
     )
-    about = {"dataset": spec.dataset, "probe": spec.probe, "bootstrap_seed": spec.options["seed"]}
+    about = {"dataset": spec.dataset, "probe": spec.probe, "bootstrap_seed": spec.options.seed}
     for row in rows:
         row["gates"] = ";".join(filter(None, [row["gates"], *leakage]))
     table = Comparisons.from_rows([{**row, **about} for row in rows])

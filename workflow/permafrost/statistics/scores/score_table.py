@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from permafrost.core.row_file import RowFile
 from permafrost.core.specification import Specification
 from permafrost.core.tables import write_table
 from permafrost.metrics.tasks import CALIBRATION, METRICS
+from permafrost.statistics.options import ScoringOptions
 from permafrost.statistics.predictions.labelled import LabelledSamples
 from permafrost.statistics.predictions.reading import (
     Predictions,
@@ -96,7 +97,7 @@ class BootstrapSpec(Specification):
     probe: str
     seed: int
     task: str
-    options: dict
+    options: ScoringOptions
     inputs: FromPredictions
 
 
@@ -113,8 +114,8 @@ def score_predictions(
     )
     clean = clean_part(read, table, metadata)
     unseen, metadata = metadata, {**metadata, "gates": [*metadata["gates"], *leakage_gates(table)]}
-    options = {**spec.options, "seed": bootstrap_seed(spec.dataset, spec.options)}
-    judged = calibration_options(spec, options.pop("calibration", None))
+    options = asdict(spec.options) | {"seed": bootstrap_seed(spec.dataset, spec.options.seed)}
+    judged = calibration_options(spec, options.pop("calibration"))
     rows = _rows(read, metadata, {**options, "calibration": judged})
     about = {"fingerprint": fingerprint, "stage": spec.stage, **_items(read, rows)}
     if clean is not None:
@@ -124,7 +125,7 @@ def score_predictions(
         rows += _rows_of_setting(one, metadata, options)
     if (gain := gain_of(settings, metadata)) is not None:
         rows += _rows_of_setting(gain, metadata, options)
-    table = _table(rows, metadata, spec.options["seed"])
+    table = _table(rows, metadata, spec.options.seed)
     if charts := getattr(read, "charts", None):
         about["charts"] = charts()
     write_table(output, table, about)
@@ -141,16 +142,16 @@ def _items(predictions: Predictions, rows: list[dict]) -> dict:
     return {"test_set": digest.hexdigest(), "strays": strays}
 
 
-def bootstrap_seed(dataset: str, options: dict) -> int:
-    """The seed of a dataset's resamples."""
-    return derive_seed("bootstrap", dataset, options["seed"])
+def bootstrap_seed(dataset: str, seed: int) -> int:
+    """The seed of a dataset's resamples, from that of the configuration."""
+    return derive_seed("bootstrap", dataset, seed)
 
 
 def calibration_options(spec: BootstrapSpec, options: dict | None) -> dict | None:
     """The options of `calibration.CalibrationOptions`: folds are the same for all backbones of a dataset."""
     if options is None:
         return None
-    return {**options, "seed": derive_seed("temperature", spec.dataset, spec.options["seed"])}
+    return {**options, "seed": derive_seed("temperature", spec.dataset, spec.options.seed)}
 
 
 def _rows(predictions: Predictions, metadata: dict, options: dict) -> list[dict]:
