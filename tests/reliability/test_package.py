@@ -94,15 +94,19 @@ def installed(wheel, tmp_path_factory):
 def light(wheel, tmp_path_factory):
     """Runs a command of an environment that has the wheel and its dependencies as the lock pins them, no extra."""
     folder = tmp_path_factory.mktemp("light")
-    write_lock(folder / "light.lock", listed(LIGHT))
     uv = str(Path(sys.executable).with_name("uv"))
     subprocess.run(
         [uv, "venv", "--quiet", "--python", sys.executable, str(folder / "venv")], check=True
     )
     install = [uv, "pip", "install", "--quiet", "--python", str(folder / "venv/bin/python")]
-    locked = ["--require-hashes", "--requirement", str(folder / "light.lock")]
-    for packages in (locked, ["--no-deps", str(wheel)]):
-        subprocess.run([*install, *packages], check=True)
+
+    def add(packages: set[str]) -> None:
+        write_lock(folder / "some.lock", packages)
+        locked = ["--require-hashes", "--requirement", str(folder / "some.lock")]
+        subprocess.run([*install, *locked], check=True)
+
+    add(listed(LIGHT))
+    subprocess.run([*install, "--no-deps", str(wheel)], check=True)
     (folder / "elsewhere").mkdir()
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
@@ -112,7 +116,7 @@ def light(wheel, tmp_path_factory):
         assert (done.returncode != 0) == refused, done.stdout + done.stderr
         return done.stderr if refused else done.stdout
 
-    run.folder, run.packages = folder / "elsewhere", folder / "venv/lib"
+    run.folder, run.packages, run.add = folder / "elsewhere", folder / "venv/lib", add
     return run
 
 
@@ -136,6 +140,8 @@ def test_the_light_package_evaluates_without_torch_and_snakemake(light):
     found = json.loads(light("python", helpers.light.__file__, ""))
     assert 0.7 < float(found["interface"]["evaluate"]) < 0.95
     assert found["interface"]["compare"] == "1" and found["commands"] == {}
+    light.add(listed(REPOSITORY / "envs/extras/rasters.in"))
+    assert "1600 of 1600 pixels" in light("permafrost", "evaluate-raster", *raster)
 
 
 def test_the_wheel_says_its_licence_and_needs_what_the_locks_are_made_from(wheel):
