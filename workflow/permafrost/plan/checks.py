@@ -12,6 +12,7 @@ from pathlib import Path
 from permafrost.backbones.digest import entrypoint_file
 from permafrost.backbones.kinds import kind_of
 from permafrost.core.errors import PermafrostError, look_up
+from permafrost.core.extras import missing
 from permafrost.data.entry_checks import entry_mistakes, selected_bands
 from permafrost.data.sources import checked_entry
 from permafrost.features.dates import check_heads
@@ -177,11 +178,12 @@ def _check_imports(body: list[ast.stmt], file: str, root: Path, where: str) -> N
             continue
         for top in {one.partition(".")[0] for one in names} - {*sys.stdlib_module_names}:
             if PathFinder.find_spec(top, search) is None and importlib.util.find_spec(top) is None:
+                known = missing(top)
+                install = "install it into this environment" if known is None else known.remedy
                 raise PermafrostError(
                     f"{file} imports {top}, which is not installed (line {node.lineno})",
                     where=where,
-                    remedy="install it into this environment, or name one that has it with `environment`"
-                    " (docs/install.md)",
+                    remedy=f"{install}, or name an environment that has it with `environment` (docs/install.md)",
                 )
 
 
