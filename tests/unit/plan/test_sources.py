@@ -115,8 +115,9 @@ for stage, names in {quick!r}.items():
 @pytest.mark.parametrize("stage", ["bootstrap", "compare", "aggregate"])
 def test_light_stages_know_no_heavy_library_at_all(stage):
     assert libraries_named(stage_modules(stage)) & HEAVY == set()
-    light = stage_modules(stage)
-    assert loaded_by(light) & (HEAVY | {"scipy", "zarr", "matplotlib"}) == set()
+    # matching of objects loads SciPy, and resamples of detections the compiler
+    loaded = loaded_by(stage_modules(stage))
+    assert loaded & (HEAVY | {"zarr", "matplotlib"}) == set()
 
 
 @pytest.mark.parametrize(

@@ -197,7 +197,7 @@ def called(monkeypatch, tmp_path):
     def typed(*arguments: str) -> list[list[str]]:
         stage, parser, _ = cli.stage_of("suite")
         with monkeypatch.context() as patched:
-            patched.setattr(cli, "main", called)
+            patched.setattr(stage, "main", called)
             assert stage.run(cli.parse(stage, parser, ["mine", *arguments])) == 0
         return commands
 

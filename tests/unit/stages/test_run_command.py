@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from helpers.project import REPOSITORY
-from permafrost.core import home
 from permafrost.core.errors import PermafrostError
 from permafrost.stages import cli, run
 
@@ -151,7 +150,7 @@ def test_a_project_of_another_workflow_is_none_of_ours(project):
 
 def test_without_any_project_the_remedy_is_named(tmp_path, monkeypatch):
     # as in an environment into which a wheel was installed
-    monkeypatch.setattr(home, "HOME", tmp_path)
+    monkeypatch.setattr(run, "HOME", tmp_path)
     with pytest.raises(PermafrostError, match="permafrost init"):
         run.find_root(tmp_path)
 

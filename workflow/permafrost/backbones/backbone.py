@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -140,9 +141,6 @@ def learnable_parameters(module: nn.Module) -> tuple[nn.Parameter, ...]:
 @contextlib.contextmanager
 def isolated_seed(seed: int) -> Iterator[None]:
     """Inside, torch, NumPy and Python draw from `seed`; afterwards their states are as before."""
-    import numpy as np
-    import torch
-
     python_state, numpy_state = random.getstate(), np.random.get_state()
     try:
         # CPU generator only: models are built on the CPU, whatever device they run on

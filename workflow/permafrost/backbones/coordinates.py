@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from annotated_types import Interval
+from scipy.special import sph_harm_y
 
 from permafrost.backbones.entry import Function, Seeded
+from permafrost.backbones.weights.published import at_address, obtain
 from permafrost.core.errors import PermafrostError
+from permafrost.core.identity import file_digest
 from permafrost.core.options import LeftOut, Options, Text
 from permafrost.data.embeddings.places import DEGREES, Place, moved, unit_vectors
 
@@ -88,8 +91,6 @@ def harmonics(lon: np.ndarray, lat: np.ndarray, degree: int) -> np.ndarray:
 
     In the order of degrees l, and of orders m from -l to l: ``√2 Im Y(l, |m|)``, ``Y(l, 0)``, ``√2 Re Y(l, m)``.
     """
-    from scipy.special import sph_harm_y
-
     polar, azimuth = np.radians(90.0 - lat), np.radians(lon)
     columns = []
     for at in range(degree):
@@ -131,7 +132,6 @@ def published(options: CoordinatesOptions, where: str) -> Published | None:
     if options.encoder != "satclip" or not isinstance(options.weights, str):
         return None
     from permafrost.backbones.torchgeo.weights import find_weights
-    from permafrost.backbones.weights.published import at_address
 
     return at_address(options.weights, find_weights(options.weights, where)[0].url)
 
@@ -142,8 +142,6 @@ def _satclip(options: CoordinatesOptions, where: str, weights_folder: Path) -> _
     from permafrost.backbones.backbone import isolated_seed
     from permafrost.backbones.torchgeo.weights import LocalWeights, find_weights, offered
     from permafrost.backbones.weights.checkpoint import check_finite
-    from permafrost.backbones.weights.published import obtain
-    from permafrost.core.identity import file_digest
 
     weights = digest = None
     download = contextlib.nullcontext()

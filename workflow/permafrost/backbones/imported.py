@@ -12,6 +12,7 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterator
 from importlib.machinery import ModuleSpec, PathFinder
+from importlib.metadata import packages_distributions, version
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
@@ -78,7 +79,6 @@ def installed_package(module: str, root: Path) -> dict[str, str]:
     top = module.partition(".")[0]
     if not top or PathFinder.find_spec(top, [os.path.abspath(root)]) is not None:
         return {}
-    from importlib.metadata import packages_distributions, version
 
     names = sorted(set(packages_distributions().get(top, ())))
     return {name: version(name) for name in names}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+
 from permafrost.core.text import LONGEST_LINE, printable, printable_name, shortened
 
 # characters of a name that is compared with others
@@ -61,8 +63,6 @@ def near_names(name: str, known, *, listing: str | None = None) -> str:
     ----------
     listing : the commands that list them; where they are many, it is named in place of the list.
     """
-    import difflib
-
     name = shortened(str(name), _LONGEST_NAME)
     known = sorted(shortened(str(other), _LONGEST_NAME) for other in known)
     # names that differ only in case or signs are the nearest of all; a typing error is nearer than a part of a name

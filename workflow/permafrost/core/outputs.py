@@ -9,6 +9,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
@@ -186,8 +187,6 @@ def _escape(name: str) -> str:
 
 def _sync_tree(folder: Path) -> None:
     """Bring every file below `folder`, and the names in every folder, to the disk."""
-    from concurrent.futures import ThreadPoolExecutor
-
     places = [
         path
         for place, _, files in os.walk(folder)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from annotated_types import Interval
@@ -228,8 +229,6 @@ def calendar(dates, most: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=4096)
 def _day(text: str | None) -> tuple[int, int]:
-    from datetime import datetime
-
     try:
         day = datetime.fromisoformat(text or "")
     except ValueError:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numcodecs.zstd import Zstd
 
 from permafrost.backbones.input.contract import InputPlan
 from permafrost.core.errors import PermafrostError
@@ -103,8 +104,6 @@ def rows_per_shard(chunk: int, bytes_per_sample: int) -> int:
 
 def worth_compressing(values: np.ndarray) -> bool:
     """Whether zstd makes these maps enough smaller to be worth the slower reading."""
-    from numcodecs.zstd import Zstd
-
     return len(Zstd(level=1).encode(values)) < WORTH_COMPRESSING * values.nbytes
 
 

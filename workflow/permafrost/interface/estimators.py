@@ -18,6 +18,9 @@ from permafrost.core.device import resolve_device
 from permafrost.core.tasks import targets_of
 from permafrost.interface.fitting import as_value_errors, features_of, held_out
 from permafrost.interface.given import group_names, in_one_order, pair_of
+from permafrost.probes.knn.search import NeighbourSearch, vote
+from permafrost.probes.linear import LinearSettings, fit_linear
+from permafrost.probes.sgd.linear_probe import SgdLinearOptions, fit_sgd_linear
 
 
 class _Probe(ClassifierMixin, BaseEstimator):
@@ -108,8 +111,6 @@ class KNN(_Probe):
 
     def fit(self, X, y) -> KNN:
         """Keep (N, d) features and (N,) classes or (N, L) of 0 and 1; at least k of them."""
-        from permafrost.probes.knn.search import NeighbourSearch
-
         X, self._train_ids = self._known(X, y)
         if len(X) < self.k:
             raise ValueError(f"k = {self.k} neighbours of n_samples = {len(X)}; choose a smaller k")
@@ -133,8 +134,6 @@ class KNN(_Probe):
         rows = state.pop("_search_rows", None)
         super().__setstate__(state)
         if rows is not None:
-            from permafrost.probes.knn.search import NeighbourSearch
-
             self._search = NeighbourSearch(
                 rows, self.k, metric=self.metric, device=resolve_device(self.device, "faiss")
             )
@@ -147,8 +146,6 @@ class KNN(_Probe):
 
     def predict_proba(self, X) -> np.ndarray:
         """(N, K) share of the neighbours with each class or label, in the order of ``classes_``."""
-        from permafrost.probes.knn.search import vote
-
         found = self.kneighbors(X)
         return vote(found, self._train_ids, n_classes=len(self.classes_), task=self.task_)[0]
 
@@ -215,8 +212,6 @@ class LinearSweep(_Probe):
         validation : features and targets on which C is chosen; held out of X without it.
         groups : (N,) names; what is held out then are whole groups.
         """
-        from permafrost.probes.linear import LinearSettings, fit_linear
-
         X, y, groups = in_one_order(X=X, y=y, groups=groups)
         X, ids = self._known(X, y)
         train, val = self._splits(X, ids, validation, groups)
@@ -303,8 +298,6 @@ class SGDLinear(_Probe):
 
     def fit(self, X, y, validation: tuple | None = None, groups=None) -> SGDLinear:
         """Train on (N, d) features; `validation` and `groups` as those of `LinearSweep.fit`."""
-        from permafrost.probes.sgd.linear_probe import SgdLinearOptions, fit_sgd_linear
-
         X, y, groups = in_one_order(X=X, y=y, groups=groups)
         X, ids = self._known(X, y)
         one = np.ndim(self.learning_rates) == 0

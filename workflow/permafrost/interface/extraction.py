@@ -16,8 +16,19 @@ import numpy as np
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.extras import explained
 from permafrost.core.home import MARK
+from permafrost.core.identity import fingerprint
+from permafrost.core.memory import keep_freed_memory
+from permafrost.core.option_models import read
+from permafrost.core.specification import SPLITS
+from permafrost.core.stores import Store
+from permafrost.data.store.card import read_card
+from permafrost.data.store.prepare import PrepareSpec, prepare
+from permafrost.features.specification import ExtractSpec, Running
 from permafrost.interface.fitting import InputError
 from permafrost.interface.given import as_list
+from permafrost.plan.catalogue import Catalogue, catalogue_folders, result_fields
+from permafrost.plan.options import extraction_of
+from permafrost.plan.validation import problems
 
 if TYPE_CHECKING:
     from torch import nn
@@ -68,12 +79,7 @@ def extract(
     ------
     PermafrostError : what would stop a run: bands that are missing, weights that do not fit, NaN.
     """
-    from permafrost.core.memory import keep_freed_memory
-    from permafrost.core.option_models import read
     from permafrost.features.extract import extract as extract_stores
-    from permafrost.features.specification import ExtractSpec, Running
-    from permafrost.plan.catalogue import Catalogue, result_fields
-    from permafrost.plan.options import extraction_of
 
     bands = as_list(bands)
     rows = [
@@ -136,8 +142,6 @@ def _silence() -> Iterator[None]:
 
 def _folders(catalogues: Sequence) -> list[Path]:
     """The folders, each once; those of the default that are not there are left out."""
-    from permafrost.plan.catalogue import catalogue_folders
-
     folders = catalogue_folders({"catalogues": [str(one) for one in catalogues]}, Path.cwd())
     if tuple(catalogues) == CATALOGUES:
         folders = [folder for folder in folders if folder.is_dir()]
@@ -204,12 +208,6 @@ def _entry(backbone, input: Mapping | None) -> dict[str, dict]:
 
 def _prepare(rows: list[np.ndarray], about: dict, folder: Path):
     """Write image stores of the images (test) and of what normalises them (train), and their card; returns the card."""
-    from permafrost.core.identity import fingerprint
-    from permafrost.core.specification import SPLITS
-    from permafrost.data.store.card import read_card
-    from permafrost.data.store.prepare import PrepareSpec, prepare
-    from permafrost.plan.catalogue import Catalogue, result_fields
-
     # a dataset wants targets that differ, which are of no use here; of one image there are two in train
     train = rows[-1] if len(rows[-1]) > 1 else np.repeat(rows[-1], 2, axis=0)
     splits = [("test", rows[0]), ("train", train), ("val", train[:1])]
@@ -259,8 +257,6 @@ def _write_tiff(path: Path, image: np.ndarray) -> None:
 
 def _filled(options: dict) -> dict:
     """Options of extraction, what is left out filled in by the schema."""
-    from permafrost.plan.validation import problems
-
     complete = {"extraction": options}
     wrong = [text for text in problems(complete, "config") if text.startswith("extraction")]
     if wrong:
@@ -269,8 +265,6 @@ def _filled(options: dict) -> dict:
 
 
 def _in_order(store: Path, count: int) -> np.ndarray:
-    from permafrost.core.stores import Store
-
     found = Store(store)
     names = found.samples(["sample_id"])["sample_id"].to_pylist()
     order = np.argsort(names)

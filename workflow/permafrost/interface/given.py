@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 
 import numpy as np
+import pandas as pd
 
 from permafrost.core.errors import first_line
 from permafrost.interface.fitting import InputError
@@ -77,8 +78,6 @@ def array_of(value, what: str) -> np.ndarray:
     ------
     InputError : no array, an empty one, missing entries (None, NaN, NA, masked), or entries of another type.
     """
-    import pandas as pd
-
     # a list of texts and NaN would become one of texts
     listed = isinstance(value, list | tuple)
     try:

@@ -18,6 +18,8 @@ from permafrost.interface.given import (
     is_text,
     names_of_columns,
 )
+from permafrost.statistics.predictions.labelled import LabelledSamples
+from permafrost.statistics.predictions.numbers import PredictedNumbers
 
 _ONE_ANSWER = "give one class per sample, or probabilities (N, K) of all classes"
 
@@ -85,7 +87,6 @@ class Given:
         p = self.predicted[name]
         if self.targets.numbers:
             return self._numbers(p, name)
-        from permafrost.statistics.predictions.labelled import LabelledSamples
 
         if self.has_scores(name):
             if not is_number(p):
@@ -118,8 +119,6 @@ class Given:
         return LabelledSamples.from_arrays(self.samples, self.target, found, scores, **about)
 
     def _numbers(self, p: np.ndarray, name: str):
-        from permafrost.statistics.predictions.numbers import PredictedNumbers
-
         if p.shape != self.target.shape:
             raise InputError(
                 f"{name} has the shape {p.shape}, y {self.target.shape}",

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from permafrost.interface.fitting import as_value_errors, features_of
 from permafrost.interface.given import array_of, in_one_order, pair_of
+from permafrost.probes.ridge.probe import RidgeOptions, fit_ridge
 
 
 class Ridge(RegressorMixin, BaseEstimator):
@@ -51,8 +52,6 @@ class Ridge(RegressorMixin, BaseEstimator):
 
     def fit(self, X, y, validation: tuple | None = None) -> Ridge:
         """Fit (N, d) features and (N,) numbers; `validation` is a pair of features and numbers."""
-        from permafrost.probes.ridge.probe import RidgeOptions, fit_ridge
-
         X, y = in_one_order(X=X, y=y)
         X, y = validate_data(
             self, X, y, dtype=[np.float32, np.float64], y_numeric=True, ensure_min_samples=2

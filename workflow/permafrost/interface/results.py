@@ -8,7 +8,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pandas as pd
+
 from permafrost.core.errors import PermafrostError, look_up, near_names
+from permafrost.core.stores import Store
+from permafrost.core.tables import read_table
+from permafrost.interface.frames import Figures
+from permafrost.interface.plots import Plot
+from permafrost.plan.recorded import current_plan, planned, read_plan, results_in
+from permafrost.report.sections.explorer import explorer
+from permafrost.report.sections.overview import figures_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,8 +49,6 @@ class Results:
     """
 
     def __init__(self, folder="results") -> None:
-        from permafrost.plan.recorded import current_plan, read_plan, results_in
-
         self.folder = results_in(folder)
         self.plan = read_plan(current_plan(self.folder))
 
@@ -70,8 +77,6 @@ class Results:
     @property
     def leaderboard(self) -> pd.DataFrame:
         """The primary metric of every evaluation: one row per dataset, probe, backbone and seed, best first."""
-        from permafrost.interface.frames import Figures
-
         rows = self.scores
         rows = rows[rows["primary"] & rows["class"].isna() & rows["setting"].isna()]
         columns = ["dataset", "probe", "rank", "backbone", "seed", "metric", "value", "lower", "upper",
@@ -87,8 +92,6 @@ class Results:
     @property
     def comparisons(self) -> pd.DataFrame:
         """Paired differences of all pairs of backbones, of every dataset and probe that was compared."""
-        import pandas as pd
-
         # of a run that failed in part some are missing
         made = [row for row in self._planned("compare") if self._path(row).exists()]
         tables = [self._table(row).to_pandas() for row in made]
@@ -123,8 +126,6 @@ class Results:
         ------
         PermafrostError : the store was deleted, which a run allows; or it holds maps only.
         """
-        from permafrost.core.stores import Store
-
         rows = self._planned("extract", dataset=dataset, backbone=backbone, split=split)
         store = Store(self._path(rows[0]), expect=rows[0]["fingerprint"], split=split)
         if "embeddings" not in store:
@@ -164,9 +165,6 @@ class Results:
         return self._plot("probes", probe, group)
 
     def _plot(self, name: str, probe: str | None, group: str) -> Plot:
-        from permafrost.interface.plots import Plot
-        from permafrost.report.sections.overview import figures_of
-
         data, tests = self._explored
         groups = data["standings"]
         look_up(groups, group, "the run has no ranking over", where=self.folder)
@@ -186,9 +184,6 @@ class Results:
     @cached_property
     def _explored(self) -> tuple[dict, list[dict]]:
         """What the entrance of the report is made of, and the tests of the standings."""
-        from permafrost.core.tables import read_table
-        from permafrost.report.sections.explorer import explorer
-
         table, about = read_table(self.folder / "standings.parquet")
         rows = self._fixed("leaderboard.parquet").to_pylist()
         compared = {
@@ -219,8 +214,6 @@ class Results:
 
     def _planned(self, stage: str, **names) -> list[dict]:
         """Outputs of a stage with these names; a name that the run has not is refused with those that it has."""
-        from permafrost.plan.recorded import planned
-
         rows = planned(self.plan, stage)
         for key, value in names.items():
             known = {row[key] for row in rows}
@@ -232,13 +225,9 @@ class Results:
         return self.folder / row["path"].removeprefix(f"{self.plan['results']}/")
 
     def _table(self, row: dict) -> pa.Table:
-        from permafrost.core.tables import read_table
-
         return read_table(self._path(row), expect=row["fingerprint"])[0]
 
     def _fixed(self, name: str) -> pa.Table:
-        from permafrost.core.tables import read_table
-
         return read_table(self.folder / name)[0]
 
 

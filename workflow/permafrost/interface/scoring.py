@@ -7,10 +7,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from permafrost.core.errors import look_up
+from permafrost.core.identity import derive_seed
 from permafrost.interface.fitting import InputError, as_value_errors
+from permafrost.interface.frames import Figures
 from permafrost.interface.given import Samples, as_list, check_numbers, is_number
 from permafrost.interface.predicted import Given, named_predictions, row_names
+from permafrost.metrics.representation import measures as measure_all
+from permafrost.metrics.representation.points import draw_rows
+from permafrost.statistics.measures.measured import measured
 from permafrost.statistics.options import Bootstrap, Comparison
+from permafrost.statistics.resampling.units import find_units
+from permafrost.statistics.scores.bootstrap import bootstrap_scores
+from permafrost.statistics.scores.compare import compare as compare_all
+from permafrost.statistics.scores.gates import score_gates
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,9 +87,6 @@ def evaluate(
     >>> [round(float(number), 2) for number in found.loc[0, ["value", "lower", "upper"]]]
     [0.75, 0.6, 0.86]
     """
-    from permafrost.statistics.scores.bootstrap import bootstrap_scores
-    from permafrost.statistics.scores.gates import score_gates
-
     check_numbers(confidence=confidence, resamples=resamples)
     given = Given(y, classes, task, groups, {"p": p})
     with as_value_errors():
@@ -140,8 +147,6 @@ def compare(
     >>> found.loc[0, "better"], float(found.loc[0, "difference"])
     ('right', -0.5)
     """
-    from permafrost.statistics.scores.compare import compare as compare_all
-
     check_numbers(confidence=confidence, resamples=resamples)
     predictions = named_predictions(predictions)
     if len(predictions) < 2:
@@ -207,12 +212,6 @@ def measures(
     >>> found.loc[0, "measure"], round(float(found.loc[0, "value"]), 2)
     ('rankme', 4.0)
     """
-    from permafrost.core.identity import derive_seed
-    from permafrost.metrics.representation import measures as measure_all
-    from permafrost.metrics.representation.points import draw_rows
-    from permafrost.statistics.measures.measured import measured
-    from permafrost.statistics.resampling.units import find_units
-
     check_numbers(confidence=confidence, resamples=resamples)
     samples = Samples()
     features = samples.take(features, "features")
@@ -263,8 +262,6 @@ def _difference(row: dict) -> dict:
 
 
 def _wanted(names, known: list[str]) -> set[str]:
-    from permafrost.core.errors import look_up
-
     with as_value_errors():
         for name in names or ():
             look_up(set(known), name, "these predictions have no metric")
@@ -272,6 +269,4 @@ def _wanted(names, known: list[str]) -> set[str]:
 
 
 def _frame(rows: list[dict], columns: Sequence[str]) -> pd.DataFrame:
-    from permafrost.interface.frames import Figures
-
     return Figures([{name: row[name] for name in columns} for row in rows], columns=columns)

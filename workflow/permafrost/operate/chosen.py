@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from permafrost.backbones.kinds import kind_of
 from permafrost.backbones.weights.published import FOLDER
 from permafrost.core.errors import PermafrostError
 from permafrost.core.specification import substitute
+from permafrost.plan.installed import installed
 
 if TYPE_CHECKING:
     from permafrost.operate.offers import Offers
@@ -95,8 +97,6 @@ def chosen(offers: Offers, names: list[str], choice: Choice) -> Iterator[str]:
 
 @functools.cache
 def _installed(root: Path) -> Installed | None:
-    from permafrost.plan.installed import installed
-
     return installed(root / ".snakemake" / "permafrost")
 
 
@@ -129,8 +129,6 @@ def _takes(wanted: str, words: str) -> bool:
 
 def bands_words(entry: dict, offered: Callable[[], Installed | None]) -> str:
     """``rgb``, ``all``, ``13 sentinel2`` or ``?``: the bands that a backbone wants."""
-    from permafrost.backbones.kinds import kind_of
-
     wants: dict = {}
     try:
         known = kind_of(entry).known({"weights": None, **entry}, "", offered)

@@ -15,6 +15,8 @@ from permafrost.operate.chosen import weights_state
 from permafrost.operate.named import find, find_one, like_lines
 from permafrost.operate.offers import Offers, data_places, misfits, planned_input, state_of
 from permafrost.plan.catalogue import EVERY
+from permafrost.plan.validation import load_schema
+from permafrost.probes.kinds import KINDS
 from permafrost.report.explanations.gates import explain_at_length
 
 _WIDTH, _INDENT = 100, 14
@@ -80,8 +82,6 @@ def facts(offers: Offers, name: str, dataset: str | None = None) -> dict:
     ------
     PermafrostError : as `describe`.
     """
-    from permafrost.probes.kinds import KINDS
-
     datasets, backbones = offers.datasets.names([EVERY]), offers.backbones.names([EVERY])
     if dataset is None:
         what, name = find_one(offers, name)
@@ -245,9 +245,6 @@ def _backbone(offers: Offers, name: str, datasets: list[str]) -> list[str]:
 
 
 def _probe(name: str) -> list[str]:
-    from permafrost.plan.validation import load_schema
-    from permafrost.probes.kinds import KINDS
-
     kind, options = KINDS[name], load_schema("config")["$defs"][name]["properties"]
     lines = [
         name,
@@ -339,6 +336,4 @@ def _downloads(entry: dict) -> list[str]:
 
 
 def _serving(task: str) -> list[str]:
-    from permafrost.probes.kinds import KINDS
-
     return [name for name, kind in KINDS.items() if task in kind.tasks]

@@ -14,8 +14,11 @@ import yaml
 
 from permafrost.core import extras
 from permafrost.core.errors import PermafrostError
+from permafrost.data.sources import checked_entry
+from permafrost.operate.offers import read_offers
 from permafrost.plan.catalogue import EVERY, NAME, NAME_WORDS
 from permafrost.plan.installed import Installed
+from permafrost.plan.mistakes import Mistakes
 from permafrost.plan.validation import validate
 
 _CHECKPOINTS = (".safetensors", ".pth", ".pt", ".ckpt", ".bin", ".tar")
@@ -47,8 +50,6 @@ class Entry:
         validate(content, self.kind, where=self.where)
         if self.kind == "dataset":
             from permafrost.data.entry_checks import entry_mistakes
-            from permafrost.data.sources import checked_entry
-            from permafrost.plan.mistakes import Mistakes
 
             mistakes = Mistakes()
             mistakes.add(
@@ -254,8 +255,6 @@ def _architecture(file: Path, offered: Installed | None, root: Path) -> tuple[st
 
 def _catalogued(root: Path, known: list[str]) -> list[str]:
     """The architectures that entries of the project's catalogues name, each once."""
-    from permafrost.operate.offers import read_offers
-
     backbones = read_offers(root).backbones
     entries = [backbones.written(name) for name in backbones.names([EVERY])]
     models = [

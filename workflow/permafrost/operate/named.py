@@ -6,6 +6,7 @@ from permafrost.core.errors import PermafrostError, holds_name, near_names
 from permafrost.operate.chosen import named_like, title_of
 from permafrost.operate.offers import Offers, Rows, aligned
 from permafrost.plan.catalogue import EVERY
+from permafrost.probes.kinds import KINDS
 
 _MOST_LIKE = 20
 _LONGEST_CELL = 70
@@ -63,8 +64,6 @@ def like_lines(offers: Offers, name: str, found: list[tuple[str, str]]) -> list[
 
 
 def _every(offers: Offers) -> list[tuple[str, str, str]]:
-    from permafrost.probes.kinds import KINDS
-
     catalogues = {"dataset": offers.datasets, "backbone": offers.backbones}
     entries = [
         (what, known, str(title_of(catalogue, known) or ""))

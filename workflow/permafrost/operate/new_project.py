@@ -8,6 +8,7 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError
 from permafrost.core.home import HOME
 from permafrost.core.outputs import whole_directory
+from permafrost.data.sources import open_source, read_entry
 
 _TEMPLATE = Path(__file__).with_name("first_project")
 _PROFILES = ("default", "slurm")
@@ -65,7 +66,6 @@ def _write_images(folder: Path) -> None:
     import numpy as np
     from PIL import Image
 
-    from permafrost.data.sources import open_source, read_entry
     from permafrost.plan.validation import validate
 
     world = {"kind": "demo", "bands": "rgb", "scene_size": 256, "chip_size": 32}

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from permafrost.backbones.input.contract import input_contract, resolve_input
+from permafrost.backbones.input.matching import OfferedBands
+from permafrost.backbones.kinds import kind_of as backbone_kind_of
 from permafrost.core import extras
 from permafrost.core.errors import PermafrostError
 from permafrost.core.plugins import add_plugins, places_of
@@ -17,7 +20,7 @@ from permafrost.core.specification import substitute
 from permafrost.core.text import bytes_words, printable_name
 from permafrost.data.download.steps import fetchable
 from permafrost.data.files.members import is_junk
-from permafrost.data.sources import kind_of
+from permafrost.data.sources import checked_entry, kind_of
 from permafrost.operate.chosen import (
     Choice,
     chosen,
@@ -27,6 +30,17 @@ from permafrost.operate.chosen import (
     weights_state,
 )
 from permafrost.plan.catalogue import EVERY, Catalogue, catalogue_folders, read_yaml
+from permafrost.plan.compatibility import (
+    NO_STATISTICS,
+    check_feeding,
+    check_planned,
+    check_without_pixels,
+)
+from permafrost.plan.installed import installed
+from permafrost.plan.mistakes import Mistakes
+from permafrost.plan.options import feeding_options
+from permafrost.plan.validation import misfit, problems
+from permafrost.probes.kinds import KINDS
 
 if TYPE_CHECKING:
     from permafrost.backbones.input.contract import InputPlan
@@ -64,9 +78,6 @@ class Offers:
         ------
         PermafrostError : they are wrong.
         """
-        from permafrost.plan.options import feeding_options
-        from permafrost.plan.validation import misfit, problems
-
         asked = ("extraction", "fit")
         complete = copy.deepcopy({key: self.config[key] for key in asked if key in self.config})
         faults = problems(complete, "config")
@@ -175,8 +186,6 @@ def probe_lines(task: str | None = None, pattern: str | None = None) -> list[str
 
 def probe_table(task: str | None = None, pattern: str | None = None) -> Rows:
     """A heading, and a row for each kind of probe: name, tasks, what it does."""
-    from permafrost.probes.kinds import KINDS
-
     rows = [
         (name, ", ".join(sorted(kind.tasks)), kind.brief)
         for name, kind in KINDS.items()
@@ -225,12 +234,7 @@ def misfits(
 
     What only a job can tell counts as fitting.
     """
-    from permafrost.backbones.kinds import kind_of
     from permafrost.data.entry_checks import selected_bands
-    from permafrost.data.sources import checked_entry
-    from permafrost.plan.compatibility import check_feeding, check_without_pixels
-    from permafrost.plan.installed import installed
-    from permafrost.plan.mistakes import Mistakes
 
     extraction = offers.extraction()
     offered = functools.cache(lambda: installed(offers.root / ".snakemake" / "permafrost"))
@@ -248,7 +252,7 @@ def misfits(
         where = offers.backbones.where(backbone)
         try:
             entry = offers.backbones.entry(backbone)
-            wants = kind_of(entry).known(entry, where, offered)
+            wants = backbone_kind_of(entry).known(entry, where, offered)
         except PermafrostError as error:
             return error
         return None if wants is None else (entry, where, wants)
@@ -296,18 +300,12 @@ def planned_input(
     ------
     PermafrostError : the dataset cannot feed the backbone, or an entry is broken.
     """
-    from permafrost.backbones.input.contract import input_contract, resolve_input
-    from permafrost.backbones.input.matching import OfferedBands
-    from permafrost.backbones.kinds import kind_of
     from permafrost.data.entry_checks import selected_bands
-    from permafrost.data.sources import checked_entry
-    from permafrost.plan.compatibility import NO_STATISTICS, check_planned
-    from permafrost.plan.installed import installed
 
     entry, described = offers.backbones.entry(backbone), offers.dataset(dataset)
     where, place = offers.backbones.where(backbone), offers.datasets.where(dataset)
     here = offers.root / ".snakemake" / "permafrost"
-    known = kind_of(entry).known(entry, where, lambda: installed(here))
+    known = backbone_kind_of(entry).known(entry, where, lambda: installed(here))
     if known is None:
         raise PermafrostError(
             "the input of these weights is defined by their library, which is not installed",

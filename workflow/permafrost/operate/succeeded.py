@@ -12,10 +12,12 @@ from permafrost.core.outputs import whole_directory
 from permafrost.core.tables import read_metadata, read_table, write_csv, write_table
 from permafrost.operate.failures import Failure
 from permafrost.plan.recorded import by_names, expected, forget_gathered, planned, published_files
+from permafrost.report.archive.provenance import describe_machine
 from permafrost.report.explanations.leaderboard_state import KEY, failures_table, mark_incomplete
 from permafrost.statistics.across_datasets.standings_table import write_standings
 from permafrost.statistics.leaderboard.leaderboard import build_leaderboard
 from permafrost.statistics.leaderboard.published_table import write_published
+from permafrost.statistics.scores.comparison_table import CompareSpec, compare_predictions
 
 # stages whose tables a leaderboard gathers, with the name that they have there for a probe
 _GATHERED = {"bootstrap": None, "measure": "measures", "profile": "profile"}
@@ -91,7 +93,6 @@ def write_made_page(
     ----------
     comparisons : specs of the plan's comparisons; options : of the report.
     """
-    from permafrost.report.archive.provenance import describe_machine
     from permafrost.report.page import Report
 
     predictions = {
@@ -145,8 +146,6 @@ def _is_made(row: dict) -> bool:
 
 def _compare(plan: dict, specs: list[dict], predictions: dict, folder: Path) -> dict:
     """(dataset, probe) -> comparisons: the plan's where made, else of the backbones that are there."""
-    from permafrost.statistics.scores.comparison_table import CompareSpec, compare_predictions
-
     paths = {
         (row["dataset"], row["probe"]): Path(row["path"])
         for row in planned(plan, "compare")

@@ -7,6 +7,7 @@ import functools
 import importlib.util
 import sys
 from collections.abc import Callable
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from permafrost.backbones.digest import entrypoint_file
@@ -166,8 +167,6 @@ def check_entrypoint(entry: dict, root: Path, where: str) -> None:
 
 def _check_imports(body: list[ast.stmt], file: str, root: Path, where: str) -> None:
     """Refuse modules that a file imports first of all, and that are not installed here."""
-    from importlib.machinery import PathFinder
-
     search = [str((root / file).parent), str(root), *sys.path]
     for node in body:
         if isinstance(node, ast.Import):

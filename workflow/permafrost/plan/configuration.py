@@ -7,11 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from permafrost.backbones.digest import identify
 from permafrost.core.environment import ROLE
 from permafrost.core.errors import PermafrostError
 from permafrost.core.plugins import add_plugins, places_of
 from permafrost.core.specification import substitute
+from permafrost.data.digest import source_digest
+from permafrost.data.sources import checked_entry
 from permafrost.plan.catalogue import EVERY, Catalogue, catalogue_folders, result_fields
+from permafrost.plan.compatibility import check_probes
 from permafrost.plan.demo import NAMED
 from permafrost.plan.digests import DIGESTS, DigestCache
 from permafrost.plan.environments import Environment, environment_of
@@ -138,8 +142,6 @@ class Configuration:
         return chosen
 
     def _check_probes(self, named: list[str] | None, where: str, mistakes: Mistakes) -> None:
-        from permafrost.plan.compatibility import check_probes
-
         check_probes(self.probes, self.datasets, named, where, mistakes)
 
     def _check(self, config: dict, where: str, mistakes: Mistakes) -> None:
@@ -203,8 +205,6 @@ class Configuration:
         return self.root / substitute(path, self.data_root)
 
     def _identify_backbone(self, name: str, digests: DigestCache) -> Identified:
-        from permafrost.backbones.digest import identify
-
         known = identify(result_fields(self.backbones[name]), self.root, self._locate)
         named, package = known.files, {"package": known.package} if known.package else {}
         environment = environment_of(self.backbones[name])
@@ -224,8 +224,6 @@ class Configuration:
         return Identified(known.entry, {"files": files, **package}, places)
 
     def _digest_dataset(self, name: str, digests: DigestCache) -> str | None:
-        from permafrost.data.digest import source_digest
-
         located = substitute(self.datasets[name], str(self.root / self.data_root))
         return source_digest(located, digests.content)
 
@@ -233,7 +231,6 @@ class Configuration:
         from permafrost.data.class_files import check_files
         from permafrost.data.entry_checks import entry_mistakes
         from permafrost.data.sampled import KINDS, check_samples
-        from permafrost.data.sources import checked_entry
 
         entry, where = self.datasets[name], self._catalogues["dataset"].where(name)
         if entry["source"]["kind"] not in KINDS:

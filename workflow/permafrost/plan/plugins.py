@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from permafrost.backbones.digest import identify
+from permafrost.backbones.entry import Imaged, Placed
 from permafrost.backbones.imported import modules_named
 from permafrost.core.plugins import MODULES, folders_of, importable, registry
 from permafrost.features import dates
@@ -92,8 +93,6 @@ def _add_source(schema: dict, name: str, kind) -> None:
 
 
 def _add_backbone(schema: dict, name: str, kind) -> None:
-    from permafrost.backbones.entry import Imaged, Placed
-
     common = Imaged if kind.pixels else Placed
     _add_alternative(schema, name, _schema_of(schema, name, kind.options_class(), common))
 

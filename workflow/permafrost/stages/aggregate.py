@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from permafrost.core.specification import Specification
+from permafrost.plan.recorded import planned, read_plan
 from permafrost.stages.arguments import add_job, add_results, planned_job, specified
 
 _OUTPUTS = {
@@ -48,7 +49,6 @@ def add_arguments(parser) -> None:
 
 def run(arguments) -> None:
     from permafrost.core.stamps import write_stamp
-    from permafrost.plan.recorded import planned, read_plan
     from permafrost.statistics.across_datasets.standings_table import write_standings
     from permafrost.statistics.leaderboard.leaderboard import read_scores, write_leaderboard
 

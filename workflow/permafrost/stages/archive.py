@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from permafrost.core.errors import PermafrostError
+from permafrost.plan.recorded import archived, current_plan, planned, read_plan
+from permafrost.report.archive.deposit import write_deposit
+from permafrost.report.archive.writing import write_archive
+from permafrost.stages.methods import paragraph_and_bibtex
+
 
 def add_arguments(parser) -> None:
     parser.add_argument(
@@ -30,8 +36,6 @@ def add_arguments(parser) -> None:
 
 def run(arguments) -> None:
     from permafrost.operate.stale import find_stale, refuse_stale
-    from permafrost.plan.recorded import archived, current_plan, planned, read_plan
-    from permafrost.report.archive.writing import write_archive
     from permafrost.report.explanations.leaderboard_state import headline, read_incomplete
 
     _check_deposit(arguments)
@@ -66,8 +70,6 @@ def run(arguments) -> None:
 
 def _check_deposit(arguments) -> None:
     """Refuse what Zenodo would, before anything is packed."""
-    from permafrost.core.errors import PermafrostError
-
     named = {"--creator": arguments.creator, "--licence": arguments.licence}
     lacking = [option for option, value in named.items() if not value]
     given = [option for option, value in named.items() if value]
@@ -81,9 +83,6 @@ def _check_deposit(arguments) -> None:
 
 
 def _write_deposit(arguments, archive: Path, plan: dict, results: Path) -> None:
-    from permafrost.report.archive.deposit import write_deposit
-    from permafrost.stages.methods import paragraph_and_bibtex
-
     methods, cited = paragraph_and_bibtex(results)
     write_deposit(
         arguments.zenodo,

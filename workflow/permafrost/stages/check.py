@@ -6,7 +6,18 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from permafrost.core.errors import PermafrostError
+from permafrost.core.identity import fingerprint
+from permafrost.core.memory import keep_freed_memory
+from permafrost.core.specification import SPLITS, substitute
+from permafrost.core.tasks import targets_of
+from permafrost.core.text import printable
+from permafrost.data.sources import read_entry
+from permafrost.features.specification import BackboneSpec
+from permafrost.plan.options import extraction_of
+from permafrost.report.explanations.gates import leakage_flags
 from permafrost.stages.arguments import add_compute
+from permafrost.stages.list import add_json, add_places, offers_of, print_json
 
 if TYPE_CHECKING:
     from permafrost.data.store.card import Card
@@ -19,8 +30,6 @@ CHANNEL = ("channel", "mean", "deviation", "least", "greatest")
 
 
 def add_arguments(parser) -> None:
-    from permafrost.stages.list import add_json, add_places
-
     parser.add_argument("name", help="name of a backbone (see permafrost list)")
     parser.add_argument("--dataset", required=True, help="dataset of the input images")
     parser.add_argument(
@@ -32,13 +41,9 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> int:
-    from permafrost.core.errors import PermafrostError
-    from permafrost.core.text import printable
     from permafrost.data.store.card import read_card
     from permafrost.operate.as_fed import prepared
     from permafrost.operate.offers import planned_input
-    from permafrost.report.explanations.gates import leakage_flags
-    from permafrost.stages.list import offers_of, print_json
 
     if arguments.images < 1:
         raise PermafrostError(
@@ -75,11 +80,7 @@ def run(arguments) -> int:
 
 def prepare_few(offers: Offers, dataset: str, count: int, folder: Path) -> Path:
     """Write image stores of a few images of each split into `folder`; the path of their card."""
-    from permafrost.core.identity import fingerprint
-    from permafrost.core.specification import SPLITS
-    from permafrost.core.tasks import targets_of
     from permafrost.data.class_files import check_files
-    from permafrost.data.sources import read_entry
     from permafrost.data.store.prepare import PrepareSpec, prepare
     from permafrost.plan.catalogue import result_fields
 
@@ -101,13 +102,9 @@ def prepare_few(offers: Offers, dataset: str, count: int, folder: Path) -> Path:
 
 def tried(offers: Offers, arguments, card: Card, card_path: Path) -> Trial:
     """The backbone on one batch, with the model and input of extraction."""
-    from permafrost.core.memory import keep_freed_memory
     from permafrost.core.option_models import read
-    from permafrost.core.specification import SPLITS, substitute
-    from permafrost.features.specification import BackboneSpec
     from permafrost.features.trial import try_backbone
     from permafrost.plan.catalogue import result_fields
-    from permafrost.plan.options import extraction_of
 
     keep_freed_memory()
     entry = substitute(offers.backbones.entry(arguments.name), str(offers.data))

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
+from pathlib import Path
+
+from permafrost.stages.cli import COMMANDS, stage_of
+from permafrost.stages.commands import ALIASES, STAGES
+
 
 def add_arguments(parser) -> None:
     parser.add_argument("shell", choices=("bash", "zsh", "fish"))
@@ -15,11 +21,6 @@ def run(arguments) -> None:
 
 def _whole():
     """One parser with all commands for users (not those of snakemake)."""
-    import argparse
-
-    from permafrost.stages.cli import COMMANDS, stage_of
-    from permafrost.stages.commands import ALIASES, STAGES
-
     whole = argparse.ArgumentParser("permafrost", description="measures frozen backbones")
     whole.add_argument("--version", action="store_true", help="print the version")
     commands = whole.add_subparsers()
@@ -43,8 +44,6 @@ def _whole():
 
 def _complete_paths(parser) -> None:
     """Let the shell complete files for options that take a path."""
-    from pathlib import Path
-
     import shtab
 
     for action in parser._actions:

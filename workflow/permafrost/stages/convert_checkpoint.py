@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from permafrost.backbones.weights.conversion import convert_checkpoint
+from permafrost.core.text import bytes_words, printable
+
 
 def add_arguments(parser) -> None:
     parser.add_argument(
@@ -22,9 +25,6 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.backbones.weights.conversion import convert_checkpoint
-    from permafrost.core.text import bytes_words, printable
-
     done = convert_checkpoint(arguments.source, arguments.target, arguments.key)
     print(f"{arguments.target}: {done.tensors} tensors, {bytes_words(done.bytes)}")
     for name, what in done.left_out.items():

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+
+from permafrost.core.text import printable
+from permafrost.stages.list import add_json, add_places, offers_of, print_json
+from permafrost.stages.run import find_root
 
 
 def add_arguments(parser) -> None:
-    from permafrost.stages.list import add_json, add_places
-
     add_json(parser)
     add_places(parser)
 
 
 def run(arguments) -> int:
     """0 if nothing that a run needs is missing, else 1."""
-    from functools import partial
-
-    from permafrost.core.text import printable
     from permafrost.operate.doctor import MISSING, examine
-    from permafrost.stages.list import offers_of, print_json
-    from permafrost.stages.run import find_root
 
     findings = examine(partial(offers_of, arguments), find_root(Path.cwd()))
     missing = sum(finding.state == MISSING for finding in findings)
     if arguments.json:
-        from dataclasses import asdict
-
         checks = [asdict(finding) for finding in findings]
         print_json({"ok": not missing, "checks": checks})
         return int(bool(missing))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
+from permafrost.data.labels.geometries import POINT
 from permafrost.stages import standalone
 
 _OPTIONS = {
@@ -55,7 +57,6 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.data.labels.geometries import POINT
     from permafrost.evaluators.intervals.crowns import CrownScores
 
     _check(arguments)
@@ -83,8 +84,6 @@ def run(arguments) -> None:
 
 def _read(arguments):
     """Truth, predictions, and those of ``--against`` or None, as `Annotations`."""
-    from dataclasses import replace
-
     from permafrost.data.deepforest.reading import read_annotations
 
     reading = {"geometry": arguments.geometry, "invalid": arguments.invalid}

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.inputs import input_digest
+from permafrost.evaluators.output.score_files import comparison_table
 from permafrost.stages import standalone
 from permafrost.stages.lists import (
     area_ranges,
@@ -336,7 +338,6 @@ def _tables(arguments, evaluation, analysis, more: dict) -> tuple[dict, list[str
     if not arguments.tables:
         return {}, []
     from permafrost.evaluators.detection.export import arrow_tables
-    from permafrost.evaluators.output.score_files import comparison_table
 
     tables, missing = arrow_tables(evaluation, analysis)
     if "comparison" in more:
@@ -346,8 +347,6 @@ def _tables(arguments, evaluation, analysis, more: dict) -> tuple[dict, list[str
 
 def _options(arguments) -> dict:
     """Options and digests of all files that can change a figure."""
-    from permafrost.core.inputs import input_digest
-
     inputs = ["truth", "predictions", "against", "groups", "slices"]
     if isinstance(arguments.category_groups, Path):
         inputs.append("category_groups")

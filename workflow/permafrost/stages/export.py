@@ -5,6 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from permafrost.core.errors import PermafrostError
+from permafrost.core.outputs import whole_directory, whole_file
+from permafrost.plan.recorded import current_plan, leaderboard_in, read_plan
+from permafrost.report.explanations.gates import leakage_said
+from permafrost.report.tables.trackers import TRACKERS, runs_of
+
 FORMATS = (
     "csv",
     "markdown",
@@ -48,10 +54,7 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.core.outputs import whole_file
     from permafrost.core.tables import read_table
-    from permafrost.plan.recorded import current_plan, leaderboard_in, read_plan
-    from permafrost.report.explanations.gates import leakage_said
     from permafrost.report.explanations.leaderboard_state import policy_words, suite_words
     from permafrost.report.tables.export import export
     from permafrost.report.tables.methods import bibtex
@@ -101,9 +104,6 @@ def run(arguments) -> None:
 
 def _track(shown, plan: dict, arguments) -> None:
     """Write a run of each evaluation for an experiment tracker."""
-    from permafrost.core.errors import PermafrostError
-    from permafrost.report.tables.trackers import TRACKERS, runs_of
-
     if arguments.group is not None:
         raise PermafrostError("runs have no group", remedy="leave --group out, or use --dataset")
     shown.check(probe=arguments.probe, dataset=arguments.dataset)
@@ -117,8 +117,6 @@ def _track(shown, plan: dict, arguments) -> None:
 
 def _write_cards(shown, plan: dict, arguments) -> None:
     """Write the head of a model card for each backbone, whole or not at all."""
-    from permafrost.core.errors import PermafrostError
-    from permafrost.core.outputs import whole_directory
     from permafrost.report.tables.model_index import model_cards
 
     if arguments.output is None:
@@ -135,8 +133,6 @@ def _write_cards(shown, plan: dict, arguments) -> None:
 
 def _submit(shown, plan: dict, arguments) -> None:
     """Write the folder of a submission, whole or not at all."""
-    from permafrost.core.errors import PermafrostError
-    from permafrost.core.outputs import whole_directory
     from permafrost.report.tables.geobench2 import submission
 
     if arguments.output is None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from permafrost.core.shared_cache import taken_or_made
+from permafrost.features.specification import ExtractSpec
+from permafrost.plan.digests import DIGESTS, DigestCache
 from permafrost.stages import image_jobs
 from permafrost.stages.arguments import add_splits, by_split, planned_job
 
@@ -48,8 +50,6 @@ def run(arguments) -> None:
 
 def _extract(arguments) -> None:
     from permafrost.features.extract import extract
-    from permafrost.features.specification import ExtractSpec
-    from permafrost.plan.digests import DIGESTS, DigestCache
 
     # files of embeddings may be large; in the state that the plan saw they are not read once more
     known = DigestCache(Path(DIGESTS))
@@ -59,7 +59,6 @@ def _extract(arguments) -> None:
 
 def _extract_part(arguments) -> None:
     from permafrost.features.parts import Part, extract_part
-    from permafrost.features.specification import ExtractSpec
 
     part = Part.of(arguments.part.name)
     image_jobs.run(arguments, extract_part, ExtractSpec, part=part, output=arguments.part)

@@ -9,12 +9,16 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from permafrost.backbones.weights.published import FOLDER, check
 from permafrost.core.errors import PermafrostError
+from permafrost.core.text import bytes_words, printable
+from permafrost.data.download.fetching import Download, check_room, fetch, missing_steps, with_sizes
+from permafrost.data.download.steps import Get, fetchable
+from permafrost.data.download.weights import first_to_be_had, get_weights
+from permafrost.stages.list import add_json, add_places, offers_of, print_json
 
 
 def add_arguments(parser) -> None:
-    from permafrost.stages.list import add_json, add_places
-
     parser.add_argument(
         "names",
         nargs="+",
@@ -43,9 +47,6 @@ class _Wanted:
 
 
 def run(arguments) -> int:
-    from permafrost.core.text import bytes_words
-    from permafrost.data.download.fetching import check_room
-
     if arguments.json:
         return _run_for_a_program(arguments)
     (offers, wanted, failed), dry = _missing(arguments), arguments.dry_run
@@ -88,8 +89,6 @@ def _failures(failed: list[PermafrostError]) -> int:
 
 def _run_for_a_program(arguments) -> int:
     """The same with what is missing as JSON on standard output, and all words on the other one."""
-    from permafrost.stages.list import print_json
-
     if not (arguments.dry_run or arguments.yes):
         raise PermafrostError("--json asks for no confirmation", remedy="give --yes, or --dry-run")
     with contextlib.redirect_stdout(sys.stderr):
@@ -133,8 +132,6 @@ def _is_file(name: str) -> bool:
 
 
 def _offers(arguments):
-    from permafrost.stages.list import offers_of
-
     offers = offers_of(arguments)
     if any(map(_is_file, arguments.names)):
         named = [*offers.config.get("datasets", []), *offers.config.get("backbones", [])]
@@ -149,8 +146,6 @@ def _offers(arguments):
 
 def _datasets(offers, names: list[str], dry: bool, failed: list) -> list[_Wanted]:
     """The datasets that are missing, of those that are named and those of configuration files."""
-    from permafrost.data.download.fetching import fetch, missing_steps, with_sizes
-    from permafrost.data.download.steps import fetchable
     from permafrost.operate.offers import state_of
 
     chosen = [name for name in names if not _is_file(name)]
@@ -176,9 +171,6 @@ def _datasets(offers, names: list[str], dry: bool, failed: list) -> list[_Wanted
 def _weights(offers, dry: bool, failed: list) -> list[_Wanted]:
     """The published weights that are missing of the configuration's backbones."""
     from permafrost.backbones.registry import published_weights, read_entry
-    from permafrost.backbones.weights.published import FOLDER, check
-    from permafrost.data.download.steps import Get
-    from permafrost.data.download.weights import first_to_be_had
 
     folder, wanted, seen = offers.data / FOLDER, [], set()
     entries = offers.backbones.choose(offers.config.get("backbones", []))
@@ -201,10 +193,6 @@ def _weights(offers, dry: bool, failed: list) -> list[_Wanted]:
 
 
 def _wanted_weights(name: str, entry: dict, published, folder: Path, gets: list, get) -> _Wanted:
-    from permafrost.backbones.weights.published import check
-    from permafrost.data.download.fetching import Download
-    from permafrost.data.download.weights import get_weights
-
     def bring():
         get_weights(gets, [file.sha256 for file in published.files])
         check(*published.here(folder), folder)
@@ -216,8 +204,6 @@ def _wanted_weights(name: str, entry: dict, published, folder: Path, gets: list,
 
 def announcement(name: str, entry: dict, download, folder, free: int | None = None) -> str:
     """What is said before a download starts; `entry` is of a dataset or a backbone."""
-    from permafrost.core.text import bytes_words, printable
-
     room = "" if free is None else f"; {bytes_words(free)} are free in {folder}"
     told = download.unknown and "size_bytes" in entry
     about = f", about {bytes_words(entry['size_bytes'])}" if told else ""

@@ -10,7 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from permafrost.backbones.input.fed import formula, values_words
 from permafrost.core.errors import PermafrostError
+from permafrost.core.home import HOME
+from permafrost.core.memory import keep_freed_memory
+from permafrost.core.specification import SPLITS
+from permafrost.core.tasks import targets_of
+from permafrost.probes.kinds import KINDS
+from permafrost.report.explanations.gates import explain_at_length
+from permafrost.report.figures.style import save_figure
+from permafrost.report.notation import interval_of, number
+from permafrost.stages.cli import main
+from permafrost.statistics.leaderboard.rows import gates_of, metric_name, overall
 
 if TYPE_CHECKING:
     from permafrost.operate.drafts import Entry
@@ -51,7 +62,6 @@ class FirstLook:
     def write_sheet(self, file: Path, source: str) -> None:
         """Write thumbnails with the names of their labels to a PNG."""
         from permafrost.data.store.card import read_card
-        from permafrost.report.figures.style import save_figure
         from permafrost.report.material.examples import draw_sheet
 
         figure = draw_sheet(
@@ -61,8 +71,6 @@ class FirstLook:
 
     def fed_lines(self) -> list[str]:
         """The input of the baseline: the formula of each channel from stored values."""
-        from permafrost.backbones.input.fed import formula, values_words
-        from permafrost.core.home import HOME
         from permafrost.data.store.card import read_card
         from permafrost.operate.offers import Offers, planned_input
         from permafrost.plan.catalogue import Catalogue
@@ -91,13 +99,9 @@ class FirstLook:
 
     def score(self) -> list[str]:
         """Score the baseline by nearest neighbours as a run does; sentences with the number and its interval."""
-        from permafrost.core.specification import SPLITS
         from permafrost.core.tables import read_table
         from permafrost.data.store.card import read_card
         from permafrost.plan.record import record_plan
-        from permafrost.report.explanations.gates import explain_at_length
-        from permafrost.report.notation import interval_of, number
-        from permafrost.statistics.leaderboard.rows import gates_of, metric_name, overall
 
         probes = [one for one in self.plan.probes_of(self.name) if one in _NEIGHBOURS]
         if not probes:
@@ -141,9 +145,6 @@ def first_look(entry: Entry, *, whole: bool) -> Iterator[FirstLook]:
     ------
     PermafrostError : what a run would say of the entry.
     """
-    from permafrost.core.memory import keep_freed_memory
-    from permafrost.core.specification import SPLITS
-    from permafrost.core.tasks import targets_of
     from permafrost.data.store.prepare import PrepareSpec, prepare
     from permafrost.plan.catalogue import result_fields
     from permafrost.plan.plan import Plan
@@ -179,16 +180,12 @@ def first_look(entry: Entry, *, whole: bool) -> Iterator[FirstLook]:
 
 
 def _probes(task: str) -> dict[str, dict]:
-    from permafrost.probes.kinds import KINDS
-
     serving = {n: one for n, one in _NEIGHBOURS.items() if task in KINDS[one["kind"]].tasks}
     return serving or _OBJECTS
 
 
 def _command(arguments: list[str]) -> None:
     """Run a command of a job in this process, without what it prints; its error ends this one."""
-    from permafrost.stages.cli import main
-
     said = io.StringIO()
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
         status = main(arguments)

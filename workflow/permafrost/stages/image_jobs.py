@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from permafrost.core.environment import MAIN_PYTHON, ROLE, check_environment
 from permafrost.core.errors import PermafrostError
+from permafrost.core.memory import keep_freed_memory
 from permafrost.core.option_models import read
-from permafrost.core.specification import SPLITS
+from permafrost.core.specification import SPLITS, merged, substitute
+from permafrost.features.specification import Running
 from permafrost.stages.arguments import add_compute, add_job, planned_job
 
 
@@ -55,8 +58,6 @@ def _prepare_job(arguments) -> list[str]:
 
 def located_job(arguments) -> tuple[dict, str]:
     """The spec, the data paths of its entry, and the fingerprint of the job."""
-    from permafrost.core.specification import merged, substitute
-
     job = planned_job(arguments)
     entry = merged(job.spec["entry"], job.places.get("entry", {}))
     paths = job.places.get("files", {})
@@ -75,9 +76,6 @@ def located_job(arguments) -> tuple[dict, str]:
 
 def run(arguments, extract, kind: type, **outputs) -> None:
     """Run `extract`(spec of type `kind`, images=, card=, fingerprint=, …, **outputs) on images that surely exist."""
-    from permafrost.core.memory import keep_freed_memory
-    from permafrost.features.specification import Running
-
     images = images_of(arguments)
     keep_freed_memory()
     spec, fingerprint = located_job(arguments)
@@ -114,8 +112,6 @@ def ensure_images(card: Path, *, job: list[str], data: str, workers: int) -> dic
 
 
 def _prepare(stores: dict[str, Path], card: Path, job: list[str], data: str, workers: int) -> None:
-    import subprocess
-
     # a process of its own, since dataset libraries have no place in extraction, nor in a backbone's environment
     program = "from permafrost.stages.cli import main; raise SystemExit(main())"
     command = [os.environ.get(MAIN_PYTHON, sys.executable), "-c", program, "prepare", *job]

@@ -7,6 +7,10 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+from permafrost.core.plugins import add_plugins, places_of
+from permafrost.operate.failures import read_failures
+from permafrost.plan.recorded import read_plan
+
 
 def add_arguments(parser) -> None:
     parser.add_argument(
@@ -19,9 +23,6 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.core.plugins import add_plugins, places_of
-    from permafrost.operate.failures import read_failures
-    from permafrost.plan.recorded import read_plan
     from permafrost.report.explanations.leaderboard_state import describe, format_failures, headline
 
     failed = read_failures(arguments.failures)

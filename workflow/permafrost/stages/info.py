@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from permafrost.stages.list import add_json, add_places, offers_of, print_json
+
 
 def add_arguments(parser) -> None:
-    from permafrost.stages.list import add_json, add_places
-
     parser.add_argument("name", help="name, as permafrost list prints it")
     parser.add_argument("--dataset", help="for a backbone: also its input on this dataset")
     add_json(parser)
@@ -14,7 +14,6 @@ def add_arguments(parser) -> None:
 
 def run(arguments) -> None:
     from permafrost.operate.described import describe, facts
-    from permafrost.stages.list import offers_of, print_json
 
     if arguments.json:
         print_json(facts(offers_of(arguments), arguments.name, arguments.dataset))

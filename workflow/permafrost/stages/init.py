@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from permafrost.operate.new_project import write_project
+
 
 def add_arguments(parser) -> None:
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="a new or empty folder")
@@ -15,8 +17,6 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.operate.new_project import write_project
-
     folder = arguments.folder
     write_project(folder, module=arguments.module)
     print(f"{folder}: a project with its own backbone and dataset; README.md describes the files")

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.tasks import task_of
+from permafrost.operate.chosen import Choice, parameter_count
+from permafrost.stages.run import find_root
 
 
 def add_arguments(parser) -> None:
@@ -55,25 +61,19 @@ def add_json(parser) -> None:
 
 
 def print_json(content) -> None:
-    import json
-
     print(json.dumps(content, indent=2, ensure_ascii=False))
 
 
 def offers_of(arguments):
     """The catalogues that the options name, of the project that the working directory is in."""
     from permafrost.operate.offers import read_offers
-    from permafrost.stages.run import find_root
 
     root = find_root(Path.cwd())
     return read_offers(root, arguments.config, arguments.data and arguments.data.resolve())
 
 
 def run(arguments) -> None:
-    from permafrost.core.errors import PermafrostError
-    from permafrost.core.tasks import task_of
     from permafrost.operate import offers
-    from permafrost.operate.chosen import Choice, parameter_count
 
     if arguments.task is not None:
         task_of(arguments.task)

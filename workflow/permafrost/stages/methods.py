@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from permafrost.core.errors import PermafrostError
+from permafrost.core.outputs import whole_file
+from permafrost.plan.recorded import current_plan, planned, read_plan, results_in
+
 
 def add_arguments(parser) -> None:
     parser.add_argument(
@@ -17,8 +21,6 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.core.outputs import whole_file
-
     text, cited = paragraph_and_bibtex(arguments.results)
     if arguments.bibtex is None:
         print(f"{text}\n{cited}", end="")
@@ -35,9 +37,7 @@ def paragraph_and_bibtex(results: Path) -> tuple[str, str]:
     ------
     PermafrostError : no run is there, or its tables are of another plan than the one recorded last.
     """
-    from permafrost.core.errors import PermafrostError
     from permafrost.core.tables import read_table
-    from permafrost.plan.recorded import current_plan, planned, read_plan, results_in
     from permafrost.report.explanations.leaderboard_state import describe_outdated
     from permafrost.report.tables.methods import bibtex, methods_text
     from permafrost.report.tables.shown import Shown

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.outputs import whole_file
+from permafrost.core.text import printable
+from permafrost.plan.installed import installed
+from permafrost.stages.first_look import first_look
+from permafrost.stages.run import find_root
 
 
 def add_arguments(parser) -> None:
@@ -34,10 +42,6 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    import sys
-
-    from permafrost.core.errors import PermafrostError
-    from permafrost.core.outputs import whole_file
     from permafrost.operate.additions import CONFIG, add_entry, refuse_known
 
     if arguments.output is not None and arguments.output.exists():
@@ -75,12 +79,6 @@ def run(arguments) -> None:
 
 def _look(entry, sheet: Path | None, arguments) -> None:
     """Write the sheet, and print the input of a baseline and, with --try, its score."""
-    import sys
-
-    from permafrost.core.errors import PermafrostError
-    from permafrost.core.text import printable
-    from permafrost.stages.first_look import first_look
-
     # where the entry itself goes to the terminal, it stays a file that can be read
     stream = sys.stderr if arguments.output is None and not arguments.add else sys.stdout
     try:
@@ -100,9 +98,6 @@ def _look(entry, sheet: Path | None, arguments) -> None:
 
 def _root(arguments) -> Path:
     """The project's folder; without a project that of this command, unless an entry is added."""
-    from permafrost.core.errors import PermafrostError
-    from permafrost.stages.run import find_root
-
     here = Path.cwd()
     try:
         root = find_root(here)
@@ -124,7 +119,6 @@ def _draft(arguments, root: Path):
 
     if arguments.what == "dataset":
         return dataset_draft(Path(arguments.source), arguments.name, root)
-    from permafrost.plan.installed import installed
 
     offered = installed(root / ".snakemake" / "permafrost")
     return backbone_draft(arguments.source, arguments.name, offered, root)

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
+
+from permafrost.core.device import takes_gpu
+from permafrost.core.errors import PermafrostError, first_line
+from permafrost.core.home import HOME
+from permafrost.core.inputs import check_file
+from permafrost.core.outputs import whole_file
+from permafrost.core.snakemake_internals import read_records
+from permafrost.plan.misfits import misfit_lines, recorded_misfits
+from permafrost.stages.list import add_json, add_places, offers_of, print_json
+from permafrost.stages.run import project_here
 
 
 def add_arguments(parser) -> None:
-    from permafrost.stages.list import add_json, add_places
-
     parser.add_argument(
         "--cores", type=_count, help="cores of all machines together (default: of this one)"
     )
@@ -48,9 +62,6 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     from permafrost.operate.as_fed import fed_json, fed_lines
     from permafrost.operate.estimate.shown import as_json, check_lines, lines, rates_json
-    from permafrost.plan.misfits import misfit_lines, recorded_misfits
-    from permafrost.stages.list import print_json
-    from permafrost.stages.run import project_here
 
     root = project_here()
     given = _measured() if arguments.measure else _read_rates(arguments.rates)
@@ -72,16 +83,11 @@ def run(arguments) -> None:
 
 def _estimate(arguments, root: Path, corrections: dict[str, float]):
     """The estimate, downloads, the reason why finished jobs are unknown (None: known), and model inputs."""
-    import os
-
-    from permafrost.core.device import takes_gpu
-    from permafrost.core.snakemake_internals import read_records
     from permafrost.operate.as_fed import known_pairs
     from permafrost.operate.estimate.estimate import Machines, estimate
     from permafrost.operate.estimate.sizes import ASSUMED_IMAGES, downloads_of
     from permafrost.operate.estimate.work import default_rates
     from permafrost.plan.configured import read_configuration
-    from permafrost.stages.list import offers_of
 
     grid, why = read_configuration(root, arguments.config, arguments.data)
     gpus = arguments.gpus
@@ -106,14 +112,6 @@ def _estimate(arguments, root: Path, corrections: dict[str, float]):
 
 def _measured() -> dict[str, float]:
     """By how much the demo's jobs take longer here than estimated."""
-    import shutil
-    import subprocess
-    import sys
-    import tempfile
-
-    from permafrost.core.errors import PermafrostError
-    from permafrost.core.home import HOME
-
     program = [sys.executable, "-m", "permafrost.stages.cli"]
     with tempfile.TemporaryDirectory(prefix="permafrost-measure-") as folder:
         demo, rates = Path(folder, "demo"), Path(folder, "rates.json")
@@ -137,9 +135,6 @@ def _measured() -> dict[str, float]:
 
 
 def _read_rates(path: Path | None) -> dict[str, float]:
-    from permafrost.core.errors import PermafrostError, first_line
-    from permafrost.core.inputs import check_file
-
     if path is None:
         return {}
     check_file(path)
@@ -163,9 +158,6 @@ def _read_rates(path: Path | None) -> dict[str, float]:
 
 
 def _save(path: Path, content: dict) -> None:
-    from permafrost.core.errors import PermafrostError
-    from permafrost.core.outputs import whole_file
-
     if not content["corrections"]:
         raise PermafrostError(
             "no finished job of this plan is on record",
@@ -177,9 +169,6 @@ def _save(path: Path, content: dict) -> None:
 
 
 def _machine() -> str:
-    import os
-    import platform
-
     return f"{platform.machine()}, {os.cpu_count()} cores"
 
 

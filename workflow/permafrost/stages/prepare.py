@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.promised import Promised
 from permafrost.core.shared_cache import taken_or_made
+from permafrost.core.specification import merged, substitute
+from permafrost.data.digest import source_digest, source_state
+from permafrost.data.files.folders import content_state
+from permafrost.plan.digests import DIGESTS, DigestCache
 from permafrost.stages.arguments import add_job, add_splits, by_split, planned_job, specified
 
 if TYPE_CHECKING:
@@ -41,9 +46,7 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.core.specification import merged, substitute
     from permafrost.data.store.prepare import PrepareSpec
-    from permafrost.plan.digests import DIGESTS, DigestCache
 
     if arguments.output is not None and arguments.card is None:
         raise PermafrostError("--output needs --card", remedy="give the file of the card")
@@ -105,10 +108,6 @@ def _join(spec: PrepareSpec, arguments, told: dict) -> None:
 
 def _promised_data(spec: PrepareSpec, known: DigestCache) -> Promised:
     """The data of the dataset, with the digest that the plan was made from."""
-    from permafrost.core.promised import Promised
-    from permafrost.data.digest import source_digest, source_state
-    from permafrost.data.files.folders import content_state
-
     entry = spec.entry
     return Promised(
         "the source's data",

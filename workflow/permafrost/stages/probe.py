@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from permafrost.probes.job import ImageProbeJob, ProbeJob
 from permafrost.stages import image_jobs
 from permafrost.stages.arguments import add_compute, add_job, add_splits, by_split, read_job
 
@@ -34,8 +35,6 @@ def run(arguments, kind) -> None:
 
 
 def _feature_job(arguments, kind):
-    from permafrost.probes.job import ProbeJob
-
     spec, fingerprint = read_job(arguments)
     return ProbeJob.of(
         spec,
@@ -49,8 +48,6 @@ def _feature_job(arguments, kind):
 
 
 def _image_job(arguments, kind):
-    from permafrost.probes.job import ImageProbeJob
-
     images = image_jobs.images_of(arguments)
     spec, fingerprint = image_jobs.located_job(arguments)
     return ImageProbeJob.of(

@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from permafrost.core.memory import keep_freed_memory
 from permafrost.core.option_models import read
+from permafrost.features.specification import ProfileSpec
 from permafrost.stages import image_jobs
 from permafrost.stages.arguments import read_specification
 
@@ -16,9 +18,7 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.core.memory import keep_freed_memory
     from permafrost.features.profiling.profile import profile_backbone
-    from permafrost.features.specification import ProfileSpec
     from permafrost.statistics.scores.profile_table import write_profile
 
     # as extraction runs

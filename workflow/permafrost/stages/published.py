@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from permafrost.core.errors import PermafrostError
+from permafrost.core.outputs import whole_file
+from permafrost.plan.recorded import current_plan, leaderboard_in, read_plan
+from permafrost.statistics.leaderboard.rows import distinct, overall
+
 
 def add_arguments(parser) -> None:
     parser.add_argument(
@@ -64,8 +69,6 @@ def _summary(path: Path, one) -> str:
 
 
 def _write(path: Path, table) -> None:
-    from permafrost.core.errors import PermafrostError
-    from permafrost.core.outputs import whole_file
     from permafrost.core.tables import write_csv
 
     if path.suffix == ".csv":
@@ -85,11 +88,9 @@ def _write(path: Path, table) -> None:
 
 def _beside(rows: list, arguments) -> None:
     from permafrost.core.tables import read_table
-    from permafrost.plan.recorded import current_plan, leaderboard_in, read_plan
     from permafrost.report.tables.beside import beside, pairs_block
     from permafrost.report.tables.blocks import print_blocks
     from permafrost.statistics.leaderboard.published_table import given_names, wrong_names
-    from permafrost.statistics.leaderboard.rows import distinct, overall
 
     path = leaderboard_in(arguments.leaderboard)
     own = overall(read_table(path)[0].to_pylist())

@@ -6,6 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from permafrost.core.specification import Specification
+from permafrost.plan.recorded import (
+    by_names,
+    expected,
+    published_files,
+    read_plan,
+    stamp_of,
+    stamped,
+)
+from permafrost.report.archive.provenance import describe_machine
 from permafrost.stages.arguments import add_job, add_results, read_specification
 
 
@@ -32,15 +41,6 @@ def add_arguments(parser) -> None:
 
 def run(arguments) -> None:
     from permafrost.core.stamps import refuse_altered, write_stamp
-    from permafrost.plan.recorded import (
-        by_names,
-        expected,
-        published_files,
-        read_plan,
-        stamp_of,
-        stamped,
-    )
-    from permafrost.report.archive.provenance import describe_machine
     from permafrost.report.page import Report
 
     spec, fingerprint = read_specification(arguments, ReportSpec)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from permafrost.report.archive.restoring import restore_archive
+
 
 def add_arguments(parser) -> None:
     parser.add_argument("archive", type=Path, help="zip written by `permafrost archive`")
@@ -14,6 +16,4 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.report.archive.restoring import restore_archive
-
     print(restore_archive(arguments.archive, arguments.into, overwrite=arguments.overwrite))

@@ -7,6 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+from permafrost.core.errors import PermafrostError
+from permafrost.core.extras import need
+from permafrost.core.home import HOME
+from permafrost.operate.run_environment import provide
+from permafrost.plan.recorded import current_plan, planned, read_plan
+
 PASSES_ON = True  # options that are not ours are Snakemake's
 _DRY = ("-n", "--dry-run", "--dryrun")
 SHOWN = 10  # backbones of each dataset and probe
@@ -24,9 +30,6 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> int:
-    from permafrost.core.extras import need
-    from permafrost.operate.run_environment import provide
-
     need("snakemake")
     root = project_here()
     for said in provide(root):
@@ -70,9 +73,6 @@ def find_root(start: Path, *, clone: bool = True) -> Path:
     ------
     PermafrostError : there is none.
     """
-    from permafrost.core.errors import PermafrostError
-    from permafrost.core.home import HOME
-
     own = [HOME] if (HOME / "workflow" / "permafrost").is_dir() else []
     for folder in (start, *start.parents, *(own if clone else [])):
         if (folder / "config" / "config.yaml").is_file() and _names_permafrost(folder):
@@ -104,9 +104,7 @@ def _profile(name: str, root: Path) -> str:
 
 def print_end(results: Path) -> None:
     """The last lines of a run that ended well: the answer, the page, and what to do next."""
-    from permafrost.core.errors import PermafrostError
     from permafrost.core.tables import read_table
-    from permafrost.plan.recorded import current_plan, planned, read_plan
     from permafrost.report.tables.blocks import print_blocks
     from permafrost.report.tables.shown import Shown
 

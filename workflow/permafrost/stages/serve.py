@@ -8,7 +8,9 @@ jobs turn out to need, ends with the run or when nothing came for a while, and t
 from __future__ import annotations
 
 import array
+import atexit
 import contextlib
+import ctypes
 import os
 import select
 import shutil
@@ -16,10 +18,12 @@ import signal
 import socket
 import sys
 import time
+import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from permafrost.operate.light_client import LOCK, RUN, SOCKET, address_of
+from permafrost.stages.cli import main
 
 _IDLE = 60  # seconds; each process holds some 100 MB
 _PATIENCE = 10  # seconds that a job whose client is gone has to end
@@ -239,10 +243,6 @@ def _fork(request: list[str], descriptors: list[int], client: socket.socket) -> 
 
 def _run_job(request: list[str], descriptors: list[int], tell: int) -> int:
     """The job, in the process that was made for it, as if its client ran it; returns its exit status."""
-    import atexit
-    import ctypes
-    import traceback
-
     server = os.getppid()
     ctypes.CDLL(None).prctl(_DIES_WITH_PARENT, signal.SIGKILL)
     if os.getppid() != server:
@@ -260,7 +260,6 @@ def _run_job(request: list[str], descriptors: list[int], tell: int) -> int:
     sys.argv = ["permafrost", *argv]
     try:
         os.chdir(folder)
-        from permafrost.stages.cli import main
 
         status = main(argv)
     except SystemExit as end:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from permafrost.plan.recorded import current_plan, leaderboard_in, read_plan
+
 
 def add_arguments(parser) -> None:
     parser.add_argument(
@@ -23,7 +25,6 @@ def add_arguments(parser) -> None:
 
 def run(arguments) -> None:
     from permafrost.core.tables import read_table
-    from permafrost.plan.recorded import current_plan, leaderboard_in, read_plan
     from permafrost.report.explanations.leaderboard_state import (
         KEY,
         describe_outdated,

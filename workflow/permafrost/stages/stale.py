@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from permafrost.plan.recorded import current_plan
+
 
 def add_arguments(parser) -> None:
     parser.add_argument(
@@ -17,7 +19,6 @@ def add_arguments(parser) -> None:
 
 def run(arguments) -> None:
     from permafrost.operate.stale import delete, find_stale, mixed_versions
-    from permafrost.plan.recorded import current_plan
 
     plan = arguments.plan or current_plan(arguments.results)
     stale = find_stale(plan, arguments.results)

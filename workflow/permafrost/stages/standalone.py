@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.inputs import check_regular, input_digest
+from permafrost.core.outputs import together
+from permafrost.core.text import printable
+from permafrost.evaluators.output import score_files
+from permafrost.evaluators.output.score_files import check_table_format
 
 
 def add_options(parser, options: dict[str, tuple]) -> None:
@@ -79,9 +84,6 @@ def check_files(arguments, *inputs: str, again=()) -> None:
     inputs : names of the options that hold paths to read (or lists of them).
     again : those of files that are read more than once, so that a pipe will not do.
     """
-    from permafrost.core.inputs import check_regular
-    from permafrost.evaluators.output.score_files import check_table_format
-
     check_used(arguments, ("table_format", arguments.tables is not None, "with --tables"))
     check_table_format(arguments.table_format)
     read = {}
@@ -138,10 +140,6 @@ def deliver(arguments, lines: list[str], *, rows: list[dict], tables: dict, **co
     tables : further tables by name.
     content : what else the JSON holds; ``options`` also identify the tables.
     """
-    from permafrost.core.outputs import together
-    from permafrost.core.text import printable
-    from permafrost.evaluators.output import score_files
-
     with together() as group:
         if arguments.tables:
             every = {**tables, "scores": score_files.score_table(rows)}
@@ -181,8 +179,6 @@ def groups_of(arguments, images, notes: list[str]) -> list | None:
 
 def options_of(arguments, *inputs: str) -> dict:
     """Every option that can change a figure, and the digest of every input file."""
-    from permafrost.core.inputs import input_digest
-
     places = {"output", "tables", "images", "pictures", "max_pictures", "default_of"}
     # nor does the form of the tables change a figure
     places |= {"table_format"}

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from permafrost.core.identity import fingerprint
+from permafrost.core.outputs import whole_file
+from permafrost.stages.cli import main
+from permafrost.stages.run import find_root
+
 PASSES_ON = True  # options that are not ours are those of `permafrost run`
 
 
@@ -45,8 +50,6 @@ def add_arguments(parser) -> None:
 
 def run(arguments) -> int:
     from permafrost.plan.suites import about_suite, find_suite, read_suite, suite_files
-    from permafrost.stages.cli import main
-    from permafrost.stages.run import find_root
 
     # for read-only use, the clone counts from anywhere
     root = find_root(Path.cwd(), clone=arguments.backbones is None)
@@ -88,9 +91,6 @@ def _write_choice(folder: Path, results: str, arguments) -> Path:
     Another choice is another file, since the jobs of a run that is under way still read theirs.
     """
     import yaml
-
-    from permafrost.core.identity import fingerprint
-    from permafrost.core.outputs import whole_file
 
     names = [name.strip() for name in arguments.backbones.split(",")]
     choice: dict = {"results": results, "backbones": [name for name in names if name]}

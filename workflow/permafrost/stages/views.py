@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from permafrost.features.specification import ViewsSpec
 from permafrost.stages import image_jobs
 
 
@@ -14,7 +15,6 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.features.specification import ViewsSpec
     from permafrost.features.views import extract_views
 
     image_jobs.run(arguments, extract_views, ViewsSpec, output=arguments.output)

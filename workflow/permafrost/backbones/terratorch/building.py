@@ -9,6 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
+from terratorch.models.backbones import prithvi_vit
+from terratorch.models.backbones.clay_v15.model import Encoder
+from terratorch.models.backbones.prithvi_vit import PRETRAINED_BANDS, checkpoint_filter_fn_vit
+from terratorch.models.backbones.terramind.model import terramind_register
 from terratorch.registry import TERRATORCH_BACKBONE_REGISTRY
 from torch import nn
 
@@ -51,9 +55,6 @@ def published_file(model: str, family: Family, where: str) -> Path:
 
 def _published(kind: str, model: str) -> tuple[str, str] | None:
     """Repository of the hub and file."""
-    from terratorch.models.backbones import prithvi_vit
-    from terratorch.models.backbones.terramind.model import terramind_register
-
     if kind == "clay":
         return "made-with-clay/Clay", "v1.5/clay-v1.5.ckpt"
     known = {**prithvi_vit.pretrained_weights, **terramind_register.pretrained_weights}.get(model)
@@ -78,8 +79,6 @@ def _of_bands(images: torch.Tensor, positions: list[int]) -> torch.Tensor:
 def _prithvi(
     options: TerratorchOptions, family: Family, plan: InputPlan, fed: Fed, where: str
 ) -> Built:
-    from terratorch.models.backbones.prithvi_vit import PRETRAINED_BANDS, checkpoint_filter_fn_vit
-
     ((modality, positions),) = fed.items()
     rows = family.modalities[modality].bands
     names = [rows[name][0] for name in positions]
@@ -218,8 +217,6 @@ _CLAY = {"dim": 1024, "depth": 24, "heads": 16, "dim_head": 64, "mlp_ratio": 4, 
 def _clay(
     options: TerratorchOptions, family: Family, plan: InputPlan, fed: Fed, where: str
 ) -> Built:
-    from terratorch.models.backbones.clay_v15.model import Encoder
-
     ((platform, positions),) = fed.items()
     modality = family.modalities[platform]
     model = Encoder(mask_ratio=0.0, shuffle=False, **{**_CLAY, **options.options})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import shapely
 
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.data.deepforest.annotations import empty_shapes
@@ -116,8 +117,6 @@ def _stacked(
 
 def _fill_corners(columns: Columns, held, rows: np.ndarray, kind: str, shapes) -> None:
     """Give `rows` without corners the bounds of their geometry."""
-    import shapely
-
     if kind == POINT:
         columns.refuse(np.flatnonzero(rows), "a point among boxes", "put them into two tables")
     boxes, marks = held
@@ -158,8 +157,6 @@ def _from_geometry(
     columns: Columns, boxes: np.ndarray, found: dict
 ) -> tuple[str, np.ndarray, np.ndarray]:
     """Kind, shapes and marks of a column of geometries; `boxes` are rows whose corners are taken instead."""
-    import shapely
-
     values = columns.values[WKT]
     shapes = np.empty(len(values), object)
     if len(boxes):
@@ -225,8 +222,6 @@ def check_shapes(
                 "give xmin < xmax and ymin < ymax (not a width and a height)",
             )
     elif kind == POLYGON:
-        import shapely
-
         # an infinite corner makes a polygon invalid too
         wrong = ~(shapely.is_valid(shapes) & (shapely.area(shapes) > 0)) & ~marks
         if flat:
@@ -242,8 +237,6 @@ def check_shapes(
 
 
 def _fault(polygon) -> str:
-    import shapely
-
     if shapely.is_valid(polygon):
         return "has no area"
     return f"is invalid ({shapely.is_valid_reason(polygon)})"
@@ -253,8 +246,6 @@ def _check_extent(columns: Columns, kind: str, shapes: np.ndarray, marks: np.nda
     """Areas of larger coordinates are not exact, and in the end infinite."""
     coordinates = shapes
     if kind == POLYGON:
-        import shapely
-
         coordinates = shapely.bounds(shapes)
     far = np.abs(coordinates) > FARTHEST
     wrong = np.flatnonzero(far.any(axis=1) & ~marks)
@@ -277,8 +268,6 @@ def _agree(columns: Columns, stated: np.ndarray, shapes: np.ndarray) -> None:
 
 def _are_rectangles(boxes, box_marks, polygons, polygon_marks) -> bool:
     """Whether the polygons are the boxes once more, as DeepForest writes predictions."""
-    import shapely
-
     used = ~(box_marks | polygon_marks)
     bounds = shapely.bounds(polygons[used])
     areas = np.prod(bounds[:, 2:] - bounds[:, :2], axis=1)
@@ -289,8 +278,6 @@ def _are_rectangles(boxes, box_marks, polygons, polygon_marks) -> bool:
 
 def convert(shapes: np.ndarray, kind: str, wanted: str) -> np.ndarray:
     """Rectangles of boxes, bounding boxes of polygons, centres of either (a polygon's centroid)."""
-    import shapely
-
     if wanted == POLYGON:
         return shapely.box(*shapes.T)
     if wanted == BOX:

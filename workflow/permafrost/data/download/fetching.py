@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.text import bytes_words
+from permafrost.data.download.hub import hub_files, named_files
 from permafrost.data.download.steps import Get, Step, Unpack
 from permafrost.data.download.transfer import fetch_file, remote_size
 from permafrost.data.download.unpacking import unpack
@@ -56,8 +57,6 @@ def _of_item(item: dict, where: object, ask: bool) -> Iterator[Step]:
 
 def _files_of(item: dict, where: object, ask: bool) -> list[Get]:
     if "hub" in item:
-        from permafrost.data.download.hub import hub_files, named_files
-
         return hub_files(item, where) if ask else named_files(item)
     checksum = next(((name, item[name]) for name in ("sha256", "md5") if name in item), None)
     return [Get(item["url"], Path(item["path"]), item.get("bytes"), checksum)]

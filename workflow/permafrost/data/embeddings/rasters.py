@@ -13,7 +13,7 @@ from annotated_types import Interval
 
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.options import LeftOut, Options, Text
-from permafrost.data.embeddings.coding import ALPHAEARTH_NODATA, CODINGS
+from permafrost.data.embeddings.coding import ALPHAEARTH_NODATA, CODINGS, ESD_LEVELS
 from permafrost.data.embeddings.files import YEAR, find_files
 from permafrost.data.embeddings.places import DEGREES, Place, ball, moved
 
@@ -241,8 +241,6 @@ class RasterEmbeddings:
     @property
     def channels(self) -> int:
         """Numbers of an embedding."""
-        from permafrost.data.embeddings.coding import ESD_LEVELS
-
         (bands,) = self.bands
         return bands * len(ESD_LEVELS) if self._options.coding == "esd" else bands
 

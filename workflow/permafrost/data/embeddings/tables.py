@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import shapely
+from scipy.spatial import cKDTree
 
 from permafrost.core.errors import PermafrostError, first_line, look_up
 from permafrost.core.options import Above0, LeftOut, Options, Some, Text
@@ -162,8 +166,6 @@ class TableEmbeddings:
         return int(rows[0])
 
     def _tree(self, year: int | None) -> tuple:
-        from scipy.spatial import cKDTree
-
         usable = np.isfinite(self._points).all(axis=1)
         if year is not None:
             usable &= self._years == year
@@ -200,7 +202,6 @@ class TableEmbeddings:
                 for name in (options.lon, options.lat)
             )
             return unit_vectors(lon, lat)
-        import shapely
 
         column = self._table[options.geometry].to_numpy()
         try:
@@ -225,7 +226,6 @@ class TableEmbeddings:
                 where=self._where,
                 remedy="leave `date` out, or name another column",
             )
-        from datetime import date
 
         self._years = np.array([date.fromordinal(day).year for day in days], int)
         return np.array(days, int)
@@ -300,8 +300,6 @@ def _check(options: TableOptions, where: str) -> None:
 
 def _check_degrees(schema: pa.Schema, column: str, file: Path) -> None:
     """Refuse a geometry of GeoParquet that is not in degrees."""
-    import json
-
     about = json.loads((schema.metadata or {}).get(b"geo", b"{}"))
     crs = about.get("columns", {}).get(column, {}).get("crs")
     if crs is None:

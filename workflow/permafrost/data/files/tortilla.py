@@ -16,6 +16,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from permafrost.core.errors import first_line
 from permafrost.data.files.decode import UnreadableImage
 
@@ -181,9 +184,6 @@ def _parts(item: Item, columns: Sequence[str] | None, level: int) -> list[Item]:
 
 
 def _footer(extent: Extent, columns: Sequence[str] | None) -> list[dict]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     if extent.length < _HEADER.size:
         raise UnreadableImage("is no tortilla file: it has not even a header", remedy=_CUT)
     magic, start, length = _HEADER.unpack(extent.read(0, _HEADER.size))

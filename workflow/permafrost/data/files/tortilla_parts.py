@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from permafrost.data.files.decode import (
     UnreadableImage,
@@ -190,9 +192,6 @@ _CORNERS = tuple(f"{axis}{number}" for number in range(1, 5) for axis in "xy")
 
 
 def _boxes_of_table(data: bytes) -> list[dict]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     file = pq.ParquetFile(pa.BufferReader(data))
     names = file.schema_arrow.names
     label = next((name for name in _LABELS if name in names), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from itertools import combinations
 
 from permafrost.core.errors import PermafrostError
@@ -11,6 +12,7 @@ from permafrost.data.files.members import Members
 from permafrost.data.proposal.beside import Beside
 from permafrost.data.proposal.dates import dates_of_places, two_dates
 from permafrost.data.proposal.draft import Draft, given_splits, is_image, split_of, stem_of
+from permafrost.data.sources.coco import parse_coco
 
 _LABELS = ("label", "class", "classname", "class_name", "category", "landcover", "land_cover")
 _COLUMNS = {
@@ -24,10 +26,6 @@ _COLUMNS = {
 
 def coco(members: Members, where: object) -> Draft | None:
     """Annotations in COCO's JSON, of all images or of each split."""
-    import json
-
-    from permafrost.data.sources.coco import parse_coco
-
     found = {}
     for name in [n for n in members.names if n.lower().endswith(".json")]:
         try:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
+from PIL import Image
 
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.data.files.georeference import georeference
@@ -69,7 +74,6 @@ def _look(members: Members, name: str, where: object) -> Look:
     try:
         if name.lower().endswith((".tif", ".tiff")):
             return _tiff(members.location(name))
-        from PIL import Image
 
         with members.open(name) as stream, Image.open(stream) as image:
             dtype = "uint16" if image.mode.startswith("I") else "uint8"
@@ -85,8 +89,6 @@ def _look(members: Members, name: str, where: object) -> Look:
 
 
 def _tiff(location: str) -> Look:
-    import warnings
-
     import rasterio
     from rasterio.errors import NotGeoreferencedWarning
 
@@ -146,8 +148,6 @@ def places_of(members: Members, names: Sequence[str], *, where: object) -> list[
 
 def pixel_values(members: Members, names: Sequence[str], *, where: object) -> set[int] | None:
     """The values in a sample of masks; None where they are not whole numbers, but measurements."""
-    import numpy as np
-
     found: set[int] = set()
     for name in sample(names, _MASKS):
         try:
@@ -165,10 +165,6 @@ def pixel_values(members: Members, names: Sequence[str], *, where: object) -> se
 
 
 def _pixels(members: Members, name: str):
-    import io
-
-    import numpy as np
-
     if name.lower().endswith((".tif", ".tiff")):
         import rasterio
 
@@ -176,7 +172,6 @@ def _pixels(members: Members, name: str):
             return raster.read(1)
     if name.lower().endswith(".npy"):
         return np.load(io.BytesIO(members.read(name)), allow_pickle=False)
-    from PIL import Image
 
     with Image.open(io.BytesIO(members.read(name))) as image:
         array = np.asarray(image)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import shapely
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.options import LeftOut, Text
@@ -128,7 +129,6 @@ def _shapes(annotations: Annotations) -> tuple[list, list, list]:
         return shape.tolist(), nothing, nothing
     if annotations.kind == POINT:
         return np.tile(shape, 2).tolist(), nothing, nothing
-    import shapely
 
     outlines = [
         [shapely.get_coordinates(part.exterior).ravel().tolist() for part in shapely.get_parts(one)]

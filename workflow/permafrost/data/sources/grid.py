@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import shapely
 
 from permafrost.core.progress import progress
 from permafrost.core.tasks import targets_of
@@ -125,8 +126,6 @@ class GridSource(ListedSource):
 
     def _cut(self, extent: Sequence[float] | str | None) -> Tiles:
         """The tiles inside an extent that meet the rasters."""
-        import shapely
-
         options, where = self._options, self._where
         outline, (xmin, ymin, xmax, ymax) = self._bounded(extent)
         if min(xmax - xmin, ymax - ymin) < options.size:
@@ -159,8 +158,6 @@ class GridSource(ListedSource):
 
     def _bounded(self, extent: Sequence[float] | str | None):
         """The shape that tiles must lie in, None for a box; and the box of whole pixels that holds all of them."""
-        import shapely
-
         grid = self.grid
         if extent is None:
             return None, (0, 0, grid.width, grid.height)

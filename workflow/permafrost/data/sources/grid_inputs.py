@@ -6,6 +6,7 @@ import fnmatch
 from collections.abc import Sequence
 
 import numpy as np
+import shapely
 
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.data.bands.sensors import Band
@@ -306,6 +307,4 @@ def _text(value) -> str:
 
 
 def _boxes(layer: Layer) -> np.ndarray:
-    import shapely
-
     return shapely.box(*np.array([scene.box for scene in layer.scenes], float).T)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import shapely
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.files.georeference import Georeference
@@ -141,15 +142,11 @@ class Tiles:
 
     def boxes(self) -> np.ndarray:
         """(N,) their squares as shapely's polygons, in pixels of the grid."""
-        import shapely
-
         x, y = self.corners.T
         return shapely.box(x, y, x + self.size, y + self.size)
 
     def meeting(self, shapes: np.ndarray) -> np.ndarray:
         """(N,) bool, whether a tile shares an area with one of the shapes."""
-        import shapely
-
         boxes = self.boxes()
         tile, shape = shapely.STRtree(shapes).query(boxes, predicate="intersects")
         shared = ~shapely.touches(boxes[tile], np.asarray(shapes)[shape])
@@ -157,8 +154,6 @@ class Tiles:
 
     def inside(self, shape) -> np.ndarray:
         """(N,) bool, whether all of a tile lies in the shape."""
-        import shapely
-
         shapely.prepare(shape)
         return shapely.covers(shape, self.boxes())
 
@@ -205,8 +200,6 @@ def region(grid: Grid, bounds: Sequence[float]) -> tuple[int, int, int, int]:
 
 def shared_pixels(parts: dict[str, Tiles]) -> tuple[str, str] | None:
     """Two parts of which a tile of one shares pixels with a tile of the other; None where no two do."""
-    import shapely
-
     names = list(parts)
     for position, name in enumerate(names):
         tree = shapely.STRtree(parts[name].boxes())

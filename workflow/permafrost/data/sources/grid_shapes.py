@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import shapely
 
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.data.files.members import Members
@@ -43,8 +44,6 @@ def read_shapes(
     ------
     PermafrostError : damaged, without a coordinate system or the attribute, or it holds other shapes than polygons.
     """
-    import shapely
-
     meta, wkb, fields = _read(members, name, where)
     if meta["crs"] is None:
         raise PermafrostError(
@@ -100,7 +99,6 @@ def _read(members: Members, name: str, where: object):
 
 
 def _in_pixels(shapes: np.ndarray, crs: str, grid: Grid, name: str, where: object) -> np.ndarray:
-    import shapely
     from rasterio.warp import transform
 
     def moved(points: np.ndarray) -> np.ndarray:
@@ -132,14 +130,11 @@ class Burnt:
     """
 
     def __init__(self, polygons: np.ndarray, ids: Sequence[int], background: int) -> None:
-        import shapely
-
         self._polygons, self._ids, self._background = polygons, ids, background
         self._tree = shapely.STRtree(polygons)
 
     def read(self, window: Window) -> np.ndarray:
         """(H, W) class ids."""
-        import shapely
         from rasterio.features import rasterize
 
         shape = (window.height, window.width)

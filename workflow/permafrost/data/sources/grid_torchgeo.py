@@ -8,6 +8,8 @@ import threading
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import shapely
 
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.data.entry import DatasetEntry, Nodata
@@ -90,8 +92,6 @@ class GeoInputs:
 
     def _footprints(self) -> np.ndarray:
         """Where both have files, as shapely's shapes in pixels of the grid."""
-        import shapely
-
         grid = self.grid
         corner, step = np.array([grid.left, grid.top]), np.array([grid.step[0], -grid.step[1]])
         return shapely.transform(
@@ -100,8 +100,6 @@ class GeoInputs:
 
     def _index(self):
         """The rows of torchgeo's table of files that count."""
-        import pandas as pd
-
         index = self._dataset.index
         if self._dates is None:
             return index
@@ -168,8 +166,6 @@ def _grid(dataset) -> Grid:
 
 
 def _dates(dates: list[str] | None, where: object):
-    import pandas as pd
-
     if dates is None:
         return None
     try:

@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Collection, Sequence
 
 import numpy as np
+from PIL import Image
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.files.decode import (
@@ -81,8 +82,6 @@ def locate_member(members: Members, name: str) -> tuple[float | None, float | No
 
 def member_size(members: Members, name: str, convert: Collection[str]) -> tuple[int, int]:
     """Height and width of an image from its header, once it is converted as an entry permits."""
-    from PIL import Image
-
     with readable(), members.open(name) as stream:
         kind = image_format(stream.read(8))
         if kind in ("jpeg", "png"):

@@ -16,6 +16,8 @@ from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from permafrost.data.files.cache import LeastRecentlyUsed
 from permafrost.data.files.members import open_members
@@ -67,8 +69,6 @@ def row_groups() -> LeastRecentlyUsed:
 
 
 def _columns_of(place: tuple[Path, int]) -> LeastRecentlyUsed:
-    import pyarrow.parquet as pq
-
     path, group = place
 
     def read(column: str):
@@ -112,9 +112,6 @@ def _read_csv(path: Path) -> dict[str, list[Cell]]:
 
 
 def _read_parquet(path: Path, groups: LeastRecentlyUsed) -> TableFile:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     schema = pq.read_schema(path)
     # Hugging Face's images are {bytes, path}
     structs = [

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from PIL import Image
+
 from permafrost.core.errors import look_up
 from permafrost.data.files.decode import UnreadableImage, readable, tiff_place
 from permafrost.data.files.georeference import NOWHERE, Georeference
@@ -181,8 +183,6 @@ def sample_place(part, number: int) -> Georeference:
 
 def sample_size(part, number: int) -> tuple[int, int]:
     """Height and width from the header of a sample's image file, for classes that read it by Pillow."""
-    from PIL import Image
-
     path = sample_path(part, number)
     if path is None:
         raise UnreadableImage(f"its image file does not exist ({_listed(part, number)})")

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from permafrost.core.specification import SPLITS
 from permafrost.data.records import Record
@@ -85,7 +86,6 @@ def min_distance_km(train: Sequence[Record], test: Sequence[Record]) -> float | 
     here, there = (_unit_vectors(part) for part in (train, test))
     if not len(here) or not len(there):
         return None
-    from scipy.spatial import cKDTree
 
     chord, _ = cKDTree(here).query(there)
     return float(2 * EARTH_KM * np.arcsin(min(chord.min() / 2, 1.0)))

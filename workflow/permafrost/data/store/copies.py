@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from permafrost.core.leakage import LEAK, LEAKS, UNIT
 from permafrost.data.records import Record
@@ -115,9 +117,6 @@ def joined_units(
     A unit is named by its first group in the order of names, one without groups by its first sample. None for a sample
     without a group that is in no pair. The order of the samples changes nothing.
     """
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
     count = len(names)
     heads: dict[str, int] = {}
     of_groups = np.array(

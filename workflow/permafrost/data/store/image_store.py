@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from pyarrow.compute import list_value_length
 
 from permafrost.core.stores import Store
 
@@ -136,7 +137,6 @@ class ImageStore:
         """(N,) how many dates each sample has of a modality: 1 of single images."""
         if modality.dates is None:
             return np.ones(len(self), np.int64)
-        from pyarrow.compute import list_value_length
 
         return list_value_length(self.samples[modality.dates]).to_numpy().astype(np.int64)
 

@@ -7,6 +7,7 @@ exact, where COCO's masks count pixels, so that no sizes of images are needed.
 from __future__ import annotations
 
 import numpy as np
+import shapely
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.deepforest.annotations import Annotations
@@ -82,8 +83,6 @@ def _columns(crowns: Annotations, place: dict[str, int], classes: tuple[str, ...
     """What truths and detections have in common; `place` says where an image stands."""
     corners = crowns.shape
     if crowns.kind != BOX:
-        import shapely
-
         corners = shapely.bounds(crowns.shape)
     corners = corners.reshape(-1, 4)
     # an image without a crown that was kept may be unknown
@@ -126,8 +125,6 @@ class PolygonOverlap:
 
     def exact(self, detections: np.ndarray, truths: np.ndarray) -> np.ndarray:
         """(P,) IoU."""
-        import shapely
-
         common = shapely.area(
             shapely.intersection(self.detections[detections], self.truths[truths])
         )

@@ -23,6 +23,7 @@ from permafrost.report.figures.objects import (
     on_dark_paper,
 )
 from permafrost.report.figures.style import drawing, plain, put_note, save_figure, shorten
+from permafrost.report.material.pictures import stretch_limits, to_picture
 
 
 def image_size(path) -> tuple[int, int]:
@@ -212,7 +213,6 @@ def _picture(pixels: np.ndarray) -> np.ndarray:
     if bands.dtype == np.uint8:
         shown = bands.astype(np.float32) / 255
         return shown[0] if len(shown) == 1 else np.moveaxis(shown, 0, -1)
-    from permafrost.report.material.pictures import stretch_limits, to_picture
 
     return to_picture(bands, stretch_limits([bands]))
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
+import shapely
 
 from permafrost.data.deepforest.annotations import Annotations
 from permafrost.data.labels.geometries import BOX, POINT
 from permafrost.evaluators.crowns.result import CrownEvaluation
+from permafrost.metrics.ratios import divide
 
 
 def match_table(evaluation: CrownEvaluation):
@@ -19,8 +22,6 @@ def match_table(evaluation: CrownEvaluation):
     ``…_geometry`` (WKB). A miss also names the partner that did not reach the threshold, if there
     was one; that prediction's false alarm has its own row all the same. Null where there is none.
     """
-    import pyarrow as pa
-
     partner = evaluation.partner
     alone = ~evaluation.hit
     truths = np.concatenate([np.arange(len(partner)), np.full(alone.sum(), -1)])
@@ -52,10 +53,6 @@ def match_table(evaluation: CrownEvaluation):
 
 def image_table(evaluation: CrownEvaluation):
     """One row per image: counts, recall, precision, and whether its predictions count."""
-    import pyarrow as pa
-
-    from permafrost.metrics.ratios import divide
-
     truths, predictions, matches = evaluation.image_counts.values()
     recall, precision = divide(matches, truths), divide(matches, predictions)
     return pa.table(
@@ -74,8 +71,6 @@ def image_table(evaluation: CrownEvaluation):
 
 def _picked(values: np.ndarray, rows: np.ndarray, kind):
     """Values at rows, null at -1 and for a score that is not known."""
-    import pyarrow as pa
-
     if not len(values):
         return pa.nulls(len(rows), kind)
     picked = values[np.maximum(rows, 0)]
@@ -83,11 +78,7 @@ def _picked(values: np.ndarray, rows: np.ndarray, kind):
 
 
 def _shapes(prefix: str, crowns: Annotations, rows: np.ndarray) -> dict:
-    import pyarrow as pa
-
     if crowns.kind not in (BOX, POINT):
-        import shapely
-
         wkb = np.array(shapely.to_wkb(crowns.shape), object)
         return {f"{prefix}_geometry": _picked(wkb, rows, pa.binary())}
     names = ("xmin", "ymin", "xmax", "ymax") if crowns.kind == BOX else ("x", "y")

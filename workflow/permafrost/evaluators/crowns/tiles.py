@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import shapely
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.deepforest.annotations import Annotations, concatenate
@@ -41,8 +42,6 @@ def clip_to_window(annotations: Annotations, window: Window) -> tuple[Annotation
         kept = ((shape >= (xmin, ymin)) & (shape <= (xmax, ymax))).all(axis=1)
         moved = shape[kept] - origin
     elif annotations.kind == POLYGON:
-        import shapely
-
         clipped = shapely.intersection(shape, shapely.box(*window.bounds))
         flat = _flat_inside(areas(POLYGON, shape), shapely.bounds(shape), window)
         clipped = np.where(flat, shape, clipped)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.detection.analysis.calibration import Calibration
@@ -132,8 +133,6 @@ def _per_category(evaluation: Evaluation, found: Calibration) -> dict[str, np.nd
 
 def arrow_table(columns: dict[str, np.ndarray]):
     """Columns as an Arrow table; NaN and None are null."""
-    import pyarrow as pa
-
     arrays = {}
     for name, column in columns.items():
         if column.dtype.kind == "f":

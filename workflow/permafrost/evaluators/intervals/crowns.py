@@ -13,6 +13,7 @@ from permafrost.evaluators.crowns.coco import CAP, evaluate_precision
 from permafrost.evaluators.crowns.result import CrownEvaluation, Name
 from permafrost.evaluators.intervals.detection import DetectionScores, detection_rows
 from permafrost.evaluators.intervals.standalone import difference_rows, score_rows
+from permafrost.metrics.detection.analysis import curve_table
 from permafrost.metrics.objects.point_precision import FoundPoints, TruePoints, rank_points
 from permafrost.metrics.ratios import mean_of_defined
 from permafrost.statistics.resampling.carriers import Carriers
@@ -52,7 +53,6 @@ class CrownScores:
         of points and without scores."""
         if not isinstance(self.precision, OverlapPrecision):
             return None
-        from permafrost.metrics.detection.analysis import curve_table
 
         return curve_table(self.precision.evaluation)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from permafrost.core.text import printable_name
+from permafrost.evaluators.detection import QUIRKS
 from permafrost.evaluators.output.score_text import (
     SHOWN,
     difference_lines,
@@ -24,8 +25,6 @@ _LONGEST_LABEL = 200
 
 def heading_lines(evaluation, units, arguments) -> list[str]:
     """What was evaluated and by which rules, and what the intervals are."""
-    from permafrost.evaluators.detection import QUIRKS
-
     settings = evaluation.settings
     whose = "LVIS" if settings.lvis else "COCO"
     unit = interval_method_words(

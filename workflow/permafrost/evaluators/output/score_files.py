@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError, look_up
+from permafrost.core.identity import fingerprint
 from permafrost.core.outputs import Group, whole_file
 
 TABLE_FORMATS = ("parquet", "csv")
@@ -47,7 +48,6 @@ def write_tables(
             with whole_file(folder / f"{name}.csv", group=group) as partial:
                 partial.write_bytes(csv_bytes(table, name))
         return
-    from permafrost.core.identity import fingerprint
     from permafrost.core.tables import write_table
 
     named = {

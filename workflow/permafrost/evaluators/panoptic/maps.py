@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.inputs import check_folder, check_regular
@@ -65,7 +66,6 @@ def _read(folder: Path, entry: Entry) -> tuple[np.ndarray, str]:
         raise PermafrostError(
             "there is no such file", where=where, remedy="check the folder of the PNG files"
         )
-    from PIL import Image
 
     try:
         with Image.open(path) as picture:

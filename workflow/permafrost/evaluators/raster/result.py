@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.text import printable_name
@@ -256,8 +257,6 @@ def confusion_table(evaluation: RasterEvaluation):
     and of that predicted class (null where it has none), which are recall and precision where both are one
     class; where pixels differ in area, ``area_m2``, the sum of theirs.
     """
-    import pyarrow as pa
-
     counts, size = evaluation.counts, len(evaluation.codes)
     first, second = (places.ravel() for places in np.indices((size, size)))
     shares = {

@@ -22,6 +22,9 @@ Labels have no part in any rule. Where assignments are equally good, any may be 
 from __future__ import annotations
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.data.labels.geometries import POINT
@@ -117,8 +120,6 @@ def _assign(pairs: Pairs, weight: np.ndarray, n_truth: int, n_prediction: int, e
         return np.empty(0, np.intp)
     if every or n_truth * n_prediction <= _DENSE:
         return _solve(pairs.first, pairs.second, weight, (n_truth, n_prediction))
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
 
     size = n_truth + n_prediction
     links = coo_array(
@@ -136,8 +137,6 @@ def _assign(pairs: Pairs, weight: np.ndarray, n_truth: int, n_prediction: int, e
 
 
 def _solve(first, second, weight, shape) -> np.ndarray:
-    from scipy.optimize import linear_sum_assignment
-
     matrix = np.zeros(shape)
     matrix[first, second] = weight
     row_of = np.full(shape, -1, np.int32)

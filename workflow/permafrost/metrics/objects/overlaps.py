@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import shapely
+from scipy.spatial import cKDTree
 
 from permafrost.data.labels.geometries import BOX, POINT
 
@@ -60,7 +62,6 @@ def areas(kind: str, shapes) -> np.ndarray:
     """(N,) areas of boxes or polygons."""
     if kind == BOX:
         return (shapes[:, 2] - shapes[:, 0]) * (shapes[:, 3] - shapes[:, 1])
-    import shapely
 
     return shapely.area(shapes)
 
@@ -101,8 +102,6 @@ def _compare(first: np.ndarray, second: np.ndarray):
 
 
 def _polygon_pairs(first, second) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    import shapely
-
     j, i = shapely.STRtree(first).query(second, predicate="intersects")
     common = shapely.area(shapely.intersection(first[i], second[j]))
     real = common > 0
@@ -113,8 +112,6 @@ def _point_pairs(first: np.ndarray, second: np.ndarray, reach: float) -> Pairs:
     if np.isinf(reach):
         i, j = np.indices((len(first), len(second))).reshape(2, -1)
     else:
-        from scipy.spatial import cKDTree
-
         reached = cKDTree(first).query_ball_point(second, reach)
         counts = np.fromiter(map(len, reached), np.intp, len(reached))
         i = np.fromiter((index for each in reached for index in each), np.intp, counts.sum())

@@ -19,6 +19,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import shapely
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from permafrost.core.errors import PermafrostError, look_up
 from permafrost.data.deepforest.annotations import Annotations, concatenate
@@ -118,8 +121,6 @@ def stitch(
 def _shift(kind: str, shapes, origins: np.ndarray, whole_pixels: bool):
     """Window to image coordinates."""
     if kind == POLYGON:
-        import shapely
-
         counts = shapely.get_num_coordinates(shapes)
         corners = shapely.get_coordinates(shapes) + np.repeat(origins, counts, axis=0)
         return shapely.set_coordinates(
@@ -186,8 +187,6 @@ def _check_overlap(bounds: np.ndarray) -> None:
 
 def _touches_inner_edge(crowns: Annotations, bounds, size, touch: float) -> np.ndarray:
     if crowns.kind == POLYGON:
-        import shapely
-
         boxes = shapely.bounds(crowns.shape)
     else:
         boxes = crowns.shape
@@ -201,7 +200,6 @@ def _touches_inner_edge(crowns: Annotations, bounds, size, touch: float) -> np.n
 def _clip(kind: str, shapes, bounds: np.ndarray):
     if kind == BOX:
         return clip_boxes(shapes, bounds)
-    import shapely
 
     return shapely.intersection(shapes, shapely.box(*bounds.T))
 
@@ -218,9 +216,6 @@ def _same_crowns(kind: str, seen, bounds: np.ndarray, threshold: float) -> Pairs
 
 
 def _components(count: int, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
     links = coo_array((np.ones(len(first), bool), (first, second)), (count, count))
     return connected_components(links, directed=False)[1]
 
@@ -238,8 +233,6 @@ def _join(crowns: Annotations, group: np.ndarray, kept: np.ndarray) -> tuple[Ann
         high = np.maximum.reduceat(crowns.shape[order, 2:], starts)
         shape = np.hstack([low, high])
     else:
-        import shapely
-
         shape = np.empty(len(starts), object)
         for place, members in enumerate(np.split(order, starts[1:])):
             shape[place] = shapely.union_all(crowns.shape[members])

@@ -12,6 +12,7 @@ from permafrost.core.specification import SPLITS, substitute
 from permafrost.data.store.card import Card, read_card
 from permafrost.operate.chosen import HERE, weights_state
 from permafrost.operate.offers import Offers, state_of
+from permafrost.plan.catalogue import result_fields
 
 #: what is taken where nothing is known: images of all splits, and pixels of a side
 ASSUMED_IMAGES, ASSUMED_PIXELS = 10_000, 224
@@ -103,7 +104,6 @@ def _counted(entry: dict) -> DatasetSize | None:
     from permafrost.data.files.decode import UnreadableImage
     from permafrost.data.store.job import plan_dataset
     from permafrost.data.store.prepare import PrepareSpec
-    from permafrost.plan.catalogue import result_fields
 
     try:
         spec = PrepareSpec(dataset="counted", entry=result_fields(entry))

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from permafrost.core.device import takes_gpu
 from permafrost.core.snakemake_internals import (
     dependent_jobs,
     failed_jobs,
     jobs_to_run,
+    read_records,
     redirect_jobs,
     resources_set,
 )
@@ -63,7 +65,6 @@ class Run:
         return {_key(job) for job in found}
 
     def _estimate(self, cores: int | None):
-        from permafrost.core.snakemake_internals import read_records
         from permafrost.operate.estimate.estimate import Machines, estimate
         from permafrost.operate.estimate.work import default_rates
 
@@ -77,8 +78,6 @@ class Run:
 
     def _takes_gpu(self, cores: int | None) -> bool:
         """Whether there is a GPU here; of a cluster, whether the profile asks for one."""
-        from permafrost.core.device import takes_gpu
-
         if cores is not None:
             return takes_gpu(self._plan.config["runtime"]["device"])
         return any("gpu" in resources for resources in resources_set(self._workflow))

@@ -6,6 +6,8 @@ As ``torch.optim.AdamW``, bit by bit on a CPU. The first one of torch imports it
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
@@ -47,6 +49,5 @@ def scheduled_rate(schedule: str, start: float, end: float, epoch: int, epochs: 
     """Learning rate of `epoch` (from 0): constant, or half a cosine from `start` towards `end`."""
     if schedule == "constant":
         return start
-    import math
 
     return end + (start - end) * (1 + math.cos(math.pi * epoch / epochs)) / 2

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from permafrost.core.errors import PermafrostError
+from permafrost.metrics.segmentation import evaluate
 from permafrost.metrics.tasks import primary_metric
 from permafrost.probes.dense.map_splits import MaskSplit
 from permafrost.probes.dense.tables import MaskRows
@@ -49,8 +50,6 @@ class MaskScore:
         self.confusion = self.confusion + counts.sum(dim=0).cpu().numpy()
 
     def value(self) -> float | None:
-        from permafrost.metrics.segmentation import evaluate
-
         task = self.task
         values = evaluate(self.confusion, task=task.name, dead_classes=task.dead_classes)
         score = float(values[primary_metric(task.name)])

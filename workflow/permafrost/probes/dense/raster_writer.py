@@ -6,6 +6,7 @@ Either appears whole or not at all.
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -105,8 +106,6 @@ def _geotiff(path: Path, test: MapSplit, job: ProbeJob) -> Iterator:
 
 
 def _write_tiff(path: Path, mask: np.ndarray, crs, transform, native) -> None:
-    import warnings
-
     import rasterio
     from rasterio.errors import NotGeoreferencedWarning
 

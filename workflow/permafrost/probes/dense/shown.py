@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+from PIL import Image
 
 from permafrost.core.identity import derive_seed
 
@@ -87,8 +88,6 @@ class Shown:
 
 def encode_mask(mask: np.ndarray) -> bytes:
     """(h, w) class ids as a PNG of one channel, of 8 bits where they fit, else of 16."""
-    from PIL import Image
-
     buffer = io.BytesIO()
     kind = np.uint8 if mask.size == 0 or mask.max() < 256 else np.uint16
     Image.fromarray(np.ascontiguousarray(mask, dtype=kind)).save(buffer, format="PNG")

@@ -8,6 +8,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.labels.geometries import BOX, POINT
+from permafrost.metrics.detection.evaluate import evaluate
 from permafrost.metrics.objects.detected import Detected
 from permafrost.metrics.objects.hits import Hits, count_hits
 from permafrost.metrics.objects.matching import IOU_THRESHOLD
@@ -28,8 +29,6 @@ def average_precision(split: ObjectSplit, found: list[Detected]) -> float | None
 
 
 def _of_boxes(split: ObjectSplit, found: list[Detected]) -> float:
-    from permafrost.metrics.detection.evaluate import evaluate
-
     if not split.object_count:
         return math.nan
     evaluation = evaluate(

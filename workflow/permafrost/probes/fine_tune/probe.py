@@ -10,7 +10,7 @@ from permafrost.core.memory import keep_freed_memory
 from permafrost.core.option_models import read
 from permafrost.features.devices import exact_numerics
 from permafrost.features.extract import open_backbone
-from permafrost.features.running import Run
+from permafrost.features.running import Run, batch_outputs
 from permafrost.features.specification import BackboneSpec
 from permafrost.probes.dense.choice import check_warmup, rates_of
 from permafrost.probes.fine_tune.augmentation import Augmentation
@@ -234,8 +234,6 @@ class _Tuning:
 
 def made_shapes(images: ImageStream) -> list[tuple[int, ...]]:
     """Shapes of the features (K,), and of each map (C, H, W), that the backbone makes of an image."""
-    from permafrost.features.running import batch_outputs
-
     features, maps = batch_outputs(images.run, images.stored_images(0, 1))
     return [tuple(features.shape[1:]), *(tuple(one.shape[1:]) for one in maps)]
 

@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.targets import ManyLabels, Number, OneClass, by_targets
+from permafrost.metrics.regression import evaluate
 from permafrost.probes.dense.mask_scoring import MaskScore, MaskTask
 from permafrost.probes.embeddings.arithmetic import score_on_validation
 from permafrost.probes.embeddings.features import Features
@@ -104,8 +105,6 @@ class Numbers:
         return output[:, 0].astype(np.float64) * self.scale + self.mean
 
     def _value(self, output: np.ndarray, target: np.ndarray) -> float | None:
-        from permafrost.metrics.regression import evaluate
-
         score = evaluate(target, self._numbers(output))["r2"]
         return score if math.isfinite(score) else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import shapely
 
 # light enough for dark forest, and distinct with any colour vision (Okabe and Ito, 2008)
 FOUND, HIT, MISSED, ALARM = "#ffffff", "#56B4E9", "#F0E442", "#D55E00"
@@ -76,6 +77,5 @@ def _outlines(kind: str, shape) -> list[np.ndarray]:
     if kind == "box":
         xmin, ymin, xmax, ymax = shape
         return [np.array([(xmin, ymin), (xmax, ymin), (xmax, ymax), (xmin, ymax), (xmin, ymin)])]
-    import shapely
 
     return [shapely.get_coordinates(ring) for ring in shapely.get_parts(shape.boundary)]

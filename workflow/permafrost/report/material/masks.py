@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from PIL import Image
 
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.tables import read_table
@@ -78,8 +79,6 @@ def kept_pictures(
 
 def decode_mask_png(data: bytes, where) -> np.ndarray:
     """(h, w) class ids of a PNG of one channel with 8 or 16 bits."""
-    from PIL import Image
-
     try:
         with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
             array = np.asarray(image)

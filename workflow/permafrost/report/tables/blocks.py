@@ -5,6 +5,11 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
 from permafrost.statistics.across_datasets.letters import letters_in
 
 
@@ -46,10 +51,6 @@ def print_blocks(blocks: list[Block]) -> None:
     if not sys.stdout.isatty():
         print("\n\n".join(block.plain() for block in blocks))
         return
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
     console = Console()
     for number, block in enumerate(blocks):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from permafrost.core.text import shortened
+from permafrost.report.explanations.gates import explain, gather_classes
 from permafrost.report.notation import NONE, interval_of, number, places
 from permafrost.report.tables.blocks import Block
 from permafrost.statistics.across_datasets.cells import EXACT
@@ -87,8 +88,6 @@ def leaderboard_blocks(
 
 def _marks(rows: list[dict]) -> dict[str, str]:
     """A mark for each gate that was met, in the order of their names."""
-    from permafrost.report.explanations.gates import explain
-
     gates = sorted({explain(gate) for row in rows for gate in _flags(row)})
     return {
         words: _MARKS[number] if number < len(_MARKS) else f"({number + 1})"
@@ -97,8 +96,6 @@ def _marks(rows: list[dict]) -> dict[str, str]:
 
 
 def _flags(row: dict) -> list[str]:
-    from permafrost.report.explanations.gates import gather_classes
-
     return gather_classes(gates_of(row)) + ([_SPATIAL] if row["spatially_random"] else [])
 
 
@@ -113,8 +110,6 @@ def _block(
     same: dict,
     left_out: list[tuple[str, str]],
 ) -> Block:
-    from permafrost.report.explanations.gates import explain
-
     rows = sorted(merge_seeds(rows), key=lambda row: (row["rank"] or float("inf"), row["backbone"]))
     first = rows[0]
     most = max(len(row["seeds"]) for row in rows)

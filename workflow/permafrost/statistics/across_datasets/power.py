@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
@@ -107,7 +108,6 @@ def _items(
     count = len(scores.items)
     of_items = sum(_variance(each[first] - each[second]) for each in scores.items) / count**2
     of_seeds = float(scores.seed_variance()[:, [first, second]].sum()) / count**2
-    from statistics import NormalDist
 
     # with this standard error the chance is as asked
     error = abs(gap) / (normal_quantile(1 - level) + NormalDist().inv_cdf(power))

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from permafrost.core.tasks import targets_of
+from permafrost.metrics.detection.analysis.calibration import LOWEST_SCORE, calibrate
+from permafrost.metrics.detection.analysis.tide import error_kinds
 from permafrost.metrics.detection.axes import RECALL_GRID
 from permafrost.metrics.ratios import mean_of_defined
 
@@ -54,16 +56,12 @@ def precision_recall(predictions: DetectedObjects) -> tuple[np.ndarray, np.ndarr
 
 
 def _errors(predictions: DetectedObjects) -> dict:
-    from permafrost.metrics.detection.analysis.tide import error_kinds
-
     kinds = error_kinds(predictions.scores.evaluation)
     gain = {kind: _plain(value) for kind, value in kinds.gain.items()}
     return {"gain": gain, "counts": {kind: int(count) for kind, count in kinds.counts.items()}}
 
 
 def _calibration(predictions: DetectedObjects) -> dict | None:
-    from permafrost.metrics.detection.analysis.calibration import LOWEST_SCORE, calibrate
-
     if not any((each.scores >= LOWEST_SCORE).any() for each in predictions.detections):
         return None
     bins = calibrate(predictions.scores.evaluation)

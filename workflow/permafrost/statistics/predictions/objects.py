@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +13,7 @@ from permafrost.core.tasks import targets_of
 from permafrost.data.labels.objects import Objects, objects_of
 from permafrost.metrics.objects.detected import Detected, detected_of
 from permafrost.metrics.tasks import class_metrics, overall_metrics
+from permafrost.statistics.predictions.charts import detection_charts
 from permafrost.statistics.predictions.columns import array_of, groups_of, need_columns, sorted_rows
 from permafrost.statistics.replicates.boxes import BoxScores
 from permafrost.statistics.replicates.pixels import sum_by_unit, weighted_sums
@@ -97,8 +99,6 @@ class DetectedObjects:
     @cached_property
     def truth_keys(self) -> np.ndarray:
         """(N,) digests of all objects, and of the images' sizes."""
-        import hashlib
-
         keys = []
         for one, size in zip(self.objects, self.sizes, strict=True):
             columns = (size, one.classes, one.boxes, one.areas, one.crowd)
@@ -197,8 +197,6 @@ class DetectedObjects:
 
     def charts(self) -> dict:
         """Details for charts (`charts.detection_charts`)."""
-        from permafrost.statistics.predictions.charts import detection_charts
-
         return detection_charts(self)
 
     def _ordered(self, values: dict) -> dict:

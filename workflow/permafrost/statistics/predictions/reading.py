@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from permafrost.core.tables import read_table
 from permafrost.core.tasks import task_of
+from permafrost.statistics.predictions.settings import headline_of
 
 # what judges given files asks this module for names alone
 if TYPE_CHECKING:
@@ -69,8 +71,6 @@ def predictions_from_table(table, metadata: dict) -> Predictions:
     """
     reader = task_of(metadata["task"]).load_reader()
     if metadata.get("headline") is not None:
-        from permafrost.statistics.predictions.settings import headline_of
-
         return headline_of(table, metadata)
     return reader.from_table(table, metadata)
 
@@ -88,8 +88,6 @@ def read_predictions(
     ------
     PermafrostError : of `core.tables.read_table` and of `predictions_from_table`.
     """
-    from permafrost.core.tables import read_table
-
     table, metadata = read_table(
         path, expect=expect, without=lambda found: ("scores",) if _by_blocks(found) else ()
     )

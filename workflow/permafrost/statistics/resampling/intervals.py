@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
 
@@ -261,8 +262,6 @@ def bca_interval(
     Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), equations 14.9 to 14.15;
     replicates that equal the value count half, as metrics of a finite test set are discrete.
     """
-    from statistics import NormalDist
-
     replicates = replicates[~np.isnan(replicates)]
     jackknife = jackknife[~np.isnan(jackknife)]
     if math.isnan(value) or not replicates.size or not jackknife.size:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 
 import numpy as np
 
@@ -46,15 +47,11 @@ def t_quantile(confidence: float, df) -> np.ndarray:
 
 def normal_quantile(confidence: float) -> float:
     """The z with P(|Z| <= z) = `confidence` for a normal Z."""
-    from statistics import NormalDist
-
     return NormalDist().inv_cdf((1 + confidence) / 2)
 
 
 def normal_score(p_values) -> np.ndarray:
     """The z with P(|Z| >= z) = p for a normal Z; infinite for 0, NaN for NaN."""
-    from statistics import NormalDist
-
     inverse = NormalDist().inv_cdf
 
     def score(p: float) -> float:

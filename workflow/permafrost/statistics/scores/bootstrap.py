@@ -9,6 +9,7 @@ import numpy as np
 
 from permafrost.metrics.tasks import CALIBRATION, metric_of, primary_metric
 from permafrost.statistics.options import Bootstrap
+from permafrost.statistics.predictions.calibration import Joined, calibration_of
 from permafrost.statistics.predictions.formulas import evaluated, family_of
 from permafrost.statistics.predictions.reading import Predictions
 from permafrost.statistics.resampling.carriers import (
@@ -96,8 +97,6 @@ def bootstrap_scores(
     family = family_of(predictions, units.index)
     judged = None
     if calibration is not None:
-        from permafrost.statistics.predictions.calibration import Joined, calibration_of
-
         judged = calibration_of(predictions, units.index, calibration)
         values, family = {**values, **judged.values}, Joined(family, judged)
     how = _How(method, resamples, confidence, seed, getattr(predictions, "is_difference", False))

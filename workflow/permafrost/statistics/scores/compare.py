@@ -22,6 +22,7 @@ from permafrost.metrics.tasks import (
     primary_metric,
 )
 from permafrost.statistics.options import Comparison
+from permafrost.statistics.predictions.calibration import calibration_of
 from permafrost.statistics.predictions.reading import Predictions
 from permafrost.statistics.predictions.settings import Draws
 from permafrost.statistics.resampling.intervals import check_method
@@ -301,8 +302,6 @@ def _family(
         values |= {metric: float(evaluated[metric]) for metric in of_scores}
         parts.append((one.family(units.index), of_scores))
     if len(of_scores) < len(metrics):
-        from permafrost.statistics.predictions.calibration import calibration_of
-
         judged = calibration_of(one, units.index, calibration)
         wanted = [metric for metric in metrics if metric in CALIBRATION]
         values |= judged.evaluate(wanted)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from permafrost.core.identity import canonical_json, derive_seed
 from permafrost.core.leakage import CLEAN, LEAK, leakage_gates
@@ -234,7 +235,6 @@ def clean_part(
     """
     if LEAK not in table.column_names:
         return None
-    import pyarrow.compute as pc
 
     clean = table.filter(pc.is_null(table[LEAK]))
     if len(clean) in (0, len(table)):
