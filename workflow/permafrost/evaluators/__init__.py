@@ -1,1 +1,1 @@
-"""Evaluation of files that the pipeline did not make: detections, crowns, panoptic maps, rasters."""
+"""Evaluation of files from outside the pipeline: detections, crowns, panoptic maps, rasters."""

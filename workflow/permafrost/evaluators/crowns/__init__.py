@@ -1,7 +1,7 @@
-"""Evaluation of predicted tree crowns, and of any boxes, polygons or points, as DeepForest does it.
+"""Evaluation of predicted tree crowns, or of any boxes, polygons or points, as DeepForest does it.
 
-`evaluate` is the entry. Its default agrees with `deepforest.evaluate.evaluate_geometry` in what it
-matches; where that drops images in silence, a declared rule decides (`rules`).
+The entry point is `evaluate`. By default it matches as `deepforest.evaluate.evaluate_geometry`
+does. DeepForest silently drops some images; here a declared rule decides (`rules`).
 """
 
 from permafrost.evaluators.crowns.evaluate import evaluate

@@ -1,7 +1,7 @@
-"""COCO's average precision of boxes and polygons, by the engine of `permafrost.metrics.detection`.
+"""COCO's average precision of boxes and polygons, computed by `permafrost.metrics.detection`.
 
-Of boxes it is what `metrics.detection.evaluate` gives for the same as COCO JSON. The IoU of polygons is
-exact, where COCO's masks count pixels, so that no sizes of images are needed.
+Boxes score as in `metrics.detection.evaluate` on the same data as COCO JSON. The IoU of polygons is
+exact, whereas COCO's masks count pixels. It therefore needs no image sizes.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from permafrost.metrics.detection.kernels import Problem
 from permafrost.metrics.detection.summarise import Statistic
 from permafrost.metrics.objects.overlaps import areas
 
-# detections of an image and class that count, COCO's
+# COCO's largest number of detections per image and class
 CAP = MAX_DETECTIONS[-1]
 
 
 def evaluate_precision(evaluation: CrownEvaluation, *, max_detections: int = CAP) -> Evaluation:
     """Average precision (``AP``, ``AP50``, ``AP75``) of scored boxes or polygons.
 
-    Images are ascending by name. The crowns are those of `evaluation`: what its rules or its least score
-    leave out is left out here too. Classes that only the predictions name have no average precision.
+    Images ascend by name. Crowns that `evaluation` excludes, by its rules or its minimum score, are
+    excluded here too. Classes that only the predictions name have no average precision.
 
     Parameters
     ----------
-    max_detections : of an image and class, those of the highest scores count.
+    max_detections : the detections with the highest scores that count, per image and class.
 
     Raises
     ------
-    PermafrostError : points; predictions without scores; a cap below 1.
+    PermafrostError : points; predictions without scores; `max_detections` below 1.
     """
     if evaluation.kind == POINT:
         raise PermafrostError("points have no IoU", remedy="see `average_precision`")
@@ -80,12 +80,12 @@ def evaluate_precision(evaluation: CrownEvaluation, *, max_detections: int = CAP
 
 
 def _columns(crowns: Annotations, place: dict[str, int], classes: tuple[str, ...]) -> dict:
-    """What truths and detections have in common; `place` says where an image stands."""
+    """The columns that truths and detections share; `place` maps an image name to its index."""
     corners = crowns.shape
     if crowns.kind != BOX:
         corners = shapely.bounds(crowns.shape)
     corners = corners.reshape(-1, 4)
-    # an image without a crown that was kept may be unknown
+    # images whose crowns were all excluded may be unknown
     places = np.array([place.get(name, -1) for name in crowns.images], np.int64)
     return {
         "entries": np.arange(len(crowns)),
@@ -98,7 +98,7 @@ def _columns(crowns: Annotations, place: dict[str, int], classes: tuple[str, ...
 
 
 class PolygonOverlap:
-    """Exact IoU of polygons: a kernel as those of `permafrost.metrics.detection.kernels`.
+    """Exact IoU of polygons, with the interface of `permafrost.metrics.detection.kernels`.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class PolygonOverlap:
         self.areas = problem.detections.areas, problem.truths.areas
 
     def bound(self, detections: np.ndarray, truths: np.ndarray) -> np.ndarray:
-        """(P,) no common area is larger than that of the boxes, no union smaller than a polygon."""
+        """(P,) upper bound of the IoU: the boxes' intersection over the larger polygon's area."""
         detected, true = self.boxes[0][detections], self.boxes[1][truths]
         low = np.maximum(detected[:, :2], true[:, :2])
         high = np.minimum(detected[:, :2] + detected[:, 2:], true[:, :2] + true[:, 2:])
@@ -120,7 +120,7 @@ class PolygonOverlap:
         return np.minimum(common / larger, 1.0)
 
     def extents(self) -> tuple[np.ndarray, np.ndarray]:
-        """The boxes around the polygons."""
+        """Bounding boxes of the polygons."""
         return self.boxes
 
     def exact(self, detections: np.ndarray, truths: np.ndarray) -> np.ndarray:

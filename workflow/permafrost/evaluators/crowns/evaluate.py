@@ -1,4 +1,4 @@
-"""Evaluate predicted crowns: the entry of this package."""
+"""Evaluate predicted crowns: the entry point of this package."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ def evaluate(
     ----------
     truth, predictions : CSV files in DeepForest's format, data frames, records, or `Annotations`;
         see `permafrost.data.deepforest.reading.read_annotations`.
-    geometry : ``box``, ``polygon``, ``point``; ``auto`` takes what both tables hold.
-    matching : ``area`` (default, DeepForest), ``iou`` or ``score``; of points ``distance`` (default,
-        DeepForest), ``within`` or ``score``. `matching` tells how they differ.
-    iou_threshold : a match has an IoU above it, strictly.
-    distance_threshold : a match of points is nearer than this many pixels, strictly.
-    min_score : leave out predictions that score less; the result counts them.
+    geometry : ``box``, ``polygon`` or ``point``; ``auto`` takes the kind that both tables hold.
+    matching : ``area`` (default, DeepForest), ``iou`` or ``score``; for points ``distance``
+        (default, DeepForest), ``within`` or ``score``. `matching` describes them.
+    iou_threshold : a match has a strictly larger IoU.
+    distance_threshold : matched points are strictly closer than this, in pixels.
+    min_score : exclude predictions with lower scores; the result counts them.
     average, without_predictions, without_truth, unlisted : see `rules`.
-    invalid : ``error``, or ``drop``: wrong rows are left out and counted; see
+    invalid : ``error``, or ``drop`` to exclude and count invalid rows; see
         `permafrost.data.deepforest.reading.read_annotations`.
 
     Raises
     ------
-    PermafrostError : see `permafrost.data.deepforest.reading.read_annotations`; predictions on images that
-        the truth does not name; different kinds of shapes; nothing to score.
+    PermafrostError : see `permafrost.data.deepforest.reading.read_annotations`; predictions on
+        images that the truth does not name; different kinds of shapes; nothing to score.
     """
     rules = Rules(average, without_predictions, without_truth, unlisted)
     truth = _read(truth, "truth", geometry, invalid)
@@ -98,7 +98,7 @@ def _read(source, what: str, geometry: str, invalid: str) -> Annotations:
 
 
 def _same_kind(truth: Annotations, predictions: Annotations) -> tuple[Annotations, Annotations]:
-    """A table without crowns is of the other one's kind."""
+    """Give an empty table the kind of the other one."""
     if not len(predictions):
         kind = truth.kind or predictions.kind or BOX
         return as_kind(truth, kind), as_kind(predictions, kind)
@@ -131,7 +131,7 @@ def _check_threshold(kind: str, threshold: float) -> None:
 
 
 def _join_images(truth: Annotations, predictions: Annotations, rules: Rules):
-    """The images to score, the predictions on them, and the number left out on unlisted ones."""
+    """The images to score, the predictions on them, and the number excluded on unlisted images."""
     known = set(truth.images)
     named = [name for name in predictions.images if name not in known]
     if not named:
@@ -153,7 +153,7 @@ def _join_images(truth: Annotations, predictions: Annotations, rules: Rules):
 
 
 def _match(truth: Annotations, predictions: Annotations, images, rule: str, threshold: float):
-    """Partners and qualities of all truths, and per image the sum and number of `pair_iou`."""
+    """Partner and quality of every truth; per image, the sum and number of `pair_iou`."""
     point = truth.kind == POINT
     partner = np.full(len(truth), -1, np.int64)
     quality = np.full(len(truth), np.inf if point else 0.0)

@@ -1,4 +1,4 @@
-"""Predicted and true crowns drawn over their image, which is read by window: what was found, missed and invented."""
+"""Draw matched, missed and false crowns over their images, which are read by window."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def image_sizes(folder, names: Iterable[str]) -> dict[str, tuple[int, int]]:
 
     Raises
     ------
-    PermafrostError : an image is not there; names it.
+    PermafrostError : an image is missing; the message names it.
     """
     sizes = {}
     for name in names:
@@ -50,8 +50,8 @@ def image_file(folder, name: str) -> Path:
 
     Raises
     ------
-    PermafrostError : it does not exist, or lies outside of the folder: a table of others must not say
-        which files are read.
+    PermafrostError : the file does not exist or is outside the folder. The second check keeps a
+        table from another source from choosing which files are read.
     """
     path = Path(folder) / name
     if not Path(os.path.abspath(path)).is_relative_to(os.path.abspath(folder)):
@@ -63,7 +63,7 @@ def image_file(folder, name: str) -> Path:
     check_folder(folder)
     try:
         known = path.is_file()
-    except OSError:  # a name that is too long for any file
+    except OSError:  # the name is too long for the file system
         known = False
     if not known:
         raise PermafrostError(
@@ -75,7 +75,7 @@ def image_file(folder, name: str) -> Path:
 
 
 def read_windows(path, windows: Iterable[Window]) -> Iterator[tuple[Window, np.ndarray]]:
-    """Yield each window with its pixels (bands, height, width), reading no more than that."""
+    """Yield each window with its pixels (bands, height, width); nothing else is read."""
     from rasterio.errors import RasterioError
     from rasterio.windows import Window as RasterWindow
 
@@ -91,11 +91,11 @@ def read_windows(path, windows: Iterable[Window]) -> Iterator[tuple[Window, np.n
 
 
 def read_small(path, longest: int) -> tuple[np.ndarray, float]:
-    """The whole image (bands, height, width), thinned out to at most `longest` pixels a side.
+    """The whole image (bands, height, width), subsampled to at most `longest` pixels per side.
 
     Returns
     -------
-    The pixels, and how many pixels of the file one of them stands for.
+    The pixels, and the number of file pixels per returned pixel along a side.
     """
     with opened(path) as dataset:
         step = max(1.0, max(dataset.width, dataset.height) / longest)
@@ -109,9 +109,9 @@ COLOURS = {
     "missed crown": MISSED,
     "false alarm": ALARM,
 }
-# of a file, in characters; file systems end at 255 bytes
+# characters of a file name; file systems allow 255 bytes
 _LONGEST_NAME = 60
-LONGEST = 1600  # pixels of a picture; larger images are thinned out on reading
+LONGEST = 1600  # pixels per side of a picture; larger images are subsampled on reading
 
 
 def write_overlays(evaluation, images: Path, folder: Path, *, limit: int) -> tuple[list[Path], int]:
@@ -121,8 +121,8 @@ def write_overlays(evaluation, images: Path, folder: Path, *, limit: int) -> tup
     ----------
     evaluation : `evaluators.crowns.result.CrownEvaluation`.
     images : folder that image paths are relative to.
-    folder : where to write ``{image}.png``.
-    limit : draw at most so many, those with the most mistakes.
+    folder : output folder for ``{image}.png``.
+    limit : largest number of images to draw; those with the most errors come first.
 
     Returns
     -------
@@ -147,12 +147,12 @@ def write_overlays(evaluation, images: Path, folder: Path, *, limit: int) -> tup
 
 
 def draw_overlay(evaluation, index: int, pixels: np.ndarray, step: float = 1.0):
-    """One image of an evaluation, with its crowns.
+    """Draw one image of an evaluation with its crowns.
 
     Parameters
     ----------
-    index : of the image in ``evaluation.images``.
-    pixels : (bands, height, width), thinned out by `step`.
+    index : position of the image in ``evaluation.images``.
+    pixels : (bands, height, width), subsampled by `step`.
     """
     name = evaluation.images[index]
     shapes = _shapes_of(evaluation, name)
@@ -208,7 +208,7 @@ def _caption(evaluation, index: int) -> str:
 
 
 def _picture(pixels: np.ndarray) -> np.ndarray:
-    """(bands, h, w) to (h, w, 3) or (h, w) in [0, 1]; bytes as they are, others stretched."""
+    """(bands, h, w) to (h, w, 3) or (h, w) in [0, 1]; types other than uint8 are stretched."""
     bands = pixels[:3] if len(pixels) >= 3 else pixels[:1]
     if bands.dtype == np.uint8:
         shown = bands.astype(np.float32) / 255
@@ -218,7 +218,7 @@ def _picture(pixels: np.ndarray) -> np.ndarray:
 
 
 def _file_names(images: tuple[str, ...]) -> list[str]:
-    """A file name without folders for each image, all different."""
+    """A distinct file name without folders for each image."""
     names: list[str] = []
     for image in images:
         name = stem = (

@@ -1,7 +1,7 @@
-"""What an evaluation of crowns found: values, replicates of them, and counts.
+"""The result of a crown evaluation: values, their replicates, and counts.
 
-Every value is a ratio of two sums over images, so a bootstrap of images weighs the two sums and
-matches nothing again.
+Every value is a ratio of two sums over images. A bootstrap of images therefore reweights the two
+sums without matching again.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ Name = tuple[str, str | None]  # metric, class (None: overall)
 
 @dataclass(frozen=True)
 class CrownEvaluation:
-    """Matches of truth and predictions, and every figure that follows from them.
+    """Matches of truth and predictions, and every value computed from them.
 
     Attributes
     ----------
     truth, predictions : the crowns that were matched.
     images : (I,) names of the scored images.
-    rules, matching, threshold : how.
-    partner, quality : see `matching.match_shapes`; `partner` counts through all predictions.
-    pair_sums : (2, I) sum and number of the IoUs of all pairs with one label that reach the
+    rules, matching, threshold : the settings of the evaluation.
+    partner, quality : see `matching.match_shapes`; `partner` indexes all predictions.
+    pair_sums : (2, I) sum and number of the IoUs of all pairs with the same label that reach the
         threshold.
-    below_score, unlisted : predictions left out by ``min_score``, and by ``unlisted: skip``.
+    below_score, unlisted : numbers of predictions excluded by ``min_score`` and by
+        ``unlisted: skip``.
     """
 
     truth: Annotations
@@ -53,7 +54,7 @@ class CrownEvaluation:
 
     @cached_property
     def match(self) -> np.ndarray:
-        """(T,) bool: truths that were found."""
+        """(T,) bool: truths that were matched."""
         reached = (
             self.quality < self.threshold if self.kind == POINT else self.quality > self.threshold
         )
@@ -61,7 +62,7 @@ class CrownEvaluation:
 
     @cached_property
     def hit(self) -> np.ndarray:
-        """(P,) bool: predictions that found a truth."""
+        """(P,) bool: predictions that were matched."""
         hit = np.zeros(len(self.predictions), bool)
         hit[self.partner[self.match]] = True
         return hit
@@ -87,13 +88,13 @@ class CrownEvaluation:
 
     @cached_property
     def counted(self) -> np.ndarray:
-        """(I,) bool: images whose predictions count; the rules may leave some out."""
+        """(I,) bool: images whose predictions count; the rules may exclude some."""
         skipped = self.rules.without_truth == "skip"
         return ~(skipped & (self.image_states == "without truth"))
 
     @cached_property
     def flat(self) -> np.ndarray:
-        """Indices of predictions without area, which can match nothing."""
+        """Indices of predictions without area, which can never match."""
         if self.kind == POINT or not len(self.predictions):
             return np.empty(0, np.intp)
         return np.flatnonzero(areas(self.kind, self.predictions.shape) == 0)
@@ -105,22 +106,24 @@ class CrownEvaluation:
 
     @cached_property
     def values(self) -> dict[Name, float]:
-        """Every figure by its name and class; NaN where undefined.
+        """Every value by metric and class; NaN if undefined.
 
-        ``recall``, ``precision``, ``f1`` of crowns whatever their label; ``matched_iou`` (or
+        Without regard to labels: ``recall``, ``precision``, ``f1``; ``matched_iou`` (or
         ``matched_distance``), the mean over matches; ``pair_iou``, DeepForest's validation IoU: the
-        mean over *all* pairs with one label that reach the threshold, without matching (a higher
-        threshold raises it); ``empty_image_accuracy``, the share of images without truth where
-        nothing was predicted. Per class, over all images: ``recall`` over all its truths and
-        ``precision`` over all its predictions (a match with another label is a miss and a false
-        alarm), ``f1``; and ``deepforest_class_recall`` and ``deepforest_class_precision``, which
-        divide by matched crowns only, so that misses and false alarms do not count.
+        mean over *all* pairs with the same label that reach the threshold, without matching (a
+        higher threshold raises it); ``empty_image_accuracy``, the share of images without truth
+        that have no predictions.
+
+        Per class, over all images: ``recall`` over all its truths, ``precision`` over all its
+        predictions (a match with another label counts as a miss and a false positive), and ``f1``;
+        ``deepforest_class_recall`` and ``deepforest_class_precision``, which divide by matched
+        crowns only and so ignore misses and false positives.
         """
         ones = np.ones((len(self.images), 1), np.uint8)
         return {name: float(value[0]) for name, value in self.replicates(ones).items()}
 
     def replicates(self, counts: np.ndarray) -> dict[Name, np.ndarray]:
-        """Every figure on resamples of the images.
+        """Every value on resamples of the images.
 
         Parameters
         ----------
@@ -128,11 +131,11 @@ class CrownEvaluation:
 
         Returns
         -------
-        (B,) float64 for each name of `values`; NaN where undefined.
+        (B,) float64 for each name of `values`; NaN if undefined.
         """
         found = {}
         for name, (above, below) in self._ratios.items():
-            # weighing in float64 is exact: the sums are small integers or means
+            # float64 is exact here: the sums are small integers or means
             found[name] = divide(
                 above @ counts.astype(np.float64), below @ counts.astype(np.float64)
             )
@@ -153,9 +156,9 @@ class CrownEvaluation:
         }
 
     def average_of(self, metric: str, label: str | None) -> str:
-        """What a figure is taken over: ``image``, a mean over images, or ``dataset``, all of them pooled.
+        """``image`` for a mean over images, ``dataset`` for a value pooled over all images.
 
-        Of classes, and of the quality of matches, always the latter: few images hold a given class.
+        Class values and the quality of matches are always pooled: few images hold a given class.
         """
         means = ("recall", "precision", "f1")
         if label is None and (metric == "empty_image_accuracy" or metric in means):
@@ -163,7 +166,7 @@ class CrownEvaluation:
         return "dataset"
 
     def heading(self) -> str:
-        """What was evaluated, and how, in one line."""
+        """What was evaluated, and with which settings, in one line."""
         sign = "distance <" if self.kind == POINT else "IoU >"
         mean = "all images pooled"
         if self.rules.average == "image":
@@ -175,7 +178,7 @@ class CrownEvaluation:
         )
 
     def notes(self) -> list[str]:
-        """What a reader must know of images and predictions that were treated apart."""
+        """Remarks on images and predictions that were excluded or handled separately."""
         states, rules = self.image_states, self.rules
         number = {state: int(np.count_nonzero(states == state)) for state in np.unique(states)}
         said = [
@@ -216,7 +219,7 @@ class CrownEvaluation:
         return said
 
     def class_sizes(self) -> dict[str, dict[str, int]]:
-        """Numbers of truths, of predictions and of matched truths (DeepForest's size) per class."""
+        """Numbers of truths, predictions and matched truths (DeepForest's size) per class."""
         predicted = self.predictions.label[self._counted_predictions]
         return {
             name: {
@@ -231,7 +234,7 @@ class CrownEvaluation:
 
     @cached_property
     def _ratios(self) -> dict[Name, tuple[np.ndarray, np.ndarray]]:
-        """(I,) numerators and denominators of every figure that is a ratio of sums."""
+        """(I,) numerators and denominators of every value that is a ratio of sums."""
         ratios = {**self._overall(), **self._quality()}
         for label in self.classes:
             ratios.update(self._of_class(label))
@@ -262,7 +265,7 @@ class CrownEvaluation:
 
     @property
     def _deepforest_without_truth(self) -> bool:
-        """Whether no crown is true and DeepForest's rules hold: there, precision is 0 then."""
+        """Whether the truth is empty under DeepForest's rules, which then set precision to 0."""
         alike = all(getattr(self.rules, key) == value for key, value in DEEPFOREST.items())
         return alike and not len(self.truth) and len(self.predictions) > 0
 
@@ -285,7 +288,7 @@ class CrownEvaluation:
             self.truth.label[self.match] == self.predictions.label[self.partner[self.match]]
         )
         right = self._per_image(self.truth, own & agree)
-        # a match has both its crowns on one image
+        # both crowns of a match are on the same image
         return {
             ("recall", label): (right, self._per_image(self.truth, own)),
             ("precision", label): (
@@ -312,13 +315,13 @@ class CrownEvaluation:
     def image_of(self, crowns: Annotations) -> np.ndarray:
         """(N,) index of each crown's image in `images`."""
         number = {name: place for place, name in enumerate(self.images)}
-        # an image without a crown that was kept may be unknown here
+        # images whose crowns were all excluded may be unknown here
         places = np.array([number.get(name, -1) for name in crowns.images], np.intp)
         return places[crowns.image]
 
 
 def _fill(found: dict[Name, np.ndarray], label: str) -> None:
-    """DeepForest writes 0 where a label is among the matches of one side only."""
+    """Set 0 for a label that only one side of the matches has, as DeepForest does."""
     names = ("deepforest_class_recall", label), ("deepforest_class_precision", label)
     defined = np.isfinite(found[names[0]]) | np.isfinite(found[names[1]])
     for name in names:

@@ -1,16 +1,15 @@
-"""What is to be done with images that have no truth or no predictions: declared, never silent.
+"""Declared rules for images without truth or without predictions.
 
-``without_predictions``  an image with crowns on which nothing was predicted. Its recall is 0. Its
-    precision is ``zero`` (it lowers the mean), or it is left out (``skip``, DeepForest), whereby
-    deleting the predictions of a bad image *raises* the mean precision.
-``without_truth``  an image that was searched and holds no crown, but something was predicted there.
-    It has no recall. Its precision is ``zero``, or the image and its predictions are left out
-    (``skip``, DeepForest).
-``unlisted``  predictions on an image that the truth does not name: an ``error``, since most often a
-    name is misspelt; counted as an image without truth (``empty``); or left out (``skip``,
+``without_predictions``  an image with true crowns but no predictions. Its recall is 0. Its
+    precision is ``zero``, which lowers the mean, or it is excluded (``skip``, DeepForest). With
+    ``skip``, deleting the predictions of a bad image *raises* the mean precision.
+``without_truth``  an annotated image without crowns, but with predictions. It has no recall. Its
+    precision is ``zero``, or the image and its predictions are excluded (``skip``, DeepForest).
+``unlisted``  predictions on an image that the truth does not name: an ``error``, because the name
+    is usually misspelt; counted as an image without truth (``empty``); or excluded (``skip``,
     DeepForest).
 
-Whatever is left out is counted in the result. The defaults leave nothing out.
+The result counts everything that is excluded. The defaults exclude nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +29,8 @@ CHOICES = {
 
 @dataclass(frozen=True)
 class Rules:
-    """How images are counted; ``average`` is over images, or pools all crowns (``dataset``)."""
+    """How images count; ``average`` is ``image`` (mean over images) or ``dataset`` (pooled
+    crowns)."""
 
     average: str = "image"
     without_predictions: str = "zero"
@@ -42,5 +42,5 @@ class Rules:
             look_up(CHOICES[name], value, f"{name} cannot be")
 
 
-# what `deepforest.evaluate.evaluate_geometry` does
+# the rules of `deepforest.evaluate.evaluate_geometry`
 DEEPFOREST = {"without_predictions": "skip", "without_truth": "skip", "unlisted": "skip"}

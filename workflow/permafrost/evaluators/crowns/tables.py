@@ -1,4 +1,4 @@
-"""An evaluation of crowns as Arrow tables: what was matched with what, per image, per figure."""
+"""A crown evaluation as Arrow tables: one of matches, one of images."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from permafrost.metrics.ratios import divide
 
 
 def match_table(evaluation: CrownEvaluation):
-    """One row per truth, then one per prediction that found none.
+    """One row per truth, then one per unmatched prediction.
 
     Columns: ``image_path``; ``outcome``: ``match``, ``miss``, ``false alarm`` or ``left out`` (a
-    prediction on an image that the rules leave out); ``truth_row`` and ``prediction_row``, where
-    they stand in their sources; ``true_label``, ``predicted_label``, ``score``; ``iou`` or
-    ``distance``; and the shapes, as ``true_xmin`` … ``predicted_ymax``, ``…_x``, ``…_y``, or
-    ``…_geometry`` (WKB). A miss also names the partner that did not reach the threshold, if there
-    was one; that prediction's false alarm has its own row all the same. Null where there is none.
+    prediction on an image that the rules exclude); ``truth_row`` and ``prediction_row``, the rows
+    in the sources; ``true_label``, ``predicted_label``, ``score``; ``iou`` or ``distance``; and
+    the shapes, as ``true_xmin`` … ``predicted_ymax``, ``…_x``, ``…_y``, or ``…_geometry`` (WKB).
+    Null if there is none. A miss also names the partner that did not reach the threshold, if any;
+    that prediction still has its own row as a false alarm.
     """
     partner = evaluation.partner
     alone = ~evaluation.hit
@@ -31,7 +31,7 @@ def match_table(evaluation: CrownEvaluation):
     without = (truths < 0) | (predictions < 0)
     left_out = ~evaluation.counted[evaluation.image_of(evaluation.predictions)]
     found = np.append(evaluation.match, np.zeros(alone.sum(), bool))
-    # objects: a text array would cut longer words
+    # dtype object: a text array would truncate longer words
     outcome = np.where(found, "match", "miss").astype(object)
     outcome[truths < 0] = np.where(left_out[alone], "left out", "false alarm")
     truth_image = np.array(evaluation.truth.images, object)[evaluation.truth.image]
@@ -70,7 +70,7 @@ def image_table(evaluation: CrownEvaluation):
 
 
 def _picked(values: np.ndarray, rows: np.ndarray, kind):
-    """Values at rows, null at -1 and for a score that is not known."""
+    """Values at rows; null at -1 and for unknown scores."""
     if not len(values):
         return pa.nulls(len(rows), kind)
     picked = values[np.maximum(rows, 0)]

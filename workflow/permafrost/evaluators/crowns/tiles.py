@@ -1,6 +1,6 @@
-"""Predictions per window and per whole image, and how the two differ.
+"""Scores of predictions per window and per whole image, and their difference.
 
-The crowns that belong to each window of an image are those of DeepForest's ``split_raster``.
+Crowns are assigned to the windows of an image as by DeepForest's ``split_raster``.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ VISIBLE = 0.5
 
 
 def clip_to_window(annotations: Annotations, window: Window) -> tuple[Annotations, np.ndarray]:
-    """The crowns that a window shows, in its coordinates.
+    """The crowns visible in a window, in its coordinates.
 
-    Boxes and polygons are cut at the window and kept if more than half of their area remains;
-    points, and predictions without area, are kept if they lie in it, edges included (so on a shared edge in both).
+    Boxes and polygons are clipped to the window and kept if more than half of their area remains.
+    Points, and predictions without area, are kept if they are inside the window or on its edge; one
+    on a shared edge is in both windows.
 
     Returns
     -------
@@ -57,7 +58,7 @@ def clip_to_window(annotations: Annotations, window: Window) -> tuple[Annotation
 
 
 def _flat_inside(area: np.ndarray, bounds: np.ndarray, window: Window) -> np.ndarray:
-    """(N,) bool: shapes without area that lie in the window."""
+    """(N,) bool: shapes without area inside the window."""
     xmin, ymin, xmax, ymax = window.bounds
     inside = (bounds[:, :2] >= (xmin, ymin)) & (bounds[:, 2:] <= (xmax, ymax))
     return (area == 0) & inside.all(axis=1)
@@ -70,7 +71,7 @@ def cut_annotations(
     size: int = SIZE,
     overlap: float = OVERLAP,
 ) -> tuple[Annotations, np.ndarray]:
-    """Crowns of whole images to crowns of windows; each window becomes an image of its own.
+    """Cut the crowns of whole images into windows; each window becomes a separate image.
 
     Parameters
     ----------
@@ -79,7 +80,7 @@ def cut_annotations(
     Returns
     -------
     The crowns of all windows, as images named by `tile_name` (windows without crowns too), and (M,)
-    which crown of `annotations` each of them is: a crown may be in many windows, or in none.
+    their indices in `annotations`: a crown may be in many windows, or in none.
     """
     names, parts, sources = [], [], []
     for image, rows in zip(
@@ -105,10 +106,10 @@ class TilePredictions:
 
     Attributes
     ----------
-    by_image, by_tile : the same crowns, on the whole images they come from, and on images named as
+    by_image, by_tile : the same crowns, on whole images, and on images named as
         `windows.cut_annotations` names windows.
     windows : (N, 4) ``x, y, width, height`` of each crown's window.
-    every : the same of all windows of each image, also of those without a crown.
+    every : the same for all windows of each image, including windows without crowns.
     """
 
     by_image: Annotations
@@ -132,11 +133,11 @@ def read_tile_predictions(
     ----------
     source, geometry, invalid : see `permafrost.data.deepforest.reading.read_annotations`.
     sizes : width and height of every image.
-    size, overlap : of the windows, see `windows.cut_windows`.
+    size, overlap : of the windows; see `windows.cut_windows`.
 
     Raises
     ------
-    PermafrostError : columns are missing; no such window begins there.
+    PermafrostError : columns are missing; no window starts at these coordinates.
     """
     columns = read_columns(source, "predictions")
     missing = [name for name in ORIGIN if name not in columns.values]
@@ -147,7 +148,7 @@ def read_tile_predictions(
             remedy="give the origin of each prediction's window, or disable stitching",
         )
     crowns = read_annotations(columns, "predictions", geometry=geometry, invalid=invalid)
-    # some rows may have been left out
+    # invalid rows may have been dropped
     places = np.searchsorted(columns.rows, crowns.row)
     origins = np.stack([to_numbers(columns, name) for name in ORIGIN], axis=1)[places]
     known = {
@@ -190,9 +191,9 @@ class TileComparison:
 
     Attributes
     ----------
-    whole, tiles : evaluated on whole images, and on windows of them as images of their own.
-    repeated : crowns that count in more than one window; `repeats`: how often more than once, in all.
-    lost : crowns that count in none, as no window shows more than half of them.
+    whole, tiles : evaluated on whole images, and on windows as separate images.
+    repeated : crowns that count in more than one window; `repeats`: their extra counts in total.
+    lost : crowns that count in no window, because none shows more than half of them.
     """
 
     whole: CrownEvaluation
@@ -202,7 +203,7 @@ class TileComparison:
     lost: int
 
     def sentence(self) -> str:
-        """How the two differ, in words."""
+        """The difference of the two evaluations, in words."""
         whole, tiles = self.whole.values, self.tiles.values
         crowns = len(self.whole.truth)
         differences = ", ".join(
@@ -227,15 +228,15 @@ def compare_tiles(
     tile_predictions: Annotations | None = None,
     **options,
 ) -> TileComparison:
-    """Evaluate on whole images and on windows of them.
+    """Evaluate on whole images and on their windows.
 
     Parameters
     ----------
     truth, predictions : of whole images.
     sizes : width and height of every image.
     size, overlap : see `windows.cut_windows`.
-    tile_predictions : what was predicted in each window, in its coordinates, on images named as
-        `windows.cut_annotations` names them; without, `predictions` are cut by the rule for truth.
+    tile_predictions : predictions made per window, in its coordinates, on images named as by
+        `windows.cut_annotations`; if None, `predictions` are cut in the same way as the truth.
     options : of `evaluate`.
     """
     whole = evaluate(truth, predictions, **options)

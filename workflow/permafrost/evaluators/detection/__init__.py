@@ -6,9 +6,9 @@ from pathlib import Path
 from permafrost.metrics.detection.evaluate import evaluate
 from permafrost.metrics.detection.evaluation import Evaluation
 
-# what each mode does where the peers are odd
+# the modes' rules where pycocotools and lvis behave oddly
 QUIRKS = Path(__file__).with_name("QUIRKS.md")
-# imported when asked for; bare names of modules, as no stage of a plan is to depend on them by this
+# imported on access; bare module names, so that no stage of a plan depends on them
 _LATER = {
     "COCO": "coco",
     "COCOeval": "cocoeval",

@@ -1,4 +1,4 @@
-"""COCO's index of a data set and of results, with the interface of `pycocotools.coco.COCO`."""
+"""COCO's index of a dataset and of results, with the interface of `pycocotools.coco.COCO`."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _SECTIONS = {"anns": "annotations", "imgs": "images", "cats": "categories"}
 class COCO:
     """Images, categories and annotations by their ids.
 
-    As pycocotools', with four differences: a parsed data set is taken as well as a path, nothing that
-    is given is ever changed, the index and the entries of results are made when they are first asked
-    for, and pictures are neither drawn nor downloaded.
+    Like pycocotools' class, with four differences: it accepts a parsed dataset as well as a path,
+    it never changes its arguments, it builds the index and the entries of results on first access,
+    and it neither draws nor downloads images.
 
     Attributes
     ----------
     dataset : the parsed JSON.
     anns, imgs, cats : id to entry.
-    imgToAnns, catToImgs : id of an image to its annotations, id of a category to ids of its images.
+    imgToAnns, catToImgs : image id to its annotations, category id to the ids of its images.
     """
 
     def __init__(self, annotation_file=None) -> None:
-        # results that were given to `loadRes`, until their entries are asked for
+        # arguments of `loadRes`, until the entries are first accessed
         self._results = self._truth = None
-        # the data set whose annotations are copies
+        # the dataset whose annotations are copies
         self._owned: dict | None = None
         if annotation_file is None:
             self.dataset: dict = {}
@@ -51,7 +51,7 @@ class COCO:
         self.dataset = data
 
     def __getattr__(self, name: str):
-        # of attributes that are not there yet
+        # called only for attributes that do not exist yet
         if name == "dataset" and self.__dict__.get("_truth") is not None:
             self.dataset = self._owned = self.make_dataset()
         elif name in _SECTIONS:
@@ -64,7 +64,7 @@ class COCO:
 
     @property
     def untouched_results(self):
-        """What was given to `loadRes`, where nobody has seen, and so changed, an entry; else None."""
+        """The argument of `loadRes` if no entry was accessed, and so none changed; else None."""
         return None if "dataset" in self.__dict__ else self._results
 
     def make_dataset(self) -> dict:
@@ -72,14 +72,14 @@ class COCO:
         return dataset_of_results(self._truth, self._results)
 
     def own_annotations(self) -> None:
-        """Go on with copies of the annotations, so that what was given stays free of marks in them."""
+        """Copy the annotations, so that marks do not change the caller's objects."""
         if self._owned is not self.dataset:
             annotations = [dict(entry) for entry in self.dataset.get("annotations", [])]
             self.dataset = self._owned = {**self.dataset, "annotations": annotations}
             self.createIndex()
 
     def createIndex(self) -> None:
-        """Index the entries of `dataset`, which is needed again after it was changed."""
+        """Index the entries of `dataset`; call it again after changing `dataset`."""
         for name, section in _SECTIONS.items():
             setattr(self, name, _by_id(self.dataset, section))
         self._index_annotations()
@@ -93,13 +93,13 @@ class COCO:
                 self.catToImgs[category].append(entry["image_id"])
 
     def info(self) -> None:
-        """Print what the data set says about itself."""
+        """Print the dataset's ``info``."""
         for key, value in self.dataset.get("info", {}).items():
             print(f"{key}: {value}")
 
     def getAnnIds(self, imgIds=(), catIds=(), areaRng=(), iscrowd=None) -> list:
-        """Ids of the annotations on these images, of these categories, and larger and smaller than
-        the bounds `areaRng`; what is empty restricts nothing."""
+        """Ids of the annotations on these images, of these categories, with an area between the
+        bounds `areaRng`; an empty argument restricts nothing."""
         imgIds, catIds = _listed(imgIds), _listed(catIds)
         entries = self.dataset["annotations"]
         if len(imgIds):
@@ -113,7 +113,7 @@ class COCO:
         return [e["id"] for e in entries if iscrowd is None or e["iscrowd"] == iscrowd]
 
     def getCatIds(self, catNms=(), supNms=(), catIds=()) -> list:
-        """Ids of the categories of these names, supercategories and ids."""
+        """Ids of the categories with these names, supercategories and ids."""
         wanted = {"name": catNms, "supercategory": supNms, "id": catIds}
         wanted = {key: set(_listed(values)) for key, values in wanted.items()}
         return [
@@ -155,8 +155,8 @@ class COCO:
 
         Raises
         ------
-        PermafrostError : no file, or no list; wrong entries are refused when they are evaluated or
-            asked for.
+        PermafrostError : the file is missing, or the results are not a list. Invalid entries raise
+            when they are evaluated or accessed.
         """
         if isinstance(resFile, np.ndarray):
             resFile = self.loadNumpyAnnotations(resFile)
@@ -217,19 +217,19 @@ class COCO:
         ).masks
 
     def showAnns(self, anns, draw_bbox: bool = False) -> None:
-        """Not available: nothing is drawn here."""
+        """Not available: Permafrost draws no annotations."""
         raise PermafrostError(
             "COCO.showAnns is not available",
             remedy="draw with pycocotools, or run permafrost evaluate-boxes --pictures",
         )
 
     def download(self, tarDir=None, imgIds=()) -> None:
-        """Not available: nothing is downloaded here."""
+        """Not available: Permafrost downloads no images."""
         raise PermafrostError("COCO.download is not available", remedy="use pycocotools for it")
 
 
 def _listed(given):
-    """One id, or more, as a list."""
+    """One id, or several, as a list."""
     return given if hasattr(given, "__iter__") and not isinstance(given, str) else [given]
 
 
@@ -245,7 +245,7 @@ def _by_id(dataset: Mapping, section: str) -> dict:
 
 
 def dataset_of_results(truth: COCO, results) -> dict:
-    """The data set that pycocotools makes of results: every entry with an id, area and box."""
+    """The dataset that pycocotools builds from results: each entry with an id, area and box."""
     entries, source = load(results, "predictions")
     if not isinstance(entries, list | tuple):
         raise PermafrostError(
@@ -275,7 +275,7 @@ def dataset_of_results(truth: COCO, results) -> dict:
 def _with_box(entry: dict, branch: str, columns: Columns, row: int) -> dict:
     numbers = entry[branch]
     numbers = numbers.tolist() if isinstance(numbers, np.ndarray) else numbers
-    # a rotated box, which a subclass may compare, has more numbers than four
+    # a subclass may compare rotated boxes, which have more than four numbers
     needed = 4 if branch == "bbox" else 3
     if not isinstance(numbers, list | tuple) or len(numbers) < needed:
         columns.refuse([row], f"{branch} is not a list of {needed} numbers or more", key=branch)
@@ -291,7 +291,7 @@ def _with_box(entry: dict, branch: str, columns: Columns, row: int) -> dict:
 
 def _with_masks(entries, columns: Columns) -> list[dict]:
     masks = [entry["segmentation"] for entry in entries]
-    # only compressed run lengths are results, and they know their size
+    # results must be compressed run lengths, which include the size
     sizes = [mask.get("size") if isinstance(mask, Mapping) else None for mask in masks]
     wrong = [i for i, size in enumerate(sizes) if size is None]
     columns.refuse(wrong, "the segmentation is not compressed run lengths")

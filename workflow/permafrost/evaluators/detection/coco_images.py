@@ -1,4 +1,4 @@
-"""`COCOeval`'s results per image: who matched whom (`evalImgs`), likeness (`ious`), and curves of them."""
+"""`COCOeval`'s results per image: matches (`evalImgs`), similarities (`ious`), and their curves."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from permafrost.evaluators.detection.parameters import Params
 
 _EPS = np.spacing(1)
-# pairs compared together
+# pairs compared at once
 _BLOCK = 1 << 18
 
 
 def matches_per_image(found: Evaluation, p: Params) -> list[dict | None]:
-    """`COCOeval.evalImgs`: per category, area range and image, in this order; None where nothing is."""
+    """`COCOeval.evalImgs`: per category, area range and image, in this order; None if empty."""
     cells, matching = found.cells, found.matching
     detection_ids = found.detections.ids[cells.detections]
     truth_ids = found.truths.ids[cells.truths]
@@ -37,7 +37,7 @@ def matches_per_image(found: Evaluation, p: Params) -> list[dict | None]:
         taken, ignored, taker, passed = _lane(matching, detection_ids, truth_ids, a)
         for cell, own, true in zip(busy.tolist(), *sides, strict=True):
             k, i = divmod(cell, cells.images)
-            # truths that count come first
+            # truths that are not ignored come first
             order = true.start + np.argsort(passed[true], kind="stable")
             out[(k * len(p.areaRng) + a) * cells.images + i] = {
                 "image_id": p.imgIds[i],
@@ -56,13 +56,13 @@ def matches_per_image(found: Evaluation, p: Params) -> list[dict | None]:
 
 
 def _lane(matching, detection_ids, truth_ids, area: int) -> tuple[np.ndarray, ...]:
-    """Of one area range: (T, D) ids of the truths taken and whether each detection is ignored, (T, G)
-    ids of the detections that took each truth, (G,) whether it is ignored."""
+    """For one area range: (T, D) ids of the matched truths and whether each detection is ignored,
+    (T, G) ids of the detections that matched each truth, (G,) whether the truth is ignored."""
     column = matching.column[:, area]
     thresholds = column.shape[1]
     taken = np.zeros((thresholds, len(detection_ids)))
     taker = np.zeros((thresholds, len(truth_ids)))
-    # rows ascend: of all detections at a crowd, the last one stays
+    # rows ascend, so the last detection matched to a crowd remains
     candidate, threshold = np.nonzero(column >= 0)
     row, place = matching.candidates[candidate], column[candidate, threshold]
     taken[threshold, row], taker[threshold, place] = truth_ids[place], detection_ids[row]
@@ -72,13 +72,13 @@ def _lane(matching, detection_ids, truth_ids, area: int) -> tuple[np.ndarray, ..
 
 
 def likenesses(found: Evaluation, p: Params) -> dict:
-    """`COCOeval.ious`: (image id, category id) to the (D, G) likeness of its detections, best score first,
-    to its truths, or to an empty list."""
+    """`COCOeval.ious`: (image id, category id) to the (D, G) similarities of its detections,
+    highest score first, and its truths; or to an empty list."""
     cells = found.cells
     categories = p.catIds if p.useCats else [-1]
     out: dict = {(image, category): [] for image in p.imgIds for category in categories}
     kernel = make_kernel(found.settings.iou_type, found.problem)
-    # without a column, a row has no partners, whatever its cell holds
+    # a row without a column has no partners, whatever its cell holds
     partnered = cells.detection_cell[cells.count > 0]
     busy = np.intersect1d(partnered, cells.truth_cell)
     sides = []
@@ -99,7 +99,7 @@ def likenesses(found: Evaluation, p: Params) -> dict:
 
 
 def count_images(images: list, p: Params) -> Curves:
-    """Curves of results per image, in `evalImgs`' order, as pycocotools counts them."""
+    """Curves from results per image, in the order of `evalImgs`, counted as in pycocotools."""
     categories = len(p.catIds) if p.useCats else 1
     count = len(p.imgIds)
     shape = (len(p.iouThrs), categories, len(p.areaRng), len(p.maxDets))
@@ -147,7 +147,7 @@ def _count_curves(found: list[dict], total: int, cap: int, grid: np.ndarray):
     envelope = np.maximum.accumulate(envelope[:, ::-1], axis=1)[:, ::-1]
     for t in range(thresholds):
         places = np.searchsorted(reached[t], grid, side="left")
-        # pycocotools reads no further than to the first recall that is not reached
+        # pycocotools stops at the first recall that is not reached
         inside = np.logical_and.accumulate(places < width)
         precision[t, inside] = envelope[t, places[inside]]
         scores[t, inside] = marks[places[inside]]

@@ -1,4 +1,5 @@
-"""`pycocotools.cocoeval.COCOeval` by another engine: the same interface and bit for bit the same numbers.
+"""`pycocotools.cocoeval.COCOeval` with another engine: the same interface and bit-identical
+numbers.
 
     from permafrost.evaluators.detection.cocoeval import COCO, COCOeval
 
@@ -8,14 +9,15 @@
     run.accumulate()
     run.summarize()
 
-What differs, on purpose: nothing that is given is changed; wrong entries are refused by name (QUIRKS.md);
-`accumulate` refuses parameters of which `evaluate` has not seen the like, where pycocotools mixes up the
-figures; without categories `params.catIds` stays what it was, so that `evaluate` can be called again; only
-`summarize` prints. Matches per image (`evalImgs`, `ious`) are made when they are first asked for.
+Intended differences: arguments are never changed; invalid entries raise an error that names them
+(QUIRKS.md); `accumulate` rejects parameters that `evaluate` did not use, with which pycocotools
+would mix up the results; without categories `params.catIds` is unchanged, so that `evaluate` can be
+called again; only `summarize` prints. Matches per image (`evalImgs`, `ious`) are computed on first
+access.
 
-The steps of pycocotools are here too (`steps.CocoSteps`). Where a subclass, or a patch of the instance or the
-class, replaces `_prepare`, `computeIoU`, `computeOks` or `evaluateImg`, `evaluate` goes image by image through
-them, as slowly as pycocotools, and `evaluation` is None.
+The steps of pycocotools are available too (`steps.CocoSteps`). If a subclass, or a patch of the
+instance or the class, replaces `_prepare`, `computeIoU`, `computeOks` or `evaluateImg`, `evaluate`
+calls them image by image, as slowly as pycocotools, and `evaluation` is None.
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ from permafrost.metrics.detection.summarise import line, statistics, summarise
 
 __all__ = ["COCO", "COCOeval", "Params", "maskUtils"]
 
-# what decides who matches whom; `accumulate` needs it as `evaluate` had it
+# the parameters that determine matches; `accumulate` needs those of `evaluate`
 _MATCHED = ("imgIds", "catIds", "iouThrs", "areaRng", "useCats", "iouType")
 
 
@@ -69,17 +71,17 @@ class COCOeval(CocoSteps):
 
     Attributes
     ----------
-    params : what is evaluated and how; may be changed before `evaluate`.
-    eval : after `accumulate`: ``precision`` and ``scores`` (T, R, K, A, M), ``recall`` (T, K, A, M),
-        ``counts`` [T, R, K, A, M], ``params`` and ``date``.
-    stats : after `summarize`: 12 numbers, 10 of keypoints.
-    evaluation : after `accumulate`: the same as `Evaluation`, from which tables, intervals and error
-        analyses follow; None where a step is replaced.
+    params : parameters of the evaluation; may be changed before `evaluate`.
+    eval : after `accumulate`: ``precision`` and ``scores`` (T, R, K, A, M), ``recall`` (T, K, A,
+        M), ``counts`` [T, R, K, A, M], ``params`` and ``date``.
+    stats : after `summarize`: 12 numbers, for keypoints 10.
+    evaluation : after `accumulate`: the result as `Evaluation`, the input of tables, intervals and
+        error analyses; None if a step is replaced.
 
     Parameters
     ----------
     cocoGt, cocoDt : `COCO`, or pycocotools' own.
-    boundary_ratio : of the kernel ``boundary``: width of the band by the image's diagonal.
+    boundary_ratio : for ``boundary``: width of the band as a share of the image's diagonal.
     """
 
     def __init__(
@@ -93,10 +95,10 @@ class COCOeval(CocoSteps):
         self.stats: np.ndarray | list = []
         self.evaluation: Evaluation | None = None
         self._paramsEval: Params | None = None
-        # what was made per image, by steps or elsewhere, or when it was first asked for
+        # results per image, from steps, set by the caller, or computed on first access
         self._likenesses: dict | None = None
         self._images: list | None = None
-        # whether figures are counted from it, and whether `evaluate` made it
+        # whether to accumulate from them, and whether `evaluate` computed them
         self._by_image = self._stepped = False
         if cocoGt is not None:
             self.params.imgIds = sorted(cocoGt.getImgIds())
@@ -107,14 +109,14 @@ class COCOeval(CocoSteps):
 
         Raises
         ------
-        PermafrostError : a wrong entry, by name, or a wrong parameter.
+        PermafrostError : an invalid entry or parameter; the message names it.
         """
         p = self.params
         if p.useSegm is not None:
             p.iouType = "segm" if p.useSegm == 1 else "bbox"
         p.imgIds = distinct(p.imgIds)
         check_axes(p)
-        # columns need an axis of some length
+        # columns need non-empty axes
         by_image = any_replaced(self) or not (len(p.iouThrs) and len(p.areaRng) and len(p.recThrs))
         if p.useCats:
             p.catIds = distinct(p.catIds)
@@ -154,22 +156,22 @@ class COCOeval(CocoSteps):
         self._paramsEval = copy.deepcopy(p)
 
     def _forget(self) -> None:
-        """Of the evaluation before."""
+        """Drop the results of the previous evaluation."""
         self.eval, self._by_image = {}, False
         self._likenesses = self._images = self.evaluation = None
         for name in ("_gts", "_dts"):
             vars(self).pop(name, None)
 
     def accumulate(self, p: Params | None = None) -> None:
-        """Count matches into `eval`.
+        """Accumulate matches into `eval`.
 
         Parameters
         ----------
-        p : instead of `params`; may differ from those of `evaluate` in ``recThrs`` and ``maxDets``.
+        p : replaces `params`; only ``recThrs`` and ``maxDets`` may differ from those of `evaluate`.
 
         Raises
         ------
-        PermafrostError : nothing was evaluated, or something else.
+        PermafrostError : `evaluate` was not called, or with other parameters.
         """
         p = self.params if p is None else p
         if self._by_image:
@@ -209,8 +211,8 @@ class COCOeval(CocoSteps):
 
     @property
     def evalImgs(self) -> list:
-        """Who matched whom, as pycocotools keeps it: a dict, or None for nothing, per category, area
-        range and image, in this order."""
+        """Matches in pycocotools' form: a dict, or None if empty, per category, area range and
+        image, in this order."""
         if self._images is None and self.evaluation is not None:
             with pause_collector():
                 self._images = matches_per_image(self.evaluation, self._paramsEval)
@@ -218,13 +220,13 @@ class COCOeval(CocoSteps):
 
     @evalImgs.setter
     def evalImgs(self, images) -> None:
-        # also by distributed evaluations, which gather them from all processes
+        # distributed evaluations also set this, after gathering it from all processes
         self._images, self._by_image, self._stepped = list(images), True, False
 
     @property
     def ious(self) -> dict:
-        """(image id, category id) to the (D, G) likeness of its detections, best score first, to its
-        truths, or to an empty list."""
+        """(image id, category id) to the (D, G) similarities of its detections, highest score
+        first, and its truths; or to an empty list."""
         if self._likenesses is None and self.evaluation is not None:
             self._likenesses = likenesses(self.evaluation, self._paramsEval)
         return {} if self._likenesses is None else self._likenesses
@@ -234,7 +236,7 @@ class COCOeval(CocoSteps):
         self._likenesses = likeness
 
     def __getattr__(self, name: str):
-        # of attributes that are not there yet: annotations by image and category
+        # called only for attributes that do not exist yet: annotations by image and category
         if name not in ("_gts", "_dts"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         self._gts, self._dts = defaultdict(list), defaultdict(list)
@@ -257,7 +259,7 @@ class COCOeval(CocoSteps):
         return as_asked(curves, np.asarray(p.recThrs, np.float64), places)
 
     def _check_matched(self, p: Params) -> None:
-        """Refuse to count what `evaluate` has not matched."""
+        """Refuse parameters that `evaluate` did not match with."""
         check_unchanged(p, self._paramsEval, _MATCHED)
         missing = set(p.maxDets) - set(self._paramsEval.maxDets)
         if missing:
@@ -268,7 +270,7 @@ class COCOeval(CocoSteps):
             )
 
     def _problem(self, settings: Settings) -> Problem:
-        """What `params` choose of truth and results."""
+        """The truth and results that `params` select."""
         p = self.params
         sigmas = list(p.kpt_oks_sigmas) if p.iouType == "keypoints" else None
         how = reading(settings, sigmas, False)
@@ -294,12 +296,12 @@ def _axes(p: Params) -> tuple[Axes, np.ndarray]:
 
 
 def as_asked(curves: Curves, recalls: np.ndarray, places: np.ndarray) -> Curves:
-    """Curves on an ascending grid in the order of the recalls that were asked for, which have these
-    places on it."""
+    """Reorder curves on an ascending grid to the requested recalls, which are at `places` of the
+    grid."""
     if np.array_equal(places, np.arange(curves.precision.shape[1])):
         return curves
     precision, scores = curves.precision[:, places], curves.scores[:, places]
-    # pycocotools reads no further than to the first recall that is not reached
+    # pycocotools stops at the first recall that is not reached
     beyond = recalls[:, None, None, None] > curves.recall[:, None]
     beyond = np.logical_or.accumulate(beyond, axis=1) & (precision > -1)
     precision[beyond], scores[beyond] = 0.0, 0.0
@@ -307,10 +309,10 @@ def as_asked(curves: Curves, recalls: np.ndarray, places: np.ndarray) -> Curves:
 
 
 def _truth(coco, p: Params) -> dict:
-    """The data set of `coco` with the images that are asked for, and all categories."""
+    """The dataset of `coco` with the requested images and all categories."""
     entries = {identity: coco.imgs.get(identity) for identity in np.array(p.imgIds).tolist()}
     images = [
-        # an image that the truth does not have is evaluated, and empty
+        # pycocotools evaluates an image that the truth lacks as empty
         {"id": identity, "width": 1, "height": 1}
         if entry is None
         else {"id": identity, **{key: entry[key] for key in ("width", "height") if key in entry}}
@@ -327,12 +329,12 @@ def _truth(coco, p: Params) -> dict:
 
 
 def _detections(coco, truth, truths: Truths, how: Reading) -> Detections:
-    """The results: as they were given, or as `loadRes` or somebody by hand has indexed them."""
+    """The results: as the caller passed them, or as indexed by `loadRes` or by hand."""
     known = set(truths.images.ids.tolist())
     given = coco.untouched_results if isinstance(coco, COCO) else None
     if given is not None and known.issuperset(truth.imgs):
         detections = read_predictions(given, truths, how)
-        # `loadRes` numbers results, whatever ids they come with
+        # `loadRes` numbers the results and ignores their ids
         return replace(detections, ids=detections.entries + 1)
     entries = [e for e in coco.dataset.get("annotations", []) if e["image_id"] in known]
     detections = read_predictions(entries, truths, how)

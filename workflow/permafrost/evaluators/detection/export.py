@@ -1,4 +1,4 @@
-"""All tables of an evaluation as Arrow tables, and why those are missing that do not exist."""
+"""All tables of an evaluation as Arrow tables, with reasons for those that cannot be made."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ from permafrost.metrics.detection.analysis.tables import (
 from permafrost.metrics.detection.analysis.tide import ErrorKinds
 from permafrost.metrics.detection.evaluation import Evaluation
 
-# stands for no category: the true one of a false alarm, the predicted one of a miss
+# no category: the true one of a false alarm, the predicted one of a miss
 NONE = "__none__"
 
 
 def arrow_tables(
     evaluation: Evaluation, analysis: Analysis | None = None
 ) -> tuple[dict, list[str]]:
-    """Tables by name, and sentences about those that this evaluation cannot give.
+    """Tables by name, and sentences about tables that this evaluation cannot provide.
 
-    ``images``, ``categories``, ``curves``, ``detections``, ``pairs``: see `tables`; ``confusion``: a row per
-    pair of categories that occurs; ``errors``: kinds of errors and what each costs; ``olrp``: a row
-    per category; ``calibration``: a row per bin, ``calibration_categories``: one per category.
-    What is undefined is null. `analysis` is that of the evaluation, where it was made already.
+    ``images``, ``categories``, ``curves``, ``detections``, ``pairs``: see `tables`; ``confusion``:
+    a row per pair of categories that occurs; ``errors``: kinds of errors and the loss from each;
+    ``olrp``: a row per category; ``calibration``: a row per bin, ``calibration_categories``: one
+    per category. Undefined values are null. Pass `analysis` if it was already computed for the
+    evaluation.
     """
     analysis = analyse(evaluation) if analysis is None else analysis
     makers = {
@@ -65,7 +66,7 @@ def arrow_tables(
 
 
 def _categories(evaluation: Evaluation) -> dict[str, np.ndarray]:
-    """-1 is COCO's word for nothing to find; in a table it is null."""
+    """COCO writes -1 for a category without truth; the table has null."""
     columns = category_table(evaluation)
     return {
         name: np.where(column == -1, np.nan, column) if name.startswith(("ap", "ar")) else column
@@ -114,7 +115,7 @@ def _olrp(evaluation: Evaluation, found: OptimalLRP) -> dict[str, np.ndarray]:
 
 
 def _bins(evaluation: Evaluation, found: Calibration) -> dict[str, np.ndarray]:
-    # all scores alike: one bin with one edge
+    # if all scores are equal, there is one bin with a single edge
     edges = found.edges if len(found.edges) > 1 else np.repeat(found.edges, 2)
     return {
         "low_score": edges[:-1],

@@ -1,4 +1,4 @@
-"""Evaluations of different images put together, without matching again."""
+"""Join evaluations of different images, without matching again."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from permafrost.metrics.detection.pairs import Pairs
 
 
 def join(parts: list[Evaluation]) -> Evaluation:
-    """One evaluation of the images of all parts, which must not share any.
+    """One evaluation of the images of all parts, which must not overlap.
 
-    The parts must have the same settings, axes and categories. Images ascend by id, whatever the
-    order of the parts, so that ties are decided as if all had been evaluated together.
+    The parts must have the same settings, axes and categories. Images are sorted by id, whatever
+    the order of the parts, so that ties are broken as in an evaluation of all images together.
     """
     images, numbers = _images([part.truths.images for part in parts])
     truths, truth_place, truth_order = _rows([part.truths for part in parts], numbers)
@@ -69,7 +69,7 @@ def join(parts: list[Evaluation]) -> Evaluation:
 
 
 def _images(parts: list[Images]) -> tuple[Images, list[np.ndarray]]:
-    """All images ascending by id, and per part the new number of each of its images."""
+    """All images sorted by id, and per part the new index of each of its images."""
     order = np.argsort(np.concatenate([part.ids for part in parts]), kind="stable")
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
@@ -86,7 +86,7 @@ def _images(parts: list[Images]) -> tuple[Images, list[np.ndarray]]:
 
 
 def _rows(tables: list[Truths] | list[Detections], numbers: list[np.ndarray]):
-    """The tables as one, per part the new place of each row, and the order that was taken."""
+    """The joined table, per part the new row indices, and the sorting order."""
     first = tables[0]
     arrays = {
         field.name: np.concatenate([getattr(table, field.name) for table in tables])
@@ -100,7 +100,7 @@ def _rows(tables: list[Truths] | list[Detections], numbers: list[np.ndarray]):
         segmentations = compacted([value for table in tables for value in table.segmentations])
     joined = replace(first, **arrays, segmentations=segmentations, notes=_notes(tables))
     entries = joined.entries
-    # entries of one file go back to its order; those of many files stay part by part
+    # entries of one file return to its order; those of several files stay part by part
     whole = len(np.unique(entries)) == len(entries)
     order = np.argsort(entries, kind="stable") if whole else np.arange(len(entries))
     place = np.empty(len(order), np.int64)
@@ -131,7 +131,7 @@ def _cells(parts, cells: list[Cells], numbers, count: int) -> np.ndarray:
 
 
 def _sorted(cell: np.ndarray, lengths: list[int]) -> tuple[np.ndarray, list[np.ndarray]]:
-    """The order by cell, and per part the new place of each entry."""
+    """The order by cell, and per part the new index of each entry."""
     order = np.argsort(cell, kind="stable")
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))

@@ -17,7 +17,7 @@ class LVIS(COCO):
     ----------
     dataset : the parsed JSON.
     anns, imgs, cats : id to entry.
-    img_ann_map, cat_img_map : id of an image to its annotations, of a category to ids of its images.
+    img_ann_map, cat_img_map : image id to its annotations, category id to the ids of its images.
     """
 
     @property
@@ -31,7 +31,7 @@ class LVIS(COCO):
     def get_ann_ids(self, img_ids=None, cat_ids=None, area_rng=None) -> list:
         """Ids of the annotations on these images and of these categories.
 
-        With either of the last two, only those with an area above 0 and within the bounds.
+        With `cat_ids` or `area_rng`, only those with an area above 0 and within the bounds.
         """
         entries = self.dataset["annotations"]
         if img_ids is not None:
@@ -71,12 +71,12 @@ class LVIS(COCO):
 
 
 class LVISResults(LVIS):
-    """Results on the images of a truth, the `max_dets` best of every image (all if negative).
+    """Results on the images of a truth; the `max_dets` highest scores per image (all if negative).
 
     Parameters
     ----------
-    lvis_gt : `LVIS`, or what it is made of.
-    results : as of `COCO.loadRes`.
+    lvis_gt : `LVIS`, or an argument of it.
+    results : as in `COCO.loadRes`.
     """
 
     def __init__(self, lvis_gt, results, max_dets: int = 300) -> None:
@@ -84,16 +84,16 @@ class LVISResults(LVIS):
         truth = lvis_gt if isinstance(lvis_gt, COCO) else LVIS(lvis_gt)
         self._results, self._truth = truth.loadRes(results).untouched_results, truth
         self.max_dets = max_dets
-        # made when it is asked for
+        # computed on first access
         del self.dataset
 
     @property
     def given(self):
-        """What the results are read from."""
+        """The source that the results are read from."""
         return self._results
 
     def order(self) -> list[int]:
-        """Places of the given entries in the order in which lvis numbers them: image by image."""
+        """Positions of the passed entries in lvis' numbering, which goes image by image."""
         entries, _ = load(self._results, "predictions")
         if self.max_dets < 0:
             return list(range(len(entries)))
@@ -108,7 +108,8 @@ class LVISResults(LVIS):
         return out
 
     def make_dataset(self) -> dict:
-        """The `dataset` of results: that of the truth with the best results as annotations."""
+        """The `dataset` of results: the truth's, with the highest-scoring results as
+        annotations."""
         entries, _ = load(self._results, "predictions")
         made = dataset_of_results(self._truth, [entries[i] for i in self.order()])
         return {**self._truth.dataset, "annotations": made["annotations"]}

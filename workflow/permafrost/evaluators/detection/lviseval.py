@@ -1,4 +1,4 @@
-"""`lvis.LVISEval` by another engine: the same interface and bit for bit the same numbers.
+"""`lvis.LVISEval` with another engine: the same interface and bit-identical numbers.
 
     from permafrost.evaluators.detection.lviseval import LVIS, LVISEval, LVISResults
 
@@ -6,10 +6,11 @@
     run.run()
     run.print_results()
 
-What differs, on purpose: nothing that is given is changed; wrong entries are refused by name (QUIRKS.md);
-`eval` has no ``dt_pointers`` (`analysis.detection_table` of `evaluation` says what every detection is).
-Matches per image (`eval_imgs`, `ious`) are made when they are first asked for. Where a step of lvis
-(`steps.LvisSteps`) is replaced, `evaluate` goes through them, as that of `COCOeval` does.
+Intended differences: arguments are never changed; invalid entries raise an error that names them
+(QUIRKS.md); `eval` has no ``dt_pointers`` (`analysis.detection_table` of `evaluation` gives the
+outcome of every detection). Matches per image (`eval_imgs`, `ious`) are computed on first access.
+If a step of lvis (`steps.LvisSteps`) is replaced, `evaluate` calls the steps image by image, as in
+`COCOeval`.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ from permafrost.metrics.detection.summarise import statistics
 __all__ = ["LVIS", "LVISEval", "LVISResults", "Params"]
 
 _FREQUENCIES = ["r", "c", "f"]
-# what decides who matches whom; `accumulate` needs it as `evaluate` had it
+# the parameters that determine matches; `accumulate` needs those of `evaluate`
 _MATCHED = ("img_ids", "cat_ids", "iou_thrs", "area_rng", "use_cats", "iou_type")
-# what `_prepare` makes
+# attributes set by `_prepare`
 _PREPARED = ("_gts", "_dts", "img_nel", "freq_groups")
 
 
@@ -58,11 +59,11 @@ class Params:
 
     Attributes
     ----------
-    img_ids, cat_ids : ids of what is evaluated.
+    img_ids, cat_ids : ids of the evaluated images and categories.
     iou_thrs, rec_thrs : (T,) IoU thresholds and (R,) recalls at which precision is read.
-    max_dets : what the names of recalls say; `LVISResults` has cut the images.
+    max_dets : used only in the names of recalls; `LVISResults` already capped the detections.
     area_rng, area_rng_lbl : A bounds in square pixels, and their names.
-    use_cats : 0 looks for no category at all, as lvis does.
+    use_cats : 0 evaluates no category at all, as in lvis.
     img_count_lbl : groups of categories by frequency.
     """
 
@@ -96,18 +97,18 @@ class LVISEval(LvisSteps):
 
     Attributes
     ----------
-    params : what is evaluated and how; may be changed before `evaluate`.
+    params : parameters of the evaluation; may be changed before `evaluate`.
     eval : after `accumulate`: ``precision`` (T, R, K, A), ``recall`` (T, K, A), ``counts``
         [T, R, K, A], ``params`` and ``date``.
-    results : after `summarize`: name to number, -1 where nothing is there to find.
-    evaluation : after `accumulate`: the same as `Evaluation`, from which tables, intervals and error
-        analyses follow; None where a step is replaced.
+    results : after `summarize`: name to number, -1 if there is no truth.
+    evaluation : after `accumulate`: the result as `Evaluation`, the input of tables, intervals and
+        error analyses; None if a step is replaced.
 
     Parameters
     ----------
-    lvis_gt : `LVIS`, lvis' own, or what `LVIS` is made of.
-    lvis_dt : `LVISResults`, or what they are made of.
-    iou_type : ``segm`` or ``bbox``; also ``boundary``, which lvis has not.
+    lvis_gt : `LVIS`, lvis' own class, or an argument of `LVIS`.
+    lvis_dt : `LVISResults`, or an argument of it.
+    iou_type : ``segm`` or ``bbox``; also ``boundary``, which lvis lacks.
     """
 
     def __init__(
@@ -136,10 +137,10 @@ class LVISEval(LvisSteps):
         self.results: OrderedDict = OrderedDict()
         self.evaluation: Evaluation | None = None
         self._evaluated: Params | None = None
-        # what was made per image, by steps or elsewhere, or when it was first asked for
+        # results per image, from steps, set by the caller, or computed on first access
         self._likenesses: dict | None = None
         self._images: list | None = None
-        # whether figures are counted from it
+        # whether to accumulate from them
         self._by_image = False
 
     def evaluate(self) -> None:
@@ -147,7 +148,7 @@ class LVISEval(LvisSteps):
 
         Raises
         ------
-        PermafrostError : a wrong entry, by name, or a wrong parameter.
+        PermafrostError : an invalid entry or parameter; the message names it.
         """
         p = self.params
         for name in ("iou_thrs", "rec_thrs", "area_rng"):
@@ -172,7 +173,7 @@ class LVISEval(LvisSteps):
         self.eval, self.evaluation, self._likenesses, self._images = {}, None, None, None
         for name in _PREPARED:
             vars(self).pop(name, None)
-        # columns need an axis of some length
+        # columns need non-empty axes
         if any_replaced(self) or not (len(p.iou_thrs) and len(p.area_rng) and len(p.rec_thrs)):
             self._prepare()
             categories = p.cat_ids if p.use_cats else [-1]
@@ -197,11 +198,11 @@ class LVISEval(LvisSteps):
             self.evaluation = solve(problem, settings, request.axes, (), counted=False)
 
     def accumulate(self) -> None:
-        """Count matches into `eval`.
+        """Accumulate matches into `eval`.
 
         Raises
         ------
-        PermafrostError : nothing was evaluated, or with other parameters than the recalls.
+        PermafrostError : `evaluate` was not called, or with other parameters (recalls may differ).
         """
         p, found = self.params, self.evaluation
         if found is None and not self._by_image:
@@ -226,7 +227,7 @@ class LVISEval(LvisSteps):
         )
 
     def summarize(self) -> None:
-        """Keep the familiar numbers in `results`."""
+        """Compute lvis' summary numbers into `results`."""
         if not self.eval:
             raise PermafrostError("there are no counts yet", remedy="call accumulate() first")
         check_summary(self._axes(self.params.max_dets)[0], "iou_thrs", "area_rng_lbl")
@@ -246,7 +247,8 @@ class LVISEval(LvisSteps):
         self.results.update(found)
 
     def _summarize(self, summary_type, iou_thr=None, area_rng="all", freq_group_idx=None) -> float:
-        """Mean precision (``ap``) or recall (``ar``) where there is something to find, else -1."""
+        """Mean precision (``ap``) or recall (``ar``) over cells with truth; -1 if there are
+        none."""
         p = self.params
         values = self.eval["precision" if summary_type == "ap" else "recall"]
         if iou_thr is not None:
@@ -287,8 +289,8 @@ class LVISEval(LvisSteps):
 
     @property
     def eval_imgs(self) -> list:
-        """Who matched whom, as lvis keeps it: a dict, or None for nothing, per category, area range and
-        image, in this order."""
+        """Matches in lvis' form: a dict, or None if empty, per category, area range and image, in
+        this order."""
         if self._images is None and self.evaluation is not None:
             self._images = self._made_images()
         return [] if self._images is None else self._images
@@ -315,8 +317,8 @@ class LVISEval(LvisSteps):
 
     @property
     def ious(self) -> dict:
-        """(image id, category id) to the (D, G) likeness of its detections, best score first, to its
-        truths, or to an empty list."""
+        """(image id, category id) to the (D, G) similarities of its detections, highest score
+        first, and its truths; or to an empty list."""
         if self._likenesses is None and self.evaluation is not None:
             self._likenesses = likenesses(self.evaluation, self._coco_params())
         return {} if self._likenesses is None else self._likenesses
@@ -326,7 +328,7 @@ class LVISEval(LvisSteps):
         self._likenesses = likeness
 
     def __getattr__(self, name: str):
-        # of attributes that are not there yet: what `_prepare` makes
+        # called only for attributes that do not exist yet: those that `_prepare` sets
         if name not in _PREPARED:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         self._gts, self._dts = defaultdict(list), defaultdict(list)
@@ -342,7 +344,7 @@ class LVISEval(LvisSteps):
         ]
         p, asked = self._coco_params(), self.params
         p.iouThrs, p.recThrs = asked.iou_thrs, np.asarray(asked.rec_thrs, np.float64)
-        # no cap but that of the images
+        # detections were already capped per image
         p.maxDets = [max((len(e["dtScores"]) for e in images if e is not None), default=0)]
         return count_images(images, p)
 

@@ -1,7 +1,7 @@
-"""Masks as run lengths, with the functions of `pycocotools.mask` and, bit for bit, their results.
+"""Masks as run lengths, with the functions of `pycocotools.mask` and bit-identical results.
 
-A mask is ``{"size": [height, width], "counts": bytes}``. What is wrong is refused by name, where pycocotools
-reads on (QUIRKS.md, H1).
+A mask is ``{"size": [height, width], "counts": bytes}``. Invalid input raises an error, where
+pycocotools reads on (QUIRKS.md, H1).
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ __all__ = ["area", "decode", "encode", "frPyObjects", "iou", "merge", "toBbox"]
 
 
 def encode(bimask: np.ndarray) -> dict | list[dict]:
-    """The run lengths of (H, W) pixels, or of each of N masks in (H, W, N): all but 0 is foreground."""
+    """The run lengths of (H, W) pixels, or of each of N masks in (H, W, N); foreground is
+    nonzero."""
     pixels = np.asarray(bimask)
     if pixels.ndim == 2:
         return encode(pixels[:, :, None])[0]
@@ -31,7 +32,7 @@ def encode(bimask: np.ndarray) -> dict | list[dict]:
 
 
 def decode(rleObjs) -> np.ndarray:
-    """(H, W) uint8 of 0 and 1, or (H, W, N) of a list; column by column in memory."""
+    """(H, W) uint8 of 0 and 1, or (H, W, N) for a list; in column-major order."""
     if not isinstance(rleObjs, list):
         return decode([rleObjs])[:, :, 0]
     masks = masks_of(rleObjs)
@@ -44,26 +45,27 @@ def decode(rleObjs) -> np.ndarray:
 
 
 def area(rleObjs):
-    """Pixels of foreground: a number, or (N,) uint32 of a list."""
+    """Number of foreground pixels; (N,) uint32 for a list."""
     if not isinstance(rleObjs, list):
         return area([rleObjs])[0]
     return masks_of(rleObjs).areas().astype(np.uint32)
 
 
 def toBbox(rleObjs) -> np.ndarray:
-    """The smallest box, x, y, width, height: (4,), or (N, 4) of a list."""
+    """The bounding box x, y, width, height: (4,), or (N, 4) for a list."""
     if not isinstance(rleObjs, list):
         return toBbox([rleObjs])[0]
     return masks_of(rleObjs).boxes()
 
 
 def iou(dt, gt, pyiscrowd) -> np.ndarray | list:
-    """(D, G) IoU of masks, or of boxes (x, y, width, height); an empty list where either side is empty.
+    """(D, G) IoU of masks, or of boxes (x, y, width, height); an empty list if either side is
+    empty.
 
     Parameters
     ----------
     dt, gt : lists of masks, or lists or arrays of boxes.
-    pyiscrowd : (G,) whether a truth is a crowd, whose union is the detection.
+    pyiscrowd : (G,) whether a truth is a crowd; its IoU is divided by the detection's area.
     """
     if not len(dt) or not len(gt):
         return []
@@ -79,7 +81,7 @@ def iou(dt, gt, pyiscrowd) -> np.ndarray | list:
 
 
 def merge(rleObjs: list, intersect=False) -> dict:
-    """The union of masks of one size, or what they share."""
+    """The union of masks of one size, or their intersection."""
     if len(rleObjs) == 1:
         return _written(masks_of(rleObjs))[0]
     if not len(rleObjs):
@@ -93,8 +95,8 @@ def frPyObjects(pyobj, h: int, w: int) -> dict | list[dict]:
 
     Parameters
     ----------
-    pyobj : one of them, for one mask, or a list or array of them, for one mask each. Numbers are a box
-        (x, y, width, height) where there are four, otherwise a polygon (x, y, x, y, …).
+    pyobj : one shape for one mask, or a list or array of shapes for one mask each. Four numbers are
+        a box (x, y, width, height), any other count a polygon (x, y, x, y, …).
     h, w : size of the image.
     """
     single = isinstance(pyobj, Mapping) or (len(pyobj) > 0 and np.isscalar(pyobj[0]))
@@ -108,7 +110,7 @@ def frPyObjects(pyobj, h: int, w: int) -> dict | list[dict]:
 
 
 def _drawn(given):
-    """What `read_masks` takes: run lengths, or a list of one polygon."""
+    """The argument of `read_masks`: run lengths, or a list of one polygon."""
     if isinstance(given, Mapping):
         return given
     if len(given) != 4:

@@ -1,4 +1,4 @@
-"""An evaluation as plain arrays and JSON, and back."""
+"""Pack an evaluation into plain arrays and JSON, and restore it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _TABLES = {
 
 
 def describe(evaluation: Evaluation) -> dict:
-    """What `restore` needs beside the arrays, as JSON; parts must have their ``identity`` in common."""
+    """The JSON that `restore` needs with the arrays; joined parts must share its ``identity``."""
     return {
         "identity": _identity(evaluation),
         "whole_images": _whole(evaluation).images,
@@ -59,7 +59,7 @@ def _whole(evaluation: Evaluation) -> Whole:
 
 
 def _identity(evaluation: Evaluation) -> dict:
-    """What parts must have in common, as JSON."""
+    """The settings and data that joined parts must share, as JSON."""
     settings = asdict(evaluation.settings)
     axes = evaluation.axes
     sigmas = evaluation.problem.sigmas
@@ -75,7 +75,7 @@ def _identity(evaluation: Evaluation) -> dict:
         "max_dets": list(axes.max_dets),
         "sigmas": None if sigmas is None else sigmas.tolist(),
         "categories": evaluation.truths.categories.ids.tolist(),
-        # last: what is read of a truth, and what of it is ignored, depends on the options
+        # last: the options decide what is read of a truth and what is ignored
         "dataset": _whole(evaluation).digest,
     }
 
@@ -89,7 +89,7 @@ def _notes(table: Truths | Detections) -> dict:
 
 
 def arrays_of(evaluation: Evaluation) -> dict[str, np.ndarray]:
-    """All arrays by name; lists of different lengths are flat, with their offsets."""
+    """All arrays by name; lists of different lengths are flattened, with offsets."""
     problem = evaluation.problem
     items = {
         "images": evaluation.truths.images,
@@ -116,7 +116,7 @@ def arrays_of(evaluation: Evaluation) -> dict[str, np.ndarray]:
 
 
 def restore(head: dict, arrays: dict[str, np.ndarray]) -> Evaluation:
-    """The evaluation that was described so."""
+    """The evaluation from the output of `describe` and `arrays_of`."""
     identity = head["identity"]
     names, *_ = zip(*identity["area_ranges"], strict=True)
     axes = Axes(

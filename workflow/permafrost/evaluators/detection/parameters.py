@@ -1,4 +1,4 @@
-"""Parameters of `COCOeval`, and what is wrong with those of an evaluation."""
+"""Parameters of `COCOeval`, and checks of them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Params:
 
     Attributes
     ----------
-    imgIds, catIds : ids of what is evaluated.
+    imgIds, catIds : ids of the evaluated images and categories.
     iouThrs, recThrs : (T,) IoU thresholds and (R,) recalls at which precision is read.
     maxDets : M caps on detections per image and category.
     areaRng, areaRngLbl : A bounds in square pixels, and their names.
     useCats : 0 pools all categories.
-    iouType : bbox, segm, keypoints, or boundary (which pycocotools has not).
+    iouType : bbox, segm, keypoints, or boundary (which pycocotools lacks).
     kpt_oks_sigmas : falloff of every keypoint.
     useSegm : pycocotools' old name: 1 for segm, 0 for bbox.
     """
@@ -41,11 +41,11 @@ class Params:
             self.setDetParams()
 
     def setDetParams(self) -> None:
-        """The values for boxes and masks."""
+        """Set the values for boxes and masks."""
         self._set(AREA_RANGES, MAX_DETECTIONS)
 
     def setKpParams(self) -> None:
-        """The values for keypoints."""
+        """Set the values for keypoints."""
         self._set(KEYPOINT_AREA_RANGES, KEYPOINT_MAX_DETECTIONS)
         self.kpt_oks_sigmas = COCO_SIGMAS.copy()
 
@@ -60,7 +60,7 @@ class Params:
 
 
 def axes_of(thresholds, recalls, names, areas, caps) -> tuple[Axes, np.ndarray]:
-    """The axes with an ascending grid, and where on it each of the recalls asked for stands."""
+    """The axes with an ascending recall grid, and the position on it of each requested recall."""
     grid, places = np.unique(np.asarray(recalls, np.float64), return_inverse=True)
     bounds = np.asarray(areas, np.float64).reshape(-1, 2)
     thresholds, caps = np.asarray(thresholds, np.float64), tuple(map(int, caps))
@@ -68,7 +68,7 @@ def axes_of(thresholds, recalls, names, areas, caps) -> tuple[Axes, np.ndarray]:
 
 
 def check_unchanged(given, evaluated, names: tuple[str, ...]) -> None:
-    """Refuse parameters of which those with these names are not what `evaluate` has seen."""
+    """Refuse parameters `names` that differ from those that `evaluate` used."""
     for name in names:
         if not np.array_equal(getattr(given, name), getattr(evaluated, name)):
             raise PermafrostError(
@@ -79,12 +79,12 @@ def check_unchanged(given, evaluated, names: tuple[str, ...]) -> None:
 
 
 def distinct(ids) -> list:
-    """The ids, ascending, each once."""
+    """The distinct ids, ascending."""
     return list(np.unique(list(ids) if isinstance(ids, set | frozenset) else ids))
 
 
 def check_axes(p: Params) -> None:
-    """Refuse parameters that are no lists of numbers; empty ones make empty figures."""
+    """Refuse parameters that are not lists of numbers; an empty list gives empty results."""
     for name in ("iouThrs", "recThrs", "maxDets", "areaRng"):
         check_numbers(getattr(p, name), f"params.{name}", pairs=name == "areaRng")
     if not len(p.maxDets):
@@ -94,7 +94,7 @@ def check_axes(p: Params) -> None:
 
 
 def check_numbers(given, where: str, *, pairs: bool = False) -> None:
-    """Refuse what is no list of numbers, or of `pairs` of them."""
+    """Refuse anything but a list of numbers, or with `pairs` a list of pairs of numbers."""
     try:
         shape = np.asarray(given, np.float64).shape
     except (TypeError, ValueError):
@@ -106,7 +106,7 @@ def check_numbers(given, where: str, *, pairs: bool = False) -> None:
 
 
 def check_summary(axes: Axes, thresholds: str, names: str) -> None:
-    """Refuse to summarise without a threshold, or area ranges that are named, but not there."""
+    """Refuse to summarise without a threshold, or with names of area ranges that do not exist."""
     if not len(axes.thresholds):
         raise PermafrostError(
             "there is no IoU threshold to summarise", where=f"params.{thresholds}"

@@ -1,7 +1,7 @@
-"""Evaluations of parts of the images, written by many processes, and merged to exactly the whole.
+"""Evaluations of parts of the images, written by many processes and merged into exactly the whole.
 
-A part is evaluated against the whole truth, restricted to some of its images. Its file holds what was
-read and matched, so that merging matches nothing again and every table can still be made:
+A part is evaluated against the whole truth, restricted to some of its images. Its file holds the
+inputs and matches, so that merging matches nothing again and can still produce every table:
 
 | bytes       | content                                                        |
 |-------------|----------------------------------------------------------------|
@@ -55,17 +55,17 @@ def save_partial(evaluation: Evaluation, path) -> None:
 def merge(paths, *, incomplete: bool = False) -> Evaluation:
     """The evaluation of all images of all parts, as if they had been evaluated together.
 
-    Detections are in the order of their file if all parts read one file, else part by part; where
-    ids occur twice they are numbered anew.
+    Detections keep the order of their file if all parts read one file; otherwise they follow part
+    by part. Duplicate ids are renumbered.
 
     Parameters
     ----------
-    incomplete : accept that some images of the truth are in no part; `warnings` says so.
+    incomplete : allow images of the truth that are in no part; `warnings` reports them.
 
     Raises
     ------
-    PermafrostError : a damaged file, parts that do not belong together (the field is named), an
-        image in two parts, images in none.
+    PermafrostError : a damaged file, parts that do not belong together (the message names the
+        field), an image in two parts, images in none.
     """
     if not paths:
         raise PermafrostError("no parts are given", where="merge")
@@ -92,7 +92,7 @@ def merge(paths, *, incomplete: bool = False) -> Evaluation:
 
 @contextlib.contextmanager
 def _naming(where) -> Iterator[None]:
-    """Turn what another program wrote, with the right check sums, into an error that names the file."""
+    """Name the file in errors from content that another program wrote with valid checksums."""
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, MemoryError) as error:
@@ -102,7 +102,7 @@ def _naming(where) -> Iterator[None]:
 
 
 def _read(path: Path) -> tuple[dict, dict[str, np.ndarray]]:
-    """Head and arrays of a file that is whole."""
+    """Head and arrays of a file, after checking its length and checksums."""
     check_regular(path)
     content = read_bytes(path)
     begin = len(MAGIC) + _HEAD.size

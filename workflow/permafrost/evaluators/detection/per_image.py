@@ -1,4 +1,4 @@
-"""Lists with arrays per image, as torchmetrics' ``MeanAveragePrecision`` takes them, as columns."""
+"""Convert lists of arrays per image, the input of torchmetrics' ``MeanAveragePrecision``."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ _BOXES = {
 
 
 def from_torchmetrics(preds, target, *, box_format: str = "xyxy") -> tuple[dict, dict]:
-    """Truth and predictions for `evaluate` from what torchmetrics' ``update(preds, target)`` takes.
+    """Truth and predictions for `evaluate` from the arguments of torchmetrics' ``update``.
 
     Images get the ids 0, 1, … in their order. Categories are the labels that occur on either side.
 
     Parameters
     ----------
-    preds : per image a mapping of ``boxes`` (N, 4) in pixels, ``scores`` (N,) and ``labels`` (N,), and
-        ``masks`` (N, H, W) of bools for the kernels that compare masks: arrays or tensors.
-    target : per image ``boxes`` (M, 4), ``labels`` (M,), optionally ``iscrowd`` (M,), ``area`` (M,) in
-        square pixels (0: not known) and ``masks`` (M, H, W).
+    preds : per image a mapping of ``boxes`` (N, 4) in pixels, ``scores`` (N,) and ``labels`` (N,),
+        and for kernels that compare masks boolean ``masks`` (N, H, W): arrays or tensors.
+    target : per image ``boxes`` (M, 4), ``labels`` (M,), optionally ``iscrowd`` (M,), ``area`` (M,)
+        in square pixels (0 if unknown) and ``masks`` (M, H, W).
     box_format : ``xyxy`` (corners), ``xywh`` or ``cxcywh`` (centre and size).
 
     Returns
     -------
-    (truth, predictions), mappings of columns. A missing area is that of the box or mask.
+    (truth, predictions), mappings of columns. A missing area becomes that of the box or mask.
 
     Raises
     ------
-    PermafrostError : lists of different lengths; an array that is missing or of another shape.
+    PermafrostError : lists of different lengths; an array that is missing or has another shape.
     """
     look_up(_BOXES, box_format, "no box_format", where="box_format")
     if len(preds) != len(target):
@@ -56,7 +56,7 @@ def from_torchmetrics(preds, target, *, box_format: str = "xyxy") -> tuple[dict,
 
 
 def _columns(images, side: str, box_format: str, *others) -> dict:
-    """The arrays of all images one below the other; `others` are (name here, name there, default)."""
+    """The arrays of all images concatenated; `others` are (name here, name there, default)."""
     parts: dict[str, list] = {name: [] for name in ("image_id", "category_id", "bbox")}
     parts |= {name: [] for name, _, _ in others}
     masks: list[dict] = []
@@ -108,7 +108,7 @@ def _check(right: bool, key: str, value, wanted, where: str) -> None:
 
 
 def _sizes(masks, tables, images: int) -> dict:
-    """Width and height of the images, from their masks; one pixel where an image has none."""
+    """Width and height of the images, from their masks; one pixel for an image without masks."""
     sizes = np.ones((images, 2), np.int64)
     for own, columns in zip(masks, tables, strict=True):
         if own:

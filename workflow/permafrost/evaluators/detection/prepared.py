@@ -1,4 +1,4 @@
-"""A ground truth that is read once and evaluated many times, as between the epochs of a training."""
+"""A ground truth that is read once and evaluated many times, such as after each training epoch."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ from permafrost.metrics.detection.summarise import Statistic
 
 @dataclass(frozen=True)
 class PreparedTruth:
-    """All that predictions are compared with; made by `prepare`.
+    """All that predictions are compared with; `prepare` makes it.
 
     Attributes
     ----------
-    truths, masks : the annotations, and their masks for the kernels that compare masks.
-    settings, axes, statistics : what was asked for.
-    sigmas : (K, J) of the keypoints, for that kernel.
+    truths, masks : the annotations, and their masks for kernels that compare masks.
+    settings, axes, statistics : the requested evaluation.
+    sigmas : (K, J) falloff of the keypoints, for that kernel.
     reading : how the predictions are read.
     whole : digest and number of images.
-    every, chosen : where only some categories are evaluated: all of the truth, and the positions of
-        those that are.
+    every, chosen : if only some categories are evaluated: the whole truth, and the positions of the
+        evaluated categories.
     """
 
     truths: Truths
@@ -74,7 +74,7 @@ class PreparedTruth:
     chosen: np.ndarray | None = None
 
     def evaluate(self, predictions) -> Evaluation:
-        """What `evaluate` gives for this truth; predictions as there."""
+        """The result of `evaluate` for this truth; predictions as in `evaluate`."""
         with pause_collector():
             everywhere = np.ones(len(self.truths.images), bool)
             return self.finished(self.matched(predictions, everywhere, counted=True))
@@ -82,24 +82,24 @@ class PreparedTruth:
     def matched(
         self, predictions, chosen: np.ndarray, *, before: int = 0, counted: bool = False
     ) -> Evaluation:
-        """The evaluation of some images.
+        """Evaluate some of the images.
 
         Parameters
         ----------
-        predictions : as of `evaluate`, on the chosen images only.
+        predictions : as in `evaluate`, on the chosen images only.
         chosen : (I,) bool.
-        before : number of detections of other parts that come before these in a common numbering.
-        counted : False leaves the curves to `joining.join`.
+        before : number of detections in earlier parts, for a common numbering.
+        counted : if False, `joining.join` computes the curves.
 
         Raises
         ------
-        PermafrostError : a wrong entry, by name; a detection on an image that is not chosen.
+        PermafrostError : an invalid entry, named; a detection on an image that is not chosen.
         """
         known = self.truths if self.every is None else replace(self.truths, categories=self.every)
         detections = read_predictions(predictions, known, self.reading, judged=False)
         if self.every is not None:
             if self.settings.lvis:
-                # the cap is on the detections of an image, of whatever category
+                # the cap applies to the detections of an image over all categories
                 detections = federated.trim(detections, self.axes.max_dets[-1])
             detections = detections_of(detections, self.chosen, len(self.every))
         foreign = np.flatnonzero(~chosen[detections.image])
@@ -113,7 +113,7 @@ class PreparedTruth:
         truths, detections = restrict(self.truths, detections, chosen)
         detections, masks = checked_detections(truths, detections, self.settings, self.reading.drop)
         if self.settings.iou_type not in MASK_KERNELS:
-            # they have given their areas; parts must agree on what they hold
+            # only their areas are still needed; parts must have the same columns
             detections = replace(detections, segmentations=None)
         rows = np.flatnonzero(chosen[self.truths.image])
         problem = Problem(
@@ -128,7 +128,7 @@ class PreparedTruth:
         return solve(problem, self.settings, self.axes, self.statistics, counted=counted)
 
     def finished(self, joined: Evaluation) -> Evaluation:
-        """An evaluation of `matched`, or more joined, with all that is to be said of inputs."""
+        """An evaluation of `matched`, or several joined, with the warnings about its inputs."""
         notes = self.truths.notes
         truths = replace(joined.truths, notes=Notes([*notes.warnings], {**notes.dropped}))
         found = joined.detections
@@ -139,7 +139,8 @@ class PreparedTruth:
         return replace(joined, truths=truths, detections=detections, problem=problem)
 
     def branch(self, predictions) -> str | None:
-        """Strict mode: what the first detection says that all of its file hold; None without any."""
+        """Strict mode: the kind of data in the first detection, which decides for its whole
+        file."""
         if is_crown_table(predictions):
             return "bbox"
         if not self.settings.strict:
@@ -149,7 +150,7 @@ class PreparedTruth:
 
 
 def prepare(truth, **options) -> PreparedTruth:
-    """Read a ground truth, masks included; options (but ``images``) and errors as of `evaluate`."""
+    """Read a ground truth, with masks; options (except ``images``) and errors as in `evaluate`."""
     request = make_request(**options)
     settings, wanted = request.settings, request.categories
     how = reading(settings, request.sigmas, request.drop)
@@ -176,7 +177,7 @@ def prepare(truth, **options) -> PreparedTruth:
 
 
 def _numbered(detections: Detections, before: int) -> Detections:
-    """In the numbering of all parts; ids that were given, and not counted, stay."""
+    """Number the detections across all parts; ids from the input stay."""
     ids = detections.ids
     if ids.dtype.kind != "U" and np.array_equal(ids, detections.entries + 1):
         ids = ids + before

@@ -1,9 +1,9 @@
-"""Scenario slices: the scores of the images by weather, by site, by whatever a manifest says.
+"""Scenario slices: scores by weather, by site, or by any other axis of a manifest.
 
-A manifest names, for every image, a label on each of its axes. As JSON it is
-``{"manifest_version": "1", "key_kind": "image_id", "rows": [{"key": 17, "weather": "fog"}, …]}``; as
-CSV it has a column ``image_id`` (or ``key``) and a column per axis. Images that it does not name, or
-names without a label, are ``__unassigned__``, which comes last.
+A manifest gives every image a label on each of its axes. As JSON it is
+``{"manifest_version": "1", "key_kind": "image_id", "rows": [{"key": 17, "weather": "fog"}, …]}``;
+as CSV it has a column ``image_id`` (or ``key``) and a column per axis. Images that are missing from
+it or have no label are ``__unassigned__``, which comes last.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Manifest:
 
     Attributes
     ----------
-    labels : axis to the (I,) labels (objects), in the order of the images.
-    warnings : sentences about rows that name no image.
+    labels : axis to (I,) labels (objects), in the order of the images.
+    warnings : sentences about rows that match no image.
     """
 
     labels: dict[str, np.ndarray]
@@ -41,7 +41,7 @@ class Manifest:
 
 @dataclass(frozen=True)
 class Slice:
-    """The images with one label, and their evaluation: `subset` of the whole."""
+    """The images with one label, and their evaluation: a `subset` of the whole."""
 
     axis: str
     label: str
@@ -51,17 +51,17 @@ class Slice:
 
 @dataclass(frozen=True)
 class Robustness:
-    """What is left of a figure outside the conditions of the baseline, along one axis.
+    """How much of a score remains outside the baseline conditions, along one axis.
 
     Attributes
     ----------
-    axis, baseline, metric : whose it is; the baseline is a label of the axis.
-    baseline_value : the figure of the baseline slice.
-    mpc : mean over the other slices ("mean performance under corruption"): every slice counts alike,
-        however many images it has.
-    rpc : mpc / baseline_value ("relative"); NaN where the baseline is 0.
-    slices, undefined : how many slices mpc is the mean of, and labels of those left out because the
-        figure is undefined there (nothing to find).
+    axis, baseline, metric : the axis, the baseline label on it, and the metric.
+    baseline_value : the score of the baseline slice.
+    mpc : mean over the other slices ("mean performance under corruption"); all slices have the same
+        weight, whatever their number of images.
+    rpc : mpc / baseline_value ("relative"); NaN if the baseline is 0.
+    slices, undefined : number of slices in mpc, and the labels of slices excluded because the score
+        is undefined there (no truth).
 
     Source: Michaelis et al., Benchmarking Robustness in Object Detection (2019), equations 1 and 2.
     """
@@ -78,7 +78,7 @@ class Robustness:
 
 @dataclass(frozen=True)
 class ManifestRows:
-    """A manifest before its images are known: one mapping per row, and where they were read."""
+    """A manifest not yet matched to images: one mapping per row, and its source."""
 
     rows: list[dict]
     where: str
@@ -89,7 +89,8 @@ class ManifestRows:
         return list(dict.fromkeys(name for row in self.rows for name in row if name not in _KEYS))
 
     def check_baseline(self, baseline: str, *, crossed: bool = False) -> None:
-        """Refuse a label that no row has, on any axis or on `crossed` ones, before anything is evaluated."""
+        """Refuse a label that no row has, on any axis or on `crossed` ones; before any
+        evaluation."""
         axes = self.axes
         labels = {str(row[axis]) for row in self.rows for axis in axes if axis in row}
         if crossed:
@@ -97,7 +98,7 @@ class ManifestRows:
         look_up(labels, baseline, "there is no image labelled", where=self.where)
 
     def check_axis(self, axis: str) -> None:
-        """Refuse the name of an axis (a column) that the manifest does not have."""
+        """Refuse an axis (a column) that the manifest does not have."""
         look_up(self.axes, axis, "there is no column", where=self.where)
 
 
@@ -106,7 +107,7 @@ def read_rows(source) -> ManifestRows:
 
     Raises
     ------
-    PermafrostError : not a manifest, no axis.
+    PermafrostError : the source is not a manifest, or it has no axis.
     """
     found = ManifestRows(*_rows(source))
     if not found.axes:
@@ -117,15 +118,15 @@ def read_rows(source) -> ManifestRows:
 
 
 def read_manifest(source, images: np.ndarray) -> Manifest:
-    """The labels of images with these ids.
+    """The labels of the images with these ids.
 
     Parameters
     ----------
-    source : as of `read_rows`, or what it returns.
+    source : as in `read_rows`, or its return value.
 
     Raises
     ------
-    PermafrostError : not a manifest, an image named twice, no axis.
+    PermafrostError : the source is not a manifest, names an image twice, or has no axis.
     """
     given = source if isinstance(source, ManifestRows) else read_rows(source)
     rows, where, axes = given.rows, given.where, given.axes
@@ -155,7 +156,7 @@ def read_manifest(source, images: np.ndarray) -> Manifest:
 
 
 def crossed(manifest: Manifest, axes: list[str] | None = None) -> Manifest:
-    """One axis of the combinations of labels that occur; `axes` are all where none are given."""
+    """One axis whose labels are the combinations that occur; `axes`: None for all."""
     axes = list(manifest.labels) if axes is None else axes
     for axis in axes:
         look_up(manifest.labels, axis, "no axis", where="slices")
@@ -167,7 +168,7 @@ def crossed(manifest: Manifest, axes: list[str] | None = None) -> Manifest:
 
 
 def slices(evaluation: Evaluation, manifest: Manifest) -> list[Slice]:
-    """All slices, axis by axis, labels ascending."""
+    """All slices, axis by axis, with ascending labels."""
     found = []
     for axis, labels in manifest.labels.items():
         for label in sorted(set(labels.tolist()), key=lambda text: (text == UNASSIGNED, text)):
@@ -177,17 +178,17 @@ def slices(evaluation: Evaluation, manifest: Manifest) -> list[Slice]:
 
 
 def robustness(parts: list[Slice], baseline: str) -> list[Robustness]:
-    """mPC and rPC of every figure of the summary, along every axis that has the label `baseline`.
+    """mPC and rPC of every summary score, along every axis that has the label `baseline`.
 
-    Images without a label are of no known condition and left out.
+    Images without a label are excluded, because their condition is unknown.
 
     Parameters
     ----------
-    parts : of `slices`.
+    parts : from `slices`.
 
     Raises
     ------
-    PermafrostError : no axis with this label, or nothing beside the baseline to compare with it.
+    PermafrostError : no axis has this label, or no other slice to compare with the baseline.
     """
     found = []
     for axis, (base, *others) in against_baseline(parts, baseline).items():
@@ -206,7 +207,7 @@ def robustness(parts: list[Slice], baseline: str) -> list[Robustness]:
 
 
 def against_baseline(parts: list[Slice], baseline: str) -> dict[str, list[Slice]]:
-    """Per axis that has the label `baseline`: that slice, then the other labelled ones."""
+    """Per axis with the label `baseline`: that slice, then the other labelled ones."""
     labels = {part.label for part in parts} - {UNASSIGNED}
     look_up(labels, baseline, "there is no slice labelled", where="baseline")
     found = {}

@@ -1,4 +1,4 @@
-"""This evaluator in the place of pycocotools, for programs that import that."""
+"""Use this evaluator instead of pycocotools in programs that import pycocotools."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ _NAME = "pycocotools"
 
 
 def init_as_pycocotools() -> ExitStack:
-    """Let every later import of pycocotools in this process give this evaluator, other programs' too.
+    """Make every later import of pycocotools in this process load this evaluator.
 
-    ``import pycocotools`` and ``pycocotools.coco``, ``.cocoeval`` and ``.mask`` give the modules of the same
-    names here; nothing else is changed, and no file. What a program imported before stays as it was: a
-    warning names such programs. Importing this package alone replaces nothing.
+    ``import pycocotools`` and ``pycocotools.coco``, ``.cocoeval`` and ``.mask`` load the modules of
+    the same names here. Nothing else changes. Modules imported earlier keep
+    pycocotools; a warning names them. Importing this package alone replaces nothing.
 
     Returns
     -------
-    What takes it back: ``with init_as_pycocotools(): …``, or its method ``close()``. Names that were
-    imported in between stay.
+    The handle that undoes it: ``with init_as_pycocotools(): …``, or its method ``close()``. Names
+    that were imported in between stay.
 
     Warns
     -----
-    UserWarning : modules that hold pycocotools' own functions or classes already.
+    UserWarning : modules that already hold pycocotools' functions or classes.
     """
     package = ModuleType(_NAME, "The evaluator of permafrost in the place of pycocotools.")
     spec = PathFinder.find_spec(_NAME)
-    # modules that are not replaced can still be imported, where pycocotools is installed
+    # modules that are not replaced can still be imported if pycocotools is installed
     package.__path__ = list(spec.submodule_search_locations or []) if spec else []
     parts = {"coco": coco, "cocoeval": cocoeval, "mask": mask}
     vars(package).update(parts)
     modules = {_NAME: package, **{f"{_NAME}.{name}": part for name, part in parts.items()}}
     with warnings.catch_warnings():
-        # classes of other packages may warn when they are looked at
+        # reading attributes of other packages' classes may warn
         warnings.simplefilter("ignore")
         early = _users({*modules})
     if early:
@@ -62,13 +62,13 @@ def _restore(before: dict[str, ModuleType | None]) -> None:
 
 
 def _users(replaced: set[str]) -> list[str]:
-    """Modules of other programs that hold something of the modules that are replaced."""
+    """Modules of other programs that hold objects of the replaced modules."""
     held = {id(module) for name, module in sys.modules.items() if name in replaced}
     found = []
     for name, module in sorted(sys.modules.items()):
         if name.partition(".")[0] == _NAME or not isinstance(module, ModuleType):
             continue
-        # only of classes: other objects may compute whatever attribute they are asked for
+        # classes only: other objects may compute any attribute on access
         kinds = {e.__module__ for e in vars(module).values() if isinstance(e, type)}
         if kinds & replaced or any(id(e) in held for e in vars(module).values()):
             found.append(name)

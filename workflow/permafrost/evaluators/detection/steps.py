@@ -1,8 +1,8 @@
 """The steps of pycocotools and lvis for one image and category, which subclasses override.
 
-`evaluate` works on whole columns. Where a step is replaced, by a subclass, on one instance or on the class,
-it goes through these steps instead, image by image as pycocotools and lvis do. Marks in annotations
-(``ignore``, ``_ignore``, masks as run lengths) are made in copies that the index owns.
+`evaluate` works on whole columns. If a step is replaced, by a subclass, on one instance or on the
+class, `evaluate` calls these steps instead, image by image as pycocotools and lvis do. Marks in
+annotations (``ignore``, ``_ignore``, masks as run lengths) are set in copies that the index owns.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from permafrost.metrics.detection.kernels.segm import MaskOverlap
 
 
 class CocoSteps:
-    """What `COCOeval` has of pycocotools' steps; `_gts` and `_dts` map (image id, category id) to entries."""
+    """pycocotools' steps of `COCOeval`; `_gts` and `_dts` map (image id, category id) to
+    entries."""
 
     def _prepare(self) -> None:
-        """Gather the truths and results that `params` choose."""
+        """Gather the truths and results that `params` select."""
         p = self.params
         chosen = {"imgIds": p.imgIds, **({"catIds": p.catIds} if p.useCats else {})}
         sides = []
@@ -41,7 +42,8 @@ class CocoSteps:
         self._gts, self._dts = _by_cell(gts), _by_cell(dts)
 
     def computeIoU(self, imgId, catId):
-        """(D, G) IoU of the detections, best score first, and the truths; an empty list for none."""
+        """(D, G) IoU of the detections, highest score first, and the truths; an empty list for
+        none."""
         p = self.params
         gts, dts = _cell(self, imgId, catId)
         dts = best_first(dts, p.maxDets[-1])
@@ -49,7 +51,7 @@ class CocoSteps:
         return overlap(dts, gts, crowd, p.iouType, self.boundary_ratio)
 
     def computeOks(self, imgId, catId):
-        """(D, G) object keypoint similarity, as `computeIoU`."""
+        """(D, G) object keypoint similarity, as in `computeIoU`."""
         gts = self._gts[imgId, catId]
         dts = best_first(self._dts[imgId, catId], self.params.maxDets[-1])
         if not len(gts) or not len(dts):
@@ -69,7 +71,7 @@ class CocoSteps:
         return _all_pairs(kernel, len(dts), len(gts))
 
     def evaluateImg(self, imgId, catId, aRng, maxDet) -> dict | None:
-        """The matches of one image, category and area range; None where nothing is."""
+        """The matches of one image, category and area range; None if it is empty."""
         gts, dts = _cell(self, imgId, catId)
         if not len(gts) and not len(dts):
             return None
@@ -82,10 +84,11 @@ class CocoSteps:
 
 
 class LvisSteps:
-    """What `LVISEval` has of lvis' steps; `_gts` and `_dts` as in `CocoSteps`."""
+    """lvis' steps of `LVISEval`; `_gts` and `_dts` as in `CocoSteps`."""
 
     def _prepare(self) -> None:
-        """Gather the truths and results that `params` choose, and who knows of which category."""
+        """Gather the truths and results that `params` select, and the images annotated per
+        category."""
         p = self.params
         sides = []
         for lvis in map(_own, (self.lvis_gt, self.lvis_dt)):
@@ -104,12 +107,12 @@ class LvisSteps:
         self.freq_groups = self._prepare_freq_group()
 
     def _to_mask(self, anns: list[dict], lvis) -> None:
-        """Give annotations their masks as run lengths."""
+        """Set the annotations' masks as run lengths."""
         for entry in anns:
             entry["segmentation"] = lvis.ann_to_rle(entry)
 
     def _prepare_freq_group(self) -> list[list[int]]:
-        """Places of the categories of each group of frequencies."""
+        """Positions of the categories in each frequency group."""
         p = self.params
         groups: list[list[int]] = [[] for _ in p.img_count_lbl]
         for place, category in enumerate(self.lvis_gt.load_cats(p.cat_ids)):
@@ -125,13 +128,14 @@ class LvisSteps:
         return self._gts[img_id, cat_id] * count, self._dts[img_id, cat_id] * count
 
     def compute_iou(self, img_id, cat_id):
-        """(D, G) IoU of the detections, best score first, and the truths; an empty list for none."""
+        """(D, G) IoU of the detections, highest score first, and the truths; an empty list for
+        none."""
         gts, dts = self._get_gt_dt(img_id, cat_id)
         none = [0] * len(gts)
         return overlap(best_first(dts), gts, none, self.params.iou_type, self.boundary_ratio)
 
     def evaluate_img(self, img_id, cat_id, area_rng) -> dict | None:
-        """The matches of one image, category and area range; None where nothing is."""
+        """The matches of one image, category and area range; None if it is empty."""
         gts, dts = self._get_gt_dt(img_id, cat_id)
         if not len(gts) and not len(dts):
             return None
@@ -150,7 +154,7 @@ class LvisSteps:
         return head | {LVIS_KEYS[name]: value for name, value in result.items()}
 
 
-#: pycocotools' names of what a result per image holds, and lvis'
+#: pycocotools' keys of a result per image to those of lvis
 LVIS_KEYS = {
     "image_id": "image_id",
     "category_id": "category_id",
@@ -166,7 +170,7 @@ LVIS_KEYS = {
 
 
 def _result(gts: list, dts: list, found: tuple, excused: list[bool]) -> dict:
-    """The matches of an image by pycocotools' names; `excused` are detections that may stay unmatched."""
+    """The matches of an image by pycocotools' keys; `excused` detections may stay unmatched."""
     taken, taker, ignored = found
     return {
         "dtIds": [dt["id"] for dt in dts],
@@ -182,7 +186,8 @@ def _result(gts: list, dts: list, found: tuple, excused: list[bool]) -> dict:
 def image_by_image(
     run: CocoSteps | LvisSteps, images: list, categories: list, areas: list, compare, match
 ) -> list:
-    """`evaluate` by the steps: `compare` gives likenesses into `ious`, `match` the matches."""
+    """`evaluate` by steps: `compare` fills `ious` with similarities, `match` returns the
+    matches."""
     run.ious = {(i, k): compare(i, k) for i in images for k in categories}
     return [match(i, k, bounds) for k in categories for bounds in areas for i in images]
 
@@ -191,14 +196,14 @@ def _steps_of(kind: type) -> dict:
     return {name: step for name, step in vars(kind).items() if callable(step)}
 
 
-# what the steps ask an index
+# methods of an index that the steps call
 _ASKED = ("getAnnIds", "loadAnns", "annToRLE")
 _STEPS = {kind: _steps_of(kind) for kind in (CocoSteps, LvisSteps)}
 
 
 def any_replaced(run: CocoSteps | LvisSteps) -> bool:
-    """Whether a step, or what an index of truths or results is asked for in one, is not the one that is
-    shipped: overridden by a subclass, or replaced on the instance or the class."""
+    """Whether a step, or an index method that a step calls, was overridden by a subclass or
+    replaced on the instance or the class."""
     for kind, steps in _STEPS.items():
         if isinstance(run, kind) and _differs(run, steps):
             return True
@@ -239,13 +244,14 @@ def _by_cell(entries) -> defaultdict:
 
 
 def best_first(dts: list, most: int | None = None) -> list:
-    """The `most` detections of highest score, of equals the first."""
+    """The `most` detections of highest score; ties keep their order."""
     order = np.argsort([-dt["score"] for dt in dts], kind="stable")
     return [dts[place] for place in order[:most]]
 
 
 def counted_first(gts: list, bounds) -> tuple[list, np.ndarray]:
-    """Mark truths that are ignored, also by their area, and move them behind the others; their old places."""
+    """Mark ignored truths, also by area, and sort them behind the others; with their old
+    indices."""
     for gt in gts:
         gt["_ignore"] = 1 if gt["ignore"] or _outside(gt, bounds) else 0
     order = np.argsort([gt["_ignore"] for gt in gts], kind="stable")
@@ -257,7 +263,7 @@ def _outside(entry: dict, bounds) -> bool:
 
 
 def overlap(dts: list, gts: list, crowd: list, iou_type: str, boundary_ratio: float):
-    """(D, G) IoU, or an empty list where a side is empty."""
+    """(D, G) IoU, or an empty list if either side is empty."""
     if iou_type == "bbox":
         return maskUtils.iou([dt["bbox"] for dt in dts], [gt["bbox"] for gt in gts], crowd)
     found, true = ([each["segmentation"] for each in side] for side in (dts, gts))
@@ -279,14 +285,16 @@ def match_image(dts: list, gts: list, likeness, order, crowd: list, thresholds):
 
     Parameters
     ----------
-    dts, gts : detections, best first, and truths, those that are ignored last.
-    likeness : (D', G) anything that is indexed like an array, columns before `order`; or empty.
+    dts, gts : detections, highest score first, and truths, ignored ones last.
+    likeness : (D', G) similarities, indexable like an array, columns in the order before `order`;
+        or empty.
     order : (G,) columns in the order of `gts`.
-    crowd : (G,) truths that can be taken many times.
+    crowd : (G,) truths that may match several detections.
 
     Returns
     -------
-    (T, D) ids of the truths taken, (T, G) ids of who took them, (T, D) bool of detections at ignored truths.
+    (T, D) ids of the matched truths, (T, G) ids of the detections that matched them, (T, D) bool:
+    detections matched to ignored truths.
     """
     taken, taker = np.zeros((len(thresholds), len(dts))), np.zeros((len(thresholds), len(gts)))
     ignored = np.zeros(taken.shape, bool)

@@ -1,7 +1,7 @@
-"""Detections that arrive image by image, as during a training, scored at any time.
+"""Score detections that arrive image by image, as during training, at any time.
 
-A worker thread matches every batch once, while the caller goes on; a snapshot joins what was matched
-and counts. It equals `evaluate` on the images seen so far, bit for bit.
+A worker thread matches each batch once, in the background. A snapshot joins the matches and counts
+them. It equals `evaluate` on the images seen so far, bit for bit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from permafrost.evaluators.detection.joining import join
 from permafrost.evaluators.detection.prepared import PreparedTruth
 from permafrost.metrics.detection.evaluation import Evaluation
 
-# batches that wait for the worker before `update` waits too
+# batches that may wait for the worker before `update` blocks
 WAITING = 8
 _MIB = 1 << 20
 
@@ -31,15 +31,15 @@ class _Batch:
 
 
 class DetectionStream:
-    """An evaluation that grows batch by batch; calls must come from one thread.
+    """An evaluation that grows batch by batch; call it from one thread only.
 
-    As a context manager it ends its worker whatever happens.
+    As a context manager it always stops its worker.
 
     Parameters
     ----------
-    truth : of `prepare`; may be used for any number of streams, one after the other or together.
-    memory_budget : bytes that the matched batches may take. The batches that wait (`WAITING` at most)
-        and what a snapshot makes (copies, curves) come on top.
+    truth : from `prepare`; may serve any number of streams, also at the same time.
+    memory_budget : bytes for the matched batches. Waiting batches (at most `WAITING`) and the
+        memory of a snapshot (copies, curves) come on top.
     """
 
     def __init__(self, truth: PreparedTruth, *, memory_budget: int = 4 << 30) -> None:
@@ -56,7 +56,7 @@ class DetectionStream:
         self._queue: queue.Queue[_Batch | None] = queue.Queue(WAITING)
         self._worker: threading.Thread | None = None
         self._closed = False
-        # what the worker writes; the caller reads it when the queue is done
+        # written by the worker; the caller reads it once the queue is empty
         self._parts = [truth.matched([], self._seen)]
         self._bytes, self._entries = 0, 0
         self._branch: str | None = None
@@ -70,22 +70,21 @@ class DetectionStream:
 
     @property
     def seen(self) -> int:
-        """Number of images given so far."""
+        """Number of images passed so far."""
         return int(np.count_nonzero(self._seen))
 
     def update(self, image_ids, predictions) -> None:
-        """Give the detections of further images, to be matched in the background.
+        """Add the detections of further images, to be matched in the background.
 
         Parameters
         ----------
-        image_ids : of all images of the batch, also of those on which nothing was found.
-        predictions : as of `evaluate`; the entries must not be changed afterwards.
+        image_ids : of all images of the batch, including those without detections.
+        predictions : as in `evaluate`; do not change the entries afterwards.
 
         Raises
         ------
-        PermafrostError : an image that is unknown or was given before (nothing of the batch is taken
-            then); what was wrong with an earlier batch, or the memory budget (the stream cannot go
-            on then).
+        PermafrostError : an image that is unknown or was passed before (the batch is then ignored);
+            an error in an earlier batch, or the memory budget is exceeded (both end the stream).
         """
         self._check()
         places: dict[int, None] = {}
@@ -111,16 +110,16 @@ class DetectionStream:
         if self._worker is None:
             self._worker = threading.Thread(target=self._work, daemon=True)
             self._worker.start()
-        # the list may be filled anew by the caller
+        # the caller may refill the list
         given = list(predictions) if isinstance(predictions, list) else predictions
         self._queue.put(_Batch(self._updates, chosen, given))
 
     def snapshot(self) -> Evaluation:
-        """What `evaluate` gives for the images seen so far; the stream goes on.
+        """The result of `evaluate` for the images seen so far; the stream continues.
 
         Raises
         ------
-        PermafrostError : as of `update`.
+        PermafrostError : as in `update`.
         """
         self._check()
         self._queue.join()
@@ -134,11 +133,12 @@ class DetectionStream:
 
         Parameters
         ----------
-        incomplete : accept that some images of the truth were not given; `warnings` says so.
+        incomplete : allow images of the truth that were not passed; `warnings` reports them.
 
         Raises
         ------
-        PermafrostError : as of `update`; images that were not given (the stream can go on then).
+        PermafrostError : as in `update`; images that were not passed (the stream can then
+            continue).
         """
         self._check()
         missing = len(self._seen) - self.seen
@@ -154,7 +154,7 @@ class DetectionStream:
         return last
 
     def close(self) -> None:
-        """End the worker; what was not asked for is lost."""
+        """Stop the worker; results that were not requested are lost."""
         self._closed = True
         if self._worker is not None:
             self._queue.put(None)
@@ -172,13 +172,13 @@ class DetectionStream:
     def _work(self) -> None:
         while (batch := self._queue.get()) is not None:
             try:
-                # after an error nothing can be right any more: what still comes is let go
+                # after an error no result can be right, so the remaining batches are dropped
                 if self._error is None and not self._closed:
                     self._take(batch)
             except PermafrostError as error:
                 where = f"update {batch.number}" + (f": {error.where}" if error.where else "")
                 self._error = PermafrostError(error.problem, where=where, remedy=error.remedy)
-            except Exception as error:  # the caller must hear of it, whatever it is
+            except Exception as error:  # the caller raises it again, whatever it is
                 self._error = error
             finally:
                 self._queue.task_done()
@@ -199,7 +199,7 @@ class DetectionStream:
         self._parts.append(part)
 
     def _check_branch(self, predictions) -> None:
-        """pycocotools goes by the first detection of all; each batch is read by its own first one."""
+        """pycocotools decides by the very first detection; a batch is read by its own first one."""
         branch = self.truth.branch(predictions) if self.truth.settings.strict else None
         self._branch = self._branch or branch
         if branch is not None and branch != self._branch:
@@ -211,7 +211,7 @@ class DetectionStream:
 
 
 def _held(part: Evaluation) -> int:
-    """Bytes of what a part keeps for itself."""
+    """Bytes that a part holds itself."""
     problem = part.problem
     truths = replace(part.truths, segmentations=None)
     own = (truths, part.detections, part.cells, part.pairs, part.matching)
@@ -222,7 +222,7 @@ def _size(value) -> int:
     if isinstance(value, np.ndarray):
         return value.nbytes
     if is_dataclass(value):
-        # categories are those of the truth
+        # categories belong to the truth
         names = (field.name for field in fields(value) if field.name != "categories")
         return sum(_size(getattr(value, name)) for name in names)
     if isinstance(value, dict):

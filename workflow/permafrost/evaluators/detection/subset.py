@@ -1,4 +1,4 @@
-"""The same evaluation for some of the images: everything is taken over, nothing matched again."""
+"""Restrict an evaluation to some of its images, without matching again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from permafrost.metrics.detection.pairs import Pairs
 
 
 def subset(evaluation: Evaluation, chosen: np.ndarray) -> Evaluation:
-    """What `evaluate` gives for the chosen images alone, bit for bit; same categories and axes.
+    """The result of `evaluate` for the chosen images alone, bit for bit; same categories and axes.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def subset(evaluation: Evaluation, chosen: np.ndarray) -> Evaluation:
 
 
 def _places(kept: np.ndarray, count: int) -> np.ndarray:
-    """(count,) new position of every old one, -1 for those that go."""
+    """(count,) new position of each old one; -1 for dropped ones."""
     places = np.full(count, -1, np.int64)
     places[kept] = np.arange(len(kept))
     return places
