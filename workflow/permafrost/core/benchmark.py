@@ -7,7 +7,7 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 
-#: Snakemake's columns: seconds, megabytes, percent of a core, CPU seconds; NA: not measured
+#: Snakemake's columns, in seconds, megabytes and percent of a core; NA: not measured
 COLUMNS = ("s", "h:m:s", "max_rss", "max_vms", "max_uss", "max_pss", "io_in", "io_out")
 COLUMNS += ("mean_load", "cpu_time")
 _MB = 1 << 20
@@ -15,14 +15,15 @@ _RSS_UNIT = 1 if sys.platform == "darwin" else 1 << 10  # bytes
 
 
 def write_benchmark(path: Path, seconds: float) -> None:
-    """Write what this process, and the processes that it has waited for, took.
+    """Write time, CPU time and peak memory of this process and of its finished child processes.
 
-    Unlike Snakemake, which looks at processes every few seconds, this asks the system for the peak: it is exact also
-    for jobs that end within a second. Of several processes the largest counts, not their sum.
+    Snakemake polls memory every few seconds. This reads the peak that the system recorded, which is
+    exact for jobs shorter than a second, too. The peak is the largest process, not the sum of all.
 
     Parameters
     ----------
-    seconds : since the command began.
+    path : tab-separated file; its folder is created.
+    seconds : wall time since the command began.
     """
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     cpu = sum(one.ru_utime + one.ru_stime for one in usages)
@@ -40,9 +41,9 @@ def write_benchmark(path: Path, seconds: float) -> None:
 
 
 def _of_linux() -> dict[str, str]:
-    """What only Linux says of a process: its largest address space, and what it read and wrote.
+    """Values that only Linux reports: peak address space, bytes read and written.
 
-    The peak of ``getrusage`` includes that of the program that started this one, which Linux carries over.
+    Also `max_rss`, since on Linux ``getrusage`` includes the peak of the program that started this one.
     """
     try:
         status = _fields("/proc/self/status")

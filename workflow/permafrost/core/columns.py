@@ -1,4 +1,4 @@
-"""Tables of results: their columns, from which the tables, their schemas and their documentation are made."""
+"""Columns of result tables; tables, JSON schemas and the reference are generated from them."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Column:
 
     Attributes
     ----------
-    name : of the column.
-    type : Arrow type as text, lists of a fixed size without their size; several if it depends on the task.
+    name : name of the column.
+    type : Arrow type as text, lists of a fixed size without it; several if it depends on the task.
     nullable : whether a value may be missing.
-    optional : whether the table may lack the column.
-    values : all values that occur, if they can be listed.
+    optional : whether the whole column may be missing.
+    values : all possible values, if they can be listed.
     least : lower bound of numbers.
     rules : further keywords of JSON schema.
     """
@@ -67,15 +67,15 @@ def _json_type(arrow: str) -> dict:
 
 
 class Table:
-    """A table of results. The docstring of a subclass describes its rows and, below "Columns", its columns.
+    """A result table. The docstring of a subclass describes its rows and, below "Columns", its columns.
 
-    Jobs do not depend on docstrings, so an edited description reruns nothing. A column that the docstring does not
-    mention has the description of the base class, and "…" stands for that description.
+    Jobs do not depend on docstrings, so editing a description reruns nothing. A column inherits its
+    description from the base class if the docstring does not mention it; "…" inserts that description.
 
     Attributes
     ----------
     columns : in order.
-    words : name to what replaces ``{name}`` in the descriptions.
+    words : name to the text that replaces ``{name}`` in the descriptions.
     """
 
     columns: ClassVar[tuple[Column, ...]] = ()
@@ -88,7 +88,7 @@ class Table:
     @classmethod
     @functools.cache
     def arrow(cls) -> pa.Schema:
-        """Names and Arrow types; for tables whose columns have one type each."""
+        """Arrow schema, for tables in which every column has a single type."""
         return pa.schema([(one.name, pa.type_for_alias(one.type)) for one in cls.columns])
 
     @classmethod
@@ -105,12 +105,12 @@ class Table:
 
     @classmethod
     def changed(cls, *columns: Column) -> tuple[Column, ...]:
-        """All columns, `columns` in the place of those with their names; new ones come last."""
+        """All columns, with `columns` replacing those of the same names; new ones come last."""
         return tuple({one.name: one for one in (*cls.columns, *columns)}.values())
 
     @classmethod
     def descriptions(cls) -> dict[str, str]:
-        """Description of every column, and of a row under ``""``."""
+        """Description of every column by name; ``""`` describes a row."""
         above = cls.__base__.descriptions() if cls is not Table else {}
         row, _, section = inspect.cleandoc(cls.__doc__ or "").partition("\n\nColumns\n-------\n")
         found = {"": row}

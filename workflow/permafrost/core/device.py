@@ -1,9 +1,9 @@
-"""What ``device: auto`` means: one rule for all that compute.
+"""The meaning of ``device: auto``, for all stages.
 
-A GPU is used where the driver shows one to this process and the library that computes can use it. torch
-(extraction, heads, fine-tuning, linear probes) and FAISS (nearest neighbours) are asked separately: with the CPU
-environment on a machine with a GPU, FAISS has no part for GPUs and searches on the CPU, and torch uses the GPU
-if it is a CUDA build.
+A GPU is used if the driver shows one to this process and the library can use it. torch (extraction,
+heads, fine-tuning, linear probes) and FAISS (nearest neighbours) are checked separately: in the CPU
+environment on a machine with a GPU, FAISS searches on the CPU, and torch uses the GPU if it is a CUDA
+build.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# NVIDIA's driver, AMD's, and NVIDIA's below Windows
+# the drivers of NVIDIA, of AMD, and of NVIDIA in Windows' subsystem for Linux
 DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/usr/lib/wsl/lib/libcuda.so.1")
 NO_GPU = "device is {}, and no driver shows a GPU to this machine"
 NO_GPU_REMEDY = (
@@ -26,10 +26,10 @@ NO_GPU_REMEDY = (
 
 
 def resolve_device(device: str, library: str) -> str:
-    """``auto`` becomes ``cuda`` where `library` ("torch" or "faiss") can use a GPU, else ``cpu``.
+    """Replace ``auto`` by ``cuda`` if `library` ("torch" or "faiss") can use a GPU, else by ``cpu``.
 
-    A named device is returned unchanged; its user refuses it if it does not exist. A library is imported only
-    if there is a GPU that it could use.
+    Any other device is returned unchanged; whoever uses it refuses it if it does not exist. The
+    library is imported only if there is a GPU that it could use.
     """
     if device != "auto":
         return device
@@ -38,7 +38,7 @@ def resolve_device(device: str, library: str) -> str:
 
 
 def takes_gpu(device: str) -> bool:
-    """Whether a job of torch on `device` will use a GPU of this machine, as far as can be said without torch."""
+    """Whether torch will use a GPU of this machine for `device`, as far as known without importing it."""
     if device == "auto":
         return gpu_is_visible() and torch_is_built_for_gpu()
     return device.startswith("cuda")
@@ -51,7 +51,7 @@ def gpu_is_visible() -> bool:
 
 
 def torch_is_built_for_gpu() -> bool:
-    """Read from torch's version file, since importing torch takes seconds."""
+    """Whether torch is a CUDA or ROCm build, by its version file, since its import takes seconds."""
     torch = importlib.util.find_spec("torch")
     if torch is None:
         return False
@@ -68,8 +68,8 @@ def torch_sees_gpu() -> bool:
 
 
 def faiss_sees_gpu(number: int = 0) -> bool:
-    """Whether FAISS has a part for GPUs, sees GPU `number`, and can compute on it."""
-    # by name: every stage has this module, and those that search with FAISS import it themselves
+    """Whether FAISS is a GPU build, sees GPU `number`, and can compute on it."""
+    # imported by name, so that FAISS counts only as a library of the stages that search with it
     faiss = importlib.import_module("faiss")
     if not hasattr(faiss, "StandardGpuResources") or number >= faiss.get_num_gpus():
         return False
@@ -78,10 +78,10 @@ def faiss_sees_gpu(number: int = 0) -> bool:
 
 @functools.cache
 def faiss_fails_on_gpu(number: int) -> str | None:
-    """The last line of the error of a small search on GPU `number`, or None if it succeeds.
+    """Run a small search on GPU `number`; the last line of its error, or None if it succeeds.
 
-    FAISS aborts the process if its build has no kernels for this GPU (CUDA error 209, as the wheel of 1.14 on an
-    H100), so the search runs in a process of its own.
+    FAISS aborts the process if its build has no kernels for this GPU (CUDA error 209: the wheel of
+    version 1.14 on an H100), so the search runs in a separate process.
     """
     search = subprocess.run(
         [sys.executable, "-c", _SMALL_SEARCH, str(number)], capture_output=True, text=True

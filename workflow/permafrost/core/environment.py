@@ -1,4 +1,4 @@
-"""The environment that a job runs in, where its backbone lives in one of its own."""
+"""Check that the job of a backbone with its own environment runs in that environment."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.identity import file_digest
 
-#: variable of a job: the main environment's interpreter
+#: environment variable of a job: the main environment's interpreter
 MAIN_PYTHON = "PERMAFROST_MAIN_PYTHON"
-#: role of the file that defines an environment, among the files of a backbone
+#: role of the lock file among the files of a backbone
 ROLE = "environment"
 
 
 def check_environment(digest: str) -> None:
-    """Refuse to run outside of the environment that ``envs/run`` installed from the lock of this digest.
+    """Check that ``envs/run`` installed this environment from the lock file with this SHA-256.
 
     Raises
     ------
-    PermafrostError : this process runs in another environment, or in one that was installed from another lock.
+    PermafrostError : this is another environment, or it was installed from another lock file.
     """
     installed = Path(sys.prefix) / "permafrost.lock"
     try:

@@ -1,4 +1,4 @@
-"""The one kind of error that a user is meant to read."""
+"""The error class for users, and hints for misspelled names."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import difflib
 
 from permafrost.core.text import LONGEST_LINE, printable, printable_name, shortened
 
-# characters of a name that is compared with others
+# names are cut to this length before they are compared
 _LONGEST_NAME = 200
-# letters of a part of a name that says something
+# shorter parts of a name match too many names
 _SHORTEST_PART = 3
 _MOST_NEAR, _MOST_LISTED = 4, 12
 
 
 class PermafrostError(Exception):
-    """Something the user can put right.
+    """An error that the user can correct.
 
     Parameters
     ----------
@@ -22,8 +22,8 @@ class PermafrostError(Exception):
     where : the file and the entry in it, e.g. ``config/backbones/timm.yaml: resnet50.input.size``.
     remedy : what to do about it, in one sentence without a full stop.
 
-    They may hold names of any kind: as a text, what a terminal would obey is escaped and what is very
-    long is shortened (`text.printable`). The attributes hold them in full.
+    The message escapes control characters and shortens long texts (`text.printable`), since names
+    can come from data. The attributes keep the full texts.
     """
 
     def __init__(self, problem: str, *, where: object = None, remedy: str | None = None) -> None:
@@ -45,27 +45,27 @@ class PermafrostError(Exception):
 
 
 def _rebuild(kind: type[PermafrostError], problem: str, where: str | None, remedy: str | None):
-    """Errors cross process borders (worker pools), so they must survive pickling."""
+    """Unpickle an error: errors of worker processes are pickled."""
     return kind(problem, where=where, remedy=remedy)
 
 
 def first_line(error: BaseException, *, named: bool = False) -> str:
-    """What a foreign error says, in one line; its type if it says nothing, or before it if `named`."""
+    """First line of the message of any error; its type if that is empty, or before it if `named`."""
     name = type(error).__name__
     said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     return f"{name}: {said}" if named and said else said or name
 
 
 def near_names(name: str, known, *, listing: str | None = None) -> str:
-    """``did you mean 'x'?`` or the list of what exists, to end an error about an unknown name.
+    """``did you mean 'x'?`` or the list of `known` names, to end an error about an unknown name.
 
     Parameters
     ----------
-    listing : the commands that list them; where they are many, it is named in place of the list.
+    listing : the command that lists the names; it replaces a list of more than 12.
     """
     name = shortened(str(name), _LONGEST_NAME)
     known = sorted(shortened(str(other), _LONGEST_NAME) for other in known)
-    # names that differ only in case or signs are the nearest of all; a typing error is nearer than a part of a name
+    # nearest first: other case or punctuation, then a typing error, then a part of a name
     close = [match for match in known if _letters(match) == _letters(name)]
     close = close or difflib.get_close_matches(name, known, n=3, cutoff=0.8)
     more = ""
@@ -83,11 +83,11 @@ def near_names(name: str, known, *, listing: str | None = None) -> str:
 
 
 def look_up(known, name, problem: str, *, where: object = None, remedy: str = "correct the name"):
-    """The value of `name` in the mapping `known`, or `name` itself where `known` only lists names.
+    """The value of `name` in the mapping `known`, or `name` itself if `known` is a list of names.
 
     Raises
     ------
-    PermafrostError : `known` has no such name: `problem`, the name, and the names near to it.
+    PermafrostError : `known` lacks the name; the message is `problem`, the name and similar names.
     """
     if name not in known:
         raise PermafrostError(
@@ -97,7 +97,7 @@ def look_up(known, name, problem: str, *, where: object = None, remedy: str = "c
 
 
 def holds_name(text: str, part: str) -> bool:
-    """Whether `part` is a part of `text`, upper and lower case and signs between letters left aside."""
+    """Whether `text` contains `part` (3 letters or more), ignoring case and punctuation."""
     part = _letters(part)
     return len(part) >= _SHORTEST_PART and part in _letters(text)
 

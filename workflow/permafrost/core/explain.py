@@ -1,11 +1,11 @@
-"""One readable sentence for an error of jsonschema, without the schema that jsonschema would print."""
+"""Turn errors of jsonschema into one readable sentence each, without the schema."""
 
 from __future__ import annotations
 
 from permafrost.core.errors import near_names
 from permafrost.core.text import shortened
 
-#: path of a problem of the whole object
+#: shown as the path if the problem is in the top-level object
 TOP_LEVEL = "(top level)"
 _LONGEST = 120
 _WORDS = {
@@ -20,7 +20,7 @@ _WORDS = {
 
 
 def explain(error) -> str:
-    """``path.of.the.key: what is wrong with it``, for a `jsonschema.ValidationError`."""
+    """``path.of.the.key: problem``, for a `jsonschema.ValidationError`."""
     path, wanted = _path(error), error.validator_value
     match error.validator:
         case "anyOf" | "oneOf" if error.context:
@@ -61,7 +61,7 @@ def _explain_unknown(error) -> str:
     properties = error.schema.get("properties", {})
     worded = [key for key, one in properties.items() if isinstance(one, dict) and "words" in one]
     if len(worded) > 1:
-        # who guesses one key has to know the others, and what each is
+        # whoever guesses a key needs the list of keys and their meanings
         words = [f"{key}{_meaning(error.schema, key)}" for key in worded]
         told.append(f"its keys are {', '.join(words)}; also {', '.join(sorted(known - {*worded}))}")
     return "; ".join(told)
@@ -74,7 +74,7 @@ def _meaning(schema: dict, key: str) -> str:
 
 
 def _explain_alternatives(error) -> str:
-    """Where all alternatives fail, explain those that the value was probably meant for."""
+    """If all alternatives fail, explain those that the user probably meant."""
     branches: dict[int, list] = {}
     for cause in error.context:
         branches.setdefault(cause.schema_path[0], []).append(cause)
@@ -94,7 +94,7 @@ def _explain_alternatives(error) -> str:
 
 
 def _explain_kinds(error, kinds: dict[str, list]) -> str:
-    """The alternatives differ by a constant (``kind: knn``), and the value has none of these."""
+    """The alternatives differ in a constant (``kind: knn``), and the value matches none of them."""
     path = _path(error)
     for key, values in kinds.items():
         if key not in error.instance:
@@ -105,7 +105,7 @@ def _explain_kinds(error, kinds: dict[str, list]) -> str:
 
 
 def _constants(branches: list[list]) -> dict[str, list]:
-    """Key to the constants asked for, of keys by which every one of `branches` fails."""
+    """Key to the required constants, for keys in which every alternative fails."""
     constants: dict[str, list] = {}
     for causes in branches:
         for key, value in _constants_missed(causes).items():
@@ -114,7 +114,7 @@ def _constants(branches: list[list]) -> dict[str, list]:
 
 
 def _constants_missed(causes: list) -> dict:
-    """Key to the constant that one alternative asks for, where the value has another, or none."""
+    """Key to the constant that one alternative requires and the value lacks."""
     missed = {}
     for cause in causes:
         if cause.validator == "const" and len(cause.relative_path) == 1:
@@ -150,7 +150,7 @@ def _type_of(value) -> str:
 
 
 def _rewritten(value, types: list[str], schemas: list[dict]) -> str:
-    """What to write instead, where that is plain; else what the schema says of the value."""
+    """A hint in brackets on how to write the value; empty if unknown."""
     one = not isinstance(value, list | dict | None)
     plain = value if isinstance(value, str) else shown(value)
     if isinstance(value, str) and {"number", "integer"} & set(types):
@@ -177,7 +177,7 @@ def _rewritten(value, types: list[str], schemas: list[dict]) -> str:
 
 
 def _keys_that_take(value, schema: dict) -> list[str]:
-    """Keys of a mapping for which the value is one of few choices."""
+    """Keys of a mapping that list the value among their choices."""
     return [
         key
         for key, one in schema.get("properties", {}).items()
@@ -230,14 +230,14 @@ def _wrong_size(error) -> str:
 
 
 def _about(schema: dict) -> str | None:
-    """What the schema says of the value, in short: its ``words``, else the first sentence of its description."""
+    """The schema's ``words`` for the value, else the first sentence of its description."""
     text = " ".join(str(schema.get("words") or schema.get("description") or "").split())
     first = text.partition(". ")[0].rstrip(".")
     return shortened(first, _LONGEST) if first else None
 
 
 def shown(value) -> str:
-    """A value as YAML writes it, in one line."""
+    """A value in YAML notation, in one line."""
     match value:
         case None | True | False:
             return {None: "null", True: "true", False: "false"}[value]

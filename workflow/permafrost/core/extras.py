@@ -1,4 +1,4 @@
-"""Libraries that ``pip install permafrost`` leaves out, and what is said where one is missing."""
+"""Libraries of the package's extras, and the error if one is missing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 from permafrost.core.errors import PermafrostError
 
-#: extra of the package -> the libraries that only it brings, as they are imported
+#: extra of the package -> modules that only this extra installs
 LIBRARIES = {
     "cpu": ("faiss",),
     "rasters": ("rasterio",),
@@ -23,7 +23,7 @@ LIBRARIES = {
 
 
 def missing(module: str) -> PermafrostError | None:
-    """What is said of a module that cannot be found; None where no extra brings it."""
+    """The error for a module that cannot be found; None if no extra installs it."""
     top = module.partition(".")[0]
     for extra, libraries in LIBRARIES.items():
         if top in libraries:
@@ -32,25 +32,25 @@ def missing(module: str) -> PermafrostError | None:
 
 
 def remedy(extra: str) -> str:
-    """How the libraries of an extra are installed."""
+    """How to install the libraries of an extra."""
     name = os.environ.get("PERMAFROST_ENV", "cpu")
     if name not in ("cpu", "cuda"):
-        # envs/run set up an environment of a backbone's own
+        # envs/run started the job in a backbone's own environment
         return f"add it to envs/{name}.in and run envs/lock.sh (docs/install.md)"
     return f"pip install 'permafrost[{extra}]'"
 
 
 def absent(extra: str) -> list[str]:
-    """The libraries of an extra that are not installed."""
+    """Modules of an extra that are not installed."""
     return [name for name in LIBRARIES[extra] if find_spec(name) is None]
 
 
 def need(*modules: str) -> None:
-    """Refuse to begin without these libraries.
+    """Check that these modules, each of an extra, are installed.
 
     Raises
     ------
-    PermafrostError : one of them is missing; how it is installed.
+    PermafrostError : one is missing; names the command that installs it.
     """
     for module in modules:
         if find_spec(module) is None:
@@ -59,7 +59,7 @@ def need(*modules: str) -> None:
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """Raise a `PermafrostError` where a library of an extra is missing; also a decorator of functions."""
+    """Turn a failed import of an extra's library into a `PermafrostError`; also usable as a decorator."""
     try:
         yield
     except ModuleNotFoundError as error:

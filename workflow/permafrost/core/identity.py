@@ -1,4 +1,4 @@
-"""Who a result is: canonical JSON, fingerprints of it, and the seeds that follow from it."""
+"""Identity of a result: canonical JSON, fingerprints, and seeds derived from them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,20 @@ _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=Fal
 
 
 def canonical_json(value) -> str:
-    """One string per meaning: sorted keys, no spaces, ``1.0`` written as ``1``, no NaN.
+    """JSON with sorted keys, no spaces, and ``1.0`` written as ``1``.
 
-    Two YAML entries that differ only in key order, comments or number notation give the same string.
+    YAML entries that differ only in key order, comments or number notation give the same string.
+
+    Raises
+    ------
+    PermafrostError : a number is not finite, or two keys have the same text.
+    TypeError : a value has no canonical form.
     """
     return _ENCODER.encode(_canonical(value))
 
 
 def unique_keys(pairs: list[tuple]) -> dict:
-    """The object of JSON's `pairs` (``object_pairs_hook``); ValueError for a duplicate key."""
+    """A ``object_pairs_hook`` for `json` that raises ValueError for a duplicate key."""
     found = dict(pairs)
     if len(found) != len(pairs):
         seen = set()
@@ -61,12 +66,12 @@ def fingerprint(*parts) -> str:
 
 
 def derive_seed(*parts) -> int:
-    """A seed in [0, 2^63) that depends on `parts` (the run's identity) and on nothing else."""
+    """A seed in [0, 2^63) that depends only on `parts`, the identity of the run."""
     digest = hashlib.sha256(("seed" + canonical_json(list(parts))).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
 
 
 def file_digest(path) -> str:
-    """SHA-256 of a file's bytes, in hexadecimal."""
+    """SHA-256 of a file, in hexadecimal; raises OSError if it cannot be read."""
     with open(path, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

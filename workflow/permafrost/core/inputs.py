@@ -1,7 +1,6 @@
-"""Files from the user: regular files, and pipes if a file is read once from beginning to end.
+"""Reading files from the user: regular files, and pipes if a file is read once from start to end.
 
-A device such as ``/dev/zero`` never ends, a folder has no bytes, and a named pipe without a writer
-would be waited for without end: each is refused by name, also behind a link.
+Folders, devices (``/dev/zero`` never ends) and pipes without a writer are errors, also behind links.
 """
 
 from __future__ import annotations
@@ -16,22 +15,20 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.identity import file_digest
 
-# seconds until a writer must have opened a pipe
+# seconds to wait for the first byte of a pipe
 PATIENCE = 10.0
 _CHUNK = 1 << 20
 _REMEDY = "give a regular file"
-# digests of pipes that were read, by device and inode: they can't be read again
+# SHA-256 of pipes by device and inode, since a pipe cannot be read twice
 _digests: dict[tuple[int, int], str] = {}
 
 
 def is_pipe(path) -> bool:
-    """Whether `path` is a pipe, and not a regular file; anything else that exists is refused.
-
-    A missing file is not an error here; opening it is.
+    """Whether `path` is a pipe; False for a regular or missing file.
 
     Raises
     ------
-    PermafrostError : a folder, a device, a socket.
+    PermafrostError : a folder, a device or a socket.
     """
     try:
         mode = os.stat(path).st_mode
@@ -48,11 +45,11 @@ def is_pipe(path) -> bool:
 
 
 def check_regular(path) -> None:
-    """Refuse what is there and no regular file, for a reader that must be able to go back in it.
+    """Check that `path` is a regular file or missing, for readers that seek.
 
     Raises
     ------
-    PermafrostError : also a pipe.
+    PermafrostError : a pipe, a folder, a device or a socket.
     """
     if is_pipe(path):
         raise PermafrostError(
@@ -63,12 +60,12 @@ def check_regular(path) -> None:
 
 
 def check_file(path) -> None:
-    """Refuse a folder or a device, for a reader of files and pipes."""
+    """Raise `PermafrostError` for a folder, a device or a socket; files and pipes pass."""
     is_pipe(path)
 
 
 def check_folder(path) -> None:
-    """Refuse a file in the place of a folder; a missing folder is not an error here."""
+    """Raise `PermafrostError` if `path` exists and is not a folder."""
     if os.path.exists(path) and not os.path.isdir(path):
         raise PermafrostError(
             "is a file, not a folder", where=path, remedy="name the folder that contains it"
@@ -80,7 +77,7 @@ def read_bytes(path) -> bytes:
 
     Raises
     ------
-    PermafrostError : it is missing, not readable or not a file; a pipe without a writer.
+    PermafrostError : it is missing, unreadable, not a file, or a pipe without a writer.
     """
     try:
         return _read_pipe(path) if is_pipe(path) else Path(path).read_bytes()
@@ -94,7 +91,12 @@ def read_bytes(path) -> bytes:
 
 
 def read_text(path) -> str:
-    """The text of a UTF-8 file, without a byte order mark and with plain ends of lines; errors as of `read_bytes`."""
+    """The text of a UTF-8 file, without a byte order mark, with ``\\n`` line ends.
+
+    Raises
+    ------
+    PermafrostError : as `read_bytes`, or it is not UTF-8.
+    """
     try:
         text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -105,7 +107,7 @@ def read_text(path) -> str:
 
 
 def input_digest(path) -> str:
-    """SHA-256 of an input's bytes, in hexadecimal; of a pipe, of what was read from it."""
+    """SHA-256 of a file, or of the bytes already read from a pipe, in hexadecimal."""
     if not is_pipe(path):
         return file_digest(path)
     try:
@@ -120,7 +122,7 @@ def _identity(path) -> tuple[int, int]:
 
 
 def _read_pipe(path) -> bytes:
-    # a pipe that is opened without waiting says whether anybody has it open to write
+    # without blocking, an empty read means that no writer has opened the pipe
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         content = b"".join(_chunks(descriptor, path))
@@ -136,7 +138,7 @@ def _chunks(descriptor: int, path):
         try:
             chunk = os.read(descriptor, _CHUNK)
         except BlockingIOError:
-            # there is a writer, however slow
+            # a writer has opened the pipe, so wait for its data
             begun = True
             select.select([descriptor], [], [])
             continue

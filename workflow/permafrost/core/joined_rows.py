@@ -1,4 +1,4 @@
-"""Rows of several arrays or files, one after the other, without a copy of them."""
+"""Rows of several arrays or files, concatenated without copying."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from permafrost.core.row_file import RowFile
 
 
 class JoinedRows:
-    """(N, d) rows of all parts, read by slices of step 1 or by their numbers.
+    """The (N, d) rows of all parts, read by slices of step 1 or by integer arrays.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How much memory this process may still take, and how it gets it from the system."""
+"""Memory available to this process, and settings of the C library's allocator."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 
 
 def available_bytes(root: Path = Path("/")) -> int | None:
-    """Free main memory under all limits of this process; None if unknown.
+    """Free main memory in bytes under all limits of this process; None if unknown.
 
-    The least of ``MemAvailable`` and of what each control group of this process (versions 1 and 2)
-    has left; page cache that a group can give back counts as free.
+    The minimum of ``MemAvailable`` and of the free memory of each control group (versions 1 and 2)
+    of this process. Page cache that a group can reclaim counts as free.
     """
     found = [_meminfo(root / "proc/meminfo"), *_group_limits(root)]
     return min((value for value in found if value is not None), default=None)
@@ -29,7 +29,7 @@ def _meminfo(path: Path) -> int | None:
 
 
 def _group_limits(root: Path):
-    """What is left in each control group from this process's own up to the topmost one."""
+    """Free bytes of each control group, from this process's own up to the root."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -71,11 +71,11 @@ _LARGEST = 2**31 - 1
 
 
 def keep_freed_memory() -> bool:
-    """Let the C library keep large blocks that were freed, for the next that are asked for.
+    """Let the C library keep large freed blocks for later allocations.
 
-    It gives each block of a few megabytes back to the system at once, which must clear its pages
-    for the next batch. Networks ask for the same blocks batch after batch: on a CPU a forward pass
-    took twice as long for it (benchmarks/README.md). No result changes.
+    By default it returns blocks of a few megabytes to the system at once, which must clear their
+    pages again for the next batch. Networks allocate the same blocks for every batch: on a CPU, a
+    forward pass took twice as long (benchmarks/README.md). Results do not change.
 
     Returns
     -------
@@ -89,7 +89,7 @@ def keep_freed_memory() -> bool:
 
 
 class _Allocated(ctypes.Structure):
-    """What mallinfo2(3) returns."""
+    """The result of mallinfo2(3)."""
 
     _fields_ = [
         (name, ctypes.c_size_t)
@@ -108,16 +108,16 @@ class _Allocated(ctypes.Structure):
     ]
 
 
-# the end of the heap that may stay free, and what is left of it for small blocks
+# bytes at the end of the heap that may stay free, and that are left for small blocks
 _FREE, _SMALL = 1 << 20, 1 << 16
 
 
 @contextlib.contextmanager
 def fresh_memory() -> Iterator[None]:
-    """Within it, a large block is memory from the system, not what this process had and freed (glibc; else nothing).
+    """Within this context, large allocations get new memory from the system (glibc; else no effect).
 
-    What was freed goes back to the system. The free end of the heap cannot go back where something else has grown the
-    heap behind it; untouched blocks keep it meanwhile.
+    Freed memory is returned to the system. If the free end of the heap cannot be returned, because
+    something else has grown the heap behind it, placeholder blocks occupy it meanwhile.
     """
     held: list[int] = []
     try:
@@ -126,7 +126,7 @@ def fresh_memory() -> Iterator[None]:
         asked, free, state = library.malloc, library.free, library.mallinfo2
         asked.argtypes, asked.restype = [ctypes.c_size_t], ctypes.c_void_p
         free.argtypes, free.restype, state.restype = [ctypes.c_void_p], None, _Allocated
-        # a hole in the heap may take a block that was meant for its end: then once more
+        # a hole in the heap may take a block meant for its end; then try again
         while (left := state().keepcost) > _FREE and (block := asked(left - _SMALL)):
             held.append(block)
     except (OSError, AttributeError, TypeError):

@@ -1,4 +1,4 @@
-"""Reads options from JSON, and makes the JSON schemas of their classes."""
+"""Read options from JSON, and generate the JSON schemas of their classes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from permafrost.core.schema_checks import problems, validator_of
 
 
 def read[T](kind: type[T], content: object, *, where: str) -> T:
-    """The dataclass `kind` from a JSON object; fields that are dataclasses are made of the objects in it.
+    """Build the dataclass `kind` from a JSON object; nested objects become nested dataclasses.
 
     Raises
     ------
-    PermafrostError : every problem, each with the path of its key.
+    PermafrostError : the content is invalid; lists every problem with the path of its key.
     """
     try:
         return _adapter(kind).validate_json(json.dumps(content))
@@ -33,7 +33,7 @@ def read[T](kind: type[T], content: object, *, where: str) -> T:
 
 
 def _problem(kind: type, content: object, error: ValidationError) -> str:
-    """What is wrong, in the words of the kind's schema; in pydantic's if the schema accepts the content."""
+    """The problems by the JSON schema of `kind`; pydantic's messages if the schema accepts the content."""
     known = problems(json.loads(json.dumps(content)), validator_of(schema_of(kind)))
     said = known or [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
     return "; ".join(one.removeprefix(f"{TOP_LEVEL}: ") for one in said)
@@ -43,12 +43,12 @@ _adapter = functools.cache(TypeAdapter)
 
 
 def schema_of(kind) -> dict:
-    """The JSON schema of a dataclass or of a union of them, with the classes that they refer to under ``$defs``."""
+    """The JSON schema of a dataclass or of a union; referenced classes are under ``$defs``."""
     return _adapter(kind).json_schema(schema_generator=_Schema)
 
 
 def named(name: str, *bases: type) -> type:
-    """A dataclass with ``kind: name`` and the keys of all `bases`; those of the last base come first."""
+    """A dataclass with ``kind: name`` and the fields of all `bases`; those of the last base come first."""
     key = type("Kind", (), {"__annotations__": {"kind": typing.Literal[name]}})
     options = {"frozen": True, "kw_only": True}
     key = dataclasses.dataclass(key, **options)
@@ -90,14 +90,14 @@ class _Schema(GenerateJsonSchema):
         }
         made = {**made, "properties": keys, **getattr(cls, "RULES", {})}
         made.pop("description", None)
-        # dataclasses without a docstring have their signature there
+        # dataclasses without a docstring get their signature as docstring
         if cls.__doc__ is None or cls.__doc__.startswith(f"{cls.__name__}("):
             return made
         return {"description": _first_paragraph(cls.__doc__), **made}
 
 
 def _key(schema: dict, field: dataclasses.Field, hint) -> dict:
-    """The schema of a key with its default; of one that may be left out, without null."""
+    """The schema of a key with its default; an optional key does not accept null."""
     schema = {key: value for key, value in schema.items() if key != "default"}
     marks = getattr(hint, "__metadata__", ())
     if NO_DEFAULT in marks:
@@ -116,7 +116,7 @@ def _default(field: dataclasses.Field):
 
 
 def _plain(value):
-    """A default as JSON; of options, what they change of their own defaults."""
+    """A default as JSON; nested options give only the keys that differ from their own defaults."""
     if dataclasses.is_dataclass(value):
         chosen = {field: getattr(value, field.name) for field in dataclasses.fields(value)}
         return {field.name: _plain(one) for field, one in chosen.items() if one != _default(field)}
@@ -124,7 +124,7 @@ def _plain(value):
 
 
 def _descriptions(cls: type) -> dict[str, str]:
-    """Field to the string below it, in `cls` and its bases."""
+    """Field to the string below it, for `cls` and its bases."""
     return {name: text for base in reversed(cls.__mro__) for name, text in _own(base).items()}
 
 
@@ -133,7 +133,7 @@ def _own(cls: type) -> dict[str, str]:
     try:
         body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0].body
     except (OSError, TypeError):
-        # a class without a file, such as one of `named`
+        # the class has no source file, such as those of `named`
         return {}
     return {
         field.target.id: " ".join(text.value.value.split())

@@ -1,7 +1,7 @@
-"""Options as frozen dataclasses: a class gives type, default, choices, bounds and words of each of its keys.
+"""Options as frozen dataclasses, which define type, default, choices and bounds of each key.
 
-A string below a field describes it. `permafrost.core.option_models` reads options from JSON, and makes the JSON schema
-of a class, from which editors, the reference of the documentation and messages follow.
+A string below a field describes it. `permafrost.core.option_models` reads options from JSON and
+generates JSON schemas, which editors, the reference and error messages use.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from annotated_types import Ge, Gt, Interval, Len, MinLen
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Base class of options: unknown keys and values of another type are refused.
+    """Base class of options; unknown keys and values of another type are errors.
 
     Attributes
     ----------
-    RULES : class attribute; what JSON schema says of several keys at once (``dependentRequired``, ``if``, ``oneOf``).
-    BY_TASK : class attribute, of entries of datasets and their sources; tasks to the defaults of keys that are theirs.
-    PLAIN : class attribute; whether `build` leaves them a mapping, which shows the keys that were given.
+    RULES : class attribute; JSON schema keywords across keys (``dependentRequired``, ``if``, ``oneOf``).
+    BY_TASK : class attribute of dataset entries and sources: tasks to the defaults of their keys.
+    PLAIN : class attribute; whether `build` keeps the mapping, which shows the keys the user wrote.
     """
 
     __pydantic_config__ = {"extra": "forbid", "strict": True}
@@ -33,9 +33,9 @@ class Options:
 
 
 def build[T](kind: type[T], content: dict) -> T:
-    """The options in JSON that was checked: in the plan by their schema, in jobs by `core.option_models.read`.
+    """Build options from JSON that was validated: by its schema in the plan, by `read` in jobs.
 
-    Numbers stay as they are written, and nothing heavy is imported.
+    Numbers keep their JSON type, and no slow library is imported (see `core.option_models.read`).
     """
     hints = _hints(kind)
     return kind(**{key: _built(hints[key], value) for key, value in content.items()})
@@ -45,7 +45,7 @@ _hints = functools.cache(typing.get_type_hints)
 
 
 def _built(hint, value):
-    """`value` with options in place of the objects in it."""
+    """`value` with its JSON objects replaced by options."""
     union = typing.get_origin(hint) in (types.UnionType, typing.Union)
     for one in typing.get_args(hint) if union else (hint,):
         origin, inner = typing.get_origin(one), typing.get_args(one)
@@ -61,7 +61,7 @@ def _built(hint, value):
 
 @dataclass(frozen=True)
 class Words:
-    """Mark of a type: the text that messages use for a value."""
+    """Type annotation: the words that error messages use for a value."""
 
     words: str
 
@@ -71,7 +71,7 @@ class Words:
 
 @dataclass(frozen=True)
 class Matches(Words):
-    """Mark of a text that matches a regular expression; `words` say which texts do."""
+    """Type annotation: a text that matches a regular expression, which `words` describe."""
 
     pattern: str
 
@@ -90,7 +90,7 @@ class Matches(Words):
 
 
 class _Different:
-    """Mark of a list whose items differ from each other."""
+    """Type annotation: a list without duplicates."""
 
     def __get_pydantic_core_schema__(self, source, handler):
         from pydantic_core import core_schema
@@ -107,15 +107,15 @@ class _Different:
         return value
 
 
-#: mark of a key that may be left out and cannot be null; its value is then None
+#: annotation of an optional key that cannot be null; None if it is missing
 LEFT_OUT = "left out"
-#: mark of a key that may be left out, which is another thing than null
+#: annotation of an optional key, for which missing and null differ
 NO_DEFAULT = "no default"
 
 _T = TypeVar("_T")
-#: ``LeftOut[T]``: a key that may be left out, with the default None
+#: ``LeftOut[T]``: an optional key that cannot be null; None if it is missing
 LeftOut = Annotated[_T | None, LEFT_OUT]
-#: ``OrNull[T]``: a key that may be left out or null, which are two things; the value of either is None
+#: ``OrNull[T]``: an optional key that can be null; None in both cases, but the two differ in meaning
 OrNull = Annotated[_T | None, NO_DEFAULT]
 #: whole numbers of at least 1, of at least 2, and of at least 0
 Positive = Annotated[int, Ge(1)]
@@ -124,21 +124,21 @@ Natural = Annotated[int, Ge(0)]
 #: numbers above 0, and of at least 0
 Above0 = Annotated[float, Gt(0)]
 AtLeast0 = Annotated[float, Ge(0)]
-#: shares: more than 0 and less than 1, or at most 1
+#: shares: in (0, 1), and in (0, 1]
 Share = Annotated[float, Interval(gt=0, lt=1)]
 ShareOrAll = Annotated[float, Interval(gt=0, le=1)]
 #: a text that is not empty
 Text = Annotated[str, MinLen(1)]
-#: a mapping of at least one name
+#: a mapping with at least one name
 ByName = Annotated[dict[str, _T], MinLen(1)]
-#: a text that can be part of a file's name
+#: a text that can be part of a file name
 Name = Annotated[
     str,
     Matches(
         "lower-case letters, digits, - and single _ between them", r"^[a-z0-9](_?[a-z0-9-])*$(?!\n)"
     ),
 ]
-#: lists: of at least one item; of at least one, or two, all different; of all different ones; of two
+#: lists: not empty; not empty and distinct; two or more and distinct; distinct; of two items
 Some = Annotated[list[_T], MinLen(1)]
 Different = Annotated[list[_T], MinLen(1), _Different()]
 TwoOrMore = Annotated[list[_T], MinLen(2), _Different()]

@@ -15,28 +15,30 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError
 
 PARTIAL = ".partial-"
-_SMALL = 1 << 16  # bytes; a log or a table needs no less
+_SMALL = 1 << 16  # bytes that any log or table needs
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 # errors if another process writes the same output
 _DISTURBED = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST)
 _SYNCED_AT_ONCE = 8
 
 
-# outputs that wait for each other: each what was written and the place it is to take
+# outputs that are renamed together: (temporary path, final path)
 Group = list[tuple[Path, Path]]
 
 
 @contextlib.contextmanager
 def whole_file(path, *, exclusive: bool = True, group: Group | None = None) -> Iterator[Path]:
-    """Yield a temporary path next to `path`; on success it becomes `path`, on an error it is removed.
+    """Yield a temporary path next to `path`; renamed to `path` on success, removed on an error.
 
-    Leftovers of an earlier, killed writer of the same target are removed first. With `exclusive`
-    false they are not: for a file that other processes may also be writing at once, the last one wins.
-    With a `group` of `together`, the file takes its place when the whole group does.
+    Parameters
+    ----------
+    exclusive : remove leftovers of an earlier, killed writer of the same target first. False for a
+        file that several processes may write at once; then the last one wins.
+    group : of `together`; the file is renamed with the whole group.
 
     Raises
     ------
-    PermafrostError : the disk is full, nothing can be written there, or another process removed the
+    PermafrostError : the disk is full, the folder is not writable, or another process removed the
         temporary path; names `path`.
     """
     path = Path(path)
@@ -57,7 +59,7 @@ def whole_file(path, *, exclusive: bool = True, group: Group | None = None) -> I
 
 @contextlib.contextmanager
 def whole_directory(path, *, group: Group | None = None) -> Iterator[Path]:
-    """Like `whole_file` for a directory: yields a fresh directory that becomes `path`."""
+    """Like `whole_file` for a directory: yields a new directory that is renamed to `path`."""
     path = Path(path)
     with _naming(path):
         partial = _begin(path, clean=True)
@@ -76,11 +78,11 @@ def whole_directory(path, *, group: Group | None = None) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def together() -> Iterator[Group]:
-    """Yield a group for `whole_file` and `whole_directory`, whose outputs take their places all or not at all.
+    """Yield a group for `whole_file` and `whole_directory`; its outputs are renamed all or not at all.
 
-    They do so when the block ends well. On an error, also while they take their places, everything
-    stands as before. A kill at that moment leaves at most that the output written last is missing, and
-    others with it; it takes its place last and leaves it first, so it vouches for the others.
+    They are renamed when the block ends without an error. An error, also while renaming, restores
+    the previous files. The last output is renamed last and removed first, so its presence proves that
+    the others are complete, also after a kill in between.
     """
     group: Group = []
     try:
@@ -93,7 +95,7 @@ def together() -> Iterator[Group]:
 
 
 def no_room(folder: Path) -> str | None:
-    """The system's error if a small file does not fit into `folder`; else None."""
+    """The system's error message if `folder` has no space for a small file, else None."""
     try:
         with tempfile.TemporaryFile(dir=folder) as stream:
             stream.write(bytes(_SMALL))
@@ -124,7 +126,7 @@ def _beside(path: Path) -> Path:
 
 
 def _take_places(group: Group) -> None:
-    """Rename everything to its place; what stood there goes, unless a renaming fails."""
+    """Rename all outputs to their final paths and remove the previous ones; on an error, restore them."""
     retired: Group = []
     placed: Group = []
     try:
@@ -159,11 +161,11 @@ def _remove(path: Path) -> None:
 
 @contextlib.contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Turn a full disk, or a folder closed to us or to another writer, into an error that names the output."""
+    """Turn a full disk, a missing permission or a second writer into an error that names the output."""
     try:
         yield
     except OSError as error:
-        # errors of anything but the temporary path are not about this output
+        # an error of any other path is not about this output
         ours = PARTIAL in str(error)
         if ours and error.errno in _DISTURBED:
             raise PermafrostError(
@@ -186,13 +188,13 @@ def _escape(name: str) -> str:
 
 
 def _sync_tree(folder: Path) -> None:
-    """Bring every file below `folder`, and the names in every folder, to the disk."""
+    """Flush every file and folder below `folder` to the disk."""
     places = [
         path
         for place, _, files in os.walk(folder)
         for path in (*(Path(place, name) for name in files), Path(place))
     ]
-    # the disk takes what is asked of it at once in one go: a fifth of the time for the chunks of a store
+    # the disk merges concurrent fsyncs: a fifth of the time for the chunks of a store
     with ThreadPoolExecutor(_SYNCED_AT_ONCE) as executor:
         for _ in executor.map(_sync, places):
             pass

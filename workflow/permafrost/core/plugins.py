@@ -1,8 +1,8 @@
-"""Kinds from outside the package: an object in a file or package of one's own, or an entry point of an installed one.
+"""Plug-ins: probes, sources, metrics and kinds of backbones that are not part of the package.
 
-A configuration adds objects under ``extra_probes``, ``extra_sources`` or ``extra_metrics`` by their place, which is
-``path/to/file.py:NAME`` or ``package.module:NAME``. An installed package offers them as entry points of the groups
-``permafrost.probes``, ``permafrost.sources`` and ``permafrost.backbones``: an entry names these, and no entry a metric.
+A configuration adds objects under ``extra_probes``, ``extra_sources`` or ``extra_metrics`` as
+``path/to/file.py:NAME`` or ``package.module:NAME``. An installed package offers them as entry points
+of the groups ``permafrost.probes``, ``permafrost.sources`` and ``permafrost.backbones``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from permafrost.core.errors import PermafrostError, look_up
 
-#: group -> module of its registry, below the package: as text that names no module, it adds none to a job's identity
+#: group -> module of its registry, without the package's name, so that it does not count as a job's code
 MODULES = {
     "probes": "probes.kinds",
     "sources": "data.sources",
@@ -26,15 +26,17 @@ MODULES = {
 
 
 class Registry(dict):
-    """Name to object; a name that it lacks is looked up among the entry points of installed packages.
+    """Name to object; unknown names are looked up among the entry points of installed packages.
 
     Parameters
     ----------
-    added : called with the name and object of every plug-in before it is taken; may refuse it.
+    group : ``probes``, ``sources``, ``backbones`` or ``metrics``.
+    entries : objects of the package.
+    added : called with name and object before a plug-in is added; may raise to refuse it.
 
     Attributes
     ----------
-    places : name to place of the plug-ins.
+    places : name to place (``module:NAME``) of the plug-ins.
     """
 
     def __init__(self, group: str, entries: dict, added: Callable = lambda name, one: None) -> None:
@@ -43,7 +45,7 @@ class Registry(dict):
 
     def __contains__(self, name) -> bool:
         if not super().__contains__(name):
-            # loads the parser of messages, and `permafrost --help` needs none
+            # imported here, since it is slow and `permafrost --help` does not need it
             from importlib.metadata import entry_points
 
             for point in entry_points(group=f"permafrost.{self.group}", name=str(name)):
@@ -56,7 +58,12 @@ class Registry(dict):
         raise KeyError(name)
 
     def add(self, name: str, place: str) -> None:
-        """Add the object at `place`, once; a name of the package itself is refused."""
+        """Add the object at `place`, once.
+
+        Raises
+        ------
+        PermafrostError : the name is taken, or the object cannot be loaded.
+        """
         where = f"extra_{self.group}.{name}"
         if self.places.get(name) == place:
             return
@@ -73,7 +80,7 @@ def registry(group: str) -> Registry:
 
 
 def places_of(config: dict) -> dict[str, dict[str, str]]:
-    """Group to the plug-ins of a configuration, name to place."""
+    """The plug-ins of a configuration: group to {name: place}."""
     return {
         group: named
         for group in MODULES
@@ -82,14 +89,19 @@ def places_of(config: dict) -> dict[str, dict[str, str]]:
 
 
 def add_plugins(places: dict[str, dict[str, str]]) -> None:
-    """Add the objects at these places, by group and name, to the registries."""
+    """Add plug-ins (`places_of`) to the registries."""
     for group, named in places.items():
         for name, place in named.items():
             registry(group).add(name, place)
 
 
 def load_object(place: str, where: str):
-    """The object at ``path/to/file.py:NAME`` or ``package.module:NAME``."""
+    """The object at ``path/to/file.py:NAME`` or ``package.module:NAME``.
+
+    Raises
+    ------
+    PermafrostError : the place is malformed, cannot be imported, or lacks the name; names `where`.
+    """
     file, _, name = place.rpartition(":")
     if not file or not name.isidentifier():
         raise PermafrostError(
@@ -101,7 +113,7 @@ def load_object(place: str, where: str):
 
 
 def named_object(place):
-    """The object at ``module:name`` in this library; a plug-in gives the object itself."""
+    """Import ``module:name`` of this library; the object itself if a plug-in gives one."""
     if not isinstance(place, str):
         return place
     module, _, name = place.partition(":")
@@ -109,7 +121,7 @@ def named_object(place):
 
 
 def load_module(place: str, where: str):
-    """The module in ``path/to/file.py``, or ``package.module``."""
+    """Import ``path/to/file.py`` or ``package.module``; raises `PermafrostError` if that fails."""
     try:
         with importable(*folders_of(place)):
             if place.endswith(".py"):
@@ -131,7 +143,7 @@ def _load_file(path: Path):
     path = path.resolve()
     if not path.is_file():
         raise FileNotFoundError(path)
-    # a name of its own, so that two files called model.py do not take each other's place
+    # a unique name, so that two files called model.py do not replace each other
     name = f"_plugin_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
@@ -145,13 +157,13 @@ def _load_file(path: Path):
 
 
 def folders_of(place: str) -> list[Path]:
-    """Where an entry point's own modules are looked for: beside its file, then in the project's folder."""
+    """Folders to search for an entry point's own modules: that of its file, then the project."""
     beside = [Path(place).resolve().parent] if place.endswith(".py") else []
     return list(dict.fromkeys([*beside, Path.cwd()]))
 
 
 class importable:
-    """The folders are searched for modules, first of all and in this order, while inside."""
+    """Context manager that puts folders first in the module search path, in this order."""
 
     def __init__(self, *folders: Path) -> None:
         self._folders = [str(folder) for folder in folders]

@@ -1,4 +1,4 @@
-"""Progress on standard error: a bar on a terminal, a line now and then in a log."""
+"""Progress on standard error: a bar on a terminal, a line every 10 s in a log."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Iterable
 from permafrost.core.text import bytes_words
 
 LOG_EVERY_S = 10.0
-# work that is done sooner shows no bar
+# shorter work shows no bar
 DELAY_S = 3.0
 
 
 def progress(
     iterable: Iterable | None = None, *, total: int | None = None, label: str, unit: str = "it"
 ):
-    """Wrap `iterable`, or call ``update(n)`` on what is returned; it is also a context manager."""
+    """Progress of `iterable`, or of ``update(n)`` calls on the result, which is a context manager."""
     if sys.stderr.isatty():
         from tqdm import tqdm
 
@@ -25,9 +25,9 @@ def progress(
 
 
 def terminal_progress(*, total: int, label: str, unit: str):
-    """A bar on a terminal if the work takes longer than a few seconds, and nothing in a log or a pipe.
+    """A bar on a terminal if the work takes longer than 3 s; nothing in a log or a pipe.
 
-    Its ``update(n)`` is to be called; it is also a context manager.
+    Call ``update(n)`` on the result, which is also a context manager.
     """
     if not sys.stderr.isatty():
         return _Silent()
@@ -37,7 +37,7 @@ def terminal_progress(*, total: int, label: str, unit: str):
 
 
 def byte_progress(*, total: int | None, done: int = 0, label: str):
-    """Progress in bytes, of which `done` were there before; ``update(n)`` is to be called."""
+    """Progress in bytes, of which `done` existed before; call ``update(n)`` on the result."""
     if sys.stderr.isatty():
         from tqdm import tqdm
 

@@ -1,4 +1,4 @@
-"""Files with an expected digest from the plan, checked before and after they are read."""
+"""Check files against the digests in the plan, before and after they are read."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from permafrost.core.errors import PermafrostError, first_line
 
 
 class Promised:
-    """Content with the digest that the plan was made from.
+    """Files with an expected digest.
 
-    The first check compares the digest. Later ones compare the state of the files (size, inode, times of change),
-    and the digest again only if the state is another.
+    The first check compares the digest. Later checks compare the state of the files (size, inode,
+    times of change), and the digest only if the state has changed.
 
     Parameters
     ----------
-    what : how errors name it, e.g. ``the weights file net.pt``.
-    expected : the digest that was planned.
-    digest : makes the digest; may raise `PermafrostError` or `OSError`.
-    state : anything that differs when a file was changed.
+    what : name in errors, e.g. ``the weights file net.pt``.
+    expected : digest in the plan.
+    digest : computes the digest; may raise `PermafrostError` or `OSError`.
+    state : a value that changes whenever a file changes.
+    where : place in errors.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class Promised:
         self._checked: object = None
 
     def check(self) -> None:
-        """Raise `PermafrostError` unless the content is what was planned."""
+        """Raise `PermafrostError` if the files changed since the plan, or cannot be read."""
         try:
             state = self._state()
             if state == self._checked:
@@ -58,6 +59,6 @@ class Promised:
 
 
 def file_state(path) -> list[int]:
-    """[size, inode, time of change of the content, and of the inode]."""
+    """[size in bytes, inode, time of change of the content in ns, of the inode in ns]."""
     status = os.stat(path)
     return [status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns]

@@ -1,7 +1,7 @@
-"""Rows of numbers in a temporary file, for features that are larger than the memory of a job.
+"""Rows of numbers in a temporary file, for features that do not fit into memory.
 
-The file has no name, so nothing is left of it when its process ends, however it ends. Rows are read into arrays of
-their own, not mapped into memory: what a job holds is what it reads at a time.
+The file has no name, so it disappears with its process. Rows are read into new arrays instead of being
+memory-mapped, so a job holds only the rows that it reads.
 """
 
 from __future__ import annotations
@@ -17,24 +17,20 @@ from permafrost.core.errors import PermafrostError
 
 #: bytes per read of an iteration over all rows
 BLOCK_BYTES = 32 * 2**20
-_NEAR = 8  # rows that are wanted are read at once where so many consecutive ones hold them
+_NEAR = 8  # wanted rows within so many consecutive ones are read at once
 
 
 class RowFile:
-    """Rows of one width that are written once, in order, and read by slices or by their numbers.
+    """An (N, d) array on disk: rows are appended in order, and read by slices or integer arrays.
 
-    Replaces an array of shape (N, d) if only `len`, `shape`, `dtype`, slices of step 1, and integer arrays
-    are asked of it; `numpy.asarray` reads all of it.
+    It supports `len`, `shape`, `dtype`, slices of step 1, integer and boolean arrays;
+    `numpy.asarray` reads all rows.
 
     Parameters
     ----------
     width : d.
-    folder : of the file, on a disk with room for all rows. The environment's ``TMPDIR`` has precedence.
+    folder : for the file, on a disk with space for all rows; ``TMPDIR`` overrides it if set.
     dtype : of the numbers.
-
-    Raises
-    ------
-    PermafrostError : the disk is full.
     """
 
     ndim = 2
@@ -44,7 +40,7 @@ class RowFile:
         self.folder = Path(os.environ.get("TMPDIR") or folder)
         self._bytes = self.width * self.dtype.itemsize
         self._rows = 0
-        # open as long as the rows are there
+        # stays open as long as the object exists
         self._file = tempfile.TemporaryFile(dir=self.folder, buffering=0)  # noqa: SIM115
 
     def beside(self, width: int, dtype=np.float32) -> RowFile:
@@ -52,7 +48,13 @@ class RowFile:
         return RowFile(width, self.folder, dtype)
 
     def append(self, rows: np.ndarray) -> None:
-        """Add (n, d) rows at the end."""
+        """Add (n, d) rows at the end.
+
+        Raises
+        ------
+        ValueError : the rows have another width.
+        PermafrostError : the disk is full.
+        """
         rows = np.ascontiguousarray(rows, self.dtype)
         if rows.ndim != 2 or rows.shape[1] != self.width:
             raise ValueError(f"rows of shape {rows.shape} in a file of width {self.width}")
@@ -85,7 +87,7 @@ class RowFile:
         return self._rows * self._bytes
 
     def __getitem__(self, rows) -> np.ndarray:
-        """(n, d) of a slice of step 1, of an integer array (n,), or of a boolean one (N,)."""
+        """Rows (n, d) of a slice of step 1, an integer array (n,) or a boolean array (N,)."""
         if isinstance(rows, slice):
             start, stop, step = rows.indices(self._rows)
             if step != 1:
@@ -99,7 +101,7 @@ class RowFile:
         return self._gathered(rows) if rows.ndim else self.read(int(rows), int(rows) + 1)[0]
 
     def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
-        """Rows [start, stop), in a new array or in the first rows of `into`."""
+        """Rows [start, stop), in a new array or in the first rows of `into`; IndexError if out of range."""
         start = start + self._rows if start < 0 else start
         count = max(0, stop - start)
         if start < 0 or start + count > self._rows:
@@ -121,7 +123,7 @@ class RowFile:
         return self.read(0, self._rows).astype(dtype or self.dtype, copy=False)
 
     def _gathered(self, rows: np.ndarray) -> np.ndarray:
-        """(n, d) of (n,) numbers; each row is read once."""
+        """Rows (n, d) at the indices (n,); each row is read once."""
         order, places = np.unique(rows, return_inverse=True)
         if len(order) and (order[0] < 0 or order[-1] >= self._rows):
             raise IndexError(f"rows {order[0]} to {order[-1]} of {self._rows}")
@@ -136,7 +138,7 @@ class RowFile:
 
 
 def row_blocks(rows, block_bytes: int | None = None) -> Iterator[slice]:
-    """Slices of (N, …) rows, of an array or a `RowFile`, each of `block_bytes` at most (and of one row at least)."""
+    """Slices over all (N, …) rows of an array or `RowFile`, each at most `block_bytes` or one row."""
     each = max(1, int(np.prod(rows.shape[1:])) * rows.dtype.itemsize)
     step = max(1, (block_bytes or BLOCK_BYTES) // each)
     return (slice(start, min(start + step, len(rows))) for start in range(0, len(rows), step))

@@ -1,4 +1,4 @@
-"""Checks values against JSON schemas, in sentences, and fills in defaults."""
+"""Validate values by JSON schemas, with readable messages, and fill in defaults."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from permafrost.core.explain import explain
 
 
 def problems(instance, validator) -> dict[str, tuple]:
-    """What is wrong with `instance`: sentence with the path of the key -> that path.
+    """The problems of `instance`: message with the path of the key -> that path.
 
-    The defaults of the schema are filled in, in place. Of an ``anyOf`` or ``oneOf``, only the alternative that applies
-    fills in its defaults: the one whose constants (``kind: knn``) the instance has, else the first that it fits.
+    Fills in the defaults of the schema, in place. Of an ``anyOf`` or ``oneOf``, only the alternative
+    that applies fills in its defaults: the one whose constants (``kind: knn``) the instance has, else
+    the first valid one.
     """
     return {explain(error): tuple(error.absolute_path) for error in validator.iter_errors(instance)}
 
@@ -42,7 +43,7 @@ def _fill_and_check(root, check, validator, properties, instance, schema):
 
 
 def _check_alternatives(root, exclusive, validator, alternatives, instance, schema):
-    """``anyOf`` and ``oneOf``; an alternative that is only tried must not leave its defaults behind."""
+    """``anyOf`` and ``oneOf``; alternatives are tried on copies, so that they leave no defaults behind."""
     from jsonschema import ValidationError
 
     meant = [branch for branch in alternatives if _bears_constants(root, branch, instance)]
@@ -63,7 +64,7 @@ def _check_alternatives(root, exclusive, validator, alternatives, instance, sche
 
 
 def _bears_constants(root: dict, branch: dict, instance) -> bool:
-    """Whether `branch` asks for constant values of some keys, and `instance` has just those."""
+    """Whether `branch` requires constants for some keys, and `instance` has them."""
     branch = _resolved(root, branch)
     constants = {
         key: subschema["const"]
@@ -76,7 +77,7 @@ def _bears_constants(root: dict, branch: dict, instance) -> bool:
 
 
 def _resolved(root: dict, subschema: dict) -> dict:
-    """The schema behind a reference within `root`, or `subschema` itself."""
+    """The schema that `subschema` refers to within `root`, or itself."""
     while "$ref" in subschema:
         place = subschema["$ref"].removeprefix("#/").split("/")
         subschema = functools.reduce(dict.__getitem__, place, root)
@@ -84,7 +85,7 @@ def _resolved(root: dict, subschema: dict) -> dict:
 
 
 def _copy(value):
-    """Defaults are shared by every entry, so a mutable one must not be handed out."""
+    """A copy of JSON data, since all entries share the defaults of the schema."""
     if isinstance(value, dict):
         return {key: _copy(item) for key, item in value.items()}
     return [_copy(item) for item in value] if isinstance(value, list) else value

@@ -1,7 +1,7 @@
 """A cache of image and feature stores that projects share (``runtime: {cache: FOLDER}``).
 
-The fingerprint of a job names the folder of its outputs there, so a project takes what another has extracted with
-the same data, options and code. Entries appear whole or not at all, and are checked when they are taken.
+The fingerprint of a job names its folder in the cache, so a project reuses outputs that another has
+computed from the same data, options and code. Entries are written atomically, and checked when read.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import together, whole_directory, whole_file
 
-#: variable of jobs: the folder of the cache
+#: environment variable of jobs: folder of the cache
 CACHE = "PERMAFROST_CACHE"
 
 
 def taken_or_made(
     outputs: Sequence[Path], fingerprint: str, check: Callable[[Path], object], make: Callable
 ) -> None:
-    """Take the outputs of a job from the cache, or make them and add them to it.
+    """Take the outputs of a job from the cache, or compute them and add them to it.
 
     Parameters
     ----------
-    outputs : stores (folders) and files, in the order in which they take their places.
-    check : refuses a damaged output, or one with another fingerprint, by a `PermafrostError`.
-    make : makes all outputs.
+    outputs : stores (folders) and files, in the order of `outputs.together`.
+    check : raises `PermafrostError` if an output is damaged or has another fingerprint.
+    make : computes all outputs.
     """
     folder = os.environ.get(CACHE)
     if not folder:
@@ -59,7 +59,7 @@ def _take(entry: Path, outputs: Sequence[Path], check: Callable[[Path], object])
 
 
 def _leave(entry: Path, outputs: Sequence[Path]) -> None:
-    """Copy outputs into the cache; a folder that this user may only read stays as it is."""
+    """Copy outputs into the cache; if it is read-only for this user, only print a message."""
     partial = entry.with_name(f".{entry.name}-{uuid.uuid4().hex[:12]}")
     try:
         partial.mkdir(parents=True)
@@ -73,8 +73,8 @@ def _leave(entry: Path, outputs: Sequence[Path]) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Links to all files of `source`, or copies; folders are new, so their permissions are this user's."""
-    # planning reads the name of the variable, and needs no zarr
+    """Link or copy all files of `source`; folders are created, so that this user owns them."""
+    # imported here, since planning imports this module and does not need zarr
     from permafrost.core.stores import link_or_copy
 
     if not source.is_dir():
@@ -87,7 +87,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _remove(entry: Path) -> None:
-    """Remove a damaged entry, if this user may: it is renamed first, so nobody takes half of it."""
+    """Remove a damaged entry, if permitted; renamed first, so that nobody reads half of it."""
     away = entry.with_name(f".{entry.name}-{uuid.uuid4().hex[:12]}")
     try:
         os.rename(entry, away)

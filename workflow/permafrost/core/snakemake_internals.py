@@ -1,7 +1,8 @@
-"""What Permafrost uses of Snakemake beyond its documented interface, all of it.
+"""All uses of Snakemake's private interface.
 
-Each function has a contract test (``tests/unit/core/test_snakemake_internals.py``), which names what a new release of
-Snakemake has changed. Snakemake is imported inside the functions, since most commands run without it.
+Each function has a contract test (``tests/unit/core/test_snakemake_internals.py``), which fails if a
+new release of Snakemake changes it. Snakemake is imported inside the functions, since most commands
+run without it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ METADATA = Path(".snakemake") / "metadata"
 
 
 def fast_params(function: Callable) -> Callable:
-    """The function itself, with its signature looked up once; Snakemake inspects it several times per job."""
+    """The same function with a cached signature, which Snakemake inspects several times per job."""
     from snakemake.common import overwrite_function_params
 
     overwrite_function_params(function, inspect.signature(function).parameters)
@@ -27,18 +28,20 @@ def fast_params(function: Callable) -> Callable:
 
 
 def fast_resources() -> None:
-    """Look up the signature of Snakemake's method that evaluates resources once, not for every job."""
+    """Cache the signature of Snakemake's method that evaluates the resources of every job."""
     from snakemake.resources import Resource
 
     fast_params(Resource.evaluate)
 
 
 def without_rerun(**values) -> dict[str, Callable]:
-    """Parameters whose change reruns no job: Snakemake does not compare those that depend on `output`.
+    """Parameters of a rule whose change does not rerun a job.
+
+    They become functions of `output`, which Snakemake does not compare.
 
     Parameters
     ----------
-    values : name -> constant, or a function of the wildcards.
+    values : name -> constant, or function of the wildcards.
     """
 
     def of_output(value):
@@ -50,10 +53,10 @@ def without_rerun(**values) -> dict[str, Callable]:
 
 
 def configuration_files(workflow) -> list[Path]:
-    """The configuration files that count, those of the command line last, since they override the others."""
+    """The configuration files in use; those of the command line come last and override the others."""
     named = workflow.overwrite_configfiles
     default = [] if workflow.config_settings.replace_workflow_config else workflow.configfiles
-    # Snakemake lists those of the command line first
+    # Snakemake puts those of the command line first
     return [Path(path) for path in [*default[len(named) :], *named]]
 
 
@@ -64,7 +67,7 @@ def keep_error_hook(workflow, hook: Callable) -> None:
 
 
 def jobs_to_run(workflow) -> list:
-    """The jobs of this run, once Snakemake has compared what exists with what is wanted."""
+    """The jobs of this run; available once Snakemake has built its job graph."""
     return list(workflow.dag.needrun_jobs())
 
 
@@ -74,7 +77,7 @@ def rules_to_run(workflow) -> set[str]:
 
 
 def rules_of_run(workflow) -> set[str]:
-    """Names of the rules that lead to the targets of this run."""
+    """Names of all rules in the job graph of this run, including those with nothing to do."""
     return {job.rule.name for job in workflow.dag.jobs}
 
 
@@ -101,34 +104,34 @@ def recorded_inputs(workflow, output: str) -> Iterable[str] | None:
 
 
 def submitted_groups(workflow) -> set[str]:
-    """Rules that the profile or the command line puts into a group."""
+    """Names of the rules that the profile or the command line puts into a group."""
     return set(workflow.group_settings.overwrite_groups)
 
 
 def resources_set(workflow) -> list[dict]:
-    """Resources that the profile or the command line sets, one mapping for each rule."""
+    """Resources that the profile or the command line sets, one mapping per rule."""
     return list(workflow.resource_settings.overwrite_resources.values())
 
 
 def default_storage(workflow) -> tuple:
-    """The provider of ``--default-storage-provider``, None without one, and the prefix of its objects."""
+    """(provider of ``--default-storage-provider`` or None, prefix of its objects)."""
     provider = workflow.storage_registry.default_storage_provider
     return provider, workflow.storage_settings.default_storage_prefix or ""
 
 
 def redirect_jobs(stream):
-    """Let commands of jobs print into `stream`; returns where they printed before."""
-    # the package `snakemake` has a class of the same name
+    """Redirect the output of jobs' commands to `stream`; returns the previous stream."""
+    # imported by name: `snakemake.shell` as an attribute is a class
     shell = importlib.import_module("snakemake.shell")
     before, shell.STDOUT = shell.STDOUT, stream
     return before
 
 
 def record_path(output: str, *, longest: int = 255) -> Path:
-    """Where Snakemake keeps the record of `output`, relative to the working directory.
+    """Path of Snakemake's record of `output`, relative to the working directory.
 
-    The name is the URL-safe base64 of the path as the rule writes it. A name that is too long for a file is cut into
-    pieces; all but the last are folders whose names begin with ``@``.
+    The name is the URL-safe base64 of the path as written in the rule. If it is too long for a file
+    name, it is split into folders, whose names begin with ``@``, and the file.
 
     Parameters
     ----------
@@ -141,7 +144,7 @@ def record_path(output: str, *, longest: int = 255) -> Path:
 
 
 def longest_name(folder: Path) -> int:
-    """``PC_NAME_MAX`` of the file system of `folder`, as Snakemake asks for it."""
+    """Longest file name (``PC_NAME_MAX``) on the file system of `folder`; 255 if unknown."""
     try:
         return os.pathconf(folder, "PC_NAME_MAX") or 255
     except (OSError, ValueError, AttributeError):
@@ -168,14 +171,14 @@ def find_records(root: Path, outputs: Iterable[str]) -> tuple[dict[str, Path], l
 
 @dataclass(frozen=True)
 class Record:
-    """A job that was finished, by one of its outputs.
+    """Snakemake's record of a finished job.
 
-    The tables of seconds that jobs write into their logs do not replace it: they lack the fingerprint and the clock.
+    The timing tables in the logs of jobs cannot replace it, since they lack fingerprint and start time.
 
     Attributes
     ----------
-    fingerprints : strings among its parameters; that of the job is one of them.
-    start, end : seconds since 1970, on the clock of the machine that ran Snakemake.
+    fingerprints : parameters of the job as strings; one of them is its fingerprint.
+    start, end : seconds since 1970, by the clock of the machine that ran Snakemake.
     """
 
     fingerprints: frozenset[str]
@@ -184,9 +187,9 @@ class Record:
 
 
 def read_records(folder: Path) -> dict[str, Record]:
-    """Output, as rules name it, to the record of its last job; empty where nothing was run.
+    """Output, as written in the rule, to the record of its last job; empty before the first run.
 
-    Records that cannot be read are left out: only estimates are made of them.
+    Unreadable records are skipped, since only estimates use them.
     """
     found = {}
     for path in (folder / METADATA).rglob("*"):

@@ -1,4 +1,4 @@
-"""The specification of a job as a frozen dataclass, created once at the start of a stage; paths and splits in it."""
+"""Base class of job specifications, and placeholders for paths in them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from permafrost.core.options import Options
 
 @dataclass(frozen=True, kw_only=True)
 class Specification(Options):
-    """What the specification of every job holds.
+    """Fields of every job's specification.
 
     Attributes
     ----------
-    plugins : what identifies the plug-ins that the job uses, by name.
-    versions : of the packages that the job computes with, where the configuration says ``versions: rerun``.
+    stage : name of the stage.
+    versions : versions of the packages that the job computes with, if ``versions: rerun``.
+    plugins : identities of the plug-ins that the job uses, by name.
     """
 
     stage: str
@@ -34,7 +35,7 @@ def substitute(value, folder: str, mark: str = "{data}"):
 
 
 def merged(value: dict, places: dict) -> dict:
-    """`value` with the entries of `places` in it, mappings in mappings likewise."""
+    """A copy of `value` updated with `places`, recursively in nested mappings."""
     both = dict(value)
     for key, place in places.items():
         known = both.get(key)
@@ -43,5 +44,5 @@ def merged(value: dict, places: dict) -> dict:
     return both
 
 
-# in the order in which they are always listed
+# the order of splits in all lists
 SPLITS = ("train", "val", "test")

@@ -1,6 +1,6 @@
-"""Stamps: small files, written last, that say what a job wrote and with which content.
+"""Stamps: small files, written last, that list a job's output files with their digests.
 
-For outputs that cannot carry a fingerprint themselves, such as CSV, pages and pictures.
+They serve outputs that cannot hold a fingerprint, such as CSV files, pages and pictures.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _REMEDY = "delete the stamp and run snakemake again"
 
 
 def write_stamp(path, fingerprint: str, files: Iterable[Path]) -> None:
-    """Write a stamp: the plan's `fingerprint`, and the SHA-256 of `files`.
+    """Write a stamp with the plan's `fingerprint` and the SHA-256 of `files`.
 
-    Their names are relative to the folder of the results; the stamp has its own folder there.
+    File names are relative to the results folder, which is the parent of the stamp's folder.
     """
     folder = Path(path).parent.parent
     digests = {Path(os.path.relpath(file, folder)).as_posix(): file_digest(file) for file in files}
@@ -31,11 +31,11 @@ def write_stamp(path, fingerprint: str, files: Iterable[Path]) -> None:
 
 
 def altered_files(path, *, expect: str) -> dict[Path, str]:
-    """What became of the files of a stamp: path -> ``missing`` or ``altered since it was written``.
+    """Files of a stamp that have changed: path -> ``missing``, ``altered …`` or ``it cannot be read …``.
 
     Raises
     ------
-    PermafrostError : the stamp does not exist, is damaged, or of another plan than `expect`.
+    PermafrostError : the stamp is missing or damaged, or its fingerprint is not `expect`.
     """
     path = Path(path)
     found = {}
@@ -54,7 +54,7 @@ def altered_files(path, *, expect: str) -> dict[Path, str]:
 
 
 def refuse_altered(path, *, expect: str) -> None:
-    """An error that names a file of a stamp that is missing or was altered, if there is one."""
+    """Raise `PermafrostError` if a file of a stamp is missing or was altered; names the file."""
     for file, reason in altered_files(path, expect=expect).items():
         raise PermafrostError(
             f"the file is {reason}" if reason == "missing" else reason,
@@ -67,7 +67,7 @@ def _read(path: Path, expect: str) -> dict[str, str]:
     try:
         content = json.loads(path.read_text("utf-8"))
         made, files = content["fingerprint"], content["files"]
-        # a stamp may come from an archive: it speaks of the results and of nothing else
+        # a stamp may come from an untrusted archive: its paths must stay inside the results folder
         whole = all(
             isinstance(digest, str)
             and not Path(name).is_absolute()

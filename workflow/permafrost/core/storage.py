@@ -1,4 +1,4 @@
-"""The files under a zarr group that is being written, with a way to stop the writing for good."""
+"""A zarr storage that can stop all writes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from zarr.storage import LocalStore
 
 
 class StoppableStorage(LocalStore):
-    """A zarr store on the local disk that can be closed for further writes.
+    """A local zarr storage that can be closed for writes.
 
-    Zarr writes chunks as tasks on a thread of its own. When one fails (a full disk), or the writer is
-    interrupted, the others go on: they would fill a folder that has just been removed once more.
+    Zarr writes chunks as tasks on its own thread. If one fails (a full disk) or the writer is
+    interrupted, the others go on and would recreate the folder after its removal.
     """
 
     def __init__(self, root, *, read_only: bool = False) -> None:
@@ -33,7 +33,7 @@ class StoppableStorage(LocalStore):
                 self._state.notify_all()
 
     def stop(self) -> None:
-        """Refuse all further writes, and wait until those that are under way are done."""
+        """Refuse further writes, and wait for those that have begun."""
         with self._state:
             self._stopped = True
             self._state.wait_for(lambda: not self._writing)

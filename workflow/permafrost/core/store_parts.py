@@ -1,7 +1,8 @@
-"""Parts of a store: each holds some chunks of its arrays, and all of them are joined without copying.
+"""Parts of a store, written by separate jobs and joined by links, without copying.
 
-A part is a zarr group as the store will be. Its arrays have the shape of the whole; of their chunks, only those of the
-part are there. Its seal names them with their sizes, so that what is lost is found before parts are joined.
+A part is a zarr group like the whole store. Its arrays have the full shape, but only the chunks of the
+part exist. Its seal lists the chunk files with their sizes, so that lost files are found before parts
+are joined.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ _SEAL = ("fingerprint", "files", "beside", "complete", DIGEST)
 
 @dataclass(frozen=True)
 class Part:
-    """One of `count` parts; `number` counts from 0."""
+    """Part `number` (from 0) of `count`."""
 
     number: int
     count: int
 
     @classmethod
     def of(cls, name: str) -> Part:
-        """The part that is called ``2-of-8``, the third of eight."""
+        """Parse ``2-of-8``, the third of eight parts; raises `PermafrostError` for another text."""
         number, of, count = name.partition("-of-")
         if not (of and number.isdecimal() and count.isdecimal() and int(number) < int(count)):
             raise PermafrostError(
@@ -48,26 +49,26 @@ class Part:
         return f"{self.number}-of-{self.count}"
 
     def span(self, samples: int, batch: int) -> tuple[int, int]:
-        """First and last + 1 of the samples of this part: whole batches; the first part is never empty."""
+        """[first, stop) of this part's samples, in whole batches; the first part is never empty."""
         batches = -(-samples // batch)
         first, last = (-(-batches * part // self.count) for part in (self.number, self.number + 1))
         return min(first * batch, samples), min(last * batch, samples)
 
 
 class PartWriter(StoreWriter):
-    """Receives chunks of arrays, and files next to them; for `stores.write_store`."""
+    """Writes chunks of arrays, and other files; for `stores.write_store`."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self._beside: list[str] = []
 
     def beside(self, name: str) -> Path:
-        """Where to write a file that belongs to the part."""
+        """Path for another file of the part, which the seal will list."""
         self._beside.append(name)
         return self.folder / name
 
     def seal(self, fingerprint: str) -> None:
-        """Record what `StorePart` must find."""
+        """Record the sizes of chunk files and the digests of other files, which `StorePart` checks."""
         sealed = {
             **self.attributes,
             "versions": {**self.attributes.get("versions", {}), **imported_versions()},
@@ -80,16 +81,16 @@ class PartWriter(StoreWriter):
 
 
 class StorePart:
-    """A sealed part.
+    """A sealed part, opened for reading.
 
     Attributes
     ----------
-    attributes : what its writer recorded, versions among it.
-    files : array -> file of a chunk, relative to the array's folder -> bytes.
+    attributes : recorded by its writer, including versions.
+    files : array -> chunk file (relative to the array's folder) -> size in bytes.
 
     Raises
     ------
-    PermafrostError : missing, incomplete, damaged, or of another plan than `expect`.
+    PermafrostError : it is missing, incomplete or damaged, or its fingerprint is not `expect`.
     """
 
     def __init__(self, path: Path, *, expect: str) -> None:
@@ -114,7 +115,7 @@ class StorePart:
         self.attributes = {key: value for key, value in attributes.items() if key not in _SEAL}
 
     def read(self, name: str, start: int, stop: int) -> np.ndarray:
-        """Rows of an array that are of this part."""
+        """Rows [start, stop) of an array; raises `PermafrostError` if the part does not hold them."""
         import zarr
 
         if name not in self._arrays:
@@ -132,7 +133,7 @@ class StorePart:
 
 
 def sorted_parts(parts: Sequence[StorePart]) -> list[StorePart]:
-    """Parts by ``number`` of their attribute ``part``: as many as its ``count`` says, or they are refused."""
+    """Parts sorted by number; raises `PermafrostError` unless each part is there exactly once."""
     parts = sorted(parts, key=lambda part: part.attributes["part"]["number"])
     about = [part.attributes["part"] for part in parts]
     numbers = [one["number"] for one in about]
@@ -147,7 +148,7 @@ def sorted_parts(parts: Sequence[StorePart]) -> list[StorePart]:
 
 
 def check_same(parts: Sequence[StorePart], what: str, values: Sequence) -> None:
-    """Refuse parts of which `values` are not all the same."""
+    """Raise `PermafrostError` if the parts' `values` differ; `what` names the values."""
     for part, value in zip(parts, values, strict=True):
         if value != values[0]:
             raise PermafrostError(
@@ -158,13 +159,13 @@ def check_same(parts: Sequence[StorePart], what: str, values: Sequence) -> None:
 
 
 def join(writer: StoreWriter, parts: Sequence[StorePart]) -> None:
-    """Put the chunks of all parts into a store that is being written, whose seal finds any that no part has."""
+    """Link the chunks of all parts into a store; its seal fails if a chunk is missing."""
     for part in parts:
         for name, files in part.files.items():
             writer.adopt(name, part.path / name, files)
 
 
 def _chunk_files(folder: Path) -> dict[str, int]:
-    """Size of each file of chunks, by its path below the folder of an array."""
+    """Chunk file, relative to the folder of an array, to its size in bytes."""
     found = (path for path in (folder / "c").rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): path.stat().st_size for path in sorted(found)}

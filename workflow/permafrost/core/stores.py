@@ -1,15 +1,15 @@
-"""A store: a zarr v3 group that is written whole, sealed, and checked when it is opened.
+"""Stores: zarr v3 groups that are written atomically, sealed, and checked when opened.
 
 Layout of a store directory::
 
     zarr.json          the group; its attributes hold the seal (below) and what the writer recorded
-    <array>/…          zarr arrays, each chunk followed by its CRC-32C, most of them compressed; many small
-                       chunks are concatenated in one file, a shard, with a checked index at its end
+    <array>/…          zarr arrays; each chunk ends with its CRC-32C, and most are compressed; small
+                       chunks share a file, a shard, with a checked index at its end
     samples.parquet    one row per sample, in the order of the arrays' first axis
 
-The seal is written last: ``complete``, ``fingerprint`` of the plan, number of samples, the shape and
-type of every array, the SHA-256 of ``samples.parquet`` and that of all attributes. A store without a seal is
-not a store. The attribute ``split``, where a writer records it, is checked by readers that expect one.
+The seal is written last: ``complete``, ``fingerprint`` of the plan, number of samples, shape and type of
+every array, SHA-256 of ``samples.parquet``, and SHA-256 of all attributes. A store without a seal is
+incomplete. Readers that expect a split compare it with the attribute ``split``, if it was recorded.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from permafrost.core.versions import imported_versions
 SAMPLES = "samples.parquet"
 _SEAL = frozenset({"fingerprint", "count", "arrays", "samples_sha256", "complete"})
 DIGEST = "attributes_sha256"
-# what a shard's index says of a chunk that was never written
+# length in a shard's index of a chunk that was never written
 _NOWHERE = np.uint64(2**64 - 1)
 _REMEDY = "delete the store and run snakemake again"
 PARTS_REMEDY = "delete the folder of the parts and run snakemake again"
-# of file systems that know no links, or no more of this file
+# errors of file systems without hard links, or if a file has too many
 _NO_LINK = (errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
 
 
@@ -68,13 +68,13 @@ class StoreWriter:
         rows_per_shard: int | None = None,
         compress: bool = True,
     ):
-        """A new array, chunked along its first axis; assign to slices of it. Returns a zarr array.
+        """Create a zarr array, chunked along its first axis; assign to slices of it.
 
         Parameters
         ----------
         rows_per_chunk : samples that are read and checked together.
-        rows_per_shard : samples per file, a multiple of `rows_per_chunk`; None: every chunk is a file.
-            Assign whole shards: one that is filled bit by bit is written anew each time.
+        rows_per_shard : samples per file, a multiple of `rows_per_chunk`; None: one chunk per file.
+            Assign whole shards, since every assignment rewrites its shard.
         compress : with zstd, level 1.
         """
         from zarr.codecs import BytesCodec, Crc32cCodec, ZstdCodec
@@ -87,7 +87,7 @@ class StoreWriter:
         if rows_per_shard is not None:
             if rows_per_shard % rows_per_chunk:
                 raise ValueError(f"{rows_per_shard} rows are not whole chunks of {rows_per_chunk}")
-            # no more than hold all samples
+            # not larger than the array
             shards = (
                 rows * min(rows_per_shard // rows_per_chunk, max(1, -(-shape[0] // rows))),
                 *rest,
@@ -101,17 +101,22 @@ class StoreWriter:
             serializer=BytesCodec(),
             compressors=[*filters, Crc32cCodec()],
             fill_value=0,
-            # a chunk that was never written must not read as zeros
+            # store chunks of zeros, too, so that a missing chunk is an error
             config={"write_empty_chunks": True},
         )
         return self._arrays[name]
 
     def adopt(self, name: str, folder: Path, files: Iterable[str]) -> None:
-        """Take chunks of an array from files of another store of its shape, by links where there can be some.
+        """Link or copy chunk files of an array from another store.
+
+        Parameters
+        ----------
+        folder : of the same array in the other store.
+        files : chunk files, relative to `folder`.
 
         Raises
         ------
-        PermafrostError : a chunk is here already, or the other array has another shape, type or chunks.
+        PermafrostError : a chunk exists already, or the arrays differ in shape, type or chunks.
         """
         own = self.folder / name
         if name not in self._arrays:
@@ -136,11 +141,16 @@ class StoreWriter:
                 ) from None
 
     def samples(self, table: pa.Table) -> None:
-        """The per-sample table (column ``sample_id`` at least), in the order of the arrays."""
+        """Write the sample table (at least ``sample_id``), in the order of the arrays' rows."""
         pq.write_table(table, self.folder / SAMPLES, compression="zstd")
 
     def seal(self, fingerprint: str) -> None:
-        """Record what must be found on opening. Called by `write_store`."""
+        """Record what `Store` checks on opening; called by `write_store`.
+
+        Raises
+        ------
+        ValueError : an array has another number of rows than the sample table, or missing chunks.
+        """
         if not (self.folder / "zarr.json").exists():
             # zarr recreates removed folders without their content
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.folder))
@@ -169,7 +179,7 @@ def write_store[W: StoreWriter](
 ) -> Iterator[W]:
     """Write a store atomically: after an error or a kill, `path` does not exist.
 
-    With a `group` of `outputs.together`, it appears with the others of the group.
+    With a `group` of `outputs.together`, it is renamed together with the group.
     """
     with whole_directory(path, group=group) as folder:
         writer = kind(folder)
@@ -187,12 +197,12 @@ class Store:
     Parameters
     ----------
     path : the store's directory.
-    expect : fingerprint of the plan that the reader works from; another one is refused.
-    split : name of the split that the reader expects; a store of another one is refused.
+    expect : expected fingerprint of the plan.
+    split : expected name of the split.
 
     Raises
     ------
-    PermafrostError : missing, unsealed, damaged, altered, of another plan or split; names the store.
+    PermafrostError : the store is missing, incomplete, damaged, altered, or of another plan or split.
     """
 
     def __init__(self, path, *, expect: str | None = None, split: str | None = None) -> None:
@@ -225,7 +235,7 @@ class Store:
         return name in self.attributes["arrays"]
 
     def samples(self, columns=None) -> pa.Table:
-        """The per-sample table, or those of some `columns` that it has."""
+        """The sample table, or those of `columns` that it has; raises `PermafrostError` if damaged."""
         with (
             self._reading(f"{SAMPLES} is missing or damaged"),
             pq.ParquetFile(self.path / SAMPLES) as file,
@@ -238,11 +248,16 @@ class Store:
         return tuple(self.attributes["arrays"][name][0])
 
     def chunk_rows(self, name: str) -> int:
-        """Number of samples in a chunk of the array: the unit that is cheap to read."""
+        """Samples per chunk of the array; reading whole chunks is cheapest."""
         return self._array(name).chunks[0]
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> np.ndarray:
-        """Rows [start, stop) of an array; a damaged chunk is an error that names store and rows."""
+        """Rows [start, stop) of an array.
+
+        Raises
+        ------
+        PermafrostError : there is no such array, or a chunk is damaged; names store and rows.
+        """
         if name not in self:
             raise self._refuse(
                 f"the store has no array {name!r} ({', '.join(self.attributes['arrays'])})"
@@ -255,9 +270,9 @@ class Store:
 
     @contextlib.contextmanager
     def _reading(self, problem: str) -> Iterator[None]:
-        """Whatever fails while the store is read is an error that names it.
+        """Turn any error while reading into a `PermafrostError` that names the store.
 
-        Another process may remove or replace it at any time.
+        Another process may remove or replace the store at any time.
         """
         try:
             yield
@@ -275,7 +290,7 @@ class Store:
         return group, dict(group.attrs)
 
     def _array(self, name: str):
-        """The zarr array; a chunk of it that is gone is an error, not zeros."""
+        """The zarr array, set up so that a missing chunk is an error instead of zeros."""
         if name not in self._arrays:
             with self._reading(f"array {name!r} is missing or damaged"):
                 array = self._group[name]
@@ -287,7 +302,7 @@ class Store:
         return status.st_ino, status.st_mtime_ns
 
     def _refuse_replaced(self) -> None:
-        """Refuse what was read if the store is by now another one, of another plan."""
+        """Raise if the store was meanwhile replaced by one with another fingerprint."""
         file = self._group_file()
         if file == self._file:
             return
@@ -303,7 +318,7 @@ class Store:
             with self._reading(f"array {name!r} is missing or damaged"):
                 array = self._array(name)
                 same = list(array.shape) == shape and str(array.dtype) == dtype
-                # counting is cheap and finds what is lost before the work begins
+                # counting chunks is cheap, and finds missing ones before a long computation
                 complete = _stored_chunks(self.path / name, array) == array.nchunks
             if not (same and complete):
                 raise self._refuse(
@@ -315,13 +330,13 @@ class Store:
 
 
 def attributes_digest(attributes: dict) -> str:
-    """SHA-256 of all attributes but this one."""
+    """SHA-256 of all attributes except the digest itself, in hexadecimal."""
     sealed = {key: value for key, value in attributes.items() if key != DIGEST}
     return hashlib.sha256(json.dumps(sealed, sort_keys=True).encode()).hexdigest()
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """Make `target` a hard link to `source`, or a copy of it if the file system refuses links."""
+    """Hard-link `target` to `source`, or copy it if the file system does not support that."""
     try:
         os.link(source, target)
     except OSError as error:
@@ -331,7 +346,7 @@ def link_or_copy(source: Path, target: Path) -> None:
 
 
 def _stored_chunks(folder: Path, array) -> int:
-    """Number of chunks in the files of an array, by the indices of its shards if it has some."""
+    """Number of stored chunks of an array, counted by files or by the indices of its shards."""
     chunks = folder / "c"
     files = [entry for entry in chunks.rglob("*") if entry.is_file()] if chunks.is_dir() else []
     if array.shards is None:
@@ -340,7 +355,10 @@ def _stored_chunks(folder: Path, array) -> int:
 
 
 def _chunks_of_shard(file: Path, places: int) -> int:
-    """Chunks that a shard holds: its index, (offset, length) of each place and a CRC-32C, ends the file."""
+    """Number of chunks in a shard, by its index at the end of the file.
+
+    The index has (offset, length) as uint64 for each of `places` chunks, then a CRC-32C.
+    """
     with open(file, "rb") as stream:
         stream.seek(-(16 * places + 4), os.SEEK_END)
         index = np.frombuffer(stream.read(16 * places), "<u8").reshape(places, 2)

@@ -1,4 +1,4 @@
-"""Result tables: parquet files that carry the fingerprint of their plan, and a digest of themselves."""
+"""Result tables: parquet files with the fingerprint of their plan and a digest of their bytes."""
 
 from __future__ import annotations
 
@@ -22,24 +22,22 @@ from permafrost.core.versions import imported_versions
 
 KEY = b"permafrost"
 SEAL = b"permafrost.sha256"
-# the digest is of the file with zeros in its place: in the footer, after its key and the two bytes of Thrift
-# that announce a text of 64
+# the digest is computed with zeros in its place, which is in the footer after its key and the two
+# bytes of Thrift that announce a text of 64 bytes
 _BLANK = b"0" * 64
-# of a file that may be somebody else's, which nobody is told to delete
+# the file may belong to somebody else, so this remedy does not say to delete it
 _OTHER = "name a table that a run wrote; `permafrost stale` lists the damaged files of a folder of results"
 _CHUNK = 1 << 20
 _ANNOUNCED = SEAL + b"\x18\x40"
 
 
 def _spare_pandas() -> None:
-    """Let pyarrow find no pandas when it looks for it, once per process.
+    """Keep pyarrow from importing pandas at its first conversion.
 
-    The first time pyarrow makes an array of a list, or is asked for a table, it imports pandas if
-    that is installed, to see whether it was handed one of its objects: a second of start-up and
-    80 MB for every light stage, and this library has no such objects. It looks once, so it is made
-    to look now, while `import pandas` fails. A process that has pandas already pays nothing and is
-    left alone, and one that imports it later still can: whatever in pyarrow needs pandas (reading
-    into data frames, writing them) imports it by itself and from then on knows its objects again.
+    When pyarrow first converts a list, it imports pandas if installed, to recognise pandas objects.
+    That costs a second and 80 MB in every short job, and this library passes no such objects. pyarrow
+    tries once per process, so this triggers the attempt while `import pandas` fails. Pandas can still
+    be imported later: pyarrow's functions for data frames import it themselves.
     """
     if "pandas" in sys.modules:
         return
@@ -51,7 +49,7 @@ def _spare_pandas() -> None:
 
 
 class _NoPandas:
-    """An importer that hides pandas, and only pandas."""
+    """A finder on `sys.meta_path` that hides pandas."""
 
     @staticmethod
     def find_spec(name: str, path=None, target=None) -> None:
@@ -63,20 +61,27 @@ _spare_pandas()
 
 
 def write_table(path, table: pa.Table, metadata: dict, *, group: Group | None = None) -> None:
-    """Write `table` whole, with `metadata` (JSON-able, must hold ``fingerprint``) in its schema.
+    """Write `table` atomically, with `metadata` in its schema.
 
-    With a `group` of `outputs.together`, the table takes its place when the whole group does.
+    The versions of imported packages are added to the metadata as ``versions``. The SHA-256 of the
+    file is written into its footer, so that `read_table` refuses a table that was edited.
 
-    The SHA-256 of the file is written into its footer, so that a table that somebody edits, by whatever
-    means, is refused by `read_table`. The versions of the packages that this process has imported are added
-    to the metadata as ``versions``.
+    Parameters
+    ----------
+    metadata : JSON data with the key ``fingerprint``.
+    group : of `outputs.together`; the table is renamed with the whole group.
+
+    Raises
+    ------
+    TypeError : the metadata lack the fingerprint.
+    PermafrostError : the file cannot be written.
     """
     if "fingerprint" not in metadata:
         raise TypeError("a result table needs the fingerprint of its plan")
     described = canonical_json({**metadata, "versions": imported_versions()}).encode()
     own = {**(table.schema.metadata or {}), KEY: described, SEAL: _BLANK}
     with whole_file(path, group=group) as partial:
-        # parquet holds no time stamp of its writer, so the same rows give the same bytes
+        # parquet stores no time of writing, so the same rows give the same bytes
         pq.write_table(
             table.replace_schema_metadata(own),
             partial,
@@ -87,7 +92,7 @@ def write_table(path, table: pa.Table, metadata: dict, *, group: Group | None = 
 
 
 def _seal(path: Path) -> None:
-    """Put the digest of a table that was just written into its place."""
+    """Write the digest of a new table into its footer."""
     digest = _digest(path, _BLANK)
     with open(path, "r+b") as stream:
         start = stream.seek(-_footer_size(path), os.SEEK_END)
@@ -96,7 +101,7 @@ def _seal(path: Path) -> None:
 
 
 def _digest(path, sealed: bytes) -> bytes:
-    """SHA-256, in hexadecimal, of a table's bytes with zeros in place of the digest `sealed`."""
+    """SHA-256 in hexadecimal of a table's bytes, with the digest `sealed` replaced by zeros."""
     remaining = os.path.getsize(path) - _footer_size(path)
     digest = hashlib.sha256()
     with open(path, "rb") as stream:
@@ -109,7 +114,7 @@ def _digest(path, sealed: bytes) -> bytes:
 
 
 def _footer_size(path) -> int:
-    """Bytes of a parquet file's metadata, with their length and the magic number, at its end."""
+    """Size in bytes of a parquet footer: metadata, its length and the magic number."""
     with open(path, "rb") as stream:
         stream.seek(-8, os.SEEK_END)
         return int.from_bytes(stream.read(4), "little") + 8
@@ -118,15 +123,17 @@ def _footer_size(path) -> int:
 def read_table(
     path, *, expect: str | None = None, columns=None, without: Callable | None = None
 ) -> tuple[pa.Table, dict]:
-    """Return the table and its metadata; with `expect`, refuse a table of another plan.
+    """Read a result table and its metadata.
 
     Parameters
     ----------
-    columns : those to read; None: all but those that `without` names of a table with these metadata.
+    expect : expected fingerprint of the plan.
+    columns : columns to read; None: all except those that ``without(metadata)`` returns.
 
     Raises
     ------
-    PermafrostError : the file is missing, damaged, altered, not ours, or made from another plan.
+    PermafrostError : the file is missing, damaged, altered, of another program or plan, or lacks a
+        column.
     """
     with _opened(path) as file:
         metadata = _metadata(path, file, expect)
@@ -148,11 +155,11 @@ def _refuse_absent(path, absent: set[str]) -> None:
 
 
 def iter_column(path, name: str, rows: int) -> Iterator[pa.Array]:
-    """A column of a table that `read_table` has checked, at most so many `rows` at a time; nothing else is held.
+    """Iterate over a column, at most `rows` at a time in memory; check the table by `read_table` first.
 
     Raises
     ------
-    PermafrostError : the file is damaged or missing; there is no such column.
+    PermafrostError : the file is missing or damaged, or lacks the column.
     """
     with _opened(path, buffer_size=_CHUNK, pre_buffer=False) as file:
         _refuse_absent(path, {name} - set(file.schema_arrow.names))
@@ -161,13 +168,13 @@ def iter_column(path, name: str, rows: int) -> Iterator[pa.Array]:
 
 
 def metadata_of(table: pa.Table) -> dict:
-    """The metadata that `write_table` stored in a table's schema; empty without any."""
+    """The metadata that `write_table` stored in a table's schema; empty if there are none."""
     raw = table.schema.metadata or {}
     return json.loads(raw[KEY]) if KEY in raw else {}
 
 
 def read_metadata(path, *, expect: str | None = None) -> dict:
-    """The metadata of a result table that is whole and unaltered, without decoding its rows."""
+    """Check a result table as `read_table` does, and return its metadata without decoding rows."""
     with _opened(path) as file:
         return _metadata(path, file, expect)
 
@@ -212,7 +219,7 @@ def _metadata(path, file: pq.ParquetFile, expect: str | None) -> dict:
 
 
 def check_fingerprint(path, found: str, expected: str) -> None:
-    """Refuse an input that was made from another plan than the one being carried out."""
+    """Raise `PermafrostError` if the fingerprint of an input is not the one in the plan."""
     if found != expected:
         raise PermafrostError(
             f"made from another plan (fingerprint {str(found)[:12]}, this plan needs {expected[:12]})",
@@ -231,10 +238,10 @@ def _damaged(path, error: Exception) -> PermafrostError:
 
 
 def write_csv(path, table: pa.Table) -> None:
-    """Write `table` whole as CSV (RFC 4180, UTF-8, ``\\n``).
+    """Write `table` atomically as CSV (RFC 4180, UTF-8, ``\\n``).
 
-    Floats are written as Python's ``repr``, so reading gives back the same number bit for bit; a
-    missing value is an empty field, ``nan`` a number that does not exist.
+    Floats are written by Python's ``repr``, so reading restores every bit. A missing value is an empty
+    field; an undefined number is ``nan``.
     """
     columns = [[_cell(value) for value in column.to_pylist()] for column in table.columns]
     with whole_file(path) as partial, open(partial, "w", newline="", encoding="utf-8") as stream:

@@ -1,8 +1,8 @@
-"""What can be true of a sample: one class for each form of targets, which answers for it.
+"""Forms of targets (ground truth), one class each, with the properties that code depends on.
 
-`core.tasks.TASKS` registers them. A room that must add something of its own (how predictions are read, a
-likelihood, what chance gives) keeps a table whose keys are these classes and looks it up by `by_targets`.
-Planning reads the registry, so NumPy is imported only by what computes.
+`core.tasks.TASKS` maps tasks to them. A package that needs more per form (reading predictions, a
+likelihood, the chance level) keeps a table whose keys are these classes, and looks it up by
+`by_targets`. Planning imports this module, so NumPy is imported inside the methods that need it.
 """
 
 from __future__ import annotations
@@ -15,24 +15,23 @@ if TYPE_CHECKING:
 
 
 class Targets:
-    """One form of targets; its properties hold for all tasks that have it.
+    """Base class: a form of targets, shared by all tasks with it.
 
     Attributes
     ----------
-    stored : NumPy's name of the type of the labels in a store of images or features; None if a sample has no label
-        of its own.
-    learned : name of the type of the labels that a loss of torch takes.
-    classes : there are classes, which a split can lack.
-    one_class, several : the label is one class id, or a 0 or 1 for each class.
-    numbers : numbers are predicted.
-    pixels : every pixel has a target, so the image store holds an array for each image.
+    stored : NumPy type of the labels in image and feature stores; None without one label per sample.
+    learned : type of the labels that a loss of torch takes.
+    classes : the targets are classes, some of which a split can lack.
+    one_class, several : the label is one class id; or a 0 or 1 for each class.
+    numbers : the targets are numbers.
+    pixels : every pixel has a target, so the image store holds a raster per image.
     masks : the target of a pixel is a class.
-    of_pairs : a sample is two images of a place, before and after, and class 0 means that nothing changed.
-    objects, points : a sample holds any number of objects, which are boxes or points.
-    ranked : the predictions rank a gallery; which of its images are relevant follows from the labels.
-    calibrated : probes can give probabilities, whose calibration can be judged.
-    setting_column : column of a table of predictions with the answers of all settings, and its type.
-    chance : what the primary metric gives without a look at the images, if that is the same for every test set.
+    of_pairs : a sample is a pair of images, before and after; class 0 means no change.
+    objects, points : a sample has any number of objects, which are boxes; or points.
+    ranked : predictions rank a gallery; labels determine which of its images are relevant.
+    calibrated : probes can predict probabilities, so calibration can be measured.
+    setting_column : (name, type) of the column of prediction tables for the answers of all settings.
+    chance : chance level of the primary metric, if it is the same for every test set.
     """
 
     stored: ClassVar[str | None] = None
@@ -44,30 +43,30 @@ class Targets:
 
     @property
     def dense(self) -> bool:
-        """Whether its probes read maps of layers: something is true of single places."""
+        """Whether probes need feature maps: the targets belong to locations in the image."""
         return self.pixels or self.objects
 
     def counts(self, labels: np.ndarray, classes: int) -> np.ndarray:
-        """(K,) int64 number of samples of each class; empty without classes."""
+        """Number of samples of each class, (K,) int64; empty without classes."""
         import numpy as np
 
         return np.zeros(0, np.int64)
 
     def scored(self, scores: np.ndarray | None, answers: np.ndarray | None) -> np.ndarray:
-        """Of a prediction, the array that a metric on validation and `setting_column` need."""
+        """The one of `scores` and `answers` that validation metrics and `setting_column` use."""
         return answers
 
     def answers_of(self, scored: np.ndarray) -> np.ndarray:
-        """The answers that belong to what `scored` gave."""
+        """The answers for an array that `scored` returned."""
         return scored
 
 
 class Labels(Targets):
-    """Classes of every sample; a subclass says how many.
+    """Base class: each sample has one class or several.
 
     Attributes
     ----------
-    validation : metric by which a setting is chosen on validation.
+    validation : metric that chooses a setting on the validation split.
     """
 
     classes = calibrated = True
@@ -75,7 +74,7 @@ class Labels(Targets):
 
 
 class OneClass(Labels):
-    """One class of every sample: (N,) ids."""
+    """One class per sample: (N,) ids."""
 
     stored = learned = "int64"
     one_class = True
@@ -87,7 +86,7 @@ class OneClass(Labels):
         return np.bincount(labels, minlength=classes)
 
     def shape(self, rows: int, classes: int) -> tuple[int, ...]:
-        """The shape that labels and answers of so many samples have."""
+        """Shape of the labels, and of the answers, of `rows` samples."""
         return (rows,)
 
     def highest(self, classes: int) -> int:
@@ -95,7 +94,7 @@ class OneClass(Labels):
         return classes - 1
 
     def probabilities(self, logits: np.ndarray) -> np.ndarray:
-        """(N, K) logits, -inf for what can not occur -> float32 probabilities, by softmax."""
+        """Softmax of (N, K) logits, -inf for impossible classes; (N, K) float32 probabilities."""
         import numpy as np
 
         logits = np.asarray(logits, dtype=np.float64)
@@ -103,12 +102,12 @@ class OneClass(Labels):
         return (shifted / shifted.sum(axis=1, keepdims=True)).astype(np.float32)
 
     def answers(self, scores: np.ndarray) -> np.ndarray:
-        """Labels as they are predicted from (N, K) probabilities."""
+        """Predicted labels (N,), the classes of highest probability in (N, K)."""
         return scores.argmax(axis=1)
 
 
 class ManyLabels(Labels):
-    """Any number of classes of every sample: (N, L) of 0 and 1."""
+    """Any number of classes per sample: (N, L) of 0 and 1."""
 
     stored = "uint8"
     several = True
@@ -126,7 +125,7 @@ class ManyLabels(Labels):
         return 1
 
     def probabilities(self, logits: np.ndarray) -> np.ndarray:
-        """(N, L) logits -> float32 probabilities of each label, by the logistic function."""
+        """Logistic function of (N, L) logits; (N, L) float32 probabilities of each label."""
         import numpy as np
 
         logits = np.asarray(logits, dtype=np.float64)
@@ -134,7 +133,7 @@ class ManyLabels(Labels):
         return (np.where(logits >= 0, 1.0, small) / (1.0 + small)).astype(np.float32)
 
     def answers(self, scores: np.ndarray) -> np.ndarray:
-        """The labels whose probability is more than one half."""
+        """Predicted labels (N, L) uint8: 1 if the probability exceeds 0.5."""
         return (scores > 0.5).astype("uint8")
 
     def scored(self, scores: np.ndarray | None, answers: np.ndarray | None) -> np.ndarray:
@@ -145,7 +144,7 @@ class ManyLabels(Labels):
 
 
 class Number(Targets):
-    """A number of every sample: (N,)."""
+    """One number per sample: (N,)."""
 
     stored = "float64"
     numbers, chance = True, 0.0
@@ -153,43 +152,43 @@ class Number(Targets):
 
 
 class ClassMask(Targets):
-    """A class of every pixel."""
+    """A class for every pixel."""
 
     classes = pixels = masks = True
 
 
 class ChangeMask(ClassMask):
-    """What changed at every pixel between two images of a place."""
+    """A class of change for every pixel between two images of a location."""
 
     of_pairs = True
 
 
 class NumberRaster(Targets):
-    """A number of every pixel."""
+    """A number for every pixel."""
 
     numbers = pixels = True
     chance = 0.0
 
 
 class Boxes(Targets):
-    """Boxes of objects."""
+    """Bounding boxes of objects."""
 
     classes = objects = True
     chance = 0.0
 
 
 class Points(Boxes):
-    """Points where objects are."""
+    """Point locations of objects."""
 
     points = True
 
 
 class Relevance(Targets):
-    """Which images of a gallery are like a sample."""
+    """Which images of a gallery are relevant to a sample (retrieval)."""
 
     ranked = True
 
 
 def by_targets[Value](table: Mapping[type[Targets], Value], targets: Targets) -> Value | None:
-    """The table's entry for the class of the targets, or for the nearest class that it derives from; else None."""
+    """The entry of `table` for the class of `targets` or its nearest base class; None without one."""
     return next((table[cls] for cls in type(targets).__mro__ if cls in table), None)

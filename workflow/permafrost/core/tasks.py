@@ -1,8 +1,8 @@
-"""The tasks: the targets of each, the class that reads its predictions and the module that draws its figures.
+"""The registry of tasks: targets, reader of predictions, and module of figures.
 
-A new task is an entry here and its metrics in `metrics.tasks`; docs/architecture.md lists what else it touches.
-Light: the plan reads this before any job runs. Modules of later rooms are named as text; this module imports none of
-them, and the identity of a job follows only the one that it loads (`plan.sources`).
+A new task is an entry here and its metrics in `metrics.tasks`; docs/architecture.md lists the rest.
+Planning imports this module, so it names modules of other packages as text. A job's fingerprint covers
+only the module that the job loads (`plan.sources`).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Task:
 
     Attributes
     ----------
-    targets : what is true of a sample; behaviour that depends on it is asked of this object.
-    reader : ``module:class`` that reads tables of its predictions; see `statistics.predictions.reading`.
-    figures : module that draws what is particular to it; see `report.tasks`. None for a task of probes, for
-        which no dataset is made.
+    targets : form of the targets, with all behaviour that depends on it.
+    reader : ``module:class`` that reads its prediction tables; see `statistics.predictions.reading`.
+    figures : module that draws its figures; see `report.tasks`. None for a task that only probes have
+        (retrieval), not datasets.
     """
 
     targets: Targets
@@ -42,7 +42,7 @@ class Task:
     figures: str | None
 
     def load_reader(self) -> type:
-        """The class that reads its predictions; none pays for importing another task's metrics."""
+        """Import the class that reads its predictions, without those of other tasks."""
         module, _, name = self.reader.partition(":")
         return getattr(import_module(module), name)
 
@@ -102,15 +102,15 @@ TASKS = {
 
 
 def task_of(name: str) -> Task:
-    """The task of that name; an unknown one is an error."""
+    """The task of that name; raises `PermafrostError` if unknown."""
     return look_up(TASKS, name, "unknown task")
 
 
 def targets_of(name: str) -> Targets:
-    """The targets of the task of that name; an unknown one is an error."""
+    """The targets of the task of that name; raises `PermafrostError` if unknown."""
     return task_of(name).targets
 
 
 def tasks_with(*kinds: type[Targets]) -> frozenset[str]:
-    """Names of the tasks whose targets are of one of these classes."""
+    """Names of the tasks whose targets have one of these classes; subclasses do not count."""
     return frozenset(name for name, task in TASKS.items() if type(task.targets) in kinds)

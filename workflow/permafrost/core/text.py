@@ -1,34 +1,34 @@
-"""Text that came with the data (names, ids, paths) as it may be shown on a terminal and in errors."""
+"""Make text from data (names, ids, paths) safe and short for terminals and error messages."""
 
 from __future__ import annotations
 
 import unicodedata
 
-# characters of a line of a message, and of a name in it; files hold both in full
+# longest line of a message, and longest name in it, in characters; files keep both in full
 LONGEST_LINE = 1000
 LONGEST_NAME = 60
-# joiners, which are format characters too, but which words of some scripts are spelt with
+# zero-width joiners: format characters that the spelling of some scripts needs
 _JOINERS = "\u200c\u200d"
 _CONTROL = ("Cc", "Cs", "Zl", "Zp")
 
 
 def printable(text: str, longest: int = LONGEST_LINE) -> str:
-    """`text` for people: without what a terminal would obey, and in lines of at most `longest` characters.
+    """`text` without control characters, in lines of at most `longest` characters.
 
-    Control characters (escape sequences begin with one), Unicode's direction marks and other invisible
-    format characters, and halves of surrogate pairs become backslash escapes. Only ends of lines stay.
+    Control characters (which begin escape sequences), direction marks and other invisible format
+    characters, and lone surrogates become backslash escapes. Line ends stay.
     """
     lines = (_escaped(shortened(line, longest)) for line in text.split("\n"))
     return "\n".join(shortened(line, longest) for line in lines)
 
 
 def printable_name(name, longest: int = LONGEST_NAME) -> str:
-    """A name, or anything with a text, as one line of at most `longest` characters; see `printable`."""
+    """``str(name)`` as one line of at most `longest` characters; see `printable`."""
     return printable(shortened(str(name), longest).replace("\n", "\\n"), longest)
 
 
 def shortened(text: str, longest: int) -> str:
-    """`text` shortened by an ellipsis, with its end kept, because numbers are at the end."""
+    """`text` cut to `longest` characters by an ellipsis; keeps the end, where numbers often are."""
     if len(text) <= longest:
         return text
     end = (longest - 1) // 3
@@ -36,7 +36,7 @@ def shortened(text: str, longest: int) -> str:
 
 
 def bytes_words(count: float) -> str:
-    """A number of bytes for people, in decimal units: ``2.07 GB``."""
+    """A number of bytes in decimal units: ``2.07 GB``."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if count < 999.5:
             return f"{count:.3g} {unit}"

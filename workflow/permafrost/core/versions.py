@@ -1,4 +1,4 @@
-"""Versions of the packages that results are computed with."""
+"""Versions of the packages that compute results."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from permafrost import __version__
 
-#: module -> name of its distribution, of all packages that numbers can depend on
+#: module -> distribution, for all packages that can affect results
 COMPUTING = {
     "PIL": "pillow",
     "faiss": "faiss-cpu",
@@ -29,14 +29,14 @@ COMPUTING = {
     "zarr": "zarr",
 }
 
-#: keys of metadata that hold versions: of the stage itself, of the features, of the scores gathered
+#: keys of metadata with versions: of the stage itself, of its features, of its scores
 RECORDED = ("versions", "feature_versions", "score_versions")
 
 _PYTHON = ".".join(map(str, sys.version_info[:3]))
 
 
 def imported_versions() -> dict[str, str]:
-    """Distribution to version, of `COMPUTING` what this process has imported, and of Python."""
+    """Distribution to version, for Python and the packages of `COMPUTING` imported by this process."""
     found = {
         distribution: getattr(sys.modules[module], "__version__", None)
         for module, distribution in COMPUTING.items()
@@ -47,21 +47,21 @@ def imported_versions() -> dict[str, str]:
 
 
 def joined_versions(recorded: Iterable[dict[str, str]]) -> dict[str, str]:
-    """As `imported_versions` of one process that imported what each of several had imported."""
+    """The union of several results of `imported_versions`."""
     met = {name: version for one in recorded for name, version in one.items()}
     return {name: met[name] for name in ("python", *COMPUTING.values()) if name in met}
 
 
 def recorded_versions(packages: Iterable[str]) -> dict[str, str]:
-    """Distribution to version, of this library and of `packages` that a backbone is made with."""
+    """Distribution to version, for this library and for `packages` of a backbone."""
     from importlib.metadata import version
 
-    # this library is not installed where a backbone lives in an environment of its own
+    # a backbone's own environment does not have this library installed
     return {"permafrost": __version__, **{name: version(name) for name in packages}}
 
 
 def installed_versions(modules: Iterable[str]) -> dict[str, str]:
-    """The same of what is installed, for `modules` that stages import; nothing is imported."""
+    """As `imported_versions`, for those of `modules` that are installed; imports nothing."""
     from importlib.metadata import PackageNotFoundError, version
 
     found = {"python": _PYTHON}
@@ -75,12 +75,12 @@ def installed_versions(modules: Iterable[str]) -> dict[str, str]:
 
 
 def gather_versions(recorded: Iterable[dict]) -> dict[str, list[str]]:
-    """Package to all its versions, sorted, from the records of results.
+    """Package to the sorted list of its versions in several results.
 
     Parameters
     ----------
-    recorded : metadata or attributes; of each, the keys in `RECORDED`, whose values map a package to a version or
-        to a list of versions.
+    recorded : metadata or attributes of results; the keys in `RECORDED` map packages to a version or
+        a list of versions.
     """
     met: dict[str, set[str]] = {}
     for one in recorded:
@@ -92,19 +92,20 @@ def gather_versions(recorded: Iterable[dict]) -> dict[str, list[str]]:
 
 
 def mixture_words(recorded: Iterable[dict], environments: Mapping[str, str | None]) -> str:
-    """The packages that have more than one version in one environment, in words; empty where none has.
+    """Packages with several versions within one environment, as text; empty without any.
+
+    Versions may differ between environments, since each has its own lock file.
 
     Parameters
     ----------
-    recorded : as in `gather_versions`; of a backbone's, with the key ``backbone``.
-    environments : backbone to its environment; None, or no entry: the main one. The versions there are its lock's, so
-        they may differ from those of the main environment.
+    recorded : as in `gather_versions`; results of a backbone have the key ``backbone``.
+    environments : backbone to its environment; None or missing: the main environment.
     """
     parts: dict[str | None, list[dict]] = {}
     for one in recorded:
         home = environments.get(one.get("backbone"))
         for key in RECORDED:
-            # a table that was made from features was made in the main environment
+            # only features come from a backbone's environment; tables made from them do not
             there = key == "feature_versions" or not (
                 key == "score_versions" or one.get("feature_versions")
             )
@@ -120,5 +121,5 @@ def mixture_words(recorded: Iterable[dict], environments: Mapping[str, str | Non
 
 
 def environments_of(plan: dict) -> dict[str, str | None]:
-    """Backbone to the name of its environment, of a recorded plan."""
+    """Backbone to the name of its environment (None: the main one), from a recorded plan."""
     return {name: entry.get("environment") for name, entry in plan["backbones"].items()}
