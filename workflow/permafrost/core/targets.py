@@ -72,6 +72,20 @@ class Labels(Targets):
     classes = calibrated = True
     validation: ClassVar[str]
 
+    if TYPE_CHECKING:
+
+        def shape(self, rows: int, classes: int) -> tuple[int, ...]:
+            """Shape of the labels, and of the answers, of `rows` samples."""
+
+        def highest(self, classes: int) -> int:
+            """The largest value of a label."""
+
+        def probabilities(self, logits: np.ndarray) -> np.ndarray:
+            """Logits -> float32 probabilities of the same shape, (N, K)."""
+
+        def answers(self, scores: np.ndarray) -> np.ndarray:
+            """Predicted labels from (N, K) probabilities."""
+
 
 class OneClass(Labels):
     """One class per sample: (N,) ids."""
@@ -86,11 +100,9 @@ class OneClass(Labels):
         return np.bincount(labels, minlength=classes)
 
     def shape(self, rows: int, classes: int) -> tuple[int, ...]:
-        """Shape of the labels, and of the answers, of `rows` samples."""
         return (rows,)
 
     def highest(self, classes: int) -> int:
-        """The largest value of a label."""
         return classes - 1
 
     def probabilities(self, logits: np.ndarray) -> np.ndarray:
@@ -102,7 +114,6 @@ class OneClass(Labels):
         return (shifted / shifted.sum(axis=1, keepdims=True)).astype(np.float32)
 
     def answers(self, scores: np.ndarray) -> np.ndarray:
-        """Predicted labels (N,), the classes of highest probability in (N, K)."""
         return scores.argmax(axis=1)
 
 
