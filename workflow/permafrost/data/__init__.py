@@ -1,1 +1,1 @@
-"""From files, archives and dataset libraries to image stores and their cards."""
+"""Read datasets from files, archives and dataset libraries; write image stores and dataset cards."""

@@ -1,4 +1,4 @@
-"""What names of files and columns of a table say of a dataset's classes: checked while planning, without a pixel."""
+"""Check the classes of a dataset by file names and table columns while planning, without reading pixels."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from permafrost.data.sources.sample_images import texts_of
 from permafrost.data.sources.table import TableOptions
 from permafrost.data.sources.table_columns import Table
 
-# columns that a remedy names, and the number of values that a column of classes may have
+# columns listed in a remedy, and the most values that a column of classes may have
 _NAMED, _VALUES = 4, 1000
 # options of a table that name columns
 _COLUMNS = ("path", "sample", "masks", "targets", "target", "split", "group", "lon", "lat", "date")
 
 
 def check_files(entry: DatasetEntry, *, where: object) -> None:
-    """Refuse a table without the columns that the entry names, and classes that are one class, or splits.
+    """Check that a table has the entry's columns, and that the classes are several and are not splits.
 
     Parameters
     ----------
-    entry : with the places of its files; of a kind of source that is not in `CHECKS`, nothing is checked.
+    entry : with complete paths; only kinds of source in `CHECKS` are checked.
 
     Raises
     ------
-    PermafrostError : with the entry that would work, where the files show it.
+    PermafrostError : a check failed; the remedy is an entry that works, if the files show one.
     """
     if entry.kind in CHECKS:
         CHECKS[entry.kind](entry, where)
@@ -46,7 +46,7 @@ def _check_folder(entry: DatasetEntry, where: object) -> None:
         members = open_members(options.path, where=where, read=False)
     except PermafrostError:
         return  # the job refuses files that cannot be read
-    # and files beside those of the classes
+    # and ignore files outside the class folders
     options = replace(options, other_files="ignore")
     if options.images is not None:
         named = [pair.parts["class"] for pair in pair_files(members, options, None, where=where)]
@@ -62,7 +62,7 @@ def _check_folder(entry: DatasetEntry, where: object) -> None:
     if len(classes) > 1 and not all(map(is_split, classes)):
         return
     if len(levels) == 1:
-        return  # the job says that a single image cannot be divided
+        return  # the job reports that a single image cannot be split
     problem = f"all {len(levels)} images are of one class, {classes[0]!r}" if classes else ""
     if len(classes) > 1:
         problem = f"the classes are {', '.join(classes)}, which are splits"
@@ -104,7 +104,7 @@ def _check_table(entry: DatasetEntry, where: object) -> None:
     found = table.text(options.label)
     if len(set(found)) != 1 or len(found) == 1:
         return
-    # a column of classes repeats its values
+    # a column of classes has repeated values
     others = [
         name
         for name, cells in table.columns.items()

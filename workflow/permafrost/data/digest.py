@@ -1,6 +1,6 @@
-"""Which bytes a dataset entry stands on, for its identity. Light: used before any job runs.
+"""Digest of the files that a dataset entry uses, for its identity. Light: used before any job runs.
 
-Entries are the validated JSON here, of which identities are made.
+Entries here are the validated JSON that identities are computed from.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from permafrost.data.files.folders import Read, content_digest
 from permafrost.data.files.members import folder_prefix
 from permafrost.data.sources import kind_of
 
-#: how the name of a file begins that lies inside the directory or archive of ``path``
+#: prefix of a file name inside the directory or archive of ``path``
 INSIDE = "<path>/"
-#: arguments of torchgeo that say where the data lie and how they come there
+#: arguments of torchgeo that affect only the location and download of the data
 TORCHGEO_PLACES = ("root", "download", "checksum")
 #: files of a GEO-Bench partition, by its name
 PARTITION_FILES = ("{}_partition.json", "{}_train_partition.json")
 
 
 def read_of(entry: dict) -> Read:
-    """Which files the source of an entry reads of its folders."""
+    """Which files of its folders the source of an entry reads."""
     source = entry["source"]
     if not kind_of(source["kind"]).places:
         return Read()
@@ -39,7 +39,7 @@ def read_of(entry: dict) -> Read:
         return Read(hidden=False)
     if source["kind"] != "folder":
         return Read(hidden=False, names=frozenset(source.get("files", ())))
-    # other files are an error of the entry, and so they count, unless it says that they don't
+    # other files are an error unless the entry ignores them, so they are part of the identity
     classes = entry["task"] == "classification" and source.get("images") is None
     ignored = source["other_files"] == "ignore" and classes
     endings = source["extensions"] if ignored else ()
@@ -51,7 +51,7 @@ def read_of(entry: dict) -> Read:
 
 
 def _grid_patterns(source: dict) -> tuple[str, ...]:
-    """The files that a grid names; of a Shapefile, all that share its name; of a class of torchgeo, its folders."""
+    """The files that a grid names: all parts of a Shapefile, all folders of a torchgeo class."""
     found: list[str] = []
     for key in ("images", "masks", "targets", "extent"):
         value = source.get(key, [])
@@ -67,37 +67,36 @@ def _grid_patterns(source: dict) -> tuple[str, ...]:
 
 
 def source_paths(entry: dict) -> list[Path]:
-    """Files and folders outside the project that the entry's images and labels come from."""
+    """Files and folders outside the project that provide the entry's images and labels."""
     source = entry["source"]
     if places := kind_of(source["kind"]).places:
         return [Path(place) for key in places for place in _places(source, key)]
     if source["kind"] == "torchgeo":
         arguments = source["arguments"]
-        # what torchgeo downloads it checks itself, and downloading must not change the identity
+        # torchgeo checks its own downloads, and downloading must not change the identity
         if "root" in arguments and not arguments.get("download"):
             return [Path(arguments["root"])]
     return []
 
 
 def source_files(entry: dict) -> list[Path]:
-    """The single files among them: their content is hashed whole, so a caller may cache by file."""
+    """The single files among them; they are hashed as a whole, so a caller may cache by file."""
     return [path for path in source_paths(entry) if path.is_file()]
 
 
 def source_digest(entry: dict, digest_of: Callable[[Path, Read], str] = content_digest) -> str:
-    """SHA-256 of what the entry's source holds.
+    """SHA-256 of the data that the entry's source reads.
 
-    A file counts by its content, a folder by the names and contents of the files that are read,
-    generated and downloaded data by the arguments. Where the files lie does not count: the same data
-    elsewhere is the same data.
+    Files count by content, folders by the names and contents of the files that are read, generated
+    and downloaded data by their arguments. Locations do not count: moved data keep their digest.
 
     Parameters
     ----------
-    digest_of : digest of a file's or a folder's content; pass one that remembers.
+    digest_of : digest of a file's or a folder's content; pass a caching one.
 
     Raises
     ------
-    PermafrostError : a path does not exist (the root of a torchgeo download may).
+    PermafrostError : a path does not exist (the root of a torchgeo download may be missing).
     """
     source, read = without_places(entry)[0]["source"], read_of(entry)
     parts = []
@@ -118,12 +117,12 @@ def source_digest(entry: dict, digest_of: Callable[[Path, Read], str] = content_
 
 
 def source_state(entry: dict, state_of: Callable[[Path, Read], list]) -> list:
-    """What `state_of` says of each place of the entry's source."""
+    """The result of `state_of` for each path of the entry's source."""
     return [state_of(path, read_of(entry)) for path in source_paths(entry)]
 
 
 def without_places(entry: dict) -> tuple[dict, dict]:
-    """An entry without where its source lies, and the places that were taken out, in the entry's layout."""
+    """An entry without the paths of its source, and these paths in the entry's layout."""
     source = entry["source"]
     options, places = dict(source), {}
     for key in kind_of(source["kind"]).places:
@@ -143,9 +142,9 @@ def without_places(entry: dict) -> tuple[dict, dict]:
 
 
 def _places(source: dict, key: str) -> list[str]:
-    """The places that an option names, those by split in the order of the splits' names.
+    """The paths that an option names; if there is one per split, sorted by split.
 
-    Without those inside ``path``, whose content counts with it.
+    Paths inside ``path`` are omitted because they are part of its content.
     """
     if key not in source:
         return []
@@ -155,5 +154,5 @@ def _places(source: dict, key: str) -> list[str]:
 
 
 def _inside(place: str) -> str | None:
-    """A place that is a name inside ``path``; None for any other."""
+    """The name inside ``path`` that a path stands for; None for any other path."""
     return place if place.startswith(INSIDE) else None

@@ -1,6 +1,6 @@
-"""The entry of a dataset: what its images are, where they lie and how they are divided.
+"""The entry of a dataset: what its images are, where they are and how they are split.
 
-None stands for what an entry leaves open. Light: the plan reads entries before any job runs.
+None means that an entry omits the option. Light: the plan reads entries before any job runs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from permafrost.core.options import (
 from permafrost.core.specification import SPLITS
 from permafrost.core.tasks import TASKS
 
-#: units of pictures: nobody says which reflectance a value is
+#: units of pictures, whose relation to reflectance is unknown
 PICTURES = ("uint8", "brightness")
 
 Split = Literal["train", "val", "test"]
@@ -47,23 +47,25 @@ StoredType = Literal["uint8", "int16", "uint16", "int32", "uint32", "float32"]
 
 @dataclass(frozen=True, kw_only=True)
 class Units(Options):
-    """What the stored values of all bands mean; a band may declare its own, and a modality."""
+    """Unit of all stored values; a band or a modality may declare its own."""
 
     unit: UnitName
-    """uint8: 8-bit brightness; brightness: that of other pictures, or counts whose scale to reflectance nobody says,
-    needs a scale to [0, 1]; digital_number: counts, needs a scale; reflectance: fraction; db: decibels;
-    linear_power: radar power; kelvin: brightness temperature; metre: height."""
+    """uint8: 8-bit brightness; brightness: other pictures, or counts with an unknown scale to
+    reflectance, needs a scale to [0, 1]; digital_number: counts, needs a scale; reflectance:
+    fraction; db: decibels; linear_power: radar power; kelvin: brightness temperature; metre:
+    height."""
     scale: LeftOut[float] = None
-    """physical = value * scale + offset. Left out, that of the unit."""
+    """physical = value * scale + offset. Default is the unit's scale."""
     offset: float = 0
     white: LeftOut[Above0] = None
-    """Of uint8 and brightness, the reflectance that the brightest value shows, where those who made the pictures say
-    so (.3558 in Sentinel-2's true-colour images). Weights for reflectance can then be fed them."""
+    """Reflectance of the brightest value of uint8 and brightness, if the producer states it (.3558
+    in Sentinel-2's true-colour images). Then backbones trained on reflectance can use the images.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class BandOptions(Options):
-    """A band of which more is said than its name; what is left out is as its sensor has it."""
+    """A band that needs more than its name; omitted options are those of its sensor."""
 
     PLAIN = True
 
@@ -74,19 +76,19 @@ class BandOptions(Options):
     wavelength_nm: OrNull[Above0] = None
     """Centre in nanometres."""
     width_nm: OrNull[Above0] = None
-    """Width in nanometres."""
+    """Bandwidth in nanometres."""
     gsd_m: OrNull[Above0] = None
-    """Ground distance of the sensor's own pixels in metres."""
+    """Ground sampling distance of the sensor's native pixels in metres."""
     level: OrNull[Literal["L1C", "L2A", "GRD", "RTC"]] = None
-    """Level of processing."""
+    """Processing level."""
     polarisation: OrNull[Literal["VV", "VH", "HH", "HV"]] = None
-    """Of radar."""
+    """Polarisation of radar."""
     orbit: OrNull[Literal["ascending", "descending"]] = None
-    """Of radar."""
+    """Orbit of radar."""
     sensor: LeftOut[str] = None
-    """Sensor of this band where bands of several are stacked."""
+    """Sensor of this band if the images stack several sensors."""
     unit: LeftOut[UnitName] = None
-    """As in units, which are those of the other bands."""
+    """As in units, which applies to all other bands."""
     scale: LeftOut[float] = None
     """physical = value * scale + offset."""
     offset: LeftOut[float] = None
@@ -96,56 +98,56 @@ class BandOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class Nodata(Options):
-    """Missing pixels of the files."""
+    """Missing pixels in the files."""
 
     value: float | Literal["nan"]
     """The missing value, or "nan"."""
     fill: float
-    """What the store holds instead."""
+    """Replacement of the missing value in the image store."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Images(Options):
-    """What the images of one sensor hold."""
+    """Content of the images of one sensor."""
 
     sensor: LeftOut[str] = None
-    """Sensor that all bands belong to, which gives their wavelengths and widths: sentinel2-l1c, sentinel2-l2a,
-    sentinel2, sentinel1, sentinel1-grd, sentinel1-rtc, sentinel3-olci, landsat5, landsat7, landsat8, landsat9, hls,
-    hls-l30, hls-s30, planetscope-4, planetscope-8, worldview2, worldview3, naip, aerial, rgb, dem. Without it, give
-    wavelengths band by band."""
+    """Sensor of all bands, which defines their wavelengths and widths: sentinel2-l1c,
+    sentinel2-l2a, sentinel2, sentinel1, sentinel1-grd, sentinel1-rtc, sentinel3-olci, landsat5,
+    landsat7, landsat8, landsat9, hls, hls-l30, hls-s30, planetscope-4, planetscope-8, worldview2,
+    worldview3, naip, aerial, rgb, dem. Without it, give wavelengths band by band."""
     bands: LeftOut[Some[str | BandOptions]] = None
-    """The bands in the order of the files: names that the sensor knows, or mappings. Required but for demo."""
+    """The bands in the order of the files: band names of the sensor, or mappings. Required except for demo."""
     units: LeftOut[Units] = None
     nodata: LeftOut[Literal["keep"] | Nodata] = None
-    """What stands for missing pixels. They are replaced by fill in the store and left out of the band statistics.
-    `keep`: values that the files mark as nodata are pixels like any other. Without it, NaN and marked pixels are an
-    error."""
+    """Value of missing pixels. They are replaced by fill in the image store and excluded from band
+    statistics. `keep`: values that the files mark as nodata are ordinary values. Without this
+    option, NaN and marked pixels are an error."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Modality(Images):
-    """What the images of one sensor of a dataset of several hold."""
+    """Content of the images of one sensor, in a dataset of several."""
 
     bands: Some[str | BandOptions]
-    """The bands in the order of the files: names that the sensor knows, or mappings."""
+    """The bands in the order of the files: band names of the sensor, or mappings."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Target(Options):
-    """What the number of an image (regression) or a pixel (pixel_regression) is, in words for figures; and how rasters
-    store it.
+    """The target of an image (regression) or a pixel (pixel_regression): its name in figures and
+    how rasters store it.
     """
 
     RULES = {"allOf": [{"properties": {"scale": {"not": {"const": 0}}}}]}
 
     name: LeftOut[Text] = None
-    """What the number is, in words for figures. Default is the name of the column or key."""
+    """Name of the target in figures. Default is the name of the column or key."""
     unit: LeftOut[Text] = None
-    """Of the number, for figures."""
+    """Unit of the target in figures."""
     nodata: LeftOut[float | Different[float] | Literal["keep"]] = None
-    """Stored numbers that mean no data (pixel_regression), besides NaN, which always does. `keep` says that what
-    files mark as nodata are numbers like any other; without it, marked pixels are an error unless they are named
-    here. Pixels without data are neither learned nor scored."""
+    """Stored values that mean no data (pixel_regression), in addition to NaN. `keep`: values that
+    files mark as nodata are ordinary values. Without this option, marked pixels are an error.
+    Pixels without data are neither trained on nor scored."""
     scale: float = 1
     """target = stored number * scale + offset (pixel_regression)."""
     offset: float = 0
@@ -153,7 +155,7 @@ class Target(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class Splits(Options):
-    """Which images train, validate and test."""
+    """Assignment of images to train, val and test."""
 
     RULES = {
         "if": {"properties": {"method": {"enum": ["random", "group", "block"]}}},
@@ -161,59 +163,61 @@ class Splits(Options):
     }
 
     method: Literal["given", "random", "group", "block"] = "given"
-    """given by the data; random, stratified by class or tenth of the target; whole groups; squares on the ground."""
+    """given by the data; random, stratified by class or decile of the target; whole groups; square
+    blocks on the ground."""
     fractions: LeftOut[
         Annotated[list[Share], Len(3, 3), Words("shares: train, validation, test")]
     ] = None
     """Shares of train, val and test for random, group and block."""
     seed: Natural = 0
-    """Seed of splits that are made."""
+    """Random seed for random, group and block."""
     block_km: LeftOut[Above0] = None
-    """Side of a square for block."""
+    """Side length of a block in kilometres."""
     join_km: LeftOut[Above0] = None
-    """For block: squares with images whose centres are nearer to each other than this are one block, so that images
-    that touch or overlap are never in two splits."""
+    """For block: blocks with image centres closer than this (in kilometres) are merged, so that
+    images that touch or overlap are never in two splits."""
     map: LeftOut[dict[Split, Different[str]]] = None
-    """Our split to the data's names for it, for given. Default is the same names."""
+    """For given: train, val and test -> the names of splits in the data. Default is the same names."""
     leave_out: LeftOut[Different[str]] = None
-    """The data's splits that are not used, for given."""
+    """For given: splits of the data that are not used."""
     val_from_train: LeftOut[Share] = None
-    """Share of train set aside as val where the data gives none; whole groups if known, else stratified by class."""
+    """Share of train set aside as val if the data have none; whole groups if known, else stratified by class."""
     spatially_random: bool = False
-    """True where places were divided at random, so that test lies among train; marked in every score. Found out by
-    itself where groups or coordinates show it."""
+    """True if locations were divided at random, so that test images are close to train images;
+    every score is marked. Detected automatically if groups or coordinates show it."""
 
     def names_in_data(self) -> dict[str, list[str]]:
-        """Our split -> the data's names for it: the same ones unless the entry maps them."""
+        """Train, val and test -> the names of splits in the data; the same names unless the entry maps them."""
         return self.map or {split: [split] for split in SPLITS}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tiles(Options):
-    """Cut every image into windows, each a sample of its own (detection, point_detection). Images are split first, so
-    that all windows of one stand in one split. TIFFs are read window by window and may be larger than memory.
+    """Cut every image into windows, each a sample of its own (detection, point_detection). Images
+    are split first, so all windows of an image are in the same split. TIFFs are read window by
+    window and may be larger than memory.
     """
 
     size: Positive
-    """Side of a window in pixels."""
+    """Side length of a window in pixels."""
     overlap: Annotated[float, Interval(ge=0, lt=1)] = 0.05
-    """Share of its side by which a window overlaps the next."""
+    """Overlap of neighbouring windows as a share of their side length."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnError(Options):
-    """What to do with images that cannot be read, or whose annotations or label cannot be used. Without it, they are
-    an error that names them.
+    """Handling of images that cannot be read, or whose annotations or label are invalid. Without
+    it, they are an error that names them.
     """
 
     skip_up_to: Share
-    """Leave out such images, for every backbone alike, up to this share of all (0.01: one of a hundred); the card
-    names them, with the reason. More are an error."""
+    """Omit such images, for all backbones alike, up to this share of all (0.01: one of a hundred);
+    the card lists them with the reason. More are an error."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Download(Options):
-    """One file of the web, or files of a dataset repository of the Hugging Face hub."""
+    """One file on the web, or files of a dataset repository on the Hugging Face hub."""
 
     RULES = {
         "oneOf": [
@@ -235,9 +239,9 @@ class Download(Options):
     files: LeftOut[Some[Text]] = None
     """Files of the repository; * stands for any characters."""
     path: str
-    """Where the file is to lie; of `files` and with `unpack`, the folder."""
+    """Target path of the file; with `files` or `unpack`, the target folder."""
     unpack: bool = False
-    """Unpack the archive into the folder `path`, without its outermost folder if it is the only one, and delete it."""
+    """Unpack the archive into the folder `path` and delete it. A single outermost folder is removed."""
     bytes: LeftOut[Positive] = None
     sha256: LeftOut[Annotated[str, Matches("64 hexadecimal digits", "^[0-9a-f]{64}$")]] = None
     md5: LeftOut[Annotated[str, Matches("32 hexadecimal digits", "^[0-9a-f]{32}$")]] = None
@@ -245,8 +249,8 @@ class Download(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetEntry(Images):
-    """What the images are and where they come from. `{data}` in a path stands for the folder that config.yaml names
-    under `data`. Nothing is guessed: bands, units and splits are what is written here.
+    """What the images are and where they come from. `{data}` in a path stands for the folder under
+    `data` in config.yaml. Nothing is guessed: the entry defines bands, units and splits.
     """
 
     RULES = {
@@ -267,76 +271,78 @@ class DatasetEntry(Images):
     title: LeftOut[str] = None
     """Name for tables and figures. Default is the entry's name."""
     licence: LeftOut[str] = None
-    """Licence of the data, goes into the card."""
+    """Licence of the data, copied into the card."""
     citation: LeftOut[str] = None
-    """How to cite the data, goes into the card."""
+    """Citation of the data, copied into the card."""
     url: LeftOut[str] = None
-    """Page of the data, where people read about it or get it by hand."""
+    """Web page of the data, for information and manual download."""
     images_of: LeftOut[AnyDifferent[Name]] = None
-    """Collections that the images are of; pages say which backbone was `trained_on` one of them."""
+    """Collections that the images are part of; report pages mark backbones that were `trained_on` one of them."""
     size_bytes: LeftOut[Positive] = None
-    """Size of what is downloaded, at least about."""
+    """Approximate size of the download in bytes."""
     download: LeftOut[Some[Download]] = None
-    """Where the files can be had, for `permafrost fetch`; changes no result. Without it, torchgeo's classes are
-    asked, and other data are got by hand."""
+    """Where the files can be downloaded, for `permafrost fetch`; does not affect results. Without
+    it, torchgeo's classes define it, and other data are downloaded by hand."""
     published: LeftOut[str] = None
-    """How many images train, validate and test as published, and their size."""
+    """Published numbers of images per split, and their size."""
     gsd_m: LeftOut[Above0] = None
-    """Size of a pixel on the ground in metres."""
+    """Ground sampling distance: size of a pixel on the ground in metres."""
     task: Task
-    """One label per image, several labels per image, a label per pixel, what changed at each pixel of a pair of images
-    (class 0 is no change, the others are kinds of change), a number per image or per pixel, boxes of objects
-    (polygons count by their boxes), or points. A table with several columns of numbers makes as many datasets."""
+    """One label per image, several labels per image, a label per pixel, the change at each pixel of
+    a pair of images (class 0 is no change, the others are kinds of change), a number per image or
+    per pixel, boxes of objects (polygons count by their boxes), or points. A table with several
+    columns of numbers is one dataset per column."""
     kind: str
-    """Of the source, in which it is written."""
+    """Kind of the source; an entry writes it as the key in `source`."""
     source: Any
-    """Where images and labels lie; the kind of source decides its keys."""
+    """Location of images and labels; the kind of source defines its keys."""
     modalities: LeftOut[Annotated[dict[ModalityName, Modality], MinLen(2)]] = None
-    """Of samples with images of several sensors, those that are used, by a name of your choice, instead of bands.
-    Masks, targets and boxes lie on the grid of the first. Each has its own size in pixels, which only the first may
-    change from sample to sample. The source says where each is found."""
+    """Images of several sensors per sample, instead of bands: those used, each under a name of your
+    choice. Masks, targets and boxes are on the grid of the first. Each has its own image size,
+    which only the first may vary between samples. The source defines where to find each."""
     dates: Literal["one", "pair", "series"] = "one"
-    """Images of a place: one; a pair, before and after; or a series of any number of dates."""
+    """Images per location: one; a pair, before and after; or a series of any number of dates."""
     most_dates: LeftOut[Positive] = None
-    """Most dates of a series. Of a longer one so many are kept, evenly spread from the first to the last."""
+    """Most dates of a series. A longer series keeps this many, evenly spread from the first to the last."""
     select: Literal["rgb", "all"] | Some[str] = "all"
-    """Bands offered to backbones; rgb, all, or a list of true or unambiguous common names, or of modalities."""
+    """Bands offered to backbones: rgb, all, or a list of true names, unambiguous common names, or modalities."""
     classes: LeftOut[Different[str]] = None
-    """Class names in the order of their ids; at least two, but one is enough for detection and point_detection. Default
-    is the data's own order where it has one (coco: of the categories' ids), else the alphabet's of what is found."""
+    """Class names in the order of their ids; at least two, or one for detection and
+    point_detection. Default is the order in the data (coco: of the categories' ids), else the
+    alphabetical order of the names found."""
     ignore_index: LeftOut[Annotated[int, Interval(ge=0, le=65535)]] = None
-    """Mask value of pixels that have no label and are never scored; above the ids of the classes."""
+    """Mask value of unlabelled pixels, which are never scored; larger than the ids of the classes."""
     mask_values: LeftOut[Annotated[dict[str, str | None], MinLen(1)]] = None
-    """What the values in masks mean, where they are not the classes' ids: number (of one channel, or index of a
-    palette) or colour ("#RRGGBB", in quotes) to the name of a class, or to null for pixels without a label. Several
-    values may mean one class; any other value is an error."""
+    """Meaning of mask values that are not class ids: number (of one channel, or index of a palette)
+    or colour ("#RRGGBB", in quotes) to the name of a class, or to null for unlabelled pixels.
+    Several values may mean one class; any other value is an error."""
     dead_classes: AnyDifferent[str] = field(default_factory=list)
-    """Classes without a score of their own, which enter no mean. A class that occurs in no split is dead by itself.
-    Pixels of a dead class stay errors of the class that is predicted there; a "no data" that stands among the
-    classes, whose pixels should count nowhere, is null in mask_values instead."""
+    """Classes without a score, excluded from all means. A class that occurs in no split is dead
+    without being listed. Pixels of a dead class still count as errors of the class predicted there.
+    To exclude the pixels of a "no data" class altogether, map it to null in mask_values."""
     allow_empty_masks: bool = False
-    """Keep images whose mask holds no labelled pixel. Without it, they are an error in every split."""
+    """Keep images whose mask has no labelled pixel. Without it, they are an error in every split."""
     convert: AnyDifferent[Literal["palette", "alpha", "cmyk", "gray", "exif"]] = field(
         default_factory=list
     )
-    """Conversions that are permitted: palette to RGB, dropping transparency, CMYK to RGB, repeating a grey channel,
-    turning images upright as EXIF says. An image that needs one that is not listed is an error; of EXIF only if
-    labels are of pixels or objects, else images stay as they are stored."""
+    """Permitted conversions: palette to RGB, dropping transparency, CMYK to RGB, repeating a grey
+    channel, rotating images as EXIF says. An image that needs another conversion is an error; for
+    EXIF only if labels refer to pixels or objects, otherwise images stay as stored."""
     target: LeftOut[Target] = None
     splits: Splits = field(default_factory=Splits)
     allow_missing_classes: bool = False
-    """Go on although train has no sample of some class."""
+    """Continue although train has no sample of some class."""
     on_error: LeftOut[OnError] = None
     tiles: LeftOut[Tiles] = None
     min_visible: LeftOut[Annotated[float, Interval(ge=0, lt=1)]] = None
-    """A window trains on the boxes that it shows more than this share of, clipped; the others that it meets neither
-    count nor punish (detection with tiles). 0.5 if not given."""
+    """A window trains on the boxes of which it shows more than this share, clipped; other boxes in
+    it are ignored (detection with tiles). Default is 0.5."""
     max_detections: LeftOut[Annotated[int, Gt(10)]] = None
-    """Detections of a class per image that COCO's statistics count at most (detection). 100 if not given."""
+    """Most detections of a class per image that COCO's metrics count (detection). Default is 100."""
     match_distance: LeftOut[Above0] = None
-    """Pixels up to which a point is found (point_detection). 10 if not given."""
+    """Largest distance in pixels at which a predicted point matches (point_detection). Default is 10."""
 
     def nodata_of(self, modality: str | None) -> str | Nodata | None:
-        """What stands for missing pixels of a modality; None is the only one."""
+        """Nodata option of a modality; None is the only modality."""
         own = None if modality is None else self.modalities[modality].nodata
         return own or self.nodata

@@ -1,7 +1,7 @@
-"""What an entry of a dataset says by itself: all that can be checked before its data are there.
+"""Check a dataset entry by itself, before its data exist.
 
-The plan makes these checks, so that mistakes are known before anything runs; `prepare` makes them again,
-because a stage also runs by hand.
+The plan runs these checks to find mistakes before anything runs. `prepare` repeats them, because a
+stage also runs by hand.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from permafrost.data.sources import KINDS, check_source, source_bands
 from permafrost.data.sources.common import required_classes
 from permafrost.data.sources.sample_images import texts_of
 
-#: options that may say by ``<split>`` where a split's files lie
+#: options that may contain ``<split>`` in their paths
 _PATTERNS = ("images", "masks", "targets", "annotations", "points")
 
 
 def entry_mistakes(entry: DatasetEntry, *, where: object) -> list[PermafrostError]:
-    """Everything that is wrong with an entry whatever its data hold; one error for each mistake."""
+    """All mistakes in an entry that do not depend on its data; one error for each."""
     mistakes = []
     for check in (*_OPTIONS, check_source, *_CONTENT):
         try:
@@ -32,13 +32,13 @@ def entry_mistakes(entry: DatasetEntry, *, where: object) -> list[PermafrostErro
         except PermafrostError as error:
             mistakes.append(error)
             if check is check_source:
-                # of a task that the source does not serve, the rest cannot be judged
+                # for a task that the source does not support, the rest cannot be checked
                 break
     return mistakes
 
 
 def selected_bands(entry: DatasetEntry, *, where: object) -> tuple[list[dict], list[str]]:
-    """The bands of an entry as its card lists them, without statistics, and the names of those selected."""
+    """The bands of an entry as its card lists them, without statistics, and the names of the selected ones."""
     bands = source_bands(entry, where=where)
     positions = select_bands(bands, entry.select, where=f"{where}: select")
     return [band.as_dict() for band in bands], [bands[i].name for i in positions]
@@ -56,7 +56,7 @@ def _check_splits(entry: DatasetEntry, *, where: object) -> None:
 
 
 def _split_names(entry: DatasetEntry) -> str | None:
-    """What would let the data name its splits, where the entry has it not; None where they do."""
+    """What the entry needs so that the data name their splits; None if they do."""
     kind, source = entry.kind, entry.source
     if kind == "folder" and targets_of(entry.task).one_class and source.images is None:
         return None if source.split_folders else "set split_folders where folders name them"
@@ -110,7 +110,7 @@ def _check_modalities(entry: DatasetEntry, *, where: object) -> None:
 
 
 def _check_classes(entry: DatasetEntry, *, where: object) -> None:
-    # generated masks and torchgeo's name their classes themselves
+    # generated masks and those of torchgeo define their classes themselves
     if targets_of(entry.task).masks and KINDS[entry.kind].places:
         mask_coding(entry, required_classes(entry, where=where), where=where)
     if entry.classes:

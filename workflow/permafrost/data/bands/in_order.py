@@ -1,4 +1,4 @@
-"""Sums over samples whose rounding depends on the order of the samples alone, whoever adds them up."""
+"""Sums over samples whose rounding depends only on the order of the samples, not on how jobs share them."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-#: samples that are added to each other before their sum is added to the others
+#: samples that are added up before their sum is added to the total
 GROUP = 16
 
 
 class Pieces[T]:
-    """Values of consecutive samples, of which whole groups are added up.
+    """Values of consecutive samples; whole groups of them are added up.
 
-    The samples 0 to 15 of a split are a group, so are 16 to 31, and so on. What this holds of some samples can be put
-    behind what it holds of those before them (`extend`), and gives the sum that one would have had that saw all.
+    Samples 0 to 15 of a split form a group, 16 to 31 the next, and so on. `extend` appends what
+    another job has added up for the samples that follow. The sum then equals, bit by bit, that of a
+    single job.
 
     Parameters
     ----------
-    zero : the value of no sample; values are added with +.
+    zero : value of an empty sum; values are added with +.
     first : number of the first sample.
     """
 
@@ -27,18 +28,23 @@ class Pieces[T]:
         self.next = first
         self.zero = zero
         self._found: list[tuple[int, T]] = []
-        # of the group that is not whole yet
+        # values of the unfinished group
         self._open: list[T] = []
 
     def add(self, value: T) -> None:
-        """The value of the next sample."""
+        """Append the value of the next sample."""
         self._open.append(value)
         self.next += 1
         if self.next % GROUP == 0:
             self._close()
 
     def extend(self, pieces: Iterable[tuple[int, T]]) -> None:
-        """What others hold of the samples that follow."""
+        """Append (number of samples, their sum) of the samples that follow.
+
+        Raises
+        ------
+        ValueError : a group begins within another one.
+        """
         for samples, value in pieces:
             if samples == 1:
                 self.add(value)
@@ -49,7 +55,7 @@ class Pieces[T]:
                 self.next += samples
 
     def __iter__(self) -> Iterator[tuple[int, T]]:
-        """(number of samples, their sum), of one sample or of a whole group."""
+        """Yield (number of samples, their sum) for single samples and whole groups."""
         yield from self._found
         yield from ((1, value) for value in self._open)
 
@@ -66,7 +72,7 @@ class Pieces[T]:
 
 
 class Total[T](Pieces[T]):
-    """The same from the first sample on: only the sum is kept."""
+    """Like `Pieces` from the first sample on, but keeps only the sum."""
 
     def __init__(self, zero: T) -> None:
         super().__init__(zero)
@@ -74,7 +80,7 @@ class Total[T](Pieces[T]):
 
     @property
     def value(self) -> T:
-        """The sum over all samples until now."""
+        """The sum over all samples so far."""
         return self._sum + sum(self._open, self.zero) if self._open else self._sum
 
     def _take(self, samples: int, value: T) -> None:
@@ -83,7 +89,7 @@ class Total[T](Pieces[T]):
 
 @dataclass(frozen=True)
 class Moments:
-    """Of the pixels of each band: how many, their mean, and the sum of squares about it; (C,) float64 each."""
+    """Pixel count, mean and sum of squared deviations of each band; (C,) float64 each."""
 
     count: np.ndarray
     mean: np.ndarray
@@ -95,7 +101,7 @@ class Moments:
 
     @classmethod
     def of(cls, image: np.ndarray, leave_out: np.ndarray | None = None) -> Moments:
-        """Of one image (C, H, W) or series (T, C, H, W), without the pixels where `leave_out` is True."""
+        """Moments of an image (C, H, W) or series (T, C, H, W), without pixels where `leave_out` is True."""
         self = cls.none(image.shape[-3])
         for band in range(image.shape[-3]):
             stored = image[..., band, :, :]
@@ -109,7 +115,7 @@ class Moments:
         return self
 
     def __add__(self, other: Moments) -> Moments:
-        """Of both together, by Chan, Golub and LeVeque (1983), so that nothing cancels."""
+        """Moments of both sets of pixels, combined without cancellation (Chan, Golub and LeVeque 1983)."""
         total = np.maximum(self.count + other.count, 1)
         delta = other.mean - self.mean
         return Moments(

@@ -40,7 +40,12 @@ _MOST_SENSORS = 4
 
 
 def known_band(sensor: str, name: str, *, where: object = None) -> Band:
-    """The band `name` (true name, padded or not, or common name) of a sensor of the registry."""
+    """The band `name` of a known sensor: its true name, padded or not, or its common name.
+
+    Raises
+    ------
+    PermafrostError : the sensor is unknown or has no such band.
+    """
     look_up(
         SENSORS,
         sensor,
@@ -58,7 +63,7 @@ def known_band(sensor: str, name: str, *, where: object = None) -> Band:
             for other, known in SENSORS.items()
             if any(wanted in (normal_name(band.name), band.common_name) for band in known.values())
         ]
-        # files of few bands are what is taken for those of a camera
+        # files with few bands are often taken for those of a camera
         few = sorted(others, key=lambda other: len(SENSORS[other]))[:_MOST_SENSORS]
         more = f", or name the sensor of these files ({', '.join(few)}, …)" if few else ""
         raise PermafrostError(
@@ -73,9 +78,9 @@ def dataset_bands(declared: Sequence, sensor: str | None, *, where: object = Non
 
     Parameters
     ----------
-    declared : names, or mappings with ``name`` and any of the fields of `Band`; what a mapping does
-        not give is taken from the sensor where the sensor knows the name.
-    sensor : the sensor of all bands that name none themselves; None for bands of no known sensor.
+    declared : names, or mappings with ``name`` and any of the fields of `Band`; fields that a
+        mapping omits are those of the sensor's band of that name, if it has one.
+    sensor : the sensor of all bands that do not name their own; None if it is not a known one.
     """
     bands = [_declared_band(item, sensor, where) for item in declared]
     names = [band.name for band in bands]
@@ -147,14 +152,14 @@ def select_bands(bands: Sequence, selection, *, where: object = None) -> list[in
 
 
 def describe_bands(bands: Sequence[Band]) -> str:
-    """``the bands are B02 (blue), B03 (green), …``: the end of every error about a band."""
+    """``the bands are B02 (blue), B03 (green), …``: ends every error about a band."""
     shown = [f"{b.name} ({b.common_name})" if b.common_name else b.name for b in bands]
     return "the bands are " + (", ".join(shown) or "none")
 
 
 @functools.lru_cache(maxsize=4096)
 def normal_name(name: str) -> str:
-    """Band names as people write them, made comparable: ``S2_B2``, ``b02`` -> ``b02``."""
+    """A band name in the form used for comparison: ``S2_B2``, ``b02`` -> ``b02``."""
     text = re.sub(r"^(s[123]|sentinel[123]|l[5789])[_\-:]", "", str(name).strip().lower())
     number = re.fullmatch(r"b(?:and)?[_\- ]?0*(\d+)(a?)", text) or re.fullmatch(
         r"0*(\d+)(a?)", text
@@ -167,7 +172,7 @@ def normal_name(name: str) -> str:
 
 
 def _find(name: str, bands: Sequence[Band], *, where: object = None) -> int:
-    """Position of the one band meant by `name`: the exact name first, then other spellings."""
+    """Position of the only band that `name` matches: the exact name first, then other spellings."""
     exact = [i for i, band in enumerate(bands) if band.name == name]
     wanted = normal_name(name)
     spelled = [i for i, band in enumerate(bands) if normal_name(band.name) == wanted]

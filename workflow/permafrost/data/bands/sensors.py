@@ -1,10 +1,10 @@
-"""The sensors that the field uses and their bands: names, centre wavelengths, widths, ground distances.
+"""Common sensors and their bands: names, centre wavelengths, widths, ground sampling distances.
 
-Sources: Sentinel-2A, ESA's spectral responses (MSI, version 3.0); Landsat 8, Barsi et al. 2014, doi:10.3390/rs61010232,
-for the optical bands; Landsat 5, 7 and the thermal bands, the middle and the width of the ranges that USGS publishes;
-Landsat 9 carries copies of Landsat 8's instruments; PlanetScope and WorldView, the ranges of their operators;
-Sentinel-3 OLCI, the nominal centres and widths of ESA. Radar has a polarisation and no optical wavelength: each
-model has a number of its own for it.
+Sources: Sentinel-2A, ESA's spectral responses (MSI, version 3.0); Landsat 8, Barsi et al. 2014,
+doi:10.3390/rs61010232, for the optical bands; Landsat 5, 7 and the thermal bands, centre and width
+of the ranges published by USGS; Landsat 9 carries copies of Landsat 8's instruments; PlanetScope
+and WorldView, their operators' ranges; Sentinel-3 OLCI, the nominal centres and widths of ESA.
+Radar bands have a polarisation instead of a wavelength; each model encodes it in its own way.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from permafrost.data.entry import BandOptions
 
 @dataclass(frozen=True, kw_only=True)
 class Band(BandOptions):
-    """One band of a dataset: what it is called, where it looks, what its values mean.
+    """One band of a dataset: its name, wavelength and unit.
 
     Attributes
     ----------
-    modality : of a dataset of several, the one whose images hold the band.
+    modality : in a dataset with several, the one that the band belongs to.
     """
 
     modality: str | None = None
 
     def as_dict(self) -> dict:
-        """All but a `white` that nobody states."""
+        """All fields, but `white` only if the entry states it."""
         return {k: value for k, value in asdict(self).items() if k != "white" or value is not None}
 
 
-# common name, centre (nm), width (nm), ground distance (m)
+# common name, centre (nm), width (nm), ground sampling distance (m)
 type _Row = tuple[str | None, float, float, float]
 
 _SENTINEL2: dict[str, _Row] = {
@@ -77,7 +77,7 @@ _LANDSAT7: dict[str, _Row] = {
     "B7": ("swir22", 2220.0, 260, 30),
     "B8": ("pan", 710.0, 380, 15),
 }
-# what Landsat and Sentinel-2 have in common once they are harmonised to Landsat 8's bandpasses
+# bands of Landsat and Sentinel-2 that are harmonised to Landsat 8's bandpasses
 _HLS: dict[str, _Row] = {
     common: (common, nm, width, 30)
     for common, nm, width, _ in _LANDSAT8.values()
@@ -116,7 +116,7 @@ def _worldview(ms: float, pan: float) -> dict[str, _Row]:
         "green": ("green", 545.0, 70, ms),
         "yellow": ("yellow", 605.0, 40, ms),
         "red": ("red", 660.0, 60, ms),
-        # between Sentinel-2's first two
+        # between Sentinel-2's first two red-edge bands
         "rededge": ("rededge", 725.0, 40, ms),
         "nir1": ("nir", 832.5, 125, ms),
         "nir2": ("nir09", 950.0, 180, ms),
@@ -124,7 +124,7 @@ def _worldview(ms: float, pan: float) -> dict[str, _Row]:
     }
 
 
-# named for their centres: "swir1" and "swir2" mean other wavelengths everywhere else
+# named by their centres because "swir1" and "swir2" mean other wavelengths for all other sensors
 _WORLDVIEW3_SWIR: dict[str, _Row] = {
     "swir1210": ("swir12", 1210.0, 30, 3.7),
     "swir1570": (None, 1570.0, 40, 3.7),
@@ -158,7 +158,7 @@ _OLCI: dict[str, _Row] = {
     "Oa20": ("water_vapour", 940.0, 20, 300),
     "Oa21": (None, 1020.0, 40, 300),
 }
-# pictures do not say how wide their bands are
+# the bandwidths of photographs are unknown
 _PHOTO = {"red": ("red", 665.0), "green": ("green", 560.0), "blue": ("blue", 490.0)}
 _PHOTO_NIR = {**_PHOTO, "nir": ("nir", 830.0)}
 _POLARISATIONS = ("VV", "VH", "HH", "HV")
@@ -186,11 +186,11 @@ def _radar(sensor: str, level: str | None = None) -> dict[str, Band]:
     }
 
 
-# the cirrus band does not exist at surface level
+# surface products have no cirrus band
 _SENTINEL2_L2A = {name: row for name, row in _SENTINEL2.items() if name != "B10"}
 
-#: sensor -> name of the band -> the band. A sensor without a level has one that is not known or mixed;
-#: what stands before the first hyphen is the family, whose variants share their bands' names
+#: sensor -> band name -> band. A sensor without a level is one of mixed or unknown level. The part
+#: before the first hyphen is the family, whose variants share their band names
 SENSORS: dict[str, dict[str, Band]] = {
     "sentinel2-l1c": _optical("sentinel2-l1c", _SENTINEL2, "L1C"),
     "sentinel2-l2a": _optical("sentinel2-l2a", _SENTINEL2_L2A, "L2A"),

@@ -1,8 +1,8 @@
-"""Statistics of each band after one pass: mean, deviation, range, percentiles, and a sample of pixels.
+"""Band statistics in one pass: mean, standard deviation, range, percentiles and a sample of pixels.
 
-Integers of up to 16 bits are counted one by one, so their percentiles are exact. Other numbers are counted in
-buckets that are 1/2048 of their values wide: a percentile differs from the true one by at most that share, and the
-order of the pixels does not matter. Values nearer to 0 than 2^-40 count as 0.
+Integers of up to 16 bits are counted one by one, so their percentiles are exact. Other numbers are
+counted in buckets whose width is 1/2048 of their value. A percentile has at most this relative
+error and does not depend on the order of the pixels. Values nearer to 0 than 2^-40 count as 0.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from permafrost.data.bands.in_order import Moments, Pieces, Total
 
 #: percentiles in the card, under ``p2`` and ``p98``
 PERCENTILES = (2, 98)
-#: at most so many rows and columns of an image are in the sample
+#: at most this many rows and columns of an image are in the sample
 _GRID = 16
-#: and so many values of all images, but not fewer images than these
+#: target number of sampled values over all images, and the least number of images
 _SAMPLE = 2**21
 _FEWEST = 16
 
 
 class BandStatistics:
-    """Accumulates samples. What it holds depends on their order, and not on how they were divided between accumulators.
+    """Accumulates samples. The result depends on their order, but not on how accumulators share them.
 
     Parameters
     ----------
     first : number of the first sample.
-    moments : `Total` where all samples from the first one of the split on are added, which `mean` and `std` need.
+    moments : a `Total` if all samples of the split are added here; `mean` and `std` need it.
     """
 
     def __init__(self, bands: int, first: int = 0, moments: Pieces[Moments] | None = None) -> None:
@@ -38,21 +38,21 @@ class BandStatistics:
 
     @classmethod
     def piece(cls, bands: int, first: int) -> BandStatistics:
-        """Of some samples, to be merged behind those before them."""
+        """An accumulator of later samples, to be merged behind those before them."""
         return cls(bands, first, Pieces(Moments.none(bands), first))
 
     def add(self, image: np.ndarray, leave_out: np.ndarray | None = None) -> None:
-        """One sample, an image (C, H, W) or a series (T, C, H, W).
+        """Add one sample, an image (C, H, W) or a series (T, C, H, W).
 
         Parameters
         ----------
-        leave_out : bool of the same shape, True for pixels that do not count.
+        leave_out : bool of the same shape, True for excluded pixels.
         """
         self._count(image, leave_out)
         self._add(image, leave_out)
 
     def add_alike(self, samples: np.ndarray) -> None:
-        """Several samples (n, …) of one shape, all of whose pixels count."""
+        """Add several samples (n, …) of one shape without excluded pixels."""
         self._count(samples, None)
         for sample in samples:
             self._add(sample, None)
@@ -72,7 +72,7 @@ class BandStatistics:
                 values.merge(ValueCounts.of(stored))
 
     def merge(self, other: BandStatistics) -> None:
-        """Add what another accumulator, a `piece`, has seen of the samples that follow."""
+        """Append the statistics of a `piece`, which covers the samples that follow."""
         self.moments.extend(other.moments)
         self.low = np.minimum(self.low, other.low)
         self.high = np.maximum(self.high, other.high)
@@ -82,7 +82,7 @@ class BandStatistics:
 
     @property
     def count(self) -> np.ndarray:
-        """(C,) pixels that count."""
+        """(C,) number of pixels that count."""
         return self.moments.value.count
 
     @property
@@ -91,25 +91,25 @@ class BandStatistics:
 
     @property
     def std(self) -> np.ndarray:
-        """Population standard deviation."""
+        """(C,) population standard deviation."""
         found = self.moments.value
         return np.sqrt(found.squares / np.maximum(found.count, 1))
 
     def of_band(self, band: int) -> dict[str, float]:
-        """The statistics of stored values that the card has of a band."""
+        """Statistics of one band's stored values, as the card lists them."""
         percentiles = {f"p{q}": self.values[band].percentile(q) for q in PERCENTILES}
         known = {"mean": self.mean, "std": self.std, "min": self.low, "max": self.high}
         return {**{name: float(values[band]) for name, values in known.items()}, **percentiles}
 
 
 class PixelSample:
-    """Pixels on a grid of every k-th sample, k the smallest power of two with at most `images` images.
+    """Pixels on a regular grid in every k-th sample; k is the smallest power of two that gives at most `images` images.
 
     The first sample is always in it.
 
     Attributes
     ----------
-    kept : (number of the sample, its images, their pixels (C, n)), in the order of samples.
+    kept : (sample number, its number of images, their pixels (C, n)), in the order of samples.
     """
 
     def __init__(self, images: int, first: int = 0) -> None:
@@ -120,7 +120,7 @@ class PixelSample:
         self._held = 0
 
     def add(self, image: np.ndarray, leave_out: np.ndarray | None = None) -> None:
-        """One sample; `leave_out` as in `BandStatistics.add`."""
+        """Add one sample; `leave_out` as in `BandStatistics.add`."""
         if self.next % self.every == 0:
             dates = image.reshape(-1, *image.shape[-3:])
             gone = [None] * len(dates) if leave_out is None else leave_out.reshape(dates.shape)
@@ -129,13 +129,14 @@ class PixelSample:
         self.next += 1
 
     def merge(self, other: PixelSample) -> None:
-        """Add what another sample of as many images at most has seen of the samples that follow."""
+        """Append another sample with at most as many images, drawn from the samples that follow."""
         self._thin(other.every)
         self.put(other.kept)
         self.next = other.next
 
     def put(self, kept: list[tuple[int, int, np.ndarray]]) -> None:
-        """Samples that follow, as in `kept`: those of them that are in the sample, and no more than fit."""
+        """Append samples in the form of `kept`; drops those that are not on the grid and thins if
+        there are too many."""
         kept = [one for one in kept if one[0] % self.every == 0]
         self.kept += kept
         self._held += sum(images for _, images, _ in kept)
@@ -143,7 +144,7 @@ class PixelSample:
             self._thin(2 * self.every)
 
     def _thin(self, every: int) -> None:
-        """Leave every k-th sample, k at least `every`."""
+        """Keep every k-th sample, with k at least `every`."""
         if every > self.every:
             self.every = every
             self.kept = [one for one in self.kept if one[0] % every == 0]
@@ -156,7 +157,7 @@ class PixelSample:
 
 
 def _on_a_grid(image: np.ndarray, leave_out: np.ndarray | None) -> np.ndarray:
-    """(C, n) of the pixels that have data in all bands."""
+    """(C, n) pixels on a grid that have data in all bands."""
     steps = tuple(slice(None, None, -(-side // _GRID)) for side in image.shape[1:])
     thinned = image[:, *steps].reshape(len(image), -1)
     if leave_out is None:
@@ -164,15 +165,16 @@ def _on_a_grid(image: np.ndarray, leave_out: np.ndarray | None) -> np.ndarray:
     return thinned[:, ~leave_out[:, *steps].any(axis=0).ravel()]
 
 
-#: bits of a float32 that say which bucket it is in: sign, exponent and 11 of the mantissa
+#: low bits of a float32 that its bucket ignores; a bucket is sign, exponent and 11 bits of the
+#: mantissa
 _DROPPED = 12
-#: the bucket of 2^-40, the first that is not 0
+#: bucket of 2^-40, the first one that is not 0
 _FIRST = (127 - 40) << (23 - _DROPPED)
 _MOST_COUNTED = 2
 
 
 class ValueCounts:
-    """Counts of the buckets from `low` on; ``counted`` where a bucket is a single integer."""
+    """Counts per bucket, from bucket `low` on; with ``counted``, each bucket is a single integer."""
 
     def __init__(self) -> None:
         self.low = 0
@@ -181,7 +183,7 @@ class ValueCounts:
 
     @classmethod
     def of(cls, values: np.ndarray) -> ValueCounts:
-        """Counts of an array of any shape, finite and not empty."""
+        """Count an array of any shape; it must be finite and not empty."""
         self = cls()
         values = values.ravel()
         self.counted = values.dtype.kind in "iu" and values.dtype.itemsize <= _MOST_COUNTED
@@ -194,7 +196,7 @@ class ValueCounts:
         return self
 
     def merge(self, other: ValueCounts) -> None:
-        """Add what another has counted of the same type of numbers."""
+        """Add the counts of another one for the same number type."""
         if not len(self.counts):
             self.low, self.counts, self.counted = other.low, other.counts.copy(), other.counted
         elif len(other.counts):
@@ -207,7 +209,7 @@ class ValueCounts:
             self.counts[other.low - low :][: len(other.counts)] += other.counts
 
     def percentile(self, percent: float) -> float:
-        """As ``numpy.percentile``; NaN where nothing was counted."""
+        """As ``numpy.percentile``; NaN if nothing was counted."""
         total = int(self.counts.sum())
         if not total:
             return float("nan")
@@ -216,20 +218,20 @@ class ValueCounts:
         return below + (above - below) * (rank - int(rank))
 
     def _at(self, place: int) -> float:
-        """The value at a place of the sorted pixels, from 0 on."""
+        """The value at a position of the sorted pixels, from 0."""
         reached = np.cumsum(self.counts)
         number = int(np.searchsorted(reached, place, side="right"))
         bucket = self.low + number
         if self.counted:
             return float(bucket)
-        # as if the pixels of a bucket lay evenly in it
+        # assumes that the pixels of a bucket are spread evenly
         inside = place - (reached[number] - self.counts[number]) + 0.5
         near, far = _edges(bucket)
         return near + (far - near) * inside / self.counts[number]
 
 
 def _buckets(values: np.ndarray) -> np.ndarray:
-    """Number of each value's bucket: 0 around 0, growing with the value."""
+    """Each value's bucket: 0 around 0, increasing with the value."""
     bits = np.array(values, np.float32).view(np.int32)
     negative = bits < 0 if bits.min() < 0 else None
     if negative is not None:
@@ -243,7 +245,7 @@ def _buckets(values: np.ndarray) -> np.ndarray:
 
 
 def _edges(bucket: int) -> tuple[float, float]:
-    """The lower and the upper end of a bucket."""
+    """Lower and upper bound of a bucket."""
     if bucket == 0:
         return 0.0, 0.0
     first = abs(bucket) + _FIRST - 1

@@ -1,4 +1,4 @@
-"""What a stored pixel value means. Declared by the entry of a dataset, never guessed.
+"""Units of stored pixel values, which the entry of a dataset declares.
 
 ``physical = value * scale + offset``: reflectance in [0, 1] for optical bands, brightness in [0, 1]
 for 8-bit photographs, decibels for radar in dB, and so on.
@@ -20,9 +20,9 @@ class Unit:
 
     Parameters
     ----------
-    scale : default factor to the physical value; None where the entry has to give it.
-    dtypes : kinds of NumPy type that may carry it (``u1``: exactly 8-bit unsigned).
-    physical_max : a physical value above this shows a wrong declaration; None where there is no bound.
+    scale : default factor to the physical value; None if the entry must give it.
+    dtypes : NumPy types that may store it (``u1``: exactly 8-bit unsigned).
+    physical_max : a larger physical value proves a wrong declaration; None for no bound.
     """
 
     scale: float | None
@@ -49,7 +49,12 @@ UNITS: dict[str, Unit] = {
 
 
 def resolve_unit(declared: Units, *, where: object) -> dict:
-    """``{"unit", "scale", "offset", "white"}`` with the unit's own scale filled in."""
+    """``{"unit", "scale", "offset", "white"}``, with the unit's own scale as default.
+
+    Raises
+    ------
+    PermafrostError : the unit needs a scale, or an option does not apply to it.
+    """
     name = declared.unit
     scale = UNITS[name].scale if declared.scale is None else declared.scale
     if scale is None:
@@ -75,7 +80,7 @@ def resolve_unit(declared: Units, *, where: object) -> dict:
 
 
 def check_dtype(unit: str, dtype, *, where: object) -> None:
-    """Refuse pixels of a type that the declared unit does not have."""
+    """Raise `PermafrostError` if pixels of this type cannot have the declared unit."""
     dtype = np.dtype(dtype)
     kinds = UNITS[unit].dtypes
     if dtype.kind not in kinds and dtype.str[1:] not in kinds:
@@ -87,7 +92,7 @@ def check_dtype(unit: str, dtype, *, where: object) -> None:
 
 
 def check_range(band: str, declared: dict, low: float, high: float, *, where: object) -> None:
-    """Refuse values that the declared unit cannot have (counts declared as reflectance)."""
+    """Raise `PermafrostError` if values are impossible in the declared unit (counts declared as reflectance)."""
     bound = UNITS[declared["unit"]].physical_max
     if bound is None:
         return

@@ -1,1 +1,1 @@
-"""Objects in DeepForest's tables: a line per box, polygon or point, with the name of its image."""
+"""Tables of objects in DeepForest's format: one row per box, polygon or point, with its image's name."""

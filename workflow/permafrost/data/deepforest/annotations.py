@@ -1,4 +1,4 @@
-"""Crowns on images, as arrays: the form in which every other module here takes them."""
+"""Crowns on images, as arrays: the form that all other modules of this folder use."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class Annotations:
     Attributes
     ----------
     kind : ``box``, ``polygon`` or ``point``.
-    images : names of the images, also of those that are listed as empty.
+    images : names of the images, including those listed as empty.
     image : (N,) index into `images`.
     label : (N,) str objects.
-    score : (N,) float64; NaN where the source has no column of scores.
+    score : (N,) float64; NaN if the source has no scores.
     shape : (N, 4) float64 ``xmin, ymin, xmax, ymax`` of boxes, (N, 2) ``x, y`` of points, or (N,)
         shapely polygons; in pixels, y downwards.
-    row : (N,) where each crown stands in its source (line of a file, row of a frame), from 1.
+    row : (N,) position of each crown in its source (line of a file, row of a frame), from 1.
     where : name of the source, for messages.
-    dropped : what was wrong with rows that were left out, to their number.
+    dropped : reason -> number of rows dropped for it.
     """
 
     kind: str
@@ -45,7 +45,7 @@ class Annotations:
         return not np.isnan(self.score).any()
 
     def take(self, rows) -> Annotations:
-        """Only the crowns `rows` (indices or a mask); the images stay."""
+        """Only the crowns at `rows` (indices or a mask); all images stay."""
         parts = {name: getattr(self, name)[rows] for name in _COLUMNS}
         return replace(self, **parts)
 
@@ -65,13 +65,13 @@ _COLUMNS = ("image", "label", "score", "shape", "row")
 
 
 def empty_shapes(kind: str) -> np.ndarray:
-    """No shapes, of a kind."""
+    """An array of no shapes of a kind."""
     widths = {BOX: (0, 4), POINT: (0, 2), POLYGON: (0,)}
     return np.empty(widths[kind], object if kind == POLYGON else np.float64)
 
 
 def concatenate(parts: list[Annotations], like: Annotations) -> Annotations:
-    """The crowns of all parts, in their order; without any, none of the kind of `like`."""
+    """The crowns of all parts in order; with no parts, an empty table of the kind of `like`."""
     if not parts:
         return like.take(np.empty(0, np.intp))
     joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS}

@@ -1,4 +1,4 @@
-"""Named columns out of a CSV file, a data frame, an Arrow table, a mapping or a list of records."""
+"""Read named columns from a CSV file, a data frame, an Arrow table, a mapping or a list of records."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import NoReturn
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.inputs import read_bytes
 
-#: further rows that one error lists
+#: further rows that one error names
 SHOWN = 20
 
 
 class WrongRows(PermafrostError):
-    """Rows of a table are wrong: their indices are in `rows`, so that a caller may leave them out."""
+    """Rows of a table are wrong; `rows` holds their indices so that a caller may drop them."""
 
     rows: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Values as they were found (text, from a file) and where each row stands in the source."""
+    """Unconverted values (text if from a file) and each row's position in the source."""
 
     values: dict[str, list]
     rows: list[int]
@@ -37,13 +37,13 @@ class Columns:
     def refuse(
         self, wrong, problem: str, remedy: str = "correct the table", *, leave_out=None
     ) -> NoReturn:
-        """Refuse the rows at the indices `wrong`; `problem` is said of the first of them.
+        """Raise an error about the rows at the indices `wrong`; `problem` describes the first of them.
 
-        `leave_out` are the rows to leave out for it, if they are others.
+        `leave_out` are the rows to drop to solve it, if they are others.
 
         Raises
         ------
-        WrongRows : always; the others are listed by their numbers, up to a limit.
+        WrongRows : always; names further rows by their numbers, up to a limit.
         """
         rows = tuple(int(index) for index in wrong)
         first, *others = rows
@@ -71,11 +71,11 @@ def read_columns(source, what: str) -> Columns:
     ----------
     source : `Columns`; path of a CSV file; anything with ``columns`` and ``[name]`` (pandas, geopandas); an
         Arrow table; a mapping of names to sequences; or a list of mappings with the same keys.
-    what : ``truth`` or ``predictions``, the name of what has no file name.
+    what : ``truth`` or ``predictions``, how messages name a source that is not a file.
 
     Raises
     ------
-    PermafrostError : the file cannot be read or is no table; columns of different lengths.
+    PermafrostError : the file cannot be read or is not a table; columns differ in length.
     """
     if isinstance(source, Columns):
         return source
@@ -119,9 +119,9 @@ def _from_csv(path: Path) -> Columns:
 
 
 def csv_columns(data: bytes, where: str) -> Columns:
-    """The columns of a CSV file's content; raises `PermafrostError` for what is none."""
+    """The columns of a CSV file's content; raises `PermafrostError` if it is not a CSV file."""
     try:
-        # utf-8-sig: spreadsheets put a mark before the first name
+        # utf-8-sig: spreadsheets write a byte order mark before the first name
         text = io.StringIO(data.decode("utf-8-sig"), newline="")
         reader = csv.reader(text, strict=True)
         header = [name.strip() for name in next(reader, [])]

@@ -1,4 +1,4 @@
-"""Tables in DeepForest's format to checked `Annotations`."""
+"""Read tables in DeepForest's format into checked `Annotations`."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def read_annotations(
         ``xmin, ymin, xmax, ymax`` (boxes); ``geometry`` (WKT or shapely: polygons or points); or
         ``x, y`` (points). ``score`` is optional, others are ignored.
     what : ``truth`` or ``predictions``. In the truth, a row whose coordinates are all 0 (or whose
-        polygon is empty) says that the image was searched and holds no crown, as DeepForest
-        writes it. In the predictions it is a box without area, as every box without width or height:
-        it is kept, and can match nothing. Of the truth such boxes are refused.
-    geometry : ``box``, ``polygon`` or ``point`` where a table holds several, or to convert: boxes
-        to rectangles, polygons to their bounding boxes, both to their centres. ``auto`` takes what
-        the table holds.
-    invalid : ``error`` refuses wrong rows; ``drop`` leaves them out and counts them, predictions without
-        area too. An image of the truth whose rows are all left out stays, as one without crowns.
+        polygon is empty) marks an image that was searched and has no crown, as DeepForest writes
+        it. In predictions such a row is a box without area; boxes without area are kept but match
+        nothing. In the truth they are refused.
+    geometry : ``box``, ``polygon`` or ``point`` selects one kind if a table holds several, or
+        converts: boxes to rectangles, polygons to their bounding boxes, both to their centres.
+        ``auto`` takes the only kind in the table.
+    invalid : ``error`` refuses wrong rows; ``drop`` drops and counts them, also predictions without
+        area. An image of the truth whose rows are all dropped stays, without crowns.
 
     Raises
     ------
-    PermafrostError : a column is missing or holds something else; corners in the wrong order;
-        an invalid polygon; an image that is called empty and has crowns. Each names the row.
+    PermafrostError : a column is missing or holds something else; corners in the wrong order; an
+        invalid polygon; an image marked as empty that has crowns. Messages name the row.
     """
     look_up((*GEOMETRIES, AUTO), geometry, "there is no geometry named")
     look_up(INVALID, invalid, "invalid cannot be")
@@ -52,7 +52,7 @@ def read_annotations(
 
 
 def _read_valid(columns: Columns, what: str, geometry: str) -> Annotations:
-    """What is right in a table; every check names all the rows that it refuses."""
+    """The valid rows of a table. Each check reports all the rows that it refuses."""
     dropped: dict[str, int] = {}
     lost: list[str] = []
     while True:
@@ -70,7 +70,7 @@ def _read_valid(columns: Columns, what: str, geometry: str) -> Annotations:
 
 
 def _read(columns: Columns, what: str, geometry: str, *, flat: bool) -> Annotations:
-    """The table's crowns; raises `WrongRows` for what is wrong in some of its rows."""
+    """The table's crowns; raises `WrongRows` if some of its rows are wrong."""
     images = read_texts(columns, "image_path")
     if folders := [row for row, name in enumerate(images) if not names_a_file(name)]:
         columns.refuse(
@@ -104,12 +104,12 @@ def _read(columns: Columns, what: str, geometry: str, *, flat: bool) -> Annotati
 
 
 def names_a_file(name: str) -> bool:
-    """Whether a path ends in a name, and not in ``.``, ``..`` or a slash."""
+    """Whether a path ends in a file name rather than in ``.``, ``..`` or a slash."""
     return name.replace("\\", "/").rpartition("/")[2] not in ("", ".", "..")
 
 
 def as_kind(annotations: Annotations, kind: str) -> Annotations:
-    """The same crowns as another kind of shape: see `read_annotations`."""
+    """The same crowns as another kind of shape, see `read_annotations`."""
     if annotations.kind == kind:
         return annotations
     if annotations.kind == POINT and len(annotations):
@@ -123,7 +123,7 @@ def need_column(columns: Columns, name: str) -> None:
 
 
 def read_texts(columns: Columns, name: str, optional=None) -> np.ndarray:
-    """A column of names, none of them blank (but where `optional`)."""
+    """A column of names; blank ones are allowed only in the rows of `optional`."""
     texts = np.empty(len(columns.rows), object)
     blanks = []
     for index, value in enumerate(columns.values[name]):
@@ -148,7 +148,7 @@ def _scores(columns: Columns) -> np.ndarray:
 
 
 def _check_marks(columns: Columns, image: np.ndarray, marks: np.ndarray) -> None:
-    """An image is empty or has crowns, not both."""
+    """Refuse an image that is marked as empty and has crowns."""
     both = np.isin(image, image[marks]) & ~marks
     if both.any():
         columns.refuse(
@@ -160,7 +160,7 @@ def _check_marks(columns: Columns, image: np.ndarray, marks: np.ndarray) -> None
 
 
 def read_groups(source, name: str, images: tuple[str, ...]) -> list[str | None]:
-    """The group of each image, from a column of the truth; None for one it does not name.
+    """The group of each image, from a column of the truth; None for an image that the truth lacks.
 
     Raises
     ------
@@ -171,11 +171,15 @@ def read_groups(source, name: str, images: tuple[str, ...]) -> list[str | None]:
 
 
 def parts_of_images(columns: Columns, name: str, what: str) -> dict[str, str]:
-    """What a column says of each image, the same in all of its rows.
+    """The value of a column for each image; all rows of an image must agree.
 
     Parameters
     ----------
-    what : the groups, splits or other parts that the column names, for messages.
+    what : name of the values (groups, splits, …), for messages.
+
+    Raises
+    ------
+    PermafrostError : no such column, a blank, or an image with two values.
     """
     need_column(columns, name)
     pairs = list(zip(read_texts(columns, "image_path"), read_texts(columns, name), strict=True))

@@ -1,4 +1,4 @@
-"""Boxes, polygons and points out of the columns of a table, and from one kind to another."""
+"""Read boxes, polygons and points from table columns, and convert one kind to another."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ FARTHEST = 1e7
 def read_shapes(
     columns: Columns, wanted: str | None, *, flat: bool = False
 ) -> tuple[str, np.ndarray, np.ndarray]:
-    """The kind of the shapes in a table, the shapes, and (N,) bool: which are marks of emptiness.
+    """The kind of shapes in a table, the shapes, and (N,) bool, True for rows that mark an empty image.
 
-    A row whose cell of geometry is blank has the box of its corners, and a row whose four corners are blank that
-    of its geometry, as where tables of two tools were joined.
+    A row with a blank geometry has the box of its corners. A row with four blank corners has the
+    bounding box of its geometry. Both occur if tables of two tools were joined.
 
     Parameters
     ----------
-    wanted : the kind to take where a table holds several; None: there must be one, or all agree.
-        A table that holds only another kind is read as that kind. Where boxes are wanted, the geometry
-        of rows with corners is not looked at.
-    flat : boxes without width or height may stand in the table, and zeros are such a box, no mark.
+    wanted : the kind to take if a table holds several; with None there must be one, or all must
+        agree. A table that holds only another kind is read as that kind. For boxes, the geometry of
+        rows with corners is ignored.
+    flat : allow boxes without width or height; a row of zeros then is such a box, not a mark.
 
     Returns
     -------
-    The kind is empty for a table without rows whose columns do not tell it.
+    The kind is an empty text for a table without rows whose columns leave it open.
     """
     found = _held(columns, wanted, flat)
     if not found:
@@ -53,7 +53,7 @@ def read_shapes(
 def _held(
     columns: Columns, wanted: str | None, flat: bool
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Every kind of shape that the table holds and that may be `wanted`, with shapes and marks."""
+    """All kinds of shapes in the table that `wanted` allows, each with its shapes and marks."""
     found = {}
     rows = len(columns.rows)
     drawn = ~_blank(columns, WKT) if WKT in columns.values else np.zeros(rows, bool)
@@ -67,7 +67,7 @@ def _held(
         return found
     if set(CENTRE) <= set(columns.values):
         found[POINT] = _stacked(columns, CENTRE, np.ones(rows, bool))
-    # a column of blanks says nothing beside one that holds shapes
+    # a blank column of geometry counts only if no other column holds shapes
     if WKT in columns.values and (drawn.any() or not found or not rows):
         boxes = np.flatnonzero(cornered if by_corners else cornered & ~drawn)
         kind, shapes, marks = _from_geometry(columns, boxes, found)
@@ -81,7 +81,7 @@ def _held(
 
 
 def _only(found: dict, columns: Columns) -> str:
-    """The kind to take from a table that may hold one thing twice, or several things."""
+    """The kind to take from a table that holds one kind, or one kind in two forms."""
     if len(found) > 1:
         found = {kind: held for kind, held in found.items() if kind}  # no rows: columns tell
     if set(found) == {BOX, POLYGON} and _are_rectangles(*found[BOX], *found[POLYGON]):
@@ -96,7 +96,7 @@ def _only(found: dict, columns: Columns) -> str:
 
 
 def _blank(columns: Columns, name: str) -> np.ndarray:
-    """(N,) bool: cells that hold nothing: None, NaN, or no text."""
+    """(N,) bool, True for cells that are None, NaN or empty text."""
     return np.fromiter(
         (
             value is None or not value.strip() if isinstance(value, str | None) else value != value
@@ -110,7 +110,7 @@ def _blank(columns: Columns, name: str) -> np.ndarray:
 def _stacked(
     columns: Columns, names: tuple[str, ...], rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Shapes and marks of the (N,) bool `rows`; zeros for the others."""
+    """Shapes and marks of the rows where the (N,) bool `rows` is True; zeros elsewhere."""
     shapes = np.stack([to_numbers(columns, name, rows) for name in names], axis=1)
     return shapes, (shapes == 0).all(axis=1)
 
@@ -127,11 +127,11 @@ def _fill_corners(columns: Columns, held, rows: np.ndarray, kind: str, shapes) -
 
 
 def to_numbers(columns: Columns, name: str, rows: np.ndarray | None = None) -> np.ndarray:
-    """A column as (N,) float64; only the (N,) bool `rows` are read, the others are 0.
+    """A column as (N,) float64; only rows where the (N,) bool `rows` is True are read, others are 0.
 
     Raises
     ------
-    PermafrostError : something that is not a finite number; names the row.
+    PermafrostError : a value is not a finite number; names the row.
     """
     values = columns.values[name]
     try:
@@ -156,7 +156,7 @@ def _number(value) -> float:
 def _from_geometry(
     columns: Columns, boxes: np.ndarray, found: dict
 ) -> tuple[str, np.ndarray, np.ndarray]:
-    """Kind, shapes and marks of a column of geometries; `boxes` are rows whose corners are taken instead."""
+    """Kind, shapes and marks of a column of geometries; rows where `boxes` is True use their corners instead."""
     values = columns.values[WKT]
     shapes = np.empty(len(values), object)
     if len(boxes):
@@ -205,9 +205,9 @@ def _from_geometry(
 def check_shapes(
     columns: Columns, kind: str, shapes: np.ndarray, marks: np.ndarray, *, flat: bool = False
 ) -> None:
-    """Coordinates lie on some image; boxes have corners in order, polygons are valid.
+    """Check that coordinates fit an image, that box corners are in order and that polygons are valid.
 
-    With `flat`, boxes need no area, nor do polygons whose bounding box has none.
+    With `flat`, boxes may have no area, and so may polygons whose bounding box has none.
     """
     _check_extent(columns, kind, shapes, marks)
     if kind == BOX:
@@ -243,7 +243,7 @@ def _fault(polygon) -> str:
 
 
 def _check_extent(columns: Columns, kind: str, shapes: np.ndarray, marks: np.ndarray) -> None:
-    """Areas of larger coordinates are not exact, and in the end infinite."""
+    """Refuse large coordinates, whose areas would be inexact or infinite."""
     coordinates = shapes
     if kind == POLYGON:
         coordinates = shapely.bounds(shapes)
@@ -258,7 +258,7 @@ def _check_extent(columns: Columns, kind: str, shapes: np.ndarray, marks: np.nda
 
 
 def _agree(columns: Columns, stated: np.ndarray, shapes: np.ndarray) -> None:
-    """x, y and a geometry of points say the same."""
+    """Check that x, y and a geometry of points agree."""
     differ = np.flatnonzero((stated != shapes).any(axis=1))
     if differ.size:
         raise PermafrostError(
@@ -267,7 +267,7 @@ def _agree(columns: Columns, stated: np.ndarray, shapes: np.ndarray) -> None:
 
 
 def _are_rectangles(boxes, box_marks, polygons, polygon_marks) -> bool:
-    """Whether the polygons are the boxes once more, as DeepForest writes predictions."""
+    """Whether the polygons only repeat the boxes, as in DeepForest's predictions."""
     used = ~(box_marks | polygon_marks)
     bounds = shapely.bounds(polygons[used])
     areas = np.prod(bounds[:, 2:] - bounds[:, :2], axis=1)
@@ -277,7 +277,7 @@ def _are_rectangles(boxes, box_marks, polygons, polygon_marks) -> bool:
 
 
 def convert(shapes: np.ndarray, kind: str, wanted: str) -> np.ndarray:
-    """Rectangles of boxes, bounding boxes of polygons, centres of either (a polygon's centroid)."""
+    """Convert boxes to rectangles, polygons to bounding boxes, or either to centres (a polygon's centroid)."""
     if wanted == POLYGON:
         return shapely.box(*shapes.T)
     if wanted == BOX:

@@ -1,1 +1,1 @@
-"""Getting the files of a dataset: whole, checked, resumed where a connection broke off. No job imports this."""
+"""Download the files of a dataset: verified, complete, and resumed after a lost connection. No job imports this."""

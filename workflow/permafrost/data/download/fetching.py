@@ -1,4 +1,4 @@
-"""What is missing of a dataset, and getting it: by the entry's ``download``, or as torchgeo's class would."""
+"""Find and download missing files of a dataset, by the entry's ``download`` or as torchgeo's class would."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _PAGES = ("drive.google.com",)
 
 
 def missing_steps(entry: dict, *, where: object, ask: bool = True) -> list[Step]:
-    """What is to be got and unpacked so that the dataset is there; nothing if it is.
+    """Downloads and archives to unpack until the dataset is complete; an empty list if it is.
 
     Parameters
     ----------
     entry : complete, with the data folder in its paths.
-    ask : let the hub say which files there are; else those that the entry names are taken.
+    ask : list the files on the hub; otherwise use the names in the entry.
 
     Raises
     ------
-    PermafrostError : the data can only be got by hand, or the hub cannot be asked.
+    PermafrostError : the data can only be downloaded by hand, or the hub is unreachable.
     """
     if "download" in entry:
         return [step for item in entry["download"] for step in _of_item(item, where, ask)]
@@ -90,7 +90,7 @@ def _of_torchgeo(entry: dict, where: object) -> list[Step]:
 
 
 def _refuse_pages(entry: dict, asked: list[Step], where: object) -> None:
-    """Some addresses give a page with a button, and not the file."""
+    """Refuse addresses that lead to a page with a button instead of the file."""
     pages = [
         f"{step.url} to {step.path}"
         for step in asked
@@ -108,13 +108,13 @@ def _by_hand(entry: dict, problem: str, where: object, how: str = "") -> Permafr
 
 @dataclass(frozen=True)
 class Download:
-    """What a fetch will do, with what the servers say of sizes.
+    """The steps of a download and their sizes, as far as servers report them.
 
     Attributes
     ----------
-    steps : in their order.
-    size : bytes to come, without those of files that tell no size.
-    unknown : how many files tell none.
+    steps : in order.
+    size : bytes to download, without files of unknown size.
+    unknown : number of files of unknown size.
     """
 
     steps: list[Step]
@@ -135,11 +135,11 @@ class Download:
 
 
 def with_sizes(steps: list[Step], *, ask: bool = True) -> Download:
-    """The steps, with the sizes that servers tell; without `ask`, only with those that are known.
+    """The steps with sizes from the servers; without `ask`, only with sizes that are already known.
 
     Raises
     ------
-    PermafrostError : a file is not to be had: known before the first byte of any.
+    PermafrostError : a server does not have a file; nothing has been downloaded then.
     """
     sized, size, unknown = [], 0, 0
     for step in steps:
@@ -153,9 +153,9 @@ def with_sizes(steps: list[Step], *, ask: bool = True) -> Download:
 
 
 def check_room(download: Download, folder: Path) -> int:
-    """Bytes that are free where the data are to lie; too few are refused.
+    """Free bytes at `folder`; raises `PermafrostError` if they are too few.
 
-    What an archive holds takes at least its own size once more.
+    Unpacking an archive takes at least its own size again.
     """
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     free = shutil.disk_usage(existing).free
@@ -172,13 +172,13 @@ def check_room(download: Download, folder: Path) -> int:
 
 
 def fetch(entry: dict, download: Download, *, where: object) -> None:
-    """Carry out the steps, and whatever then turns out to be missing still.
+    """Carry out the steps, then those that turn out to be still missing.
 
-    Some classes of torchgeo only say what they want next once they have the first files.
+    Some classes of torchgeo ask for further files only once they have the first ones.
 
     Raises
     ------
-    PermafrostError : a step failed, or the class asks for what it was given.
+    PermafrostError : a step failed, or the class asks again for a file that it has.
     """
     steps, done = download.steps, set()
     while steps:

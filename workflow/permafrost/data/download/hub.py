@@ -1,4 +1,4 @@
-"""Files of dataset repositories of the Hugging Face hub, or of the mirror that HF_ENDPOINT names."""
+"""Files in dataset repositories of the Hugging Face hub, or of the mirror in HF_ENDPOINT."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.data.download.steps import Get
 
-#: path of a file's address on the hub
+#: path of a file's URL on the hub
 _ADDRESS = re.compile(r"/(?:datasets/)?[\w.-]+/[\w.-]+/resolve/[^/]+/.+")
 
 
 def mirrored(url: str) -> str:
-    """`url` on the mirror that HF_ENDPOINT names, if it is a file's address on the hub."""
+    """`url` on the mirror in HF_ENDPOINT if it is a file's URL on the hub; otherwise unchanged."""
     endpoint, parts = os.environ.get("HF_ENDPOINT", ""), urlsplit(url)
     if not endpoint or not _ADDRESS.fullmatch(parts.path):
         return url
@@ -25,7 +25,7 @@ def mirrored(url: str) -> str:
 
 
 def hub_files(item: dict, where: object) -> list[Get]:
-    """What an item of an entry's ``download`` names, with sizes and checksums as the hub tells them.
+    """The files of an item of an entry's ``download``, with the hub's sizes and checksums.
 
     Parameters
     ----------
@@ -33,7 +33,8 @@ def hub_files(item: dict, where: object) -> list[Get]:
 
     Raises
     ------
-    PermafrostError : no such repository or file, no network, or a file that is not the entry's.
+    PermafrostError : no such repository or file, no network, or a file that differs from the
+        entry's.
     """
     from huggingface_hub import get_token
 
@@ -60,7 +61,7 @@ def hub_files(item: dict, where: object) -> list[Get]:
 
 
 def named_files(item: dict) -> list[Get]:
-    """What an item names, by the entry alone: patterns as they are, sizes and checksums where it gives them."""
+    """The files of an item by the entry alone: patterns unexpanded, sizes and checksums only if given there."""
     checksum = ("sha256", item["sha256"]) if "sha256" in item else None
     path = Path(item["path"])
     return [
@@ -87,7 +88,7 @@ def _address(item: dict, name: str) -> str:
 
 
 def _listing(item: dict, where: object) -> dict[str, tuple[int | None, str | None]]:
-    """Size and SHA-256 of the files that are meant, by name; the latter is known of large files."""
+    """Name -> (size, SHA-256) of the item's files; the hub has the latter only for large files."""
     from huggingface_hub.errors import HfHubHTTPError
 
     patterns = item.get("files") or [item["file"]]
@@ -104,7 +105,7 @@ def _listing(item: dict, where: object) -> dict[str, tuple[int | None, str | Non
             remedy="correct the name; for gated data, agree to the terms on their page, then name"
             " your token in HF_TOKEN or run `hf auth login`",
         ) from error
-    # what the HTTP library raises without a network, and the hub's library where it is told to be offline
+    # errors of the HTTP library without a network, and of the hub's library in offline mode
     except Exception as error:
         raise PermafrostError(
             f"the hub cannot be reached for {item['hub']} ({first_line(error, named=True)})",

@@ -1,4 +1,4 @@
-"""What has to be done to get a dataset: files to get, archives to unpack. Light: lists of datasets import it."""
+"""Steps to get a dataset: files to download, archives to unpack. Light: lists of datasets import it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Get:
-    """A file that lies elsewhere.
+    """A file to download.
 
     Attributes
     ----------
-    url : where; http or https.
-    path : where it is to lie here.
-    size : in bytes; None where only the server tells.
-    checksum : name of an algorithm of `hashlib` and the hexadecimal digest; None where nobody published one.
-    token : sent to the server of `url`, and to no server that it redirects to.
+    url : http or https.
+    path : target on this machine.
+    size : in bytes; None if only the server knows it.
+    checksum : (name of a `hashlib` algorithm, hexadecimal digest); None if none is published.
+    token : sent to the server of `url`, but not to servers that it redirects to.
     """
 
     url: str
@@ -33,10 +33,10 @@ class Unpack:
     Attributes
     ----------
     archive : a zip, or a tar of any compression.
-    folder : what its members lie in afterwards.
-    whole : `folder` is this archive's own: it appears with everything in it or not at all, without the
-        archive's single outermost folder if it has one, and the archive is deleted. Otherwise members
-        join what is in `folder`.
+    folder : folder for its members.
+    whole : the archive fills `folder` alone. It then appears complete or not at all, without the
+        archive's single outermost folder if there is one, and the archive is deleted. Otherwise
+        members are added to `folder`.
     """
 
     archive: Path
@@ -48,6 +48,6 @@ Step = Get | Unpack
 
 
 def fetchable(entry: dict) -> bool:
-    """Whether `fetching.missing_steps` can say how the data are got. Light, and asks nobody."""
+    """Whether `fetching.missing_steps` knows how to get the data. Light, and uses no network."""
     source = entry["source"]
     return "download" in entry or bool(source.get("arguments", {}).get("download"))

@@ -1,8 +1,8 @@
-"""What a dataset class of torchgeo would download and unpack, asked of the class itself without a network.
+"""Find out what a torchgeo dataset class would download and unpack, without a network.
 
-The class is built with its functions that download, unpack or call a program replaced by ones that only
-take note. So every class of torchgeo can be asked, and its addresses and checksums are those of the version
-that is installed.
+The class is built while its functions for downloading, unpacking and calling programs are replaced
+by functions that only record the call. This works for every class of torchgeo, with the addresses
+and checksums of the installed version.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _SPLITS = ("train", "val", "test")
 
 @dataclass
 class Asked:
-    """What the class asked for.
+    """What the class requested.
 
     Attributes
     ----------
-    steps : files to get and archives to unpack, in their order.
+    steps : downloads and archives to unpack, in order.
     programs : command lines of programs that the class would call, such as azcopy.
-    problem : what the class said where it could not be built in the end; None where it could.
+    problem : error message if the class could not be built in the end; None if it could.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -46,15 +46,15 @@ class Asked:
 
 
 def ask_torchgeo(entry: dict, root: Path, *, where: object) -> Asked:
-    """What is missing below `root`; without steps, programs and problem, the data are there.
+    """What is missing below `root`; the data are complete if there are no steps, programs and problem.
 
-    Where nothing is there, the class is asked in an empty folder elsewhere: some make folders before they
-    look for their data.
+    If `root` does not exist, the class is built in an empty temporary folder, because some classes
+    create folders before they look for data.
 
     Parameters
     ----------
-    entry : of a dataset whose source is torchgeo's.
-    root : takes the place of the entry's.
+    entry : of a dataset with a torchgeo source.
+    root : replaces the entry's root.
     """
     if root.is_dir() and any(root.iterdir()):
         return _ask(entry, root, where)
@@ -91,14 +91,14 @@ def _ask(entry: dict, root: Path, where: object) -> Asked:
                 cls(**given, **arguments)
             except PermafrostError:
                 raise
-            # classes fail in many ways where what they would have downloaded is missing
+            # classes fail in many ways if the files to download are missing
             except Exception as error:
                 asked.problem = first_line(error, named=True)
     return asked
 
 
 def _stand_ins(asked: Asked, root: Path) -> Iterator[tuple[object, str, Callable]]:
-    """(owner, name, function) of all that is to be replaced: classes import these functions by name."""
+    """(owner, name, function) of all replacements: classes import these functions by name."""
     import torchgeo.datasets.utils as library
 
     stand_ins = {
@@ -165,7 +165,7 @@ def _no_network(*_) -> None:
 
 
 def _within(root: Path, path) -> Path:
-    """`path` as it is; one that leads out of `root` is refused."""
+    """`path` unchanged; raises `PermafrostError` if it leads out of `root`."""
     path = Path(path)
     if not Path(os.path.abspath(path)).is_relative_to(os.path.abspath(root)):
         raise PermafrostError(

@@ -1,4 +1,4 @@
-"""One file over HTTP: resumed where it broke off, checked, and in its place only whole."""
+"""Download one file over HTTP: resumed after a lost connection, verified, and moved into place when complete."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from permafrost.core.progress import byte_progress
 from permafrost.core.text import bytes_words
 from permafrost.data.download.steps import Get
 
-#: before each further try of a connection that gave nothing; one that gave something begins again
+#: seconds before each retry of a connection that sent nothing; any progress restarts the count
 PAUSES_S = (1.0, 2.0, 4.0, 8.0, 16.0)
 TIMEOUT_S = 60.0
 _LONGEST_PAUSE_S = 60.0
 _CHUNK = 1 << 20
 _TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
-_NO_HEAD = frozenset({403, 405, 501})  # what servers say that do not answer HEAD
+_NO_HEAD = frozenset({403, 405, 501})  # status of servers that do not support HEAD
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 class _BrokenOff(Exception):
-    """What another try may mend."""
+    """An error that a retry may solve."""
 
     def __init__(self, reason: object, pause: float = 0.0) -> None:
         super().__init__(str(reason))
@@ -42,11 +42,11 @@ class _BrokenOff(Exception):
 
 
 def remote_size(get: Get) -> int | None:
-    """Size in bytes as the server tells it; None where it does not.
+    """Size in bytes by the server; None if the server does not report it.
 
     Raises
     ------
-    PermafrostError : there is no such file, it may not be had, or the server cannot be reached.
+    PermafrostError : no such file, access denied, or the server cannot be reached.
     """
 
     def ask() -> int | None:
@@ -59,16 +59,15 @@ def remote_size(get: Get) -> int | None:
 
 
 def fetch_file(get: Get) -> None:
-    """Bring the file to its place; one that is there is only checked.
+    """Download the file to its path; an existing file is only verified.
 
-    What came before a connection broke off is kept beside the place, also after an interruption, and the
-    next call goes on from there. Where the server cannot do that, or its file has changed since, the file
-    is begun anew.
+    A partial download is kept next to the target, also after an interruption, and the next call
+    resumes it. If the server cannot resume, or its file has changed, the download starts again.
 
     Raises
     ------
-    PermafrostError : not to be had, other than its checksum or size says, no room, or another process is
-        getting it.
+    PermafrostError : not available, wrong checksum or size, disk full, or another process is
+        downloading it.
     """
     if get.path.exists():
         _check(get, get.path, "delete the file and fetch again")
@@ -89,13 +88,13 @@ def fetch_file(get: Get) -> None:
                 partial.restart()
                 if not resumed:
                     raise
-                # the two parts may be of two versions
+                # the two parts may belong to different versions
                 resumed = False
         partial.finish()
 
 
 class _Partial:
-    """What has come so far, beside the place of the file, and how the server names that version of it."""
+    """The partial download next to the target, and the server's identifier of its version."""
 
     def __init__(self, get: Get) -> None:
         self._target, self._url = get.path, get.url
@@ -171,9 +170,9 @@ class _Partial:
 
 
 def _transfer(get: Get, partial: _Partial) -> None:
-    """Get what is missing of the file, in one connection."""
+    """Download the rest of the file in one connection."""
     if partial.size and partial.version is None and get.checksum is None:
-        partial.restart()  # nothing would tell that the rest belongs to it
+        partial.restart()  # no identifier proves that the rest belongs to it
     if get.size is not None and partial.size >= get.size:
         if partial.size == get.size:
             return
@@ -227,13 +226,13 @@ def _receive(response, partial: _Partial, total: int | None) -> None:
 
 @contextlib.contextmanager
 def _opened(get: Get, headers: dict[str, str], method: str = "GET") -> Iterator:
-    """The server's answer; None to a HEAD that it does not answer."""
+    """The server's answer; None if the server does not support HEAD."""
     if urlsplit(get.url).scheme not in ("http", "https"):
         raise PermafrostError("is no web address", where=get.url, remedy="correct the entry")
     request = urllib.request.Request(get.url, headers=headers, method=method)
     request.add_header("User-Agent", f"permafrost/{__version__}")
     if get.token is not None:
-        # not sent on to where the server redirects
+        # not forwarded on redirects
         request.add_unredirected_header("Authorization", f"Bearer {get.token}")
     try:
         response = urllib.request.urlopen(request, timeout=TIMEOUT_S)
@@ -274,7 +273,7 @@ def _refused(get: Get, error: urllib.error.HTTPError) -> PermafrostError:
 def _persist[T](
     get: Get, attempt: Callable[[], T], reached: Callable[[], int], pauses: tuple[float, ...]
 ) -> T:
-    """The result of `attempt`, which is made again while the connection fails and sometimes gives more."""
+    """The result of `attempt`, which is retried if the connection fails or is cut off."""
     failures, furthest = 0, reached()
     while True:
         try:
@@ -296,7 +295,7 @@ def _persist[T](
 
 
 def _check(get: Get, path: Path, remedy: str) -> None:
-    """Refuse a file that has not the size or the checksum that it should have."""
+    """Raise `PermafrostError` if the file's size or checksum is not the expected one."""
     size = path.stat().st_size
     if get.size is not None and size != get.size:
         raise PermafrostError(
@@ -314,7 +313,7 @@ def _check(get: Get, path: Path, remedy: str) -> None:
 
 
 def _version(headers) -> str | None:
-    """What names this version of the file, for If-Range, which takes no weak tags."""
+    """Identifier of the file's version for If-Range, which does not allow weak tags."""
     tag = headers.get("ETag")
     return tag if tag and not tag.startswith("W/") else headers.get("Last-Modified")
 

@@ -1,4 +1,4 @@
-"""Unpacking an archive of unknown making: plain files into one folder, and nowhere else."""
+"""Unpack an untrusted archive: regular files only, into one folder only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from permafrost.data.download.steps import Unpack
 from permafrost.data.files.members import check_end, check_name
 
 _CHUNK = 1 << 20
-_MOST_PACKED = 1100  # DEFLATE makes nothing smaller than by a factor of 1,032
+_MOST_PACKED = 1100  # DEFLATE compresses by a factor of at most 1,032
 _STAGING = ".unpack.partial-"
 _UNREADABLE = (
     zipfile.BadZipFile,
@@ -37,7 +37,7 @@ _UNREADABLE = (
 
 
 class _Member(NamedTuple):
-    """A plain file of an archive."""
+    """A regular file of an archive."""
 
     path: PurePosixPath
     size: int
@@ -45,13 +45,13 @@ class _Member(NamedTuple):
 
 
 def unpack(step: Unpack) -> None:
-    """Unpack an archive beside its place, then move what it holds there.
+    """Unpack an archive into a temporary folder next to the target, then move the members there.
 
     Raises
     ------
-    PermafrostError : no archive that can be read, damaged; a member that would lie outside the folder, is a
-        link or a device, occurs twice or holds more than it can; more than the disk has room for. Then
-        nothing was moved.
+    PermafrostError : the archive is unreadable or damaged; a member leads out of the folder, is a
+        link or a device, occurs twice, or is larger than its compressed size allows; the disk is
+        too small. Nothing is moved then.
     """
     if step.whole:
         with whole_directory(step.folder) as staging:
@@ -146,7 +146,7 @@ def _of_tar(archive: Path) -> Iterator[_Member]:
 
 
 def _inside(name: str, archive: Path) -> PurePosixPath:
-    """The member's relative path; a name that leads out of the folder is refused."""
+    """The member's relative path; raises `PermafrostError` if it leads out of the folder."""
     return PurePosixPath(check_name(name, archive, None))
 
 
@@ -161,7 +161,7 @@ def _check_room(member: _Member, folder: Path, archive: Path) -> None:
 
 
 def _drop_single_folder(staging: Path) -> None:
-    """Put what lies in the only folder of `staging` in its place."""
+    """Replace the only folder in `staging` by its content."""
     inner = list(staging.iterdir())
     if len(inner) == 1 and inner[0].is_dir():
         aside = inner[0].rename(staging / f"{_STAGING}only")
@@ -171,7 +171,7 @@ def _drop_single_folder(staging: Path) -> None:
 
 
 def _refuse_links(staging: Path, folder: Path, archive: Path) -> None:
-    """A link that is in the folder could lead out of it."""
+    """Refuse existing links in the folder: members could follow them out of it."""
     for place, _, files in os.walk(staging):
         inner = Path(place).relative_to(staging)
         for path in (inner, *(inner / name for name in files)):
@@ -184,7 +184,7 @@ def _refuse_links(staging: Path, folder: Path, archive: Path) -> None:
 
 
 def _move(source: Path, target: Path) -> None:
-    """Move what is in `source` to `target`, whole folders at once where there is none of that name."""
+    """Move the content of `source` to `target`; folders that do not exist there move as a whole."""
     for item in source.iterdir():
         place = target / item.name
         if item.is_dir() and place.is_dir():

@@ -1,4 +1,4 @@
-"""Getting the file of published weights. Jobs run it as a process of its own."""
+"""Download published weights. Jobs run it as a separate process."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 
 
 def first_to_be_had(gets: Sequence[Get]) -> Get:
-    """The first of the files that its server has, with its size and, from the hub, its checksum.
+    """The first of the files that is available, with its size and, on the hub, its checksum.
 
     Raises
     ------
-    PermafrostError : there is none, or there is no network.
+    PermafrostError : none is available, or there is no network.
     """
     for name in _OFFLINE:
         if os.environ.get(name, "").lower() in ("1", "true", "yes", "on"):
@@ -42,16 +42,20 @@ def first_to_be_had(gets: Sequence[Get]) -> Get:
 
 
 def get_weights(gets: Sequence[Get], digests: Sequence[str | None]) -> None:
-    """Bring the first of the files that can be had to its place, unless one is there.
+    """Download the first available file, unless one of them exists already.
 
     Parameters
     ----------
-    digests : first digits of each file's SHA-256, where its name tells them.
+    digests : first digits of each file's SHA-256; None if its name does not contain them.
+
+    Raises
+    ------
+    PermafrostError : none is available, no network, or a wrong checksum.
     """
     folder = gets[0].path.parent
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / f".{gets[0].path.name}.lock", "w") as lock:
-        # jobs of several datasets may want them at once: one gets them, the others wait
+        # jobs of several datasets may need them at once: one downloads, the others wait
         with contextlib.suppress(OSError):
             fcntl.flock(lock, fcntl.LOCK_EX)
         if any(get.path.exists() for get in gets):
@@ -65,7 +69,7 @@ def get_weights(gets: Sequence[Get], digests: Sequence[str | None]) -> None:
 
 
 def _told_by_hub(get: Get) -> Get:
-    """With size and SHA-256 as the hub tells them of large files; as it was where it is not the hub."""
+    """With the hub's size and SHA-256 for a large file; unchanged if the file is not on the hub."""
     from huggingface_hub import get_hf_file_metadata, get_token
 
     if "/resolve/" not in get.url:
@@ -73,7 +77,7 @@ def _told_by_hub(get: Get) -> Get:
     get = replace(get, token=get_token())
     try:
         told = get_hf_file_metadata(get.url)
-    # whatever is wrong, asking for the file itself says it better
+    # whatever the error, the download itself reports it better
     except Exception:
         return get
     sha256 = told.etag if told.etag and _SHA256.fullmatch(told.etag) else None
@@ -81,7 +85,8 @@ def _told_by_hub(get: Get) -> Get:
 
 
 def main() -> int:
-    """Get what the argument, JSON, names: [address, place, first digits of the SHA-256] each; errors go to stdout."""
+    """Download the files of the argument, JSON of [URL, path, first digits of the SHA-256] each;
+    errors go to stdout."""
     wanted = json.loads(sys.argv[1])
     try:
         get_weights([Get(url, Path(place)) for url, place, _ in wanted], [one[2] for one in wanted])

@@ -1,1 +1,1 @@
-"""Embeddings that others computed, as rasters or tables, and which of them belong to an image."""
+"""Embeddings computed elsewhere, as rasters or tables, and their assignment to images."""

@@ -1,4 +1,4 @@
-"""Files of embeddings: those of a folder that fit a pattern, with their years."""
+"""Files of embeddings: those in a folder that match a pattern, with their years."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ def read_of_pattern(pattern: str, *further: str) -> Read:
 
 
 def read_of_options(options: dict) -> Read:
-    """Which files below ``path`` the options of embeddings (``rasters`` or ``table``) read."""
+    """Which files below ``path`` the options of ``rasters`` or ``table`` read."""
     how = options.get("rasters") or options.get("table") or {}
     scales = how.get("scales")
     return read_of_pattern(how.get("pattern", "*"), *([f"*{scales}.*"] if scales else []))
 
 
 def find_files(path: str, pattern: str, where: str) -> list[tuple[str, Path, int | None]]:
-    """(name, path, year) of a file, or of those of a folder that fit a pattern, by name.
+    """(name, path, year) of a file, or of the files in a folder that match a pattern, sorted by name.
 
-    In a pattern ``*`` stands for any characters, also for ``/``, and ``{year}`` for four digits; the year is None
-    where the pattern has none. A single file is taken whatever its name.
+    In a pattern, ``*`` matches any characters including ``/``, and ``{year}`` four digits. The year
+    is None if the pattern has no ``{year}``. A single file needs to match no pattern.
     """
     place = Path(path)
     if not place.exists():

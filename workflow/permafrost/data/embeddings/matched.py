@@ -1,4 +1,4 @@
-"""Embeddings that every image of a dataset must have; images without one leave it before any backbone sees it."""
+"""Embeddings that every image of a dataset must have: images without one are excluded for all backbones."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from permafrost.data.files.folders import content_state
 
 @dataclass(frozen=True, kw_only=True)
 class Required:
-    """Embeddings as the entry of a backbone describes them: in rasters or in a table.
+    """Embeddings of a backbone's entry, in rasters or in a table.
 
     Attributes
     ----------
     path : file or folder.
-    digest : of what is read there, as it was planned; None in a job that was written by hand.
+    digest : digest of the files read, from the plan; None in a job written by hand.
     """
 
     path: str
@@ -34,12 +34,12 @@ class Required:
 
 
 class Matching:
-    """Which images have an embedding in all of some backbones.
+    """Find images that lack an embedding of one of several backbones.
 
     Parameters
     ----------
-    required : backbone to the fields of `Required`.
-    digest_of : digest of those files of a folder that are read.
+    required : backbone -> fields of `Required`.
+    digest_of : digest of the files of a folder that are read.
     """
 
     def __init__(self, required: dict[str, dict], digest_of: Callable) -> None:
@@ -62,19 +62,19 @@ class Matching:
                 )
 
     def check(self) -> None:
-        """Raise `PermafrostError` unless the embeddings are those that the plan saw."""
+        """Raise `PermafrostError` if the embeddings have changed since the plan."""
         for promised in self._promised:
             promised.check()
 
     def lacking(
         self, samples: dict[str, pa.Table], series: str | None
     ) -> dict[str, dict[str, list[int]]]:
-        """Backbone to split to the rows of samples of which a date has no embedding.
+        """Backbone -> split -> rows of samples with a date that has no embedding.
 
         Parameters
         ----------
-        samples : of each split, as an image store has them.
-        series : column with the dates of each sample; None where a sample is one image.
+        samples : the image stores' table of samples, by split.
+        series : column with the dates of each sample; None if a sample is one image.
         """
         found = {}
         for name, options in self._required.items():
@@ -91,7 +91,7 @@ class Matching:
 
 
 def _finder(options: Required, where: str) -> Callable[[Place], bool]:
-    """Whether there is an embedding of a place."""
+    """A function that says whether a place has an embedding."""
     if options.table is not None:
         table = TableEmbeddings(options.path, options.table, where)
         by_id = options.table.by == "id"

@@ -1,4 +1,4 @@
-"""Where and when images were taken, as far as an image store knows it."""
+"""Location and date of images, as far as an image store knows them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ DEGREES = "EPSG:4326"
 
 @dataclass(frozen=True)
 class Place:
-    """One image, or one date of a series, on the ground.
+    """Location of one image, or of one date of a series.
 
     Attributes
     ----------
     lon, lat : of its centre in degrees (WGS 84).
-    day : date as ISO 8601; None where it is not known.
-    crs, transform : of its pixels, see `image_store.GEOREFERENCE`; None where only the centre is known.
+    day : date as ISO 8601; None if unknown.
+    crs, transform : of its pixels, see `image_store.GEOREFERENCE`; None if only the centre is
+        known.
     height, width : in pixels.
     """
 
@@ -42,7 +43,7 @@ class Place:
 
     @property
     def footprint(self) -> bool:
-        """Whether the place of every pixel is known."""
+        """Whether the location of every pixel is known."""
         return self.crs is not None and self.transform is not None
 
     @property
@@ -51,22 +52,22 @@ class Place:
         return int(text) if len(text) == 4 and text.isdigit() else None
 
     def ordinal(self) -> int | None:
-        """The day as a number; None where no whole date is known."""
+        """The day as days since year 1; None if no complete date is known."""
         return ordinal(self.day)
 
     def cells(self, rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
-        """x and y in its coordinate system, (rows · columns) each, of the centres of a grid that covers the image."""
+        """x and y, (rows · columns) each, of the cell centres of a grid over the image, in its coordinate system."""
         row = (np.arange(rows) + 0.5) * self.height / rows
         column = (np.arange(columns) + 0.5) * self.width / columns
         return self.at(*(one.ravel() for one in np.meshgrid(row, column, indexing="ij")))
 
     def at(self, row: np.ndarray, column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """x and y of places in the image, counted in pixels from its upper left corner."""
+        """x and y of positions in the image, in pixels from its upper left corner."""
         a, b, c, d, e, f = self.transform
         return a * column + b * row + c, d * column + e * row + f
 
     def outline(self, steps: int = 16) -> tuple[np.ndarray, np.ndarray]:
-        """x and y along its border, which is bent in other coordinate systems; of the centre where that is all."""
+        """x and y of points on its border, which other coordinate systems bend; of its centre if no more is known."""
         if not self.footprint:
             return np.array([self.lon]), np.array([self.lat])
         way = np.linspace(0, 1, steps + 1)
@@ -77,7 +78,7 @@ class Place:
 
 
 def ordinal(day: str | None) -> int | None:
-    """Days since year 1 of a date as ISO 8601; None of anything else."""
+    """Days since year 1 of an ISO 8601 date; None for other texts."""
     try:
         return date.fromisoformat((day or "")[:10]).toordinal()
     except ValueError:
@@ -85,9 +86,9 @@ def ordinal(day: str | None) -> int | None:
 
 
 def places_of(store: ImageStore) -> tuple[list[Place], np.ndarray | None]:
-    """The places of all images of a store, and how many dates each sample has; None of single images.
+    """Places of all images of a store, and the number of dates of each sample; None for single images.
 
-    Of series every date is a place of its own, one sample's after the other's.
+    Every date of a series is a place of its own; the samples follow each other.
     """
     series = next((one for one in store.modalities if one.dates is not None), None)
     column = None if series is None else series.dates
@@ -100,8 +101,8 @@ def places_in(samples: pa.Table, series: str | None) -> list[list[Place]]:
 
     Parameters
     ----------
-    samples : as an image store has them.
-    series : column with the dates of each sample; None where a sample is one image.
+    samples : an image store's table of samples.
+    series : column with the dates of each sample; None if a sample is one image.
     """
     column = "date" if series is None else series
     rows = samples.select(
@@ -134,7 +135,7 @@ def places_in(samples: pa.Table, series: str | None) -> list[list[Place]]:
 
 
 def moved(source: str, target: str, x, y) -> tuple[np.ndarray, np.ndarray]:
-    """Coordinates in another system, infinite where it has none for them."""
+    """Coordinates in another system; infinite where it has none for them."""
     x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
     if source == target or not len(x):
         return x, y
@@ -144,21 +145,21 @@ def moved(source: str, target: str, x, y) -> tuple[np.ndarray, np.ndarray]:
     try:
         found = transform(source, target, x.tolist(), y.tolist())
     except CPLE_BaseError:
-        # such as a place on the other side of the Earth from a UTM zone
+        # such as a point on the other side of the Earth from a UTM zone
         return np.full(x.shape, np.inf), np.full(x.shape, np.inf)
     return np.array(found[0]), np.array(found[1])
 
 
 def unit_vectors(lon: np.ndarray, lat: np.ndarray) -> np.ndarray:
-    """(n, 3) places on the unit sphere; degrees. 180° and -180° are one meridian there."""
+    """(n, 3) points on the unit sphere, from degrees; 180° and -180° give the same points."""
     lon, lat = np.radians(lon), np.radians(lat)
     return np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], axis=-1)
 
 
 def ball(crs: str, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, float]:
-    """A point (3,) and the radius of a ball around it that holds these places, of the unit sphere.
+    """Centre (3,) and radius of a ball that holds these points on the unit sphere.
 
-    Everything where a place has no longitude and latitude.
+    It holds the whole sphere if a point has no longitude and latitude.
     """
     places = unit_vectors(*moved(crs, DEGREES, x, y))
     if not np.isfinite(places).all():

@@ -1,4 +1,4 @@
-"""Embeddings in rasters: those of the pixels under an image, as their mean or on the image's own grid."""
+"""Embeddings in rasters: the pixels under an image, averaged or sampled on the image's own grid."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from permafrost.data.embeddings.coding import ALPHAEARTH_NODATA, CODINGS, ESD_LE
 from permafrost.data.embeddings.files import YEAR, find_files
 from permafrost.data.embeddings.places import DEGREES, Place, ball, moved
 
-#: rasters that are open at once
+#: rasters open at once
 OPEN = 32
-#: between an image and a raster, in radii of the Earth, what the curvature of their borders may hide (600 m)
+#: allowance for curved borders when comparing an image with a raster, in Earth radii (600 m)
 NEARBY = 1e-4
 
 
 @dataclass(frozen=True, kw_only=True)
 class RasterOptions(Options):
-    """GeoTIFFs whose bands are the numbers of an embedding."""
+    """GeoTIFFs with one number of the embedding per band."""
 
     pattern: Text = "*.tif"
-    """Files in the folder; * stands for any characters, {year} for the year of an image, whose raster is then
-    taken. If several rasters have data at a place, the first by name counts."""
+    """Files in the folder; * stands for any characters, {year} for the year of an image, which
+    selects the raster. If several rasters have data at a place, the first by name counts."""
     year: LeftOut[Annotated[int, Interval(ge=1900, le=2200)]] = None
-    """The year of all images, instead of their own dates'."""
+    """The year for all images, instead of the years of their dates."""
     coding: LeftOut[Literal["alphaearth", "esd"]] = None
-    """How the file codes embeddings. AlphaEarth's signed bytes, or codes of Embedded Seamless Data."""
+    """Coding of the file: AlphaEarth's signed bytes, or codes of Embedded Seamless Data."""
     scale: float = 1.0
     """Embedding = stored (or decoded) * scale + offset."""
     offset: float = 0.0
     nodata: LeftOut[float] = None
-    """Stored number of pixels without data, in addition to those that the file marks."""
+    """Stored value of pixels without data, in addition to nodata values of the file."""
     scales: LeftOut[Text] = None
-    """End of the name of a second raster (_scales), of one band or as many, by which stored numbers are
-    multiplied."""
+    """Ending of the name of a second raster (_scales), with one band or as many, whose values
+    multiply the stored ones."""
     pool: Literal["mean", "mean_std"] = "mean"
     """How the pixels under an image become its features."""
     resampling: Literal["nearest", "bilinear"] = "nearest"
-    """Of maps."""
+    """Resampling of maps."""
 
 
 @dataclass
@@ -62,7 +62,7 @@ class _Window:
         self.valid = np.isfinite(self.values).all(axis=0)
 
     def has(self, row: np.ndarray, column: np.ndarray) -> np.ndarray:
-        """Which of these pixels of the raster lie in the window and have data."""
+        """Which of these raster pixels are in the window and have data."""
         row, column = row - self.row, column - self.column
         height, width = self.valid.shape
         inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
@@ -71,13 +71,13 @@ class _Window:
         return found
 
     def at(self, row: np.ndarray, column: np.ndarray) -> np.ndarray:
-        """(C, n) values of pixels of the raster that lie in the window."""
+        """(C, n) values of raster pixels in the window."""
         return self.values[:, (row - self.row).astype(int), (column - self.column).astype(int)]
 
 
 @dataclass(frozen=True)
 class Tile:
-    """One raster: its file, its year and its grid."""
+    """One raster: file, year and grid."""
 
     name: str
     path: Path
@@ -88,14 +88,14 @@ class Tile:
     width: int
 
     def pixels(self, crs: str, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Row and column, with fractions, of places given in another coordinate system."""
+        """Row and column, with fractions, of points in another coordinate system."""
         x, y = moved(crs, self.crs, x, y)
         column, row = _applied(~self.transform, x, y)
-        # a place on the border of two pixels belongs to one of them, whatever the rounding
+        # a point on the border of two pixels must belong to one of them despite rounding
         return np.round(row, 6), np.round(column, 6)
 
     def outline(self, steps: int = 16) -> tuple[np.ndarray, np.ndarray]:
-        """x and y along its border, and of its middle."""
+        """x and y of points on its border, and of its centre."""
         way = np.linspace(0, 1, steps + 1)
         zero, one = np.zeros_like(way), np.ones_like(way)
         row = np.concatenate([zero, one, way, way, [0.5]]) * self.height
@@ -107,12 +107,12 @@ class Tile:
 
 
 class RasterEmbeddings:
-    """Rasters of embeddings, mosaicked: where several have data, the first by name counts.
+    """Mosaic of rasters of embeddings: where several have data, the first by name counts.
 
     Parameters
     ----------
     path : file or folder.
-    where : how errors name the backbone.
+    where : name of the backbone, for errors.
     """
 
     def __init__(self, path: str, options: RasterOptions, where: str) -> None:
@@ -138,16 +138,17 @@ class RasterEmbeddings:
         return {"rasters": len(self.tiles), "years": sorted({t.year for t in self.tiles} - {None})}
 
     def reason(self, place: Place) -> str:
-        """Why nothing was found for a place."""
+        """Why a place has no embedding."""
         if self.dated and self._year(place) is None:
             return "its year is not known"
         year = f" of {self._year(place)}" if self.dated else ""
         return f"no raster{year} has data under it"
 
     def pooled(self, place: Place) -> np.ndarray | None:
-        """(K,) mean, or mean and deviation, over the pixels whose centre lies in the image; None without data.
+        """(K,) mean, or mean and standard deviation, of the pixels whose centre is in the image; None without data.
 
-        An image that holds no centre of a pixel, or of which only the centre is known, has the pixel under its centre.
+        If the image holds no pixel centre, or only its own centre is known, the pixel under its
+        centre counts.
         """
         values = self._under(place) if place.footprint else np.empty((0, 0))
         if not values.shape[1]:
@@ -162,7 +163,7 @@ class RasterEmbeddings:
         return mean.astype(np.float32)
 
     def mapped(self, place: Place, rows: int, columns: int) -> np.ndarray:
-        """(C, rows, columns) float32 on a grid that covers the image, NaN where there is no data."""
+        """(C, rows, columns) float32 on a grid over the image, NaN without data."""
         smooth = self._options.resampling == "bilinear"
         values = self._sampled(place, *place.cells(rows, columns), smooth=smooth)
         return values.reshape(-1, rows, columns)
@@ -170,7 +171,7 @@ class RasterEmbeddings:
     # --- which pixels --------------------------------------------------------------------------
 
     def _under(self, place: Place) -> np.ndarray:
-        """(C, n) of all pixels whose centre lies in the image."""
+        """(C, n) of all pixels whose centre is in the image."""
         windows, parts = [], [np.empty((self.channels, 0), np.float32)]
         for window in self._windows(place, *place.outline(), margin=1):
             height, width = window.valid.shape
@@ -184,7 +185,7 @@ class RasterEmbeddings:
             kept = _inside(place, *moved(window.tile.crs, place.crs, x, y))
             kept &= window.has(row, column)
             for earlier in windows:
-                # what an earlier raster holds does not count twice
+                # skip pixels that an earlier raster provides
                 there = earlier.tile.pixels(window.tile.crs, x[kept], y[kept])
                 kept[kept] = ~earlier.has(*map(np.floor, there))
             parts.append(window.at(row[kept], column[kept]))
@@ -192,7 +193,7 @@ class RasterEmbeddings:
         return np.concatenate(parts, axis=1)
 
     def _sampled(self, place: Place, x: np.ndarray, y: np.ndarray, *, smooth: bool) -> np.ndarray:
-        """(C, n) at places in the image's coordinate system, NaN where there is no data."""
+        """(C, n) at points of the image's coordinate system, NaN without data."""
         found = np.full((self.channels, len(x)), np.nan, np.float32)
         lacking = np.ones(len(x), bool)
         for window in self._windows(place, x, y, margin=1):
@@ -209,9 +210,9 @@ class RasterEmbeddings:
         return found
 
     def _windows(self, place: Place, x, y, *, margin: int) -> Iterator[_Window]:
-        """Of each raster of the year, the part around these places of the image's coordinate system."""
+        """For each raster of the year, the part around these points of the image's coordinate system."""
         year = self._year(place)
-        # coordinate systems of other places may have no coordinates here, or misleading ones
+        # points far away may have invalid or misleading coordinates in a raster's system
         centre, radius = ball(place.crs or DEGREES, *place.outline())
         near = np.linalg.norm(self._centres - centre, axis=1) <= self._radii + radius + NEARBY
         for number in np.flatnonzero(near):
@@ -240,7 +241,7 @@ class RasterEmbeddings:
 
     @property
     def channels(self) -> int:
-        """Numbers of an embedding."""
+        """Length of an embedding."""
         (bands,) = self.bands
         return bands * len(ESD_LEVELS) if self._options.coding == "esd" else bands
 
@@ -254,7 +255,7 @@ class RasterEmbeddings:
         return Tile(name, path, year, crs, dataset.transform, dataset.height, dataset.width)
 
     def _dataset(self, path: Path):
-        """The open raster; those used last stay open."""
+        """The open raster; the most recently used ones stay open."""
         import rasterio
 
         if path in self._open:
@@ -307,7 +308,7 @@ class RasterEmbeddings:
 
 
 def _inside(place: Place, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Which places of the image's coordinate system lie in the image."""
+    """Which points of the image's coordinate system are in the image."""
     from rasterio import Affine
 
     column, row = (np.round(one, 6) for one in _applied(~Affine(*place.transform), x, y))
@@ -319,13 +320,13 @@ def _applied(affine, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def _span(positions: np.ndarray, size: int, margin: int) -> tuple[int, int]:
-    """First pixel and end of the pixels of an axis around these positions."""
+    """First pixel and end of the range around these positions on an axis."""
     first = int(np.clip(np.floor(positions.min()) - margin, 0, size))
     return first, int(np.clip(np.floor(positions.max()) + 1 + margin, 0, size))
 
 
 def _interpolated(window: _Window, row: np.ndarray, column: np.ndarray) -> np.ndarray:
-    """(C, n) bilinear, between the centres of pixels that have data; `row`, `column` count from such a centre."""
+    """(C, n) bilinear interpolation over pixels with data; `row`, `column` count from a pixel centre."""
     total = np.zeros((len(window.values), len(row)), np.float64)
     weights = np.zeros(len(row))
     for below in (0, 1):

@@ -1,4 +1,4 @@
-"""Embeddings in Parquet tables: the row that has an image's name, or whose centre lies nearest to the image's."""
+"""Embeddings in Parquet tables: the row with an image's name, or with the nearest centre."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from permafrost.data.embeddings.files import find_files
 from permafrost.data.embeddings.places import DEGREES, Place, ordinal, unit_vectors
 
 EARTH_RADIUS_M = 6_371_008.8
-#: rows whose distances differ by less are equally near
+#: distances that differ by less than this count as equal
 SAME_M = 0.001
 
 
@@ -31,28 +31,28 @@ class TableOptions(Options):
     """Parquet or GeoParquet files with one embedding per row."""
 
     pattern: Text = "*.parquet"
-    """Files in the folder."""
+    """Pattern of the file names in the folder."""
     embedding: Text | Some[Text]
     """Column of lists, prefix of columns (emb_*), or names of columns."""
     by: Literal["id", "nearest"]
-    """The row of the sample's name, or the one whose centre is nearest."""
+    """Selects the row with the sample's name, or the one with the nearest centre."""
     id: LeftOut[Text] = None
     """Column of names."""
     within_m: LeftOut[Above0] = None
-    """Largest distance of centres in metres."""
+    """Largest distance between centres in metres."""
     lon: LeftOut[Text] = None
     """Column of longitudes in degrees."""
     lat: LeftOut[Text] = None
     """Column of latitudes in degrees."""
     geometry: LeftOut[Text] = None
-    """Column of well-known binary, of which the centroid counts."""
+    """Column of well-known binary, whose centroid is used."""
     date: LeftOut[Text] = None
-    """Column of dates. Only rows of the image's year count, and of equally near ones that of the nearest day."""
+    """Column of dates. Only rows of the image's year are used; among equally near ones, the nearest day."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """The row of a place and its distance in metres (None by id), or the reason why there is none."""
+    """The row of a place and its distance in metres (None by id), or why there is none."""
 
     row: int | None
     distance_m: float | None = None
@@ -60,12 +60,12 @@ class Found:
 
 
 class TableEmbeddings:
-    """Rows of one or more Parquet files; only what rows are found by is kept in memory.
+    """Rows of one or more Parquet files; only the columns used to find rows are in memory.
 
     Parameters
     ----------
     path : file or folder.
-    where : how errors name the backbone.
+    where : name of the backbone, for errors.
     """
 
     def __init__(self, path: str, options: TableOptions, where: str) -> None:
@@ -91,11 +91,11 @@ class TableEmbeddings:
         return {"tables": len(self._files), "rows": len(self._table)}
 
     def find(self, place: Place) -> Found:
-        """The row that belongs to a place.
+        """The row of a place.
 
         Raises
         ------
-        PermafrostError : several rows do, and nothing tells which.
+        PermafrostError : several rows match equally well.
         """
         if self._days is not None and place.year is None:
             return Found(None, reason="its year is not known")
@@ -151,7 +151,7 @@ class TableEmbeddings:
         return Found(self._one(members[sorted(equal)], place), distance)
 
     def _one(self, rows: np.ndarray, place: Place) -> int:
-        """The only row, or of several the one whose day is nearest."""
+        """The only row, or the one whose day is nearest."""
         day = place.ordinal()
         if len(rows) > 1 and self._days is not None and day is not None:
             apart = np.abs(self._days[rows] - day)
@@ -194,7 +194,7 @@ class TableEmbeddings:
             raise _unreadable(file, error) from error
 
     def _centres(self) -> np.ndarray:
-        """(N, 3) on the unit sphere; NaN where a row has no place."""
+        """(N, 3) on the unit sphere; NaN for rows without a location."""
         options = self._options
         if options.geometry is None:
             lon, lat = (
@@ -231,7 +231,7 @@ class TableEmbeddings:
         return np.array(days, int)
 
     def _vectors(self, number: int, rows: np.ndarray) -> list[np.ndarray]:
-        """Embeddings of rows of one file, of which only the groups of rows that hold them are read."""
+        """Embeddings of rows of one file; reads only the row groups that hold them."""
         file = self._files[number]
         try:
             source = pq.ParquetFile(file)
@@ -277,7 +277,7 @@ def _matrix(table: pa.Table, names: list[str]) -> list:
 
 
 def _check(options: TableOptions, where: str) -> None:
-    """Refuse options that tell no row of a place, or two ways to find it."""
+    """Refuse options that do not define how a row is found, or define it twice."""
     by_id = options.by == "id"
     places = [options.lon, options.lat, options.geometry]
     problem = None
@@ -299,7 +299,7 @@ def _check(options: TableOptions, where: str) -> None:
 
 
 def _check_degrees(schema: pa.Schema, column: str, file: Path) -> None:
-    """Refuse a geometry of GeoParquet that is not in degrees."""
+    """Raise `PermafrostError` if a GeoParquet geometry is not in degrees."""
     about = json.loads((schema.metadata or {}).get(b"geo", b"{}"))
     crs = about.get("columns", {}).get(column, {}).get("crs")
     if crs is None:
@@ -324,7 +324,7 @@ def _unreadable(file: Path, error: Exception) -> PermafrostError:
 
 
 def arc_m(chord):
-    """Metres along the sphere between places whose unit vectors are `chord` apart."""
+    """Arc length in metres between points whose unit vectors are `chord` apart."""
     return 2 * EARTH_RADIUS_M * np.arcsin(np.minimum(np.asarray(chord) / 2, 1.0))
 
 

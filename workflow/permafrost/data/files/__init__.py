@@ -1,1 +1,1 @@
-"""Image files: where they are, how they are decoded, where their pixels are on the ground."""
+"""Image files: finding, decoding, and the location of their pixels."""

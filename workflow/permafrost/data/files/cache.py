@@ -1,4 +1,4 @@
-"""A least-recently-used cache for threads, of results that are costly to make."""
+"""A thread-safe least-recently-used cache of expensive results."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable, Hashable
 
 
 class LeastRecentlyUsed:
-    """Calls `make`, and remembers what the last few arguments gave.
+    """Calls `make` and caches its most recently used results.
 
-    What several threads ask for at the same time is made once; what fails is made anew next time.
+    Concurrent requests for an argument compute it once; failures are not cached.
 
     Parameters
     ----------
     make : function of one hashable argument.
-    keep : how many results to remember.
+    keep : number of results to cache.
     """
 
     def __init__(self, make: Callable, keep: int) -> None:
@@ -41,7 +41,7 @@ class LeastRecentlyUsed:
                     self._makers.pop(argument, None)
 
     def _made_by(self, maker: _Maker, argument: Hashable):
-        """The result; of those who wait for the same, only the first makes it."""
+        """The result; the first of several waiting threads computes it."""
         if not maker.done:
             maker.result = self._make(argument)
             maker.done = True
@@ -53,7 +53,7 @@ class LeastRecentlyUsed:
 
 
 class _Maker:
-    """One result in the making."""
+    """One result being computed."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()

@@ -1,7 +1,7 @@
-"""Encoded bytes to pixels: JPEG and PNG by Pillow, TIFF, GeoTIFF and deep PNG by rasterio, npy by NumPy.
+"""Decode images: JPEG and PNG with Pillow, TIFF, GeoTIFF and 16-bit PNG with rasterio, npy with NumPy.
 
-The format is told by the first bytes, never by the name. What has more than one reading (palettes,
-transparency, CMYK, grey in a colour dataset) is an error unless the entry permits the conversion.
+The first bytes determine the format, never the name. Ambiguous images (palettes, transparency,
+CMYK, grey in a colour dataset) are an error unless the entry permits the conversion.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import PIL.Image
 
 _LARGEST = float(np.finfo(np.float32).max)
-#: what programs write where a number is missing, and nothing that is measured ever is; the last is the largest
+#: common fill values of programs that are never measured; the last is the largest
 FILLS = (-9999.0, -99999.0, -32768.0, -_LARGEST, _LARGEST)
 
 #: conversion -> what the entry permits by naming it
@@ -38,12 +38,12 @@ CONVERSIONS = {
 
 
 class UnreadableImage(Exception):
-    """One image that cannot be used, and why; collected by `prepare` into one error.
+    """An image cannot be used; `prepare` collects the reasons into one error.
 
     Parameters
     ----------
-    remedy : what would make it usable, where that is not the same for every image.
-    skippable : whether `on_error` may leave the image out; not if another run might read it.
+    remedy : what would make it usable, if that differs between images.
+    skippable : whether `on_error` may skip the image; not if another run might read it.
     """
 
     def __init__(self, problem: str, *, remedy: str | None = None, skippable: bool = True) -> None:
@@ -53,10 +53,10 @@ class UnreadableImage(Exception):
 
 @contextlib.contextmanager
 def readable(what: str = "", *, remedy: str | None = None) -> Iterator[None]:
-    """Raise whatever a reader raises on a damaged file as `UnreadableImage`, with `what` before its message.
+    """Convert any exception of a reader to `UnreadableImage`, with `what` before its message.
 
-    Readers fail in many ways on damaged bytes, and each means the same. A lack of memory may come from a damaged header
-    or from this machine, so such an image is named and never skipped.
+    Readers fail on damaged bytes in many ways. A lack of memory may come from a damaged header or
+    from this machine, so such an image is reported and never skipped.
     """
     before = f"{what}: " if what else ""
     try:
@@ -74,7 +74,8 @@ def readable(what: str = "", *, remedy: str | None = None) -> Iterator[None]:
 
 
 def check_page(dataset, palette: str) -> None:
-    """Refuse an open TIFF that has several pages or a palette; `palette` says why not."""
+    """Raise `UnreadableImage` if an open TIFF has several pages or a palette; `palette` is the
+    reason in the latter case."""
     from rasterio.enums import ColorInterp
 
     if len(dataset.subdatasets) > 1:
@@ -84,7 +85,7 @@ def check_page(dataset, palette: str) -> None:
 
 
 def check_size(found: Sequence[int], stated: Sequence[int]) -> None:
-    """Refuse an image whose (height, width) are not those that its annotations are for."""
+    """Raise `UnreadableImage` if (height, width) differ from those in the annotations."""
     if tuple(found) != tuple(stated):
         raise UnreadableImage(
             f"is {found[1]} x {found[0]} pixels (width x height), its annotations are for"
@@ -94,14 +95,14 @@ def check_size(found: Sequence[int], stated: Sequence[int]) -> None:
 
 @dataclass(frozen=True)
 class Decoding:
-    """How the images of a dataset are to be read.
+    """How to read the images of a dataset.
 
     Parameters
     ----------
     bands : number of bands the entry declares.
     convert : permitted conversions, see `CONVERSIONS`.
-    nodata_declared : True when the entry says what nodata pixels are (or that there are none).
-    dense : whether labels are of places in the image.
+    nodata_declared : True if the entry defines nodata (or states that there is none).
+    dense : whether labels refer to positions in the image.
     """
 
     bands: int
@@ -112,7 +113,7 @@ class Decoding:
 
 @contextlib.contextmanager
 def no_truncated_images() -> Iterator[None]:
-    """Pillow's global switch that fills cut-off images with grey is off meanwhile, then restored."""
+    """Turn off Pillow's global option to fill truncated images with grey; restore it afterwards."""
     from PIL import ImageFile
 
     before = ImageFile.LOAD_TRUNCATED_IMAGES
@@ -135,14 +136,14 @@ def image_format(data: bytes) -> str | None:
 
 
 def read_npy(data: bytes) -> np.ndarray:
-    """The array of a npy file; one of Python's objects is refused, as reading it would run its code."""
+    """The array of a npy file; raises `UnreadableImage` for Python objects, which could run code."""
     with readable("not a readable npy"):
         array = np.load(io.BytesIO(data), allow_pickle=False)
     if array.dtype.kind not in "fiub" or 0 in array.shape:
         raise UnreadableImage(
             f"holds {array.dtype} values of shape {array.shape}, which are not pixels"
         )
-    # 16-bit floats are exact in 32 bits, which all later readers know, as they do this machine's order of bytes
+    # later readers accept 32-bit floats, which hold 16-bit ones exactly, in native byte order
     dtype = np.float32 if array.dtype == np.float16 else array.dtype.newbyteorder("=")
     return array.astype(dtype, copy=False)
 
@@ -152,14 +153,14 @@ def is_npy(data: bytes) -> bool:
 
 
 def one_channel(array: np.ndarray) -> np.ndarray:
-    """(H, W) of an array (1, H, W) or (H, W, 1); any other as it is."""
+    """(H, W) of an array (1, H, W) or (H, W, 1); other arrays unchanged."""
     if array.ndim == 3 and len(array) == 1:
         return array[0]
     return array[..., 0] if array.ndim == 3 and array.shape[-1] == 1 else array
 
 
 def bands_first(array: np.ndarray, bands: int) -> np.ndarray:
-    """(C, H, W) of an image, (T, C, H, W) of a series; the bands may be its last axis, or one band none.
+    """(C, H, W) of an image or (T, C, H, W) of a series, whose bands may be the last axis; a single band needs no axis.
 
     Raises
     ------
@@ -180,11 +181,11 @@ def bands_first(array: np.ndarray, bands: int) -> np.ndarray:
 
 
 def decode_image(data: bytes, decoding: Decoding) -> Decoded:
-    """Pixels (C, H, W) in their native type, with the georeference of the file; of a npy also (T, C, H, W).
+    """Decode pixels (C, H, W), or (T, C, H, W) from npy, in their native type, with the georeference of the file.
 
     Raises
     ------
-    UnreadableImage : the bytes are no such image, are cut off, or need a conversion that the entry
+    UnreadableImage : the bytes are not an image, are truncated, or need a conversion that the entry
         does not permit.
     """
     if is_npy(data):
@@ -232,18 +233,18 @@ def _pillow(data: bytes, decoding: Decoding) -> np.ndarray:
 
 
 def exif_orientation(image: PIL.Image.Image) -> int:
-    """How an image is turned and mirrored when it is shown, 1 to 8; 1 is as its pixels are stored."""
+    """EXIF orientation, 1 to 8: how a viewer rotates and mirrors the image; 1 is as stored."""
     found = image.getexif().get(0x0112, 1)
     return found if found in range(1, 9) else 1
 
 
 def is_deep_colour_png(data: bytes) -> bool:
-    """16 bits per channel and more than one channel: Pillow would cut these to 8 bits in silence."""
+    """Whether it is a PNG with 16 bits and several channels, which Pillow would reduce to 8 bits."""
     return data[24] == 16 and data[25] in (2, 4, 6)
 
 
 def _deep_png(data: bytes) -> np.ndarray:
-    # GDAL tells the format itself
+    # GDAL detects the format itself
     with open_tiff(data) as dataset:
         if dataset.nodata is not None:
             raise UnreadableImage("has a transparent colour")
@@ -257,12 +258,12 @@ def read_tiff(
     *,
     size: tuple[int, int] | None = None,
 ) -> Decoded:
-    """All bands of a TIFF with one page, with its georeference where it has one.
+    """All bands of a single-page TIFF, with its georeference if it has one.
 
     Parameters
     ----------
     data : as for `open_tiff`.
-    window : the part to read; the place is that of the part.
+    window : the part to read; the georeference is that of the part.
     size : height and width that the whole image must have.
     """
     from rasterio.enums import ColorInterp
@@ -298,7 +299,7 @@ def tiff_place(data: bytes) -> Georeference:
 
 @contextlib.contextmanager
 def open_tiff(data: bytes | str):
-    """An open rasterio dataset of a whole file, or of the place where GDAL finds it."""
+    """An open rasterio dataset of a file's content, or of a GDAL path."""
     import rasterio
     from rasterio.errors import NotGeoreferencedWarning
 
@@ -306,7 +307,7 @@ def open_tiff(data: bytes | str):
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
         if isinstance(data, str):
-            # what lies beside the file is no part of it, as it is none where the bytes are given
+            # ignore sidecar files, as when decoding from bytes
             stack.enter_context(rasterio.Env(GDAL_DISABLE_READDIR_ON_OPEN="EMPTY_DIR"))
             yield stack.enter_context(rasterio.open(data, driver="GTiff"))
         else:
@@ -315,7 +316,7 @@ def open_tiff(data: bytes | str):
 
 
 def _fit_bands(array: np.ndarray, decoding: Decoding, *, alpha: int | None) -> np.ndarray:
-    """(C, H, W) with as many bands as declared, by permitted conversions only."""
+    """(C, H, W) with the declared number of bands; applies permitted conversions only."""
     count = array.shape[0]
     if count == decoding.bands:
         return array

@@ -1,4 +1,4 @@
-"""Images that cannot be used, and the one error that lists them."""
+"""Collect images that cannot be used, and report them in one error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from permafrost.data.records import Record
 
 @dataclass(frozen=True)
 class Failure:
-    """An image that cannot be used: which, why, a remedy if one is known, and whether `on_error` may skip it."""
+    """An image that cannot be used: its name, the reason, a remedy if known, and whether `on_error` may skip it."""
 
     sample_id: str
     why: str
@@ -28,10 +28,10 @@ class Failure:
 def refuse_failures(
     failures: Sequence[Failure], *, total: int, where: object, remedy: str | None = None
 ) -> None:
-    """One error that lists the unusable images, the first 20 of them by name; `remedy` is a further one."""
+    """Raise one `PermafrostError` that lists unusable images, the first 20 by name; `remedy` adds another."""
     if not failures:
         return
-    # what is wrong with an image is found in each of its windows
+    # every window of an image reports the same failure
     failures = list(dict.fromkeys(failures))
     count = len({failure.sample_id for failure in failures})
     shown = "; ".join(f"{failure.sample_id}: {failure.why}" for failure in failures[:20])

@@ -1,4 +1,4 @@
-"""The files below a folder that are read of it, and what identifies them. Light: used before any job runs."""
+"""The files below a folder that a source reads, and their digest. Light: used before any job runs."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from permafrost.core.identity import file_digest
 from permafrost.core.promised import file_state
 from permafrost.data.files.members import is_junk
 
-# left behind by operating systems: no reader of torchgeo means them
+# written by operating systems; no reader of torchgeo uses them
 _LEFT_BEHIND = ("Thumbs.db", "desktop.ini", ".DS_Store")
 
 
 @dataclass(frozen=True)
 class Read:
-    """Which files of a folder a source reads; the others are no part of its identity.
+    """Which files of a folder a source reads; others are not part of its identity.
 
     Attributes
     ----------
-    hidden : whether hidden files, and what operating systems leave behind, count.
-    root : only what lies in this folder inside counts; empty: all of it.
-    endings : only names that end so (in lower case) count; none: all of them.
-    names : only these files count; none: all of them.
-    patterns : only names that fit one of these count, in which * stands for any characters; none: all of them.
+    hidden : whether hidden files and files that operating systems write count.
+    root : only files in this inner folder count; empty for all.
+    endings : only names with these endings (in lower case) count; empty for all.
+    names : only these files count; empty for all.
+    patterns : only names that match one of these count, in which * stands for any characters; empty
+        for all.
     """
 
     hidden: bool = True
@@ -52,18 +53,18 @@ class Read:
 
 
 def content_digest(path: Path, read: Read | None = None) -> str:
-    """Digest of a file's content, or of the names and contents of the files below a folder that are `read`."""
+    """Digest of a file's content, or of names and contents of the files below a folder that `read` selects."""
     return folder_digest(path, read) if Path(path).is_dir() else file_digest(path)
 
 
 def folder_files(folder: Path, read: Read | None = None) -> list[tuple[str, str]]:
-    """(relative name, path) of all files below a folder, or of those that are `read`, sorted.
+    """(relative name, path) of the files below a folder that `read` selects, sorted.
 
-    A pipe or device is refused by name: opening a pipe would wait for ever.
+    Raises `PermafrostError` for a pipe or device: opening a pipe would wait forever.
     """
     found = []
     for place, _, files in os.walk(folder):
-        # Python 3.12 never forgets a name that was a part of a Path
+        # Python 3.12 interns every part of a Path and never frees it
         inside = os.path.relpath(place, folder)
         prefix = "" if inside == os.curdir else f"{inside}/"
         for name in files:
@@ -80,7 +81,7 @@ def folder_files(folder: Path, read: Read | None = None) -> list[tuple[str, str]
 
 
 def folder_digest(folder: Path, read: Read | None = None) -> str:
-    """SHA-256 of the sorted relative names and the contents of the files below a folder that are `read`."""
+    """SHA-256 of sorted relative names and contents of the files below a folder that `read` selects."""
     digest = hashlib.sha256()
     for name, path in folder_files(folder, read):
         line = f"{len(name)}:{name}:{file_digest(path)}\n"
@@ -89,12 +90,12 @@ def folder_digest(folder: Path, read: Read | None = None) -> str:
 
 
 def content_state(path, read: Read | None = None) -> list:
-    """The state of a file or a folder: it differs after every change of what is `read`."""
+    """The state of a file or folder; it differs after every change of the files that `read` selects."""
     return _folder_state(path, read) if os.path.isdir(path) else file_state(path)
 
 
 def _folder_state(folder, read: Read | None) -> list:
-    """[bytes, hash of the names and states of the files that are read, latest times of change]."""
+    """[bytes, hash of names and states of the files that are read, latest times of change]."""
     size, content, inode = 0, 0, 0
     states = hashlib.sha256()
     for name, path in folder_files(Path(folder), read):

@@ -1,4 +1,4 @@
-"""Where the pixels of an image lie: taken from its file, kept so that masks can be written back."""
+"""Georeference of an image: read from its file, kept to write masks back."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from permafrost.data.files.windows import Window
 
 @dataclass(frozen=True)
 class Georeference:
-    """What a file says about its place; None where it says nothing, or nothing that leads to the ground.
+    """Georeference of a file; None for what it lacks, or what does not lead to the ground.
 
     ``crs``: ``EPSG:…`` or WKT. ``transform``: (a, b, c, d, e, f) with x = a·column + b·row + c and
-    y = d·column + e·row + f, for the upper left corner of a pixel. ``lon``, ``lat``: the centre of the
-    image in degrees (WGS 84). ``size``: height and width that the transform belongs to.
+    y = d·column + e·row + f, for the upper left corner of a pixel. ``lon``, ``lat``: the centre of
+    the image in degrees (WGS 84). ``size``: height and width that the transform refers to.
     """
 
     crs: str | None = None
@@ -26,7 +26,7 @@ class Georeference:
     size: tuple[int, int] | None = None
 
     def of(self, window: Window) -> Georeference:
-        """Where a window of the image lies: nothing, unless the transform says it."""
+        """Georeference of a window of the image; empty without a transform."""
         if self.transform is None:
             return NOWHERE
         a, b, c, d, e, f = self.transform
@@ -41,8 +41,9 @@ NOWHERE = Georeference()
 def georeference(dataset) -> Georeference:
     """The georeference of an open rasterio dataset.
 
-    A transform without area or with numbers that are not finite is none. A coordinate system that leads to no longitude
-    and latitude, as the local one of a building site, is none either; the transform is kept.
+    Transforms that are degenerate or not finite are dropped. A coordinate system that cannot be
+    converted to longitude and latitude, such as a local one of a building site, is dropped but the
+    transform is kept.
     """
     transform = tuple(float(value) for value in tuple(dataset.transform)[:6])
     a, b, _, d, e, _ = transform
@@ -53,7 +54,7 @@ def georeference(dataset) -> Georeference:
 
 
 def moved(source, target, x, y) -> np.ndarray:
-    """(2, N) coordinates in another system, NaN of places that have none there.
+    """(2, N) coordinates in another system, NaN where it has none.
 
     Parameters
     ----------
@@ -67,27 +68,27 @@ def moved(source, target, x, y) -> np.ndarray:
     try:
         found = np.array(transform(source, target, x, y)[:2], np.float64)
         return np.where(np.isfinite(found), found, np.nan)
-    # no way between the two systems
+    # no conversion between the two systems
     except (CPLE_NotSupportedError, CRSError):
         return np.full((2, len(x)), np.nan)
     except (CPLE_BaseError, RasterioError):
         if len(x) <= 1:
             return np.full((2, len(x)), np.nan)
-    # rasterio transforms all places or none, so those it cannot are looked for
+    # rasterio converts all points or none, so search for those that fail
     middle = len(x) // 2
     halves = (moved(source, target, x[s], y[s]) for s in (slice(middle), slice(middle, None)))
     return np.concatenate(list(halves), axis=1)
 
 
 def degrees(crs, x, y) -> np.ndarray:
-    """(2, N) longitudes and latitudes (WGS 84) of places, NaN where there are none on Earth."""
+    """(2, N) longitudes and latitudes (WGS 84); NaN for points that are not on Earth."""
     lon, lat = moved(crs, "EPSG:4326", x, y)
     there = (lon >= -180) & (lon <= 360) & (np.abs(lat) <= 90)
     return np.where(there, [lon, lat], np.nan)
 
 
 def _placed(crs: str | None, transform: tuple[float, ...], size: tuple[int, int]) -> Georeference:
-    """With lon and lat of the centre, where the coordinate system leads there."""
+    """A georeference with lon and lat of the centre, if the coordinate system allows it."""
     if crs is None:
         return Georeference(transform=transform, size=size)
     a, b, c, d, e, f = transform

@@ -1,7 +1,7 @@
-"""Image files in a directory, a zip or a tar, read in place: nothing is unpacked.
+"""Image files in a directory, a zip or a tar, read in place without unpacking.
 
-Names that could lead out of their place (absolute, with ``..``, links) are refused, even though no
-file would be written: a name that lies about where it belongs is no name for a sample.
+Names that could lead out of the folder or archive (absolute, with ``..``, links) are refused even
+though no file is written, because sample names come from them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import BinaryIO, Protocol
 
 from permafrost.core.errors import PermafrostError
 
-# names with a dot are hidden files, but for the metadata of zarr's version 2
+# names with a dot are hidden files, except the metadata of zarr's version 2
 _JUNK = re.compile(
     r"(^|/)(__MACOSX|\.(?!z(?:array|attrs|group|metadata)(?:/|$))[^/]*|Thumbs\.db|desktop\.ini)(/|$)"
 )
@@ -30,7 +30,7 @@ _REMEDY = "repack the data without it"
 
 
 class Members(Protocol):
-    """Files by their name with forward slashes, relative to their place; sorted."""
+    """Files by name with forward slashes, relative to the directory or archive; sorted."""
 
     place: Path
     names: list[str]
@@ -38,21 +38,21 @@ class Members(Protocol):
     def read(self, name: str) -> bytes: ...
 
     def size(self, name: str) -> int:
-        """Bytes that `read` would return."""
+        """Size in bytes of what `read` would return."""
         ...
 
     def open(self, name: str) -> BinaryIO:
-        """The file, to read a part of it."""
+        """The open file, for reading a part of it."""
         ...
 
     def location(self, name: str) -> str:
-        """Where GDAL finds the file."""
+        """Path of the file for GDAL."""
         ...
 
     def verify(self, name: str) -> None:
-        """Compare the whole file with the archive's checksum, the first time it is asked for.
+        """Compare the whole file with the archive's checksum, once per file.
 
-        Not needed before `read`, which does so itself.
+        `read` does this itself.
         """
         ...
 
@@ -62,12 +62,12 @@ def open_members(path, *, where: object, read: bool = True) -> Members:
 
     Parameters
     ----------
-    read : whether files will be read; without it, a compressed tar is not unpacked for that.
+    read : whether files will be read; if not, a compressed tar is not unpacked.
 
     Raises
     ------
-    PermafrostError : it does not exist, is none of these, is damaged, holds names that escape or are no
-        UTF-8, or something that is no file.
+    PermafrostError : it does not exist, has another format, is damaged, or holds names that lead
+        out of it or are not UTF-8, or members that are not files.
     """
     path = Path(path)
     if not path.exists():
@@ -93,18 +93,18 @@ def open_members(path, *, where: object, read: bool = True) -> Members:
 
 
 def is_junk(name: str) -> bool:
-    """Files that operating systems leave behind and nobody means: hidden files, thumbnails."""
+    """Whether it is a file that operating systems write: a hidden file or a thumbnail."""
     return bool(_JUNK.search(name))
 
 
 def folder_prefix(root: str) -> str:
-    """How the names begin that lie in the folder `root` of a directory or archive; empty for its top."""
+    """Prefix of the names in the folder `root` of a directory or archive; empty for the top."""
     root = root.strip("/")
     return f"{root}/" if root else ""
 
 
 def check_name(name: str, place: Path, where: object) -> str:
-    """The normal form of a member name; refuses one that leads out of its place."""
+    """The normalised member name; raises `PermafrostError` if it leads out of the directory or archive."""
     if (
         name.startswith(("/", "\\"))
         or re.match(r"^[A-Za-z]:", name)
@@ -120,10 +120,10 @@ def _refuse(problem: str, where: object) -> PermafrostError:
 
 
 def _unique(names: list[str], place: Path, where: object) -> list[str]:
-    """The names in order; one that stands there twice, or that no table of samples can hold, is refused."""
+    """The names in order; refuses duplicates and names that a table of samples cannot store."""
     names = sorted(names)
     for name in names:
-        # bytes that are no UTF-8 stand in a name as lone surrogates
+        # bytes that are not UTF-8 appear as lone surrogates in names
         if not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name):
             raise PermafrostError(
                 f"{place} holds a file whose name is not UTF-8: {os.fsencode(name)!r}",
@@ -137,7 +137,7 @@ def _unique(names: list[str], place: Path, where: object) -> list[str]:
 
 
 class DirectoryMembers:
-    """Regular files below a directory. Links are refused: they may lead anywhere; so are pipes and devices."""
+    """Regular files below a directory. Links, pipes and devices are refused."""
 
     def __init__(self, path: Path, where: object) -> None:
         self.place = path
@@ -152,7 +152,7 @@ class DirectoryMembers:
                     raise PermafrostError(
                         f"{full} is not a regular file", where=where, remedy="move it elsewhere"
                     )
-            # Python 3.12 never forgets a name that was a part of a Path
+            # Python 3.12 interns every part of a Path and never frees it
             inside = os.path.relpath(folder, path)
             prefix = "" if inside == os.curdir else f"{inside}/"
             found += [f"{prefix}{name}" for name in files if not is_junk(name)]
@@ -172,11 +172,11 @@ class DirectoryMembers:
         return os.path.join(self.place, name)
 
     def verify(self, name: str) -> None:
-        """A directory has no checksums."""
+        """Does nothing: directories have no checksums."""
 
 
 class ZipMembers:
-    """Members of a zip archive; every read is checked by the archive's CRC-32."""
+    """Members of a zip archive; every read verifies the archive's CRC-32."""
 
     def __init__(self, path: Path, where: object) -> None:
         self.place = path
@@ -185,7 +185,7 @@ class ZipMembers:
         self._verified: set[str] = set()
         names = []
         for info in self._archive.infolist():
-            # the name as it stands in the file: zipfile cuts and rewrites some
+            # the stored name: zipfile cuts and rewrites some names
             name = check_name(info.orig_filename, path, where)
             if stat.S_ISLNK(info.external_attr >> 16):
                 raise _refuse(f"{path} holds the link {name!r}", where)
@@ -207,7 +207,7 @@ class ZipMembers:
         return self._archive.open(self._infos[name])
 
     def location(self, name: str) -> str:
-        # in braces, the archive may have any ending
+        # braces allow an archive with any ending
         return f"/vsizip/{{{self.place}}}/{name}"
 
     def verify(self, name: str) -> None:
@@ -220,7 +220,7 @@ class ZipMembers:
 
 
 class TarMembers:
-    """Members of a tar archive. A compressed one is spooled once into an unnamed temporary file."""
+    """Members of a tar archive. A compressed one is unpacked once into an unnamed temporary file."""
 
     def __init__(self, path: Path, where: object, read: bool) -> None:
         self.place = path
@@ -247,9 +247,9 @@ class TarMembers:
 
     def read(self, name: str) -> bytes:
         offset, size = self._places[name]
-        # a dataset may be thousands of archives: none stays open, but for what was unpacked
+        # a dataset may have thousands of archives, so only unpacked ones stay open
         with open(self.place, "rb") if self._spool is None else nullcontext(self._spool) as stream:
-            # pread keeps no position, so threads do not disturb each other
+            # pread uses no shared file position, so threads do not interfere
             data = os.pread(stream.fileno(), size, offset)
         if len(data) != size:
             raise OSError(f"{name} is truncated in its archive")
@@ -263,12 +263,12 @@ class TarMembers:
 
     def location(self, name: str) -> str:
         offset, size = self._places[name]
-        # what was unpacked has no name of its own
+        # the temporary file has no name
         place = self.place if self._spool is None else f"/dev/fd/{self._spool.fileno()}"
         return f"/vsisubfile/{offset}_{size},{place}"
 
     def verify(self, name: str) -> None:
-        """A tar has no checksums of contents."""
+        """Does nothing: tars have no checksums of contents."""
 
 
 def _is_plain(path: Path) -> bool:
@@ -280,7 +280,7 @@ def _is_plain(path: Path) -> bool:
 
 
 def check_end(archive: tarfile.TarFile) -> None:
-    """Refuse an archive without its mark of the end: tarfile takes a header that is cut off or damaged for the end."""
+    """Refuse an archive without an end mark: tarfile takes a truncated or damaged header for the end."""
     archive.fileobj.seek(archive.offset)
     if archive.fileobj.read(tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:
         raise tarfile.ReadError(f"truncated or damaged after {archive.offset} bytes")

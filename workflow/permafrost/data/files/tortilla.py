@@ -1,11 +1,12 @@
-"""Tortilla files, which hold many samples: their images of several sensors and dates, their labels (GEO-Bench V2).
+"""Tortilla files (GEO-Bench V2), which hold many samples: images of several sensors and dates, and labels.
 
-Layout: two bytes of magic, then where the footer lies and how long it is (two little-endian 64-bit numbers). The
-footer is a parquet table with a row for each item: its name, its format, where its bytes lie, and columns about it.
-An item may be such a file itself; its numbers count from its own first byte. A dataset's file holds samples, and a
-sample holds parts: GeoTIFF, HDF5 or GeoParquet.
+Layout: two magic bytes, then offset and length of the footer (two little-endian 64-bit numbers).
+The footer is a parquet table with a row for each item: name, format, offset and length of its
+bytes, and further columns. An item may be a tortilla file itself, whose offsets count from its own
+first byte. A dataset's file holds samples, and a sample holds parts: GeoTIFF, HDF5 or GeoParquet.
 
-Files are not trusted: every length is held against the bytes that are there, and nothing in a file is executed.
+Files are not trusted: every length is checked against the available bytes, and no content is
+executed.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from permafrost.data.files.decode import UnreadableImage
 NESTED = "TORTILLA"
 MAGIC = (b"#y", b"WX")
 _HEADER = struct.Struct("<2sQQ")
-#: of one file in another; published files have two levels
+#: nesting depth of files; published files have two levels
 MOST_LEVELS = 8
-#: of a footer once it is unpacked: 100 times that of a dataset of 30,000 samples
+#: size of an unpacked footer: 100 times that of a dataset of 30,000 samples
 MOST_FOOTER_BYTES = 2**31
 _REQUIRED = ("tortilla:id", "tortilla:file_format", "tortilla:offset", "tortilla:length")
 _CUT = "get the file again: it may be cut off, or another file than its name says"
@@ -35,7 +36,7 @@ _CUT = "get the file again: it may be cut off, or another file than its name say
 
 @dataclass(frozen=True)
 class Extent:
-    """A stretch of a file's bytes."""
+    """A range of bytes in a file."""
 
     path: Path
     offset: int
@@ -46,7 +47,7 @@ class Extent:
         return cls(path, 0, path.stat().st_size)
 
     def read(self, start: int = 0, length: int | None = None) -> bytes:
-        """Bytes from `start` within the stretch, all of them or `length`."""
+        """Read `length` bytes, or all, from `start` of the range."""
         length = self.length - start if length is None else length
         with open(self.path, "rb") as stream:
             stream.seek(self.offset + start)
@@ -63,7 +64,7 @@ class Extent:
 class Item:
     """A row of a footer: a sample, or a part of one.
 
-    ``columns`` are all others of the footer, whose meaning the dataset says.
+    ``columns`` are the further columns of the footer; the dataset defines their meaning.
     """
 
     name: str
@@ -77,25 +78,25 @@ class Item:
 
     @property
     def sensor(self) -> str:
-        """What parts of several dates have in common: their modality, else the name of the only one."""
+        """Common name of the parts of several dates: their modality, else the name of the only part."""
         return self.columns.get("modality") or self.name
 
     @property
     def date(self) -> str | None:
-        """The day, or else the month by its name, where the file says one."""
+        """The date (ISO 8601) or the name of the month; None if the file has neither."""
         return iso_date(self.columns.get("stac:time_start")) or self.columns.get("month")
 
 
 def read_items(extent: Extent, columns: Sequence[str] | None = None) -> list[Item]:
-    """The items of a tortilla file, or of one in another.
+    """The items of a tortilla file, which may be nested in another.
 
     Parameters
     ----------
-    columns : those wanted besides the required ones; all where None. What is not there is left out.
+    columns : wanted besides the required ones; None for all. Missing ones are omitted.
 
     Raises
     ------
-    UnreadableImage : it is no such file, it is cut off, or its footer says what cannot be.
+    UnreadableImage : it is not a tortilla file, is truncated, or has an impossible footer.
     """
     rows = _footer(extent, columns)
     items = []
@@ -104,7 +105,7 @@ def read_items(extent: Extent, columns: Sequence[str] | None = None) -> list[Ite
         if not isinstance(name, str) or not isinstance(kind, str):
             raise UnreadableImage("has a footer with an item that has no name or no format")
         within = isinstance(start, int) and isinstance(length, int)
-        # an item that began in the header could be the file itself, and so on without end
+        # an item that begins in the header could be the file itself, which would recur endlessly
         if not (within and start >= _HEADER.size and 0 < length <= extent.length - start):
             raise UnreadableImage(
                 f"says that {name} lies at byte {start} and has {length} bytes, but it holds only"
@@ -116,14 +117,14 @@ def read_items(extent: Extent, columns: Sequence[str] | None = None) -> list[Ite
 
 
 def parts_of(sample: Item, columns: Sequence[str] | None = None) -> list[Item]:
-    """The parts of a sample in their order; those of a part that is a file itself are named ``part/its own``."""
+    """The parts of a sample in order; parts of a nested file are named ``part/its own``."""
     if sample.format != NESTED:
         return [sample]
     return _parts(sample, columns, 1)
 
 
 def by_sensor(parts: Sequence[Item]) -> dict[str, list[Item]]:
-    """The parts of each sensor (of an image: one for each date) or label."""
+    """The parts of each sensor or label; an image has one part per date."""
     found: dict[str, list[Item]] = {}
     for part in parts:
         found.setdefault(part.sensor, []).append(part)
@@ -136,7 +137,7 @@ def by_sensor(parts: Sequence[Item]) -> dict[str, list[Item]]:
 
 
 def dates_of(parts: Sequence[Item]) -> list[str | None]:
-    """The dates of a sensor, in the order of its images; of one part with a list of dates, these."""
+    """The dates of a sensor's images in order; a single part may list several."""
     listed = parts[0].columns.get("dates") if len(parts) == 1 else None
     if not listed:
         return [part.date for part in parts]
@@ -146,9 +147,9 @@ def dates_of(parts: Sequence[Item]) -> list[str | None]:
 
 
 def iso_date(value: object) -> str | None:
-    """A date as such files write it, as ISO 8601; None where there is none.
+    """A date of such a file as ISO 8601; None if it has none.
 
-    They write seconds since 1970, YYYYMMDD, a year alone, or text; 0 and NaN mean that it is not known.
+    Files write seconds since 1970, YYYYMMDD, a year alone, or text; 0 and NaN mean unknown.
     """
     try:
         number = float(value)
@@ -217,7 +218,7 @@ def _footer(extent: Extent, columns: Sequence[str] | None) -> list[dict]:
 
 
 def _check_order(dates: Sequence[str | None], sensor: str) -> None:
-    """Refuse days that do not follow each other; months are named without their year."""
+    """Refuse dates that are not ascending; names of months lack the year and are not compared."""
     days = [date for date in dates if date is not None and date[:1].isdigit()]
     late = [later for earlier, later in zip(days, days[1:], strict=False) if later < earlier]
     if late:

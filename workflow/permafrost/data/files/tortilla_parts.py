@@ -1,4 +1,4 @@
-"""The parts of a tortilla file's samples: pixels of several dates, masks, and objects."""
+"""Parts of samples in tortilla files: pixels of several dates, masks, and objects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from permafrost.data.files.decode import (
 from permafrost.data.files.georeference import NOWHERE, Georeference, georeference
 from permafrost.data.files.tortilla import Item, dates_of
 
-#: bytes of one array of pixels
+#: largest array of pixels in bytes
 MOST_BYTES = 2**31
 FIRST, LAST = "first", "last"
 
@@ -30,8 +30,8 @@ FIRST, LAST = "first", "last"
 class Pixels:
     """Images of one sensor on one grid.
 
-    ``values`` (T, C, H, W); ``dates`` of each of the T, None where the file says none; ``place`` of the first, whose
-    transform gives the resolution; ``nodata``, the number that the file marks as no data.
+    ``values`` (T, C, H, W); ``dates``, T of them, None if unknown; ``place``, the georeference of
+    the first; ``nodata``, the file's nodata value.
     """
 
     values: np.ndarray
@@ -41,7 +41,7 @@ class Pixels:
 
 
 def read_sensor(parts: Sequence[Item], date: str | int | None = None) -> Pixels:
-    """The images of a sensor of all dates, or of one.
+    """The images of a sensor, of all dates or of one.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ _MISSING = "choose another date, or set missing: leave_out in source"
 
 
 def part_size(part: Item) -> tuple[int, int]:
-    """Height and width of an image or an array, from its header."""
+    """Height and width of an image or array, from its header."""
     data = part.extent.read()
     with readable(f"its part {part.name}"):
         if image_format(data) == "tiff":
@@ -102,11 +102,12 @@ def part_size(part: Item) -> tuple[int, int]:
 
 
 def annotations_of(part: Item) -> list[dict]:
-    """Objects as a part writes them: ``label`` (a name, a number or None), ``box`` (corners), ``polygon`` or None.
+    """Objects of a part: ``label`` (a name, a number or None), ``box`` (corners), ``polygon`` or None.
 
-    GeoParquet has a column of labels (``label``, ``class_id``, …) and columns xmin, ymin, xmax, ymax, or the corners
-    x1, y1 to x4, y4 of boxes that are turned: these are the polygon, and the box holds them. HDF5 has JSON in the
-    attribute ``annotation``: boxes by their corner and sides, and category_id.
+    GeoParquet has a column of labels (``label``, ``class_id``, …) and columns xmin, ymin, xmax,
+    ymax, or the corners x1, y1 to x4, y4 of rotated boxes; these become the polygon, and the box
+    bounds it. HDF5 has JSON in the attribute ``annotation``: boxes as corner and side lengths, and
+    category_id.
     """
     data = part.extent.read()
     with readable(f"its part {part.name}"):
@@ -141,7 +142,7 @@ def _tiff(data: bytes) -> Pixels:
 def _series(data: bytes, dates: Sequence[str | None], date: str | int | None) -> Pixels:
     with _hdf5(data) as file:
         array = _array(file)
-        # (T, C, H, W), one image, or one channel of one
+        # (T, C, H, W), one image, or one channel of an image
         count = array.shape[0] if array.ndim == 4 else 1
         dated = any(dates)
         if dated and len(dates) != count:
@@ -153,7 +154,7 @@ def _series(data: bytes, dates: Sequence[str | None], date: str | int | None) ->
             chosen = date_position(known, count, date)
             values, known = array[chosen] if array.ndim == 4 else array[()], [known[chosen]]
     values = values.reshape((len(known), -1, *values.shape[-2:]))
-    # 16-bit floats are exact in 32 bits, which all later readers know
+    # later readers accept 32-bit floats, which hold 16-bit ones exactly
     return Pixels(values.astype(np.float32) if values.dtype == np.float16 else values, tuple(known))
 
 
@@ -166,14 +167,14 @@ def _hdf5(data: bytes):
 
 
 def _array(file):
-    """The array ``data`` of an HDF5 file, which has to lie in the file itself."""
+    """The array ``data`` of an HDF5 file, stored in the file itself."""
     import h5py
 
     link = file.get("data", getlink=True) if "data" in file else None
     if not isinstance(link, h5py.HardLink) or not isinstance(file["data"], h5py.Dataset):
         raise UnreadableImage(f"has no array 'data', only {', '.join(file) or 'nothing'}")
     array = file["data"]
-    # both would read other files than this one
+    # both would read other files
     if array.external or array.is_virtual:
         raise UnreadableImage("keeps its numbers in another file")
     if array.dtype.kind not in "fiu" or array.ndim not in (2, 3, 4) or 0 in array.shape:
@@ -185,7 +186,8 @@ def _array(file):
     return array
 
 
-#: columns of a table of objects: what the label may be called, the sides of a box, the corners of one that is turned
+#: columns of a table of objects: possible names of the label, sides of a box, corners of a rotated
+#: box
 _LABELS = ("label", "class_id", "category_id", "class", "category")
 _BOX = ("xmin", "ymin", "xmax", "ymax")
 _CORNERS = tuple(f"{axis}{number}" for number in range(1, 5) for axis in "xy")

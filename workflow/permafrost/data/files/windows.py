@@ -1,4 +1,4 @@
-"""Windows over an image too large to take at once: where they lie.
+"""Windows over an image that is too large to process at once.
 
 The rule is that of DeepForest's ``split_raster``.
 """
@@ -30,7 +30,7 @@ class Window:
         return self.x, self.y, self.x + self.width, self.y + self.height
 
     def of(self, image: np.ndarray) -> np.ndarray:
-        """Its part of an image (…, H, W), as a view."""
+        """The window's part of an image (…, H, W), as a view."""
         return image[..., self.y : self.y + self.height, self.x : self.x + self.width]
 
 
@@ -39,9 +39,9 @@ def cut_windows(
 ) -> list[Window]:
     """Windows that cover an image, column by column from its left edge.
 
-    The step is ``size - floor(size * overlap)``. Where the last window would pass the edge it is
-    moved back, so the last two may share nearly everything: 400 px in windows of 200 with an
-    overlap of 0.05 begin at 0, 190 and 200. An image smaller than `size` is one window.
+    The step is ``size - floor(size * overlap)``. A last window that would pass the edge is moved
+    back, so the last two may overlap almost completely: on 400 px, windows of 200 with an overlap
+    of 0.05 begin at 0, 190 and 200. An image smaller than `size` is one window.
 
     Raises
     ------
@@ -66,12 +66,12 @@ def _offsets(length: int, size: int, overlap: float) -> list[int]:
 
 
 def tile_name(image: str, window: Window) -> str:
-    """What a window is called as an image of its own."""
+    """Name of a window as an image of its own."""
     return f"{image}#{window.x},{window.y}"
 
 
 def clip_boxes(boxes: np.ndarray, bounds: np.ndarray) -> np.ndarray:
-    """(N, 4) boxes cut to (4,) or (N, 4) bounds; without area where they do not meet."""
+    """(N, 4) boxes clipped to (4,) or (N, 4) bounds; without area if they do not intersect."""
     low = np.maximum(boxes[:, :2], bounds[..., :2])
     high = np.minimum(boxes[:, 2:], bounds[..., 2:])
     return np.hstack([low, np.maximum(low, high)])

@@ -1,1 +1,1 @@
-"""Labels: classes, numbers, masks and objects, and the splits that divide them."""
+"""Labels (classes, numbers, masks and objects) and the splits."""

@@ -1,4 +1,4 @@
-"""How the labels of a dataset are spread over its splits, and what must not be missing."""
+"""Distribution of a dataset's labels over its splits, and checks of it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from permafrost.data.records import Record
 
 
 def label_array(records: Sequence[Record], task: str) -> np.ndarray:
-    """(N,) int64 class ids, (N, L) uint8 for several labels, (N,) float64 for numbers."""
+    """(N,) int64 class ids, (N, L) uint8 for multiple labels, (N,) float64 for numbers."""
     return np.array([record.label for record in records], dtype=targets_of(task).stored)
 
 
 def class_counts(records: Sequence[Record], task: str, classes: int) -> np.ndarray:
-    """(K,) number of images per class; an image with several labels counts for each.
+    """(K,) images per class; an image with several labels counts for each.
 
-    Where objects are the labels, the number of objects per class, without crowds. Empty for numbers.
+    For objects, the number of objects per class without crowds. Empty for numbers.
     """
     targets = targets_of(task)
     if targets.objects:
@@ -36,11 +36,11 @@ def check_classes(
     allow_missing: bool,
     where: object,
 ) -> None:
-    """Refuse a dataset with a class that train does not hold: no probe could ever name it.
+    """Raise `PermafrostError` if a class has no training sample, because no probe could predict it.
 
     Parameters
     ----------
-    dead : ids of classes declared dead, which nobody expects a probe to name.
+    dead : ids of classes declared dead, which need no sample.
     """
     missing = [
         name
@@ -63,7 +63,7 @@ def check_classes(
 
 
 def check_several(classes: Sequence[str], counts: dict[str, np.ndarray], *, where: object) -> None:
-    """Refuse samples of a single class: whoever names it always is right."""
+    """Raise `PermafrostError` if all samples have the same class, because predicting it would always be right."""
     held = np.flatnonzero(sum(counts.values()))
     if len(held) == 1:
         raise PermafrostError(
@@ -74,7 +74,7 @@ def check_several(classes: Sequence[str], counts: dict[str, np.ndarray], *, wher
 
 
 def dead_classes(counts: dict[str, np.ndarray], declared: Sequence[int] = ()) -> list[int]:
-    """Ids of classes that are not scored: declared dead, or held by no split."""
+    """Ids of classes that are not scored: declared dead, or absent from all splits."""
     return sorted({*declared, *np.flatnonzero(sum(counts.values()) == 0).tolist()})
 
 

@@ -1,4 +1,4 @@
-"""What an entry of a detection dataset asks for, and what its card says about the objects."""
+"""Options and card section of detection datasets."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from permafrost.data.labels.geometries import BOX, POINT, POLYGON
 from permafrost.data.records import Record
 
 DEFAULTS = {"min_visible": 0.5, "max_detections": 100, "match_distance": 10}
-#: options of an entry that mean something only where the labels are objects
+#: options of an entry that apply only to objects
 OPTIONS = ("tiles", *DEFAULTS)
 
 
 def check_options(entry: DatasetEntry, *, where: object) -> None:
-    """Refuse options about objects that would do nothing in silence."""
+    """Refuse options about objects that would have no effect."""
     idle = [key for key in OPTIONS if getattr(entry, key) is not None and not _used(key, entry)]
     if idle:
         raise PermafrostError(
@@ -35,13 +35,13 @@ def _used(key: str, entry: DatasetEntry) -> bool:
         return targets.points
     if key == "tiles":
         return targets.objects
-    # COCO's statistics, which have the cap, are of boxes
+    # the cap belongs to COCO's metrics, which are for boxes
     boxes = targets.objects and not targets.points
     return boxes and (key == "max_detections" or entry.tiles is not None)
 
 
 def check_objects(images: dict[str, Sequence[Record]], *, where: object) -> None:
-    """Refuse a split in which there is nothing to find: it could not be scored."""
+    """Refuse a split without objects, which could not be scored."""
     for split, records in images.items():
         if not any((~record.objects.crowd).any() for record in records):
             raise PermafrostError(
@@ -52,7 +52,7 @@ def check_objects(images: dict[str, Sequence[Record]], *, where: object) -> None
 
 
 def detection_card(entry: DatasetEntry, images: dict[str, Sequence[Record]]) -> dict | None:
-    """The card's ``detection``; None where the labels are no objects.
+    """The card's ``detection``; None if the labels are not objects.
 
     Parameters
     ----------
@@ -60,14 +60,15 @@ def detection_card(entry: DatasetEntry, images: dict[str, Sequence[Record]]) -> 
 
     Returns
     -------
-    ``geometry``; the options with their defaults, ``match_distance`` None but for points; and for
-    every split the whole ``images``, ``empty`` ones without an object, ``objects`` without ``crowd``
-    regions, how many were ``clipped`` at the edge of their image, and how many boxes were left out,
-    ``without_area`` in it. Of images of several sensors, ``reference`` is the one in whose pixels all lengths are.
+    ``geometry``; the options with their defaults, ``match_distance`` is None except for points. For
+    every split, the numbers of whole ``images``, ``empty`` images, ``objects`` (without ``crowd``
+    regions), objects ``clipped`` at the edge of their image, and boxes dropped because they are
+    ``without_area`` in it. With several sensors, ``reference`` is the one whose pixels are the unit
+    of all lengths.
     """
     if not targets_of(entry.task).objects:
         return None
-    # the schema cannot fill these in: an entry that gives one where it does nothing is refused
+    # the schema cannot set these defaults: an entry with an option that has no effect is refused
     options = {
         key: default if getattr(entry, key) is None else getattr(entry, key)
         for key, default in DEFAULTS.items()

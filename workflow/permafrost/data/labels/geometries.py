@@ -1,4 +1,4 @@
-"""The kinds of shapes that objects have."""
+"""Kinds of object shapes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Masks: from the values that files store to class ids, as the entry declares it.
+"""Masks: convert stored values to class ids as the entry declares.
 
 A mask holds class ids as they are, or values that ``mask_values`` of the entry maps to classes:
-numbers of one channel (palette indices count as such), or colours. Nothing else is known about it, so
-any other value is an error. Files are PNG, read by Pillow, TIFF, read by rasterio, or npy.
+numbers of one channel (also palette indices), or colours. Any other value is an error. Files are
+PNG (read with Pillow), TIFF (with rasterio) or npy.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from permafrost.data.files.decode import (
     readable,
 )
 
-#: options of an entry that mean something only where the labels are masks
+#: options of an entry that apply only to masks
 OPTIONS = ("ignore_index", "mask_values", "dead_classes", "allow_empty_masks")
 LARGEST = 2**16 - 1
 _COLOUR = re.compile(r"#([0-9a-fA-F]{6})")
@@ -38,11 +38,12 @@ _NUMBER = re.compile(r"-?[0-9]+")
 
 @dataclass(frozen=True)
 class MaskCoding:
-    """How stored values become class ids.
+    """Conversion of stored values to class ids.
 
     Parameters
     ----------
-    values : (V,) int64, ascending: stored numbers, or colours as 0xRRGGBB; None where they are ids.
+    values : (V,) int64, ascending: stored numbers, or colours as 0xRRGGBB; None if they are ids
+        already.
     ids : (V,) unsigned, the class id (or the ignore index) of each value.
     colours : whether values are colours.
     """
@@ -55,7 +56,7 @@ class MaskCoding:
     field: ClassVar[str] = "mask"
 
     def read(self, data: bytes) -> np.ndarray:
-        """(H, W) class ids of an encoded mask; raises `UnreadableImage` for what cannot be used."""
+        """(H, W) class ids of an encoded mask; raises `UnreadableImage` if it cannot be used."""
         return self(decode_mask(data, colours=self.colours))
 
     def __call__(self, stored: np.ndarray) -> np.ndarray:
@@ -85,7 +86,7 @@ def mask_coding(entry: DatasetEntry, classes: Sequence[str], *, where: object) -
 
     Raises
     ------
-    PermafrostError : the ignore index is a class, or mask_values does not fit the classes.
+    PermafrostError : the ignore index is a class, or mask_values do not match the classes.
     """
     ignore = entry.ignore_index
     if ignore is not None and ignore < len(classes):
@@ -117,7 +118,7 @@ def mask_coding(entry: DatasetEntry, classes: Sequence[str], *, where: object) -
 
 
 def declared_dead(entry: DatasetEntry, classes: Sequence[str], *, where: object) -> list[int]:
-    """Ids of the classes that the entry declares dead: never scored, wherever they occur."""
+    """Ids of the classes that the entry declares dead, which are never scored."""
     names = entry.dead_classes
     for name in names:
         look_up(classes, name, "dead_classes: unknown class", where=where)
@@ -129,7 +130,7 @@ def declared_dead(entry: DatasetEntry, classes: Sequence[str], *, where: object)
 
 
 def check_options(entry: DatasetEntry, *, where: object) -> None:
-    """Refuse options about masks in an entry that has none: they would do nothing in silence."""
+    """Refuse options about masks in an entry without masks, where they would have no effect."""
     idle = [key for key in OPTIONS if getattr(entry, key) not in (None, False, [])]
     masks = targets_of(entry.task).masks
     if entry.kind != "demo" and masks:
@@ -146,7 +147,7 @@ def check_options(entry: DatasetEntry, *, where: object) -> None:
 
 
 def _whole_numbers(mask: np.ndarray) -> np.ndarray:
-    """The mask as whole numbers; floats are accepted where each is one."""
+    """The mask as integers; accepts floats with integer values."""
     if mask.dtype.kind in "iu":
         return mask
     if mask.dtype.kind == "b":
@@ -195,12 +196,12 @@ def _check_classes(declared: dict, classes, dead, ignore, where) -> None:
         )
 
 
-# grey levels of 2 and 4 bits are stretched to 0..255 by Pillow; this undoes it exactly
+# Pillow stretches grey levels of 2 and 4 bits to 0..255; this undoes it exactly
 _STRETCH = {2: 85, 4: 17}
 
 
 def decode_mask(data: bytes, *, colours: bool = False) -> np.ndarray:
-    """(H, W) of a mask file as it is stored: numbers, or colours as 0xRRGGBB.
+    """(H, W) stored values of a mask file: numbers, or colours as 0xRRGGBB.
 
     Raises
     ------
@@ -249,7 +250,7 @@ def _png(data: bytes, colours: bool) -> np.ndarray:
 
 
 def _tiff(data: bytes) -> np.ndarray:
-    """(H, W), or (H, W, C) of several channels; palettes give their indices."""
+    """(H, W), or (H, W, C) with several channels; palettes give their indices."""
     with open_tiff(data) as dataset:
         if len(dataset.subdatasets) > 1:
             raise UnreadableImage(f"holds {len(dataset.subdatasets)} pages, not one")
@@ -258,7 +259,7 @@ def _tiff(data: bytes) -> np.ndarray:
 
 
 def _packed(array: np.ndarray) -> np.ndarray:
-    """(H, W) int64 of 0xRRGGBB, from (H, W, 3) or, where nothing is transparent, (H, W, 4)."""
+    """(H, W) int64 of 0xRRGGBB, from (H, W, 3), or from (H, W, 4) without transparent pixels."""
     if array.ndim != 3 or array.dtype != np.uint8 or array.shape[-1] not in (3, 4):
         what = "one channel" if array.ndim == 2 else f"{array.shape[-1]} channels"
         raise UnreadableImage(

@@ -1,8 +1,8 @@
 """Objects in images: boxes, polygons or points, as columns of the tables of samples.
 
 Coordinates are pixels of the whole image, x to the right and y down, with the origin at the outer
-corner of its first pixel: pixel i covers [i, i + 1). A window of an image lists its objects in these
-same coordinates, and says where it lies (`WINDOW`), so that an object is one object in all windows.
+corner of its first pixel: pixel i covers [i, i + 1). A window lists its objects in the same
+coordinates together with its own position (`WINDOW`), so an object is the same one in all windows.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-#: one object; ``object`` is its number in the whole image, ``area`` what the annotation says (of COCO,
-#: that of the mask), else that of the polygon or box, and 0 for a point, whose corners are the same
+#: one object; ``object`` is its number in the whole image. ``area`` is that of the annotation
+#: (COCO: of the mask), else of the polygon or box. For a point it is 0, and both corners are the
+#: point
 OBJECT = pa.struct(
     [
         ("object", pa.int64()),
@@ -29,7 +30,7 @@ OBJECT = pa.struct(
     ]
 )
 OBJECTS = pa.field("objects", pa.list_(OBJECT))
-#: where a sample lies in its whole image; an image that is not cut is its own window
+#: position of a sample in its whole image; an uncut image is its own window
 WINDOW = (
     pa.field("image_id", pa.string()),
     pa.field("x_offset", pa.int32()),
@@ -41,7 +42,7 @@ WINDOW = (
 
 @dataclass(frozen=True)
 class Objects:
-    """The objects of one image, or those of it that one window meets.
+    """The objects of one image, or those that intersect one window.
 
     Attributes
     ----------
@@ -49,9 +50,9 @@ class Objects:
     classes : (N,) int32 ids.
     boxes : (N, 4) float64 ``x_min, y_min, x_max, y_max``, see above.
     areas : (N,) float64.
-    crowd : (N,) bool; regions that are not to be told apart or that are too doubtful to score.
-        Predictions there count neither as right nor as wrong, and nothing is learned there.
-    polygons : N lists of rings ``[x0, y0, x1, y1, …]``, or None where there is none.
+    crowd : (N,) bool; regions of objects that cannot be separated or are too doubtful to score.
+        Predictions there are ignored, and nothing is trained on them.
+    polygons : N lists of rings ``[x0, y0, x1, y1, …]``, or None without a polygon.
     """
 
     numbers: np.ndarray
@@ -75,7 +76,8 @@ class Objects:
         crowd=None,
         polygons: Sequence | None = None,
     ) -> Objects:
-        """Objects of boxes (N, 4) and class ids (N,); what is not given is its plainest value."""
+        """Objects from boxes (N, 4) and class ids (N,); the other fields default to 0..N-1, box
+        areas, no crowds, no polygons."""
         boxes = np.asarray(boxes, np.float64).reshape(-1, 4)
         count = len(boxes)
         sides = np.maximum(boxes[:, 2:] - boxes[:, :2], 0)
@@ -89,7 +91,7 @@ class Objects:
         )
 
     def take(self, which: np.ndarray) -> Objects:
-        """The objects at these places, or where a mask (N,) is True."""
+        """The objects at these positions, or where a mask (N,) is True."""
         places = np.arange(len(self))[which]
         return Objects(
             self.numbers[places],
@@ -102,7 +104,7 @@ class Objects:
 
     @property
     def centres(self) -> np.ndarray:
-        """(N, 2) x and y of the middles of the boxes; of points, the points."""
+        """(N, 2) x and y of the box centres; for points, the points."""
         return (self.boxes[:, :2] + self.boxes[:, 2:]) / 2
 
 
@@ -136,7 +138,7 @@ def objects_of(column: pa.ChunkedArray | pa.Array) -> list[Objects]:
     """The objects of each row of the column ``objects``."""
     lists = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     offsets = lists.offsets.to_numpy() if len(lists) else np.zeros(1, np.int32)
-    # `values` ignores where a slice begins, as the offsets do
+    # `values` ignores where a slice begins, but the offsets do not
     values = lists.values
     named = {
         field.name: values.field(place)

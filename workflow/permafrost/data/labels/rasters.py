@@ -1,8 +1,8 @@
-"""Rasters of numbers (task ``pixel_regression``): from what files store to the target of each pixel.
+"""Rasters of numbers (task ``pixel_regression``): convert stored values to the target of each pixel.
 
-A raster holds one number per pixel, in the unit of the target or as counts that ``target.scale`` and
-``target.offset`` of the entry turn into it. Pixels without data become NaN: those that are NaN in the
-file, that its mask hides, or that hold what ``target.nodata`` names.
+A raster stores one number per pixel, either the target or counts that ``target.scale`` and
+``target.offset`` of the entry convert to it. Pixels without data become NaN: NaN in the file,
+masked by the file, or a value in ``target.nodata``.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _INDICES = ", whose indices are not numbers to predict"
 
 @dataclass(frozen=True)
 class Raster:
-    """Numbers (H, W) as a file stores them, and what the file says of them.
+    """Stored numbers (H, W) of a file and its header.
 
-    ``nodata`` is the number that it marks as no data, ``hidden`` (H, W) what its mask hides; None where
-    there is none. ``scale`` and ``offset`` are those of its header.
+    ``nodata`` is the file's nodata value, ``hidden`` (H, W) its mask, True without data; None if
+    there is none. ``scale`` and ``offset`` are those of the header.
     """
 
     values: np.ndarray
@@ -47,12 +47,12 @@ class Raster:
 
 @dataclass(frozen=True)
 class TargetCoding:
-    """How stored numbers become targets.
+    """Conversion of stored numbers to targets.
 
     Parameters
     ----------
-    nodata : stored numbers that mean no data.
-    keep : whether numbers that a file marks as no data are numbers like any other.
+    nodata : stored values without data.
+    keep : whether the file's nodata values count as ordinary values.
     scale, offset : target = stored * scale + offset.
     """
 
@@ -75,7 +75,7 @@ class TargetCoding:
         return cls(tuple(float(value) for value in values), **scaling)
 
     def read(self, data: bytes) -> np.ndarray:
-        """(H, W) float32 targets of an encoded raster; raises `UnreadableImage` for what cannot be used."""
+        """(H, W) float32 targets of an encoded raster; raises `UnreadableImage` if it cannot be used."""
         return self.decode(decode_raster(data))
 
     def __call__(self, stored: np.ndarray) -> np.ndarray:
@@ -83,7 +83,7 @@ class TargetCoding:
         return self.decode(Raster(stored))
 
     def decode(self, raster: Raster) -> np.ndarray:
-        """(H, W) float32 targets, NaN where there is no data."""
+        """(H, W) float32 targets, NaN without data."""
         self._check_header(raster)
         values = raster.values
         if values.dtype.kind not in "fiu":
@@ -138,7 +138,7 @@ class TargetCoding:
 
 
 def decode_raster(data: bytes) -> Raster:
-    """A raster of one channel in TIFF, PNG (8 or 16 bits) or NumPy's npy.
+    """Decode a single-channel raster from TIFF, PNG (8 or 16 bits) or npy.
 
     Raises
     ------

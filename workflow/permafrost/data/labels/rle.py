@@ -1,4 +1,4 @@
-"""Where the foreground of a mask in COCO's run lengths lies, without unpacking the mask.
+"""Box and area of a mask in COCO's run-length encoding, without decoding the mask.
 
 Runs go down the columns, from the left; the first run is background.
 """
@@ -15,12 +15,12 @@ _MOST_DIGITS = 7
 def runs_of(text: str) -> list[int]:
     """Run lengths of COCO's compressed text: digits of 5 bits, lowest first, from ``chr(48)`` on.
 
-    A digit with 32 added is followed by another; the highest bit of the last is the sign. From the
-    fourth run on, the difference to the run two before stands in place of the run.
+    Bit 32 of a digit means that another one follows; the highest bit of the last is the sign. From
+    the fourth run on, the number is the difference to the run two before.
 
     Raises
     ------
-    ValueError : it is no such text.
+    ValueError : the text has another format.
     """
     runs: list[int] = []
     value = place = 0
@@ -42,11 +42,11 @@ def runs_of(text: str) -> list[int]:
 
 
 def runs_box(runs: Sequence[int], height: int, width: int) -> tuple[list[float], float] | None:
-    """Box ``[x_min, y_min, x_max, y_max]`` and area of a mask; None where it has no foreground.
+    """Box ``[x_min, y_min, x_max, y_max]`` and area of a mask; None without foreground.
 
     Raises
     ------
-    ValueError : the run lengths are no whole numbers from 0 that fill height times width pixels.
+    ValueError : the run lengths are not integers from 0 that add up to height times width.
     """
     if any(isinstance(run, bool) or not isinstance(run, int) or run < 0 for run in runs):
         raise ValueError("the run lengths are damaged")
@@ -57,7 +57,7 @@ def runs_box(runs: Sequence[int], height: int, width: int) -> tuple[list[float],
     if not len(starts):
         return None
     first, last = starts // height, (stops - 1) // height
-    # a run over the end of a column reaches the bottom and goes on from the top
+    # a run past the end of a column fills it to the bottom and continues at the top
     over = last > first
     top = 0 if over.any() else (starts % height).min()
     bottom = height if over.any() else ((stops - 1) % height).max() + 1

@@ -1,4 +1,4 @@
-"""Which records train, which validate, which test: as given, at random, by group or by block."""
+"""Assign records to train, val and test: as given, at random, by group or by block."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KM_PER_DEGREE = 111.195
 
 @dataclass(frozen=True)
 class SplitPlan:
-    """Positions of the records of each split, in the order of the data, and how they were found."""
+    """Positions of the records of each split, in the order of the data, and how they were assigned."""
 
     indices: dict[str, np.ndarray]
     method: str
@@ -40,8 +40,8 @@ def make_splits(
 
     Parameters
     ----------
-    name : the dataset, part of the identity that seeds are derived from.
-    dated : whether records are several dates of a place: those of exactly one place are divided together.
+    name : of the dataset; seeds are derived from it.
+    dated : whether records are dates of a location: those with identical coordinates stay together.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def make_splits(
 
 
 def check_split_options(options: Splits, *, where: object) -> None:
-    """Refuse an entry's ``splits`` that no data can follow."""
+    """Refuse ``splits`` of an entry that no data could satisfy."""
     method = options.method
     useful = {
         "given": {"map", "leave_out", "val_from_train", "spatially_random"},
@@ -137,7 +137,7 @@ def _given(records, options: Splits, where) -> dict[str, np.ndarray]:
 
 
 def _val_from_train(records, indices, fraction: float, rng, where) -> dict[str, np.ndarray]:
-    """Set part of train aside; whole groups where every record of train has one."""
+    """Move part of train to val; whole groups if every training record has one."""
     if len(indices["val"]):
         raise PermafrostError(
             "the data have a validation split, so val_from_train is not needed",
@@ -172,20 +172,20 @@ def blocks(
 
 
 def joined_blocks(lonlat: np.ndarray, side_km: float, join_km: float | None) -> np.ndarray:
-    """Number of the block of each place: squares on rows of equal latitude.
+    """Number of the block of each location: squares in rows of equal latitude.
 
     Parameters
     ----------
     lonlat : (N, 2) degrees.
-    side_km : of a square.
-    join_km : squares with places that are nearer to each other than this are one block.
+    side_km : side length of a square.
+    join_km : squares with locations closer than this are merged into one block.
 
     Returns
     -------
     (N,) int, from 0.
     """
     row = np.floor(lonlat[:, 1] * KM_PER_DEGREE / side_km)
-    # one width of degrees per row, or blocks of one row would not line up
+    # all blocks of a row have the same width in degrees, so that they line up
     middle = (row + 0.5) * side_km / KM_PER_DEGREE
     width = KM_PER_DEGREE * np.maximum(np.cos(np.radians(middle)), 1e-6)
     column = np.floor((lonlat[:, 0] + 180) % 360 * width / side_km)
@@ -195,7 +195,7 @@ def joined_blocks(lonlat: np.ndarray, side_km: float, join_km: float | None) -> 
 
 
 def _joined(numbers: np.ndarray, lonlat: np.ndarray, join_km: float) -> np.ndarray:
-    """Numbers of blocks, the same for blocks with places nearer than `join_km` to each other."""
+    """Block numbers after merging blocks with locations closer than `join_km`."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
     from scipy.spatial import cKDTree
@@ -211,7 +211,7 @@ def _joined(numbers: np.ndarray, lonlat: np.ndarray, join_km: float) -> np.ndarr
 
 
 def _repeated_places(records: Sequence[Record]) -> np.ndarray | None:
-    """(N,) number of the place of each record; None where no two records have one."""
+    """(N,) number of the location of each record; None if no two records share one."""
     places = [
         (i, None) if record.lon is None else (record.lon, record.lat)
         for i, record in enumerate(records)
@@ -233,10 +233,10 @@ def _groups(records, where) -> np.ndarray:
 
 
 def _strata(records: Sequence[Record]) -> np.ndarray:
-    """(N,) class ids; for several labels the rarest one that a record has, for numbers tenths.
+    """(N,) class ids; with multiple labels the record's rarest, for numbers deciles.
 
-    Of objects (N, 1 + K): one image each, and its objects of every class. So splits are near their
-    shares of the images and of the objects of every class at once.
+    For objects (N, 1 + K): one image each, and the objects of every class. So splits approximate
+    their shares of images and of each class's objects at once.
     """
     if records and records[0].objects is not None:
         return _amounts(records)
@@ -273,7 +273,7 @@ def _fractions(values: Sequence[float], where) -> np.ndarray:
 
 
 def _spatially_random(records, indices, options: Splits) -> bool:
-    """True where places of evaluation lie among places of training (see the card's description)."""
+    """True if evaluation locations lie between training locations (see the card's documentation)."""
     if options.spatially_random:
         return True
     homes: dict[str, set[str]] = {}

@@ -1,4 +1,4 @@
-"""Assign records to parts whose sizes, and whose shares of everything they hold, come close to fractions."""
+"""Divide records into parts whose sizes and shares of each stratum approximate given fractions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def stratified(strata: np.ndarray, fractions: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Part of each record, every stratum divided in the same fractions.
+    """Part of each record; every stratum is divided in the same fractions.
 
     Parameters
     ----------
@@ -21,14 +21,14 @@ def stratified(strata: np.ndarray, fractions: np.ndarray, rng: np.random.Generat
     edges = np.cumsum(fractions)[:-1]
     for stratum in np.unique(strata):
         members = rng.permutation(np.flatnonzero(strata == stratum))
-        # the random offset shares out the remainders of small strata
+        # a random offset distributes the remainders of small strata
         position = (np.arange(len(members)) + rng.random()) / len(members)
         parts[members] = np.searchsorted(edges, np.minimum(position, 1 - 1e-12), side="right")
     return parts
 
 
 def at_random(strata: np.ndarray, fractions: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Part of each record where every record may go anywhere."""
+    """Part of each record, assigned one by one."""
     if strata.ndim == 1:
         return stratified(strata, fractions, rng)
     # from large to small would always put the images with most objects into train
@@ -43,14 +43,14 @@ def by_unit(
     *,
     large_first: bool = True,
 ) -> np.ndarray:
-    """Part of each record, no unit (group, block) in two parts, sizes and strata near the fractions.
+    """Part of each record; units (group, block) stay whole, sizes and strata approximate the fractions.
 
-    Units are dealt from large to small, in random order among equals (or all in random order), each
-    to the part whose counts per stratum then lie nearest to what the fractions ask for.
+    Units are assigned from large to small, ties in random order (or all in random order). Each goes
+    to the part for which the counts per stratum then come closest to the fractions.
 
     Parameters
     ----------
-    strata : (N,) the stratum of each record, or (N, S) how much of each stratum it holds.
+    strata : (N,) the stratum of each record, or (N, S) its amount of each stratum.
     """
     names, unit = np.unique(units, return_inverse=True)
     if strata.ndim == 1:

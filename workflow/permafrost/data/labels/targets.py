@@ -18,7 +18,7 @@ STRATA = 10
 
 
 def check_options(entry: DatasetEntry, *, where: object) -> None:
-    """Refuse options that would do nothing in silence: of targets without, of classes with them."""
+    """Refuse options without effect: of targets in other tasks, of classes in these."""
     targets = targets_of(entry.task)
     regression = targets.numbers
     idle = ("classes", "allow_missing_classes") if regression else ("target",)
@@ -42,7 +42,7 @@ def _refuse_idle(idle: Sequence[str], why: str, where: object) -> None:
 
 
 def check_targets(splits: dict[str, Sequence[Record]], *, where: object) -> None:
-    """Refuse targets that are not finite, and a train split whose targets are all the same."""
+    """Refuse targets that are not finite, and a train split with a single target value."""
     for split, records in splits.items():
         bad = [r.sample_id for r in records if r.label is None or not np.isfinite(r.label)]
         if bad:
@@ -64,8 +64,8 @@ def check_targets(splits: dict[str, Sequence[Record]], *, where: object) -> None
 def target_card(entry: DatasetEntry, splits: dict[str, Sequence[Record]]) -> dict:
     """The card's ``target``: name, unit, and statistics of each split.
 
-    ``edges`` are those of a histogram over all splits, ``histogram`` a split's counts between them.
-    ``std`` has n in its denominator.
+    ``edges`` are the bin edges of a histogram over all splits, ``histogram`` a split's counts.
+    ``std`` divides by n.
     """
     values = {split: np.array([r.label for r in records]) for split, records in splits.items()}
     everything = np.concatenate(list(values.values()))
@@ -80,7 +80,7 @@ def target_card(entry: DatasetEntry, splits: dict[str, Sequence[Record]]) -> dic
 
 
 def target_name(entry: DatasetEntry) -> str:
-    """As the entry calls it, else the column or key that it stands in."""
+    """The entry's name of the target, else its column or key."""
     source = entry.source
     return (
         entry.target.name
@@ -102,7 +102,7 @@ def _statistics(values: np.ndarray, edges: np.ndarray) -> dict:
 
 
 def target_strata(targets: np.ndarray) -> np.ndarray:
-    """(N,) number of the tenth that each target lies in, so that splits are spread over the range."""
+    """(N,) decile of each target, so that splits cover its range."""
     inner = np.quantile(targets, np.linspace(0, 1, STRATA + 1)[1:-1])
     return np.searchsorted(np.unique(inner), targets, side="right")
 
@@ -114,8 +114,8 @@ BINS = 40
 class TargetStatistics:
     """Statistics of the targets of some pixels.
 
-    ``pixels`` of all images, ``count`` of those with data, ``empty`` images without any; of the targets,
-    ``mean``, the sum of squares about it, ``low`` and ``high``.
+    ``pixels`` of all images, ``count`` of pixels with data, ``empty`` images without data; and the
+    targets' ``mean``, sum of squares about it, ``low`` and ``high``.
     """
 
     pixels: int = 0
@@ -128,7 +128,7 @@ class TargetStatistics:
 
     @classmethod
     def of(cls, target: np.ndarray) -> TargetStatistics:
-        """Of one image, (H, W) with NaN where there is no data."""
+        """Statistics of one image, (H, W) with NaN without data."""
         values = target[~np.isnan(target)].astype(np.float64)
         if not values.size:
             return cls(pixels=target.size, empty=1)
@@ -138,7 +138,7 @@ class TargetStatistics:
         return cls(target.size, values.size, 0, mean, squares, low, high)
 
     def __add__(self, other: TargetStatistics) -> TargetStatistics:
-        """Of both together. Source: Chan, Golub and LeVeque (1979), Updating Formulae."""
+        """Statistics of both. Source: Chan, Golub and LeVeque (1979), Updating Formulae."""
         count = self.count + other.count
         share = other.count / count if count else 0.0
         step = other.mean - self.mean
@@ -154,7 +154,7 @@ class TargetStatistics:
 
 
 def check_rasters(statistics: dict[str, TargetStatistics], *, where: object) -> None:
-    """Refuse a split without any data, and a train split whose targets are all the same."""
+    """Refuse a split without any data, and a train split with a single target value."""
     for split, found in statistics.items():
         if not found.count:
             raise PermafrostError(
@@ -174,13 +174,13 @@ def check_rasters(statistics: dict[str, TargetStatistics], *, where: object) -> 
 def raster_card(entry: DatasetEntry, statistics: dict[str, TargetStatistics], arrays: dict) -> dict:
     """The card's ``target``: name, unit, and statistics of each split.
 
-    ``edges`` are those of a histogram over all splits, ``histogram`` a split's counts of pixels between
-    them; ``std`` has n in its denominator; ``without_data`` is a share of the pixels, ``empty_images`` the
+    ``edges`` are the bin edges of a histogram over all splits, ``histogram`` a split's counts of
+    pixels; ``std`` divides by n; ``without_data`` is a share of the pixels, ``empty_images`` the
     number of images without any data.
 
     Parameters
     ----------
-    arrays : split -> zarr array of its stored targets (N, H, W), NaN where there is no data.
+    arrays : split -> zarr array of its stored targets (N, H, W), NaN without data.
     """
     low = min(found.low for found in statistics.values())
     high = max(found.high for found in statistics.values())

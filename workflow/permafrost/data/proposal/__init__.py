@@ -1,1 +1,1 @@
-"""A first entry for somebody's own files: what they hold is looked at, what it means is asked. No job imports this."""
+"""Draft an entry for your own files: inspects their content, and asks for what they mean. No job imports this."""
