@@ -1,1 +1,1 @@
-"""Intervals and paired differences for evaluations of given files."""
+"""Intervals and paired differences for evaluations of files from outside the pipeline."""

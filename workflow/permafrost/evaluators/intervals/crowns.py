@@ -1,4 +1,4 @@
-"""Scores of tables of crowns with intervals: recall, precision and average precision; comparisons."""
+"""Intervals and comparisons of crown scores: recall, precision and average precision."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from permafrost.statistics.resampling.units import Units
 
 
 class CrownScores:
-    """An evaluation of crowns, and its average precision where the predictions have scores.
+    """An evaluation of crowns, with average precision if the predictions have scores.
 
     Attributes
     ----------
-    evaluation : what was matched.
-    precision : values and replicates of average precision, as `standalone.score_rows` takes them; None
-        without scores.
+    evaluation : the matches and their scores.
+    precision : values and replicates of average precision, as an evaluation of
+        `standalone.score_rows`; None without scores.
     """
 
     def __init__(self, evaluation: CrownEvaluation, *, max_detections: int = CAP) -> None:
@@ -43,14 +43,14 @@ class CrownScores:
             )
 
     def notes(self) -> list[str]:
-        """What a reader must know of average precision."""
+        """Remarks on average precision."""
         if self.precision is None:
             return ["No average precision: it needs a column 'score' of the predictions."]
         return self.precision.notes()
 
     def curves(self) -> dict[str, np.ndarray] | None:
-        """Precision-recall curves of boxes or polygons, see `metrics.detection.analysis.curve_table`; None
-        of points and without scores."""
+        """Precision-recall curves of boxes or polygons, see
+        `metrics.detection.analysis.curve_table`; None for points and without scores."""
         if not isinstance(self.precision, OverlapPrecision):
             return None
 
@@ -60,8 +60,8 @@ class CrownScores:
 class OverlapPrecision:
     """COCO's average precision of boxes or polygons, over all images of an evaluation of crowns.
 
-    ``AP`` (mean over the IoU thresholds .50:.05:.95), ``AP50``, ``AP75``; ``AP`` and ``AP50`` of each class
-    where there are more. NaN where there is no truth.
+    ``AP`` (mean over the IoU thresholds .50:.05:.95), ``AP50``, ``AP75``; ``AP`` and ``AP50`` of
+    each class if there is more than one. NaN without truth.
     """
 
     def __init__(self, evaluation: CrownEvaluation, max_detections: int) -> None:
@@ -69,7 +69,7 @@ class OverlapPrecision:
         self.evaluation = found
         self.cap = max_detections
         self.scores = DetectionScores(found)
-        # images are ascending by name there
+        # the detection evaluation sorts images by name
         self.order = np.array(
             sorted(range(len(evaluation.images)), key=evaluation.images.__getitem__)
         )
@@ -79,11 +79,11 @@ class OverlapPrecision:
         return self.scores.values
 
     def replicates(self, counts: np.ndarray) -> dict[Name, np.ndarray]:
-        """(B,) of every figure, given (I, B) how often each image was drawn."""
+        """(B,) replicates of every score; `counts` (I, B) is how often each image was drawn."""
         return self.scores.replicates(counts[self.order])
 
     def carriers(self, units: Units) -> dict[Name, Carriers]:
-        """The units that hold truth of the classes of every figure."""
+        """The units that hold truth of the classes of every score."""
         return self.scores.carriers(replace(units, index=units.index[self.order]))
 
     def notes(self) -> list[str]:
@@ -105,9 +105,10 @@ class OverlapPrecision:
 
 
 class PointPrecision:
-    """Average precision of points at the distance of an evaluation of crowns, see `average_precision`.
+    """Average precision of points at the evaluation's distance threshold, see `average_precision`.
 
-    ``point_ap``, the mean over the classes with truth, and that of each class where there are more.
+    ``point_ap``, the mean over the classes with truth, and that of each class if there is more than
+    one.
     """
 
     def __init__(self, evaluation: CrownEvaluation) -> None:
@@ -144,14 +145,14 @@ class PointPrecision:
         return {name: float(value[0]) for name, value in self.replicates(once).items()}
 
     def replicates(self, counts: np.ndarray) -> dict[Name, np.ndarray]:
-        """(B,) of every figure, given (I, B) how often each image was drawn."""
+        """(B,) replicates of every score; `counts` (I, B) is how often each image was drawn."""
         drawn = counts[self.order]
         each = [one.average_precision(drawn) for one in self.rankings]
         return self._named(np.array(each).reshape(-1, counts.shape[1]))
 
     @property
     def means(self) -> dict[Name, list[Name]]:
-        """The class figures that the overall one is the mean of, where there are more."""
+        """The class scores that the overall one averages, if there is more than one."""
         names = [("point_ap", name) for name in self.classes]
         return {("point_ap", None): names} if len(names) > 1 else {}
 
@@ -173,7 +174,7 @@ def crown_rows(
 ) -> list[dict]:
     """Rows of `standalone.score_rows` with ``average`` (see `CrownEvaluation.average_of`).
 
-    Intervals of average precision are those of `detection.detection_rows`.
+    Average precision gets its intervals as in `detection.detection_rows`.
     """
     drawn = {"resamples": resamples, "confidence": confidence, "seed": seed}
     rows = score_rows(scores.evaluation, units, **drawn)
@@ -191,11 +192,11 @@ def crown_differences(
     confidence: float,
     seed: int,
 ) -> list[dict]:
-    """Differences of two evaluations of one truth: rows of `standalone.difference_rows`.
+    """Differences of two evaluations of the same truth: rows of `standalone.difference_rows`.
 
     Raises
     ------
-    PermafrostError : other images, truths or rules.
+    PermafrostError : the evaluations differ in images, truths or rules.
     """
     one, two = scores.evaluation, other.evaluation
     same = {
@@ -221,6 +222,6 @@ def crown_differences(
 
 
 def _described(evaluation: CrownEvaluation, rows: list[dict]) -> list[dict]:
-    """Rows with what they are taken over, overall ones first, then class by class."""
+    """Add ``average`` to the rows; overall rows come first, then class by class."""
     rows = sorted(rows, key=lambda row: (row["class"] is not None, row["class"] or ""))
     return [{**row, "average": evaluation.average_of(row["metric"], row["class"])} for row in rows]

@@ -1,4 +1,4 @@
-"""Intervals of detection scores, of their slices, and of the differences of two evaluations."""
+"""Intervals of detection scores, per slice too, and of the differences of two evaluations."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from permafrost.statistics.resampling.intervals import check_method, percentile_
 from permafrost.statistics.resampling.resamples import draw_resamples
 from permafrost.statistics.resampling.units import Units, find_units
 
-# kinds of intervals, and how many resamples each takes: the first needs them for the bias alone
+# interval methods and their numbers of resamples; the jackknife uses resamples for the bias only
 INTERVALS = {JACKKNIFE: 400, "basic": 1000, "percentile": 1000}
 
 
 class DetectionScores:
-    """Values and their replicates, and which units carry them.
+    """Scores, their replicates, and the units that carry them.
 
-    The statistics of the summary and, where there is more than one category, average precision per
-    category (``AP``, and ``AP50`` where 0.5 was evaluated). NaN where COCO says -1.
+    The summary statistics and, with more than one category, average precision per category (``AP``,
+    and ``AP50`` if 0.5 was evaluated). NaN where COCO has -1.
 
     Parameters
     ----------
-    groups : groups of categories, of `categories.find_groups`: their statistics are figures too, whose
-        class is the label of the group, see `group_labels`.
+    groups : groups of categories from `categories.find_groups`: their statistics are scores too,
+        with the group's label as class; see `group_labels`.
     """
 
     def __init__(
@@ -52,12 +52,12 @@ class DetectionScores:
             self.per_class.append(Statistic("AP", "precision", None, "all", cap))
             if 0.5 in evaluation.axes.thresholds:
                 self.per_class.append(Statistic("AP50", "precision", 0.5, "all", cap))
-        # a comparison asks for what the rows have asked for
+        # a comparison needs the same replicates as the rows before it
         self._last: tuple[np.ndarray, dict] | None = None
 
     @cached_property
     def values(self) -> dict[Name, float]:
-        """Every figure by its name and class."""
+        """Every score by metric and class."""
         found = self.evaluation
         out: dict[Name, float] = {}
         for statistic in found.statistics:
@@ -70,7 +70,7 @@ class DetectionScores:
         return {name: math.nan if value == -1 else value for name, value in out.items()}
 
     def replicates(self, counts: np.ndarray) -> dict[Name, np.ndarray]:
-        """(B,) of every figure on resamples of the images, which `counts` (I, B) describes."""
+        """(B,) replicates of every score on resamples of the images; `counts` is (I, B)."""
         if self._last is None or not np.array_equal(self._last[0], counts):
             self._last = counts, self._compute(counts)
         return self._last[1]
@@ -88,7 +88,7 @@ class DetectionScores:
         return out
 
     def carriers(self, units: Units) -> dict[Name, Carriers]:
-        """The units that hold truth of the classes and area range of every figure."""
+        """The units that hold truth of the classes and area range of every score."""
         found = self.evaluation
         held = units_with_truth(found, units.index)
         labels = class_names(found) if found.settings.use_categories else [None]
@@ -108,7 +108,7 @@ class DetectionScores:
         return out
 
     def _carriers(self, area: str, labels, chosen, held: dict, units: Units) -> Carriers:
-        # a range that was not evaluated has no figure
+        # an area range that was not evaluated has no score
         counts = held.get(area, np.zeros(len(labels), np.int64))
         has = "has truth" if area == "all" else f"has {area} truth"
         names = [labels[place] for place in chosen]
@@ -119,7 +119,7 @@ class DetectionScores:
 
 
 def class_names(evaluation: Evaluation) -> list[str]:
-    """Names of the categories; those that share a name have their ids added."""
+    """Names of the categories; duplicate names get their ids appended."""
     categories = evaluation.truths.categories
     twice = {name for name in categories.names if categories.names.count(name) > 1}
     return [
@@ -129,7 +129,7 @@ def class_names(evaluation: Evaluation) -> list[str]:
 
 
 def _group_labels(evaluation: Evaluation, groups: dict) -> dict[str, str]:
-    """What a group is called among the classes: its name, marked where a category has it too."""
+    """Label of each group among the classes: its name, marked if a category has the same name."""
     if groups and not evaluation.settings.use_categories:
         raise PermafrostError(
             "categories are pooled, so they have no groups",
@@ -141,7 +141,7 @@ def _group_labels(evaluation: Evaluation, groups: dict) -> dict[str, str]:
 
 
 def image_units(evaluation: Evaluation, groups=None) -> Units:
-    """The units of the images; `groups` (I,) are their groups, None for an image of its own."""
+    """The units of the images; `groups` (I,) are their groups, None makes each image a unit."""
     return find_units(
         len(evaluation.truths.images),
         sample_ids=evaluation.truths.images.ids.tolist(),
@@ -158,20 +158,20 @@ def detection_rows(
     seed: int,
     method: str = JACKKNIFE,
 ) -> list[dict]:
-    """Value and interval of every figure.
+    """Value and interval of every score.
 
     Parameters
     ----------
     resamples : 0 gives rows without bounds.
-    method : ``jackknife_t``, Student's t on the standard error from leaving units out, with the bias of
-        precision from resamples (`replicated.Replicated`); or of resamples alone ``basic``, which
-        reflects them at the value (`intervals.reflected`), and ``percentile``. The first and second are
-        cut to what is possible.
+    method : ``jackknife_t``: Student's t with the jackknife standard error; resamples correct the
+        bias of precision (`replicated.Replicated`). ``percentile`` takes quantiles of the
+        resamples, and ``basic`` reflects these at the value (`intervals.reflected`).
+        ``jackknife_t`` and ``basic`` are truncated to the valid range.
 
     Returns
     -------
-    Rows as of `standalone.score_rows`, with ``bias``: mean of the replicates minus the value. Precision
-    is biased, recall is not.
+    Rows as in `standalone.score_rows`, with ``bias``: mean of the replicates minus the value.
+    Precision is biased, recall is not.
     """
     check_interval(method, confidence)
     names = list(scores.values)
@@ -196,7 +196,7 @@ def detection_rows(
         moved = drawn.get(name, np.empty(0))
         undefined = int(np.count_nonzero(np.isnan(moved)))
         moved = moved[~np.isnan(moved)]
-        # a crowd that counts can take recall, and its replicates, beyond 1
+        # crowds that count as truth can raise recall, and its replicates, above 1
         highest = max(1.0, float(moved.max())) if moved.size else 1.0
         lower, upper = bounds.get(name, (math.nan, math.nan))
         row = {
@@ -216,7 +216,7 @@ def detection_rows(
 
 
 def check_interval(method: str, confidence: float = 0.95) -> None:
-    """Refuse an unknown kind of interval, and a confidence outside (0, 1)."""
+    """Refuse an unknown interval method, and a confidence level outside (0, 1)."""
     look_up(INTERVALS, method, "there is no interval named")
     check_method("auto", confidence)
 
@@ -231,11 +231,11 @@ def comparison_rows(
     seed: int,
     method: str = JACKKNIFE,
 ) -> list[dict]:
-    """Differences of two evaluations of one truth: rows of `standalone.difference_rows`.
+    """Differences of two evaluations of the same truth: rows of `standalone.difference_rows`.
 
     Raises
     ------
-    PermafrostError : other images, categories, truths or axes.
+    PermafrostError : the evaluations differ in images, categories, truths or axes.
     """
     check_interval(method, confidence)
     _check_same(scores.evaluation, other.evaluation)
@@ -257,7 +257,7 @@ def slice_rows(
 
     Parameters
     ----------
-    parts : of `evaluators.detection.slices`.
+    parts : from `evaluators.detection.slices`.
     groups : (I,) groups of all images, or None.
     """
     rows = []

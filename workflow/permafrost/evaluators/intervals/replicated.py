@@ -1,4 +1,4 @@
-"""The figures of an evaluation with units left out and on resamples, and their intervals."""
+"""Jackknife and bootstrap replicates of an evaluation's scores, and their intervals."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from permafrost.statistics.resampling.student_t import t_quantile
 from permafrost.statistics.resampling.units import Units
 
 Name = tuple[str, str | None]  # metric, class (None: overall)
-# how an interval is formed: see `Replicated.intervals`
+# forms of intervals, see `Replicated.intervals`
 FORMS = ("t", "wilson", "signed", "log")
 
 
 def without_parts(units: Units) -> np.ndarray:
-    """(N, J) how often each sample is in the test set without each part, see `jackknife`."""
+    """(N, J) weight of each sample when one jackknife block is left out, see `jackknife`."""
     parts = [each.counts[units.index] for each in iter_jackknife(units.count, PARTS)]
     return np.concatenate(parts, axis=1)
 
 
 class Replicated:
-    """The figures of an evaluation without each part of its units, and on resamples of them.
+    """The scores of an evaluation without each jackknife block, and on resamples of the units.
 
     Parameters
     ----------
     evaluation : see `standalone.score_rows`.
-    resamples : number of resamples, from which the bias comes.
+    resamples : number of resamples, used to estimate the bias.
     """
 
     def __init__(self, evaluation, units: Units, *, resamples: int, seed: int) -> None:
@@ -40,7 +40,7 @@ class Replicated:
         self.left_out = evaluation.replicates(without_parts(units))
 
     def bias(self, name: Name) -> float:
-        """Mean of the replicates minus the value; 0 where all are undefined."""
+        """Mean of the replicates minus the value; 0 if all are undefined."""
         moved = self.drawn[name]
         moved = moved[~np.isnan(moved)]
         return float(moved.mean()) - self.values[name] if moved.size else 0.0
@@ -48,17 +48,18 @@ class Replicated:
     def intervals(
         self, carriers: dict[Name, Carriers], confidence: float, forms: dict[str, str]
     ) -> dict[Name, tuple[float, float]]:
-        """Lower and upper of every figure; NaN where it is undefined or a single unit carries it.
+        """Lower and upper bound of every score; NaN if undefined or carried by a single unit.
 
-        Replicates of precision lie above the value by b, its bias on resamples. The value lies above the
-        truth by more: by b / (sqrt(2) - 1) where the bias falls with 1 / sqrt(n), since a resample doubles
-        the variance that the envelope of precision rises from; by b where it falls with 1 / n. So 2 b are
-        taken away, and b, by which that may be wrong, is added to the standard error.
+        Precision is biased upward. Let b be the mean of its replicates minus its value. A resample
+        doubles the variance from which the precision envelope rises, so the value itself exceeds
+        the truth by b / (sqrt(2) - 1) if the bias falls with 1 / sqrt(n), and by b if it falls with
+        1 / n. The interval subtracts 2 b, and adds b, the possible error of this correction, to the
+        standard error.
 
         Parameters
         ----------
-        forms : metric to ``t`` (value ± quantile x error, not below 0), ``wilson`` (in [0, 1]),
-            ``signed`` (the same in [-1, 1]) or ``log`` (positive); ``wilson`` where it is not named.
+        forms : metric to ``t`` (value ± quantile x error, not below 0), ``wilson`` (in [0, 1]; the
+            default), ``signed`` (the same in [-1, 1]) or ``log`` (positive).
         """
         names = list(self.values)
         values = np.array([self.values[name] for name in names], np.float64)
@@ -79,10 +80,11 @@ class Replicated:
             if math.isnan(value) or own.alone or math.isinf(error):
                 found[name] = math.nan, math.nan
             elif error == 0 and own.counts.max(initial=0) <= 1:
-                # nothing can be left out
+                # a single unit cannot be left out
                 found[name] = math.nan, math.nan
             elif error == 0:
-                # all units are alike, which is known of those alone that carry the figure
+                # all units have the same value, which is known only for the units that carry the
+                # score
                 found[name] = _alike(value, own.effective, float(alike[place]), form)
             else:
                 own_bias = float(bias[place])

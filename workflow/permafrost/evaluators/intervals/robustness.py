@@ -1,4 +1,4 @@
-"""Intervals of mPC and rPC: what detection scores keep outside the conditions of a baseline."""
+"""Intervals of mPC and rPC: how much of a detection score remains outside a baseline condition."""
 
 from __future__ import annotations
 
@@ -31,16 +31,17 @@ def robustness_rows(
     method: str = JACKKNIFE,
 ) -> list[dict]:
     """Rows ``axis, baseline, metric, measure (mPC or rPC), value, lower, upper, slices, undefined,
-    n_undefined, gates``; ``undefined`` are the slices that the mean leaves out, see `Robustness`.
+    n_undefined, gates``; ``undefined`` lists the slices excluded from the mean, see `Robustness`.
 
-    All slices move together, on resamples of all images: a group may have images in more than one slice.
-    A resample in which a slice that counts has nothing to find is left out (``n_undefined``).
+    Resamples draw from all images and evaluate all slices together, because a group may have images
+    in several slices. A resample in which a slice of the mean has no truth is dropped and counted
+    (``n_undefined``).
 
     Parameters
     ----------
-    parts : of `evaluators.detection.slices`.
+    parts : from `evaluators.detection.slices`.
     units : of all images.
-    method : as of `detection.detection_rows`; cut at 0.
+    method : as in `detection.detection_rows`; bounds are truncated at 0.
     """
     check_interval(method, confidence)
     found = robustness(parts, baseline)
@@ -66,11 +67,11 @@ def robustness_rows(
 
 
 class _Kept:
-    """mPC and rPC of every metric along one axis, as `replicated.Replicated` takes them.
+    """mPC and rPC of every metric along one axis, as an evaluation for `replicated.Replicated`.
 
     Parameters
     ----------
-    found : of the axis.
+    found : results of the axis.
     slices : its slices, the baseline first.
     """
 
@@ -88,7 +89,7 @@ class _Kept:
         }
 
     def replicates(self, counts: np.ndarray) -> dict[Name, np.ndarray]:
-        """(B,) of every figure; NaN where a slice that counts is undefined."""
+        """(B,) replicates of every score; NaN if a slice of the mean is undefined."""
         moved = [
             scores.replicates(counts[part.chosen])
             for scores, part in zip(self.scores, self.slices, strict=True)
@@ -105,7 +106,7 @@ class _Kept:
         return found
 
     def carriers(self, units: Units) -> dict[Name, Carriers]:
-        """Those of all classes of the slices that count, and for rPC of the baseline."""
+        """Carriers of all classes of the slices in the mean, and for rPC of the baseline."""
         own = [
             scores.carriers(replace(units, index=units.index[part.chosen]))
             for scores, part in zip(self.scores, self.slices, strict=True)
@@ -124,7 +125,7 @@ class _Kept:
         return found
 
     def _counting(self, item: Robustness) -> list[int]:
-        """Places of the slices that the mean is over."""
+        """Indices of the slices in the mean."""
         return [
             place
             for place, part in enumerate(self.slices)

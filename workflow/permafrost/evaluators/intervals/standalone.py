@@ -1,4 +1,4 @@
-"""Intervals for an evaluation that stands outside of the pipeline: files in, figures out."""
+"""Intervals for evaluations outside the pipeline, from files to scores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from permafrost.statistics.resampling.resamples import draw_resamples
 from permafrost.statistics.resampling.units import Units
 
 JACKKNIFE = "jackknife_t"
-# of the metrics that are no share in [0, 1], see `replicated.Replicated.intervals`
+# metrics that are not shares in [0, 1], see `replicated.Replicated.intervals`
 _FORMS = {"matched_distance": "log", "kappa": "signed"}
 
 
@@ -29,23 +29,23 @@ def score_rows(
     seed: int = 0,
     kind: str | None = None,
 ) -> list[dict]:
-    """Value and interval of every figure of an evaluation.
+    """Value and interval of every score of an evaluation.
 
     Parameters
     ----------
     evaluation : has ``values``, a mapping of (metric, class) to a number, and ``replicates``, which
-        takes (N, B) how often each item is in each resample and returns (B,) for each of these. It may
-        have ``means``, which figures each figure is the mean of, where it is one over classes; and
-        ``truths``, class to (N,) how much truth each item holds of it.
-    units : which of the items (images, blocks) are resampled together.
+        takes (N, B) counts of each item in each resample and returns (B,) for each of these.
+        Optional: ``means``, the scores that each mean over classes averages; ``truths``, class to
+        (N,) amounts of truth in each item.
+    units : groups of items (images, blocks) that are resampled together.
     resamples : 0 gives rows without bounds.
-    kind : what a unit is called, where it is not what `units` say.
+    kind : name of a unit, if it differs from that of `units`.
 
     Returns
     -------
-    Rows ``metric, class (None for overall), value, lower, upper, n_undefined, gates``; numbers that are
-    undefined are None. ``gates`` is why the interval is not to be trusted, ``few_units`` or ``one_unit``
-    with the reason, or empty; with a single unit there are no bounds.
+    Rows ``metric, class (None for overall), value, lower, upper, n_undefined, gates``; undefined
+    numbers are None. ``gates`` is a warning that the interval is unreliable, ``few_units`` or
+    ``one_unit`` with the reason, or empty. With a single unit there are no bounds.
     """
     check_method("auto", confidence)
     bounds: dict = {}
@@ -70,11 +70,12 @@ def score_rows(
 
 
 def carriers_of(evaluation, units: Units, kind: str | None = None) -> dict[Name, Carriers]:
-    """The `Carriers` of every figure: the units that alone have a value of it and, of a class with truth, hold some.
+    """The `Carriers` of every score: the units in which it is defined and, for a class with truth,
+    that hold some of this truth.
 
-    An evaluation that has ``carriers`` knows them. A false alarm gives a class a value in many units, but
-    of its truth only the units that hold some tell anything. Of more than 200 units, those that `jackknife`
-    leaves out together count as one.
+    If the evaluation has ``carriers``, these are used. A false alarm defines a class score in many
+    units, but only units with truth inform about its truth. With more than 200 units, those that
+    `jackknife` leaves out together count as one.
     """
     if hasattr(evaluation, "carriers"):
         return evaluation.carriers(units)
@@ -103,7 +104,7 @@ def carriers_of(evaluation, units: Units, kind: str | None = None) -> dict[Name,
 
 
 def gate_of(carriers: dict[Name, Carriers], name: Name, value) -> str:
-    """Why the interval of a figure is not to be trusted, or nothing; `value` None: there is none."""
+    """The warning about the interval of a score, or an empty string; `value` None: undefined."""
     return "" if value is None or name not in carriers else carriers[name].gate
 
 
@@ -121,17 +122,17 @@ def difference_rows(
 
     Parameters
     ----------
-    one, other : evaluations as `score_rows` takes them; figures that only one has are left out.
+    one, other : evaluations as in `score_rows`; scores that only one of them has are excluded.
     resamples : 0 gives rows without bounds.
-    method : ``jackknife_t`` tests a difference by Student's t on its standard error, see `paired`; of the
-        same resamples of both, ``percentile`` takes bounds and p-values from their differences, ``basic``
-        from these `intervals.reflected` at the difference.
+    method : ``jackknife_t`` tests a difference by Student's t on its standard error, see `paired`.
+        ``percentile`` takes bounds and p-values from the differences on common resamples, ``basic``
+        from these reflected at the difference (`intervals.reflected`).
 
     Returns
     -------
     Rows ``metric, class, value, against, difference (value - against), lower, upper, p_value,
-    n_undefined, resamples (None where the p-value counts none), gates``; the p-values are those of
-    single figures, not adjusted for their number.
+    n_undefined, resamples (None if the p-value is not from resamples), gates``. The p-values are
+    not adjusted for multiple comparisons.
     """
     names = [name for name in one.values if name in other.values]
     carriers = {}
@@ -171,7 +172,7 @@ def difference_rows(
 def _tested(
     one, other, names, units: Units, carriers: dict, confidence: float
 ) -> dict[Name, tuple]:
-    """Lower, upper, p-value and 0 of every difference."""
+    """Lower bound, upper bound, p-value and 0 for every difference."""
     counts = without_parts(units)
     values, left_out = [], []
     for each in (one, other):
@@ -191,7 +192,7 @@ def _tested(
 
 
 def _resampled(one, other, names, counts, confidence: float, method: str) -> dict[Name, tuple]:
-    """Lower, upper, p-value and number of undefined resamples of every difference."""
+    """Lower bound, upper bound, p-value and number of undefined resamples of every difference."""
     first, second = one.replicates(counts), other.replicates(counts)
     found = {}
     for name in names:
@@ -205,5 +206,5 @@ def _resampled(one, other, names, counts, confidence: float, method: str) -> dic
 
 
 def defined(value):
-    """None in the place of NaN."""
+    """None instead of NaN."""
     return None if isinstance(value, float) and math.isnan(value) else value

@@ -1,1 +1,1 @@
-"""What the evaluators print and write."""
+"""Printed text and written files of the evaluators."""

@@ -7,23 +7,23 @@ import numpy as np
 from permafrost.core.text import printable_name
 from permafrost.report.notation import NONE
 
-# more classes than this have no room for counts side by side, more than that none for shares
+# most classes for a matrix of counts; most classes for a matrix of shares
 _COUNTED, _SHOWN = 8, 20
-# pairs of classes that are listed where there is no room for a matrix
+# pairs of classes listed if a matrix has no room
 _LISTED = 20
 _LONGEST = 24  # characters of a class's name
 _NARROW = 10  # the same above a column
 
 
 def confusion_lines(counts: np.ndarray, names, codes=None) -> list[str]:
-    """The matrix as aligned columns: counts of up to 8 classes and shares of up to 20; beyond, the pairs
-    of different classes with the most pixels.
+    """The matrix as aligned columns: counts for up to 8 classes, shares for up to 20; for more
+    classes, the confused pairs with the most pixels.
 
     Parameters
     ----------
     counts : (K, K) pixels, rows the reference and columns the prediction.
-    names : (K,) of the classes.
-    codes : (K,) that stand above the columns where names are too long; the names where None.
+    names : (K,) class names.
+    codes : (K,) column headings if names are too long; None for the names.
     """
     codes = [str(code) for code in (names if codes is None else codes)]
     names = [str(name) for name in names]

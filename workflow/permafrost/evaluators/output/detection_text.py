@@ -1,4 +1,4 @@
-"""What ``permafrost evaluate-detections`` prints and writes."""
+"""Text and files of ``permafrost evaluate-detections``."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from permafrost.metrics.detection.axes import RECALL_GRID
 from permafrost.report.notation import interval_of, number
 
 _DIGITS = 3
-# characters of an axis, a label and what is said of them
+# characters of an axis, a label and a remark on them
 _LONGEST_LABEL = 200
 
 
 def heading_lines(evaluation, units, arguments) -> list[str]:
-    """What was evaluated and by which rules, and what the intervals are."""
+    """The evaluated data, the rules, and the interval method."""
     settings = evaluation.settings
     whose = "LVIS" if settings.lvis else "COCO"
     unit = interval_method_words(
@@ -48,8 +48,8 @@ def heading_lines(evaluation, units, arguments) -> list[str]:
 
 
 def summary_lines(evaluation, rows: list[dict], groups=()) -> list[str]:
-    """The familiar lines with their intervals, then groups of categories (by the labels of their rows),
-    then the categories if they are few."""
+    """COCO's or LVIS's summary lines with intervals, then groups of categories (by the labels of
+    their rows), then the categories if they are few."""
     bounds = {row["metric"]: row for row in rows if row["class"] is None}
     lines = [
         f"{line} {starred(bounds[name], interval_of(bounds[name]))}".rstrip()
@@ -68,7 +68,7 @@ def summary_lines(evaluation, rows: list[dict], groups=()) -> list[str]:
 
 
 def _group_lines(evaluation, rows: list[dict], groups) -> list[str]:
-    """The headline figures of every group."""
+    """The headline scores of every group."""
     shown = [
         row for row in rows if row["class"] in groups and row["metric"] in _headline(evaluation)
     ]
@@ -80,7 +80,7 @@ def _group_lines(evaluation, rows: list[dict], groups) -> list[str]:
 
 
 def _headline(evaluation) -> tuple[str, ...]:
-    """AP, AP50 and the recall of all sizes at the largest cap."""
+    """Names of AP, AP50 and the recall of all sizes at the largest cap."""
     recalls = [
         statistic.name
         for statistic in evaluation.statistics
@@ -90,7 +90,7 @@ def _headline(evaluation) -> tuple[str, ...]:
 
 
 def analysis_lines(analysis) -> list[str]:
-    """Kinds of errors, oLRP and calibration, or why there is one of them not."""
+    """Kinds of errors, oLRP and calibration, or the reason why one is missing."""
     lines = ["", "Errors at an IoU of 0.5 (--tables writes oLRP and calibration by category):"]
     tide, olrp, calibration = analysis.tide, analysis.olrp, analysis.calibration
     if tide is not None:
@@ -127,7 +127,7 @@ def _signed(gain: float) -> str:
 
 
 def remarks(rows: list[dict], arguments) -> list[str]:
-    """What a reader of the intervals should know."""
+    """Remarks on the intervals."""
     overall = [row for row in rows if row["class"] is None]
     said = []
     lost = [
@@ -153,14 +153,14 @@ def remarks(rows: list[dict], arguments) -> list[str]:
 
 
 def _shifted(row: dict) -> bool:
-    """Whether the replicates of a precision lie beside it by a tenth of its interval or more."""
+    """Whether the bias of a precision is a tenth of its interval or more."""
     if row["lower"] is None or row["bias"] is None or not row["metric"].startswith("AP"):
         return False
     return abs(row["bias"]) > max(0.1 * (row["upper"] - row["lower"]), 5e-4)
 
 
 def slice_remarks(rows: list[dict]) -> list[str]:
-    """Which figures of slices are not to be trusted."""
+    """Remarks on unreliable scores of slices."""
     return gate_remarks([{**row, "class": _slice(row)} for row in rows], "slices")
 
 
@@ -169,7 +169,7 @@ def _slice(row: dict) -> str:
 
 
 def slice_lines(rows: list[dict], names) -> list[str]:
-    """The headline figures `names` of every slice."""
+    """The headline scores `names` of every slice."""
     shown = [
         {**row, "class": f"{_slice(row)}, {row['images']} images"}
         for row in rows
@@ -180,7 +180,7 @@ def slice_lines(rows: list[dict], names) -> list[str]:
 
 
 def robustness_lines(rows: list[dict], names) -> list[str]:
-    """mPC and rPC of the headline figures `names`."""
+    """mPC and rPC of the headline scores `names`."""
     heading = (
         "Robustness: mPC, the mean over the slices beside the baseline, and rPC, mPC / baseline:"
     )
@@ -197,7 +197,7 @@ def robustness_lines(rows: list[dict], names) -> list[str]:
 
 
 def robustness_remarks(rows: list[dict], names, arguments) -> list[str]:
-    """What a reader of the `names` among these figures should know."""
+    """Remarks on those of these scores that are in `names`."""
     renamed = [
         {**row, "metric": f"{row['measure']} of {row['metric']}", "class": None} for row in rows
     ]
@@ -219,7 +219,7 @@ def robustness_remarks(rows: list[dict], names, arguments) -> list[str]:
 
 
 def category_difference_lines(evaluation, rows: list[dict], against, groups=()) -> list[str]:
-    """Differences; of groups the headline, of categories if they are few."""
+    """Differences: for groups the headline scores, for categories if they are few."""
     headline = _headline(evaluation)
     few = len({row["class"] for row in rows}.difference(groups)) <= SHOWN
     shown = [
@@ -231,11 +231,11 @@ def category_difference_lines(evaluation, rows: list[dict], against, groups=()) 
 
 
 def content_of(evaluation) -> dict:
-    """What is written of an evaluation beside the rows of its figures."""
+    """The contents of the written file except the rows of scores."""
     axes = evaluation.axes
     return {
         "stats": {
-            # undefined is -1, as COCO has it, for whatever reason
+            # COCO writes -1 for any undefined score
             name: -1.0 if value != value else value
             for name, value in zip(evaluation.names, evaluation.stats.tolist(), strict=True)
         },

@@ -1,4 +1,4 @@
-"""Figures of an evaluation of given files as JSON, and tables as parquet or CSV."""
+"""Write the scores of an evaluation as JSON, and tables as parquet or CSV."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from permafrost.core.identity import fingerprint
 from permafrost.core.outputs import Group, whole_file
 
 TABLE_FORMATS = ("parquet", "csv")
-# a text that begins so is run as a formula by a spreadsheet
+# a spreadsheet would run a text with this start as a formula
 _FORMULA = "^[=+@\\t\\r-]"
 
 
 def write_scores(
     path: Path, *, options: dict, rows: list[dict], group: Group | None = None, **more
 ) -> None:
-    """The figures at full precision as JSON; what is undefined is null."""
+    """Write the scores at full precision as JSON; undefined numbers are null."""
     content = {"options": options, "scores": rows, **more}
     with whole_file(path, group=group) as partial:
         text = json.dumps(content, indent=1, default=str, allow_nan=False)
@@ -25,7 +25,7 @@ def write_scores(
 
 
 def check_table_format(kind: str) -> None:
-    """Refuse a format that tables are not written in."""
+    """Refuse an unknown table format."""
     look_up(TABLE_FORMATS, kind, "tables are not written as", where="--table-format")
 
 
@@ -37,10 +37,11 @@ def write_tables(
     kind: str = "parquet",
     group: Group | None = None,
 ) -> None:
-    """Each table as ``{name}.parquet`` or ``{name}.csv``.
+    """Write each table as ``{name}.parquet`` or ``{name}.csv``.
 
-    Parquet carries a fingerprint of the options and of the inputs' content; for CSV see `csv_bytes`.
-    With a `group` of `core.outputs.together`, all files take their places together.
+    Parquet carries a fingerprint of the options and of the inputs' content; for CSV see
+    `csv_bytes`. With a `group` of `core.outputs.together`, all files are renamed into place
+    together.
     """
     check_table_format(kind)
     if kind == "csv":
@@ -60,16 +61,16 @@ def write_tables(
 
 
 def csv_bytes(table, name: str) -> bytes:
-    """An Arrow table as CSV in UTF-8, with the names of the columns above.
+    """An Arrow table as CSV in UTF-8, with a header row.
 
-    Numbers have as many digits as give the same number back. What is undefined is empty. Texts stand in
-    quotes; one that a spreadsheet would run as a formula (it begins with = + - @, a tab or a carriage
-    return) gets an apostrophe in front, as spreadsheets write texts themselves. Binary columns are shapes
-    (WKB), which stand as WKT.
+    Numbers have enough digits to be read back exactly. Undefined values are empty. Texts are
+    quoted. A text that a spreadsheet would run as a formula (it begins with = + - @, a tab or a
+    carriage return) gets a leading apostrophe, which spreadsheets understand. Binary columns are
+    shapes in WKB, written as WKT.
 
     Raises
     ------
-    PermafrostError : a column of lists or records, which CSV has no form for.
+    PermafrostError : a column of lists or records, which CSV cannot represent.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -96,7 +97,7 @@ def csv_bytes(table, name: str) -> bytes:
 
 
 def _as_wkt(column):
-    """A column of WKB as text, with as many digits as give the same shapes back."""
+    """A column of WKB as text, with enough digits to be read back exactly."""
     import pyarrow as pa
     import shapely
 
@@ -110,12 +111,13 @@ _COUNTS = ("n_undefined", "resamples")
 
 
 def score_table(rows: list[dict]):
-    """The rows as an Arrow table; ``average`` where all rows have it."""
+    """The rows as an Arrow table; with ``average`` if all rows have it."""
     return _row_table(rows, ("metric", "class", "value", "lower", "upper", "n_undefined", "gates"))
 
 
 def comparison_table(rows: list[dict]):
-    """Rows of `evaluators.intervals.standalone.difference_rows` as an Arrow table; ``average`` as above."""
+    """Rows of `standalone.difference_rows` as an Arrow table; with ``average`` if all rows have
+    it."""
     figures = ("value", "against", "difference", "lower", "upper", "p_value")
     return _row_table(rows, ("metric", "class", *figures, "n_undefined", "resamples", "gates"))
 
@@ -128,7 +130,7 @@ def _row_table(rows: list[dict], names: tuple[str, ...]):
         names = (*names, "average")
     return pa.table(
         {
-            # what is estimated without leaving units out has no gates
+            # differences estimated without a jackknife have no gates
             name: pa.array(
                 [row.get(name, "") if name == "gates" else row[name] for row in rows],
                 kinds.get(name, pa.float64()),

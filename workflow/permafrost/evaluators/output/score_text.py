@@ -1,4 +1,4 @@
-"""Figures of an evaluation of given files as aligned text for a terminal."""
+"""Scores of an evaluation as aligned text for a terminal."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from permafrost.core.text import LONGEST_NAME, printable_name
 from permafrost.report.notation import interval_of, number, p_value_text
 from permafrost.statistics.resampling.jackknife import PARTS
 
-# more classes than this are in the files, not on the screen
+# with more classes than this, they are only in the files
 SHOWN = 20
-# reasons that a remark names, and figures of each
+# reasons per remark, and scores named per reason
 _REASONS, _NAMES = 3, 4
 # characters of a reason, which names a class
 _LONGEST_REASON = 200
@@ -17,7 +17,7 @@ _LONGEST_REASON = 200
 def score_lines(
     rows: list[dict], *, heading: str, unit: str, confidence: float, notes
 ) -> list[str]:
-    """The figures as a table, overall ones first, and remarks below."""
+    """The scores as a table, overall ones first, and remarks below."""
     lines = [heading, f"{100 * confidence:g} % intervals: {unit}", "", *row_lines(rows, digits=4)]
     return [*lines, *note_lines(notes)]
 
@@ -28,10 +28,10 @@ def note_lines(notes) -> list[str]:
 
 
 def row_lines(rows: list[dict], *, digits: int, longest: int = LONGEST_NAME) -> list[str]:
-    """Metric, class, value, interval and, where there is one, p-value as aligned columns.
+    """Metric, class, value, interval and, if any, p-value as aligned columns.
 
-    Names of classes are shown in at most `longest` characters. A star stands after an interval that is not
-    to be trusted, see `gate_remarks`.
+    Class names are cut to `longest` characters. A star marks an unreliable interval, see
+    `gate_remarks`.
     """
     cells = [
         (
@@ -54,16 +54,16 @@ def row_lines(rows: list[dict], *, digits: int, longest: int = LONGEST_NAME) -> 
 
 
 def starred(row: dict, text: str) -> str:
-    """`text`, the interval of a row, with a star where it is not to be trusted."""
+    """`text`, the interval of a row, with a star if it is unreliable."""
     return f"{text} *".strip() if row.get("gates") else text
 
 
 def gate_remarks(rows: list[dict], what: str = "classes") -> list[str]:
-    """One remark on the figures whose intervals are not to be trusted, with the reasons; or none.
+    """One remark that lists the scores with unreliable intervals and the reasons, or none.
 
     Parameters
     ----------
-    what : what the rows with a ``class`` are of.
+    what : plural noun for the rows that have a ``class``.
     """
     gated = [row for row in rows if row.get("gates")]
     if not gated:
@@ -95,7 +95,7 @@ def gate_remarks(rows: list[dict], what: str = "classes") -> list[str]:
 
 
 def difference_lines(rows: list[dict], against, *, digits: int, most: int = SHOWN) -> list[str]:
-    """Differences with intervals and p-values; of the classes only if there are at most so many."""
+    """Differences with intervals and p-values; classes only if there are at most `most`."""
     few = len({row["class"] for row in rows}) <= most
     heading = f"Difference to {against} on the same images (p-values of single figures):"
     shown = [{**row, "value": row["difference"]} for row in rows if few or row["class"] is None]
@@ -106,7 +106,7 @@ def _test(row: dict) -> str:
     if row.get("p_value") is None:
         return ""
     counted = (row.get("resamples") or 0) - row.get("n_undefined", 0)
-    # a two-sided count of resamples, see `statistics.resampling.p_values.bootstrap_p_value`
+    # a two-sided p-value from resamples, see `statistics.resampling.p_values.bootstrap_p_value`
     text = p_value_text(row["p_value"], smallest=2 / (counted + 1) if counted > 0 else 0.0)
     return f"p {text}" if text.startswith("<") else f"p = {text}"
 
@@ -114,15 +114,15 @@ def _test(row: dict) -> str:
 def interval_method_words(
     count: int, kind: str, resamples: int, *, size: str = "", method: str = "", hint: str = ""
 ) -> str:
-    """What intervals come from, or why there are none.
+    """How the intervals were computed, or why there are none.
 
-    Such as ``Student's t, leaving out each of 12 images; bias from 1000 resamples``.
+    For example ``Student's t, leaving out each of 12 images; bias from 1000 resamples``.
 
     Parameters
     ----------
-    count, kind : number of units, and what one is called.
-    size : of a unit; method : ``basic`` or ``percentile`` where the bootstrap was asked for; hint : what to
-        do about a single unit. In words, or empty.
+    count, kind : number of units, and the name of one.
+    size : size of a unit; method : ``basic`` or ``percentile`` for the bootstrap; hint : remedy for
+        a single unit. All are text, or empty.
     """
     if not resamples:
         return "none asked for (--resamples 0)"

@@ -1,4 +1,4 @@
-"""The JSON half of COCO's panoptic format: categories, images, and the segments of each image."""
+"""The JSON part of COCO's panoptic format: categories, images, and the segments of each image."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ ID_LIMIT = 256**3
 
 @dataclass(frozen=True)
 class Categories:
-    """The C categories of the truth: ids, unique names, and which of them are things."""
+    """The C categories of the truth: ids, unique names, and whether each is a thing."""
 
     ids: tuple[int, ...]
     names: tuple[str, ...]
     things: np.ndarray
 
     def place(self, entry: dict, where: str) -> int:
-        """Which category an entry's ``category_id`` is."""
+        """Index of the category of an entry's ``category_id``."""
         found = _integer(entry, "category_id", where)
         if found not in self._places:
             raise PermafrostError(
@@ -45,8 +45,8 @@ class Segments:
 
     Attributes
     ----------
-    ids : (S,) int64, values in the label map; category : (S,) places in `Categories`.
-    crowd : (S,) bool; area : (S,) what the JSON says, NaN where it says nothing.
+    ids : (S,) int64, values in the label map; category : (S,) indices in `Categories`.
+    crowd : (S,) bool; area : (S,) areas in the JSON, NaN if missing.
     """
 
     ids: np.ndarray
@@ -57,7 +57,7 @@ class Segments:
 
 @dataclass(frozen=True)
 class Entry:
-    """What the JSON says of one image; `size` is (H, W), None where it is not given."""
+    """The JSON entry of one image; `size` is (H, W), None if missing."""
 
     image: object
     file_name: str | None
@@ -71,12 +71,12 @@ def read_truth(document) -> tuple[Categories, list[Entry]]:
 
     Parameters
     ----------
-    document : path of a JSON file, or what it holds.
+    document : path of a JSON file, or its parsed content.
 
     Raises
     ------
-    PermafrostError : a missing or wrong field, an id twice, an unknown category or image, an image
-        without an annotation.
+    PermafrostError : a missing or invalid field, a duplicate id, an unknown category or image, an
+        image without an annotation.
     """
     content, where = load(document, "truth")
     if not isinstance(content, dict):

@@ -13,7 +13,7 @@ from permafrost.evaluators.panoptic.matching import ImageCounts, match_image
 from permafrost.evaluators.panoptic.result import PanopticEvaluation
 
 MODES = ("corrected", "strict")
-# bytes of the counts of every category in every image
+# bytes of the counts per image and category
 _MOST_BYTES = 4 * 10**9
 
 
@@ -29,18 +29,18 @@ def evaluate(
     Parameters
     ----------
     truth, predictions : (JSON, maps) each. JSON is the path of a file in COCO's panoptic format, or
-        what it holds: ``annotations`` with ``image_id``, ``file_name`` and ``segments_info``; the
-        truth also has ``images`` and ``categories`` with ``isthing``. Maps are a folder of RGB
-        pictures (id = R + 256 G + 65536 B, void 0), or a mapping of image ids to arrays, (H, W) of
+        its parsed content: ``annotations`` with ``image_id``, ``file_name`` and ``segments_info``;
+        the truth also has ``images`` and ``categories`` with ``isthing``. Maps are a folder of RGB
+        images (id = R + 256 G + 65536 B, void 0), or a mapping of image ids to arrays, (H, W) of
         ids or (H, W, 3) of colours.
-    mode : ``corrected`` counts the pixels of true segments, and a false alarm is excused by all
-        crowds of its class; ``strict`` is as panopticapi, which takes areas of true segments from the
-        JSON, and excuses by the last crowd of the class only.
+    mode : ``corrected`` counts the pixels of true segments, and all crowds of a class can excuse
+        its false alarms; ``strict`` follows panopticapi: areas of true segments are from the JSON,
+        and only the last crowd of a class excuses false alarms.
     boundary_ratio : width of the bands as a share of the image's diagonal, for boundary PQ.
 
     Raises
     ------
-    PermafrostError : names the file and the entry that is wrong.
+    PermafrostError : invalid input; the message names the file and the entry.
     """
     look_up(MODES, mode, "there is no mode")
     if boundary_ratio is not None and not 0 < boundary_ratio < 1:
@@ -82,7 +82,7 @@ def evaluate(
 
 
 def _match(entries, masks, digests, size: int, strict: bool, ratio: float | None) -> ImageCounts:
-    """Of one image: its entries, folders and running digests, of truth and predictions each."""
+    """Match one image; entries, folders and running digests are pairs of truth and predictions."""
     maps, (_, where) = zip(*map(read_map, masks, entries), strict=True)
     check_sizes(*maps, where)
     for digest, ids in zip(digests, maps, strict=True):

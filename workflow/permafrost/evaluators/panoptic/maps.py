@@ -1,4 +1,4 @@
-"""The picture half of COCO's panoptic format: a label map per image, read one at a time."""
+"""The image part of COCO's panoptic format: a label map per image, read one at a time."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def read_map(masks, entry: Entry) -> tuple[np.ndarray, str]:
 
     Parameters
     ----------
-    masks : folder of RGB pictures with id = R + 256 G + 65536 B, named by ``file_name``; or a mapping
+    masks : folder of RGB images with id = R + 256 G + 65536 B, named by ``file_name``; or a mapping
         of image ids to arrays, (H, W) of ids or (H, W, 3) uint8 of colours.
 
     Raises
     ------
-    PermafrostError : no map, or not of this form; the size differs from the JSON's; ids in the map
-        that are not in the JSON, or the reverse.
+    PermafrostError : the map is missing or has another form; its size differs from the JSON's; ids
+        in the map that are not in the JSON, or the reverse.
     """
     if isinstance(masks, Mapping):
         ids, where = _given(masks, entry), f"label map of image {entry.image!r}"
@@ -52,7 +52,7 @@ def check_sizes(truth: np.ndarray, predicted: np.ndarray, where: str) -> None:
 
 
 def map_path(folder: Path, entry: Entry) -> Path:
-    """The picture of the image of `entry`."""
+    """Path of the label map of `entry`."""
     if not isinstance(entry.file_name, str) or not entry.file_name:
         raise PermafrostError("file_name is missing", where=entry.where, remedy="name the PNG file")
     return folder / entry.file_name
@@ -107,7 +107,7 @@ def _from_colours(pixels: np.ndarray) -> np.ndarray:
 
 
 def _check_ids(ids: np.ndarray, entry: Entry, where: str) -> None:
-    # only where a run of one id begins, which is far less to sort
+    # keep the first pixel of each run of one id: much less to sort
     flat = ids.ravel()
     found = np.unique(flat[np.concatenate([[True], flat[1:] != flat[:-1]])])
     found = found[found != VOID]

@@ -1,9 +1,9 @@
-"""Matches of the segments of one image, and what is counted of them.
+"""Match the segments of one image, and count them per category.
 
 Source: Kirillov et al., Panoptic Segmentation (2019), with void and crowds as in panopticapi. Two
-segments of one class match if their IoU is above one half; since segments do not overlap, no
-segment can match twice, and there is nothing to assign. Boundary PQ takes the lesser of the IoU of
-the segments and of the bands along their outlines (Cheng et al., Boundary IoU, 2021).
+segments of one class match if their IoU exceeds one half. Segments do not overlap, so no segment
+can match twice and no assignment problem arises. Boundary PQ takes the smaller of the IoU of the
+segments and the IoU of the bands along their outlines (Cheng et al., Boundary IoU, 2021).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from permafrost.evaluators.panoptic.entries import ID_LIMIT, Segments
 from permafrost.metrics.ratios import divide
 from permafrost.metrics.segmentation.boundary import band_width, interior
 
-NOTHING = -1  # place of void
+NOTHING = -1  # index of void
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,10 @@ class ImageCounts:
 
 @dataclass(frozen=True)
 class Shared:
-    """How many pixels (Q,) each pair of a truth (T) and a prediction (P) shares; void is a truth, too.
+    """Number of pixels (Q,) shared by each pair of a truth (T) and a prediction (P); void is a
+    truth.
 
-    ``truth`` and ``predicted`` are (Q,) places among the segments, `NOTHING` for void.
+    ``truth`` and ``predicted`` are (Q,) segment indices, `NOTHING` for void.
     """
 
     truth: np.ndarray
@@ -46,7 +47,7 @@ class Shared:
         return self.sums(getattr(self, of) >= 0, of, size)
 
     def sums(self, chosen: np.ndarray, of: str, size: int) -> np.ndarray:
-        """(size,) int64 pixels of the `chosen` pairs, by the segment of one side."""
+        """(size,) int64 pixels of the `chosen` pairs, summed per segment of one side."""
         places = getattr(self, of)
         chosen = chosen & (places >= 0)
         weights = np.bincount(places[chosen], self.pixels[chosen], minlength=size)
@@ -68,8 +69,8 @@ def match_image(
     Parameters
     ----------
     maps : (H, W) int64 segment ids each, of the truth and of the prediction.
-    strict : areas of true segments as the JSON has them, and of several crowds of one class only
-        the last one takes false alarms, both as in panopticapi.
+    strict : as in panopticapi: areas of true segments are from the JSON, and only the last of
+        several crowds of a class excuses false alarms.
     boundary_ratio : width of the bands as a share of the image's diagonal; None for plain PQ.
     where : the entry of the truth, for messages.
     """
@@ -101,8 +102,8 @@ def match_image(
 def shared_pixels(
     truth_map: np.ndarray, predicted_map: np.ndarray, truth: Segments, predicted: Segments
 ) -> Shared:
-    """The pairs that occur at any pixel, in ascending order of their ids."""
-    # runs of one pair are counted at once: there are far fewer of them than pixels to sort
+    """The pairs that occur at any pixel, ascending by their ids."""
+    # runs of one pair are counted at once: there are far fewer runs than pixels to sort
     pairs = (truth_map * ID_LIMIT + predicted_map).ravel()
     starts = np.flatnonzero(
         np.concatenate([np.ones(min(1, pairs.size), bool), pairs[1:] != pairs[:-1]])
@@ -115,7 +116,7 @@ def shared_pixels(
 
 
 def _places(values: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    """Where `values` are in `ids`, which hold all but void."""
+    """Indices of `values` in `ids`, which hold all values except void."""
     out = np.full(len(values), NOTHING, np.intp)
     if ids.size:
         order = np.argsort(ids)
@@ -138,7 +139,7 @@ def _truth_areas(shared: Shared, truth: Segments, where: str) -> np.ndarray:
 def _ious(
     shared: Shared, truth: Segments, predicted: Segments, area: np.ndarray | None, where: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of one class without crowds, and their IoU; void pixels of a prediction do not count."""
+    """Pairs of one class without crowds, and their IoU; a prediction's void pixels do not count."""
     rows = _comparable(shared, truth, predicted)
     union = _unions(shared, rows, len(truth.ids), len(predicted.ids), area)
     if (union <= 0).any():
@@ -165,7 +166,7 @@ def _unions(shared: Shared, rows, n_truth: int, n_predicted: int, area=None) -> 
 
 
 def _excused(shared: Shared, truth: Segments, predicted: Segments, strict: bool) -> np.ndarray:
-    """(P,) bool: predictions that lie mostly on void or on crowds of their class."""
+    """(P,) bool: predictions mostly on void or on crowds of their class."""
     crowd = truth.crowd.copy()
     if strict:
         last = {truth.category[place]: place for place in np.flatnonzero(crowd)}
@@ -181,7 +182,7 @@ def _excused(shared: Shared, truth: Segments, predicted: Segments, strict: bool)
 
 @dataclass(frozen=True)
 class _Bands:
-    """Pixels of the bands: of both at once, of the truth's, of the predictions'."""
+    """Pixel counts of the bands: shared, the truth's, and the predictions'."""
 
     both: Shared
     truth: Shared
@@ -204,7 +205,8 @@ def _shared_bands(truth_map, predicted_map, truth, predicted, ratio: float) -> _
 def _band_ious(
     bands: _Bands, shared: Shared, rows: np.ndarray, truth: Segments, predicted: Segments
 ) -> np.ndarray:
-    """Boundary IoU of the pairs `rows` of `shared`; void pixels of a prediction's band do not count."""
+    """Boundary IoU of the pairs `rows` of `shared`; void pixels of a prediction's band do not
+    count."""
     n_truth, n_predicted = len(truth.ids), len(predicted.ids)
     key = shared.truth[rows] * n_predicted + shared.predicted[rows]
     pairs = (bands.both.truth >= 0) & (bands.both.predicted >= 0)

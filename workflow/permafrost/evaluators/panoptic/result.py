@@ -1,6 +1,6 @@
-"""What a panoptic evaluation found: sums per image and class, values, and replicates of them.
+"""The result of a panoptic evaluation: sums per image and class, values, and their replicates.
 
-Every value follows from sums over images, so a bootstrap weighs the sums and matches nothing again.
+Every value follows from sums over images, so a bootstrap reweights the sums without matching again.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ MEASURES = ("pq", "sq", "rq")
 
 @dataclass(frozen=True)
 class PanopticEvaluation:
-    """Matches of segments, and every figure that follows from them.
+    """Matches of segments, and every value computed from them.
 
     Attributes
     ----------
     images : (I,) ids of the images; categories : the C categories of the truth.
     tp, fp, fn : (I, C) int64 matches, false alarms and misses.
     iou : (I, C) float64 sums of the IoU of the matches.
-    mode, boundary_ratio : how; see `evaluate`.
+    mode, boundary_ratio : the settings, see `evaluate`.
     digests : SHA-256 of the label maps of the truth and of the predictions, in the order of `images`.
     """
 
@@ -47,7 +47,7 @@ class PanopticEvaluation:
 
     @cached_property
     def values(self) -> dict[Name, float]:
-        """Every figure by its name and class; NaN where undefined.
+        """Every value by metric and class; NaN if undefined.
 
         ``pq``, ``sq`` and ``rq`` are means over the classes with a match, a false alarm or a miss;
         ``pq_things`` … and ``pq_stuff`` … are means over these among the things, and the stuff. Per
@@ -58,13 +58,13 @@ class PanopticEvaluation:
         return {name: float(value[0]) for name, value in self._measure(*sums).items()}
 
     def replicates(self, counts: np.ndarray) -> dict[Name, np.ndarray]:
-        """(B,) values on resamples of the images, given (I, B) how often each was drawn."""
+        """(B,) values on resamples of the images; `counts` (I, B) is how often each was drawn."""
         weights = counts.astype(np.float64)
         return self._measure(*(kind.T.astype(np.float64) @ weights for kind in self._kinds))
 
     @property
     def means(self) -> dict[Name, list[Name]]:
-        """The class figures that each of the overall ones is the mean of."""
+        """The class values that each overall value averages."""
         things = self.categories.things
         parts = {"": np.ones_like(things), "_things": things, "_stuff": ~things}
         return {
@@ -79,7 +79,7 @@ class PanopticEvaluation:
         return dict(zip(self.names, (self.tp + self.fn).T, strict=True))
 
     def class_counts(self) -> list[dict]:
-        """Per category: id, name, whether things, and the sums over all images."""
+        """Per category: id, name, whether it is a thing, and the sums over all images."""
         sums = {
             name: getattr(self, name).sum(axis=0).tolist() for name in ("tp", "fp", "fn", "iou")
         }
@@ -95,7 +95,7 @@ class PanopticEvaluation:
         ]
 
     def heading(self) -> str:
-        """What was evaluated, and how, in one line."""
+        """What was evaluated, and with which settings, in one line."""
         what = "panoptic quality"
         if self.boundary_ratio is not None:
             what = f"boundary panoptic quality (bands of {self.boundary_ratio:g} of the diagonal)"
@@ -107,7 +107,7 @@ class PanopticEvaluation:
         )
 
     def notes(self) -> list[str]:
-        """What a reader must know of classes that were treated apart."""
+        """Remarks on classes that were handled separately."""
         seen = (self.tp + self.fp + self.fn).sum(axis=0) > 0
         absent = [name for name, has in zip(self.names, seen, strict=True) if not has]
         if not absent:
@@ -123,9 +123,9 @@ class PanopticEvaluation:
         return self.tp, self.fp, self.fn, self.iou
 
     def _measure(self, tp, fp, fn, iou) -> dict[Name, np.ndarray]:
-        """From (C, B) sums."""
+        """Values from (C, B) sums."""
         below = tp + 0.5 * fp + 0.5 * fn
-        # a class that occurs without a match has no mean IoU; panopticapi counts 0
+        # a class without a match has no mean IoU; panopticapi sets it to 0
         sq = np.where(below > 0, divide(iou, tp, undefined=0.0), np.nan)
         ratios = dict(zip(MEASURES, (divide(iou, below), sq, divide(tp, below)), strict=True))
         things = self.categories.things

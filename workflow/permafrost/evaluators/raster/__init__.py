@@ -1,7 +1,7 @@
 """Evaluation of classified rasters: geodl's assessment metrics, IoU, kappa, area-weighted estimates.
 
-`evaluate` takes files, `evaluate_blocks` what is made in memory, `area_estimates` counts. The same
-metrics as torchmetrics classes are in a module of their own, since torchmetrics is slow to import.
+`evaluate` takes files, `evaluate_blocks` arrays in memory, `area_estimates` counts. The same
+metrics as torchmetrics classes are in a separate module, because importing torchmetrics is slow.
 """
 
 from permafrost.evaluators.raster.area import AreaEstimates, area_estimates

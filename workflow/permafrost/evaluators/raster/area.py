@@ -1,15 +1,15 @@
 """Area-weighted accuracy and areas, with standard errors, from a sample of reference pixels.
 
 The stratified estimators of Olofsson et al. (2014), "Good practices for estimating area and
-assessing accuracy of land change", Remote Sensing of Environment 148, equations 1 to 11, for strata
-that are the map's classes: a stratified random sample, or a simple random or systematic one that is
-stratified afterwards. With W_i the share of the map that is class i, n_ij the sampled pixels that
-the map calls i and the reference calls j, and n_i their sum over j:
+assessing accuracy of land change", Remote Sensing of Environment 148, equations 1 to 11. The strata
+are the map's classes. The sample is stratified random, or simple random or systematic with
+poststratification. W_i is the mapped share of class i, n_ij the number of sampled pixels with map
+class i and reference class j, and n_i their sum over j:
 
-    p_ij = W_i n_ij / n_i                                    area that is mapped i and truly j
+    p_ij = W_i n_ij / n_i                                    area mapped as i and truly j
     O    = sum_i p_ii                                        overall accuracy
     U_i  = p_ii / sum_j p_ij,     P_j = p_jj / sum_i p_ij    user's and producer's accuracy
-    A_j  = sum_i p_ij                                        share of the area that truly is j
+    A_j  = sum_i p_ij                                        share of the area truly of class j
     V(O)   = sum_i W_i^2 U_i (1 - U_i) / (n_i - 1)
     V(U_i) = U_i (1 - U_i) / (n_i - 1)
     V(P_j) = [W_j^2 (1 - P_j)^2 U_j (1 - U_j) / (n_j - 1)
@@ -18,15 +18,16 @@ the map calls i and the reference calls j, and n_i their sum over j:
 
 Counting the map's pixels instead (A_j = W_j) is biased by the map's errors.
 
-Where pixels differ in area, as in degrees, W_i are shares of the true area, and the share n_ij / n_i
-becomes a ratio of sums over the sampled pixels k of their areas a_k, whose variance is linearised as that
-of any ratio (Cochran, Sampling Techniques, 1977, section 6.3), with r_ij the ratio and y_k 1 or 0:
+If pixels differ in area, as in degrees, W_i are shares of the true area. The share n_ij / n_i
+becomes a ratio of sums over the sampled pixels k of their areas a_k, with y_k 1 or 0. Its variance
+is linearised as for any ratio r_ij (Cochran, Sampling Techniques, 1977, section 6.3):
 
     r_ij = sum_k a_k y_k / sum_k a_k
     V(r_ij) = n_i / (n_i - 1) sum_k a_k^2 (y_k - r_ij)^2 / (sum_k a_k)^2
 
-Equal areas give n_ij / n_i and r_ij (1 - r_ij) / (n_i - 1) again, which the variances above are made of.
-The pixels are taken for drawn with equal chances within a class, whatever their area.
+With equal areas these are n_ij / n_i and r_ij (1 - r_ij) / (n_i - 1), the terms of the variances
+above. Within a class all pixels are assumed to be drawn with equal probability, whatever their
+area.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ from permafrost.metrics.ratios import divide
 
 @dataclass(frozen=True)
 class AreaEstimates:
-    """Estimates and their standard errors, (K,) each but for the overall accuracy.
+    """Estimates and their standard errors, (K,) each; overall accuracy is a scalar.
 
-    ``area`` is a share of the map. What is undefined, as the user's accuracy of a class that is not
-    mapped, is NaN; so are standard errors that depend on a class with a single sampled pixel.
+    ``area`` is a share of the map. Undefined values are NaN, such as the user's accuracy of a class
+    that is not mapped, and standard errors that depend on a class with a single sampled pixel.
     """
 
     overall_accuracy: float
@@ -58,7 +59,7 @@ class AreaEstimates:
     area_se: np.ndarray
 
     def interval(self, name: str, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Normal interval around the estimate `name`; it may leave [0, 1], as published."""
+        """Normal interval of the estimate `name`; it may exceed [0, 1], as published."""
         half = NormalDist().inv_cdf((1 + confidence) / 2) * getattr(self, f"{name}_se")
         return getattr(self, name) - half, getattr(self, name) + half
 
@@ -70,15 +71,15 @@ def area_estimates(counts, mapped, area_sums=None) -> AreaEstimates:
     ----------
     counts : (K, K) sampled pixels, rows the reference and columns the map.
     mapped : (K,) pixels (or area) of each class in the whole map.
-    area_sums : (2, K, K) sums of the areas of the sampled pixels, and of the squares of these areas, as
-        `counts`; None where all pixels are equal. `mapped` then is area too.
+    area_sums : (2, K, K) sums of the areas of the sampled pixels, and of their squares, in the
+        layout of `counts`; None if all pixels have the same area. With it, `mapped` is area too.
 
     Raises
     ------
-    PermafrostError : shapes that do not fit; a mapped class without a sampled pixel, or sampled
-        but not mapped.
+    PermafrostError : shapes that do not fit; a mapped class without a sampled pixel, or the
+        reverse.
     """
-    sample = np.asarray(counts, np.float64).T  # rows the map, as in the paper
+    sample = np.asarray(counts, np.float64).T  # rows are the map, as in the paper
     mapped = np.asarray(mapped, np.float64)
     if sample.ndim != 2 or sample.shape != (len(mapped),) * 2 or not mapped.sum() > 0:
         raise PermafrostError(
@@ -116,9 +117,9 @@ def area_estimates(counts, mapped, area_sums=None) -> AreaEstimates:
 
 
 def _shares(sample: np.ndarray, area_sums) -> tuple[np.ndarray, np.ndarray]:
-    """(K, K) shares of the true classes in each mapped one, and their variances; rows the map.
+    """(K, K) shares of the true classes within each mapped one, and their variances; rows the map.
 
-    A single pixel tells no variance.
+    The variance from a single pixel is undefined.
     """
     sizes = sample.sum(axis=1, keepdims=True)
     if area_sums is None:
@@ -128,6 +129,6 @@ def _shares(sample: np.ndarray, area_sums) -> tuple[np.ndarray, np.ndarray]:
     total = areas.sum(axis=1, keepdims=True)
     share = divide(areas, total, undefined=0.0)
     every = squares.sum(axis=1, keepdims=True)
-    # sum of a^2 (y - r)^2, where y is 1 for the pixels of one true class
+    # sum of a^2 (y - r)^2, with y = 1 for the pixels of one true class
     deviations = squares * (1 - share) ** 2 + (every - squares) * share**2
     return share, divide(sizes * divide(deviations, total**2), sizes - 1)

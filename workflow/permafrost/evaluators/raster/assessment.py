@@ -1,18 +1,19 @@
 """Accuracy, means of recall and precision over classes, F1, IoU and kappa, from counts of pixels.
 
-All take (…, K, K) counts, rows the reference and columns the prediction (geodl prints the
+All functions take (…, K, K) counts, rows the reference and columns the prediction (geodl prints the
 transpose), and keep the leading axes.
 
 Recall and precision are weighted means over the classes that occur in either raster. An undefined
-ratio (the recall of a class that the reference lacks, the precision of one that is never predicted)
-counts 0 in them: scikit-learn's ``average="macro", zero_division=0``. F1 is the harmonic mean of
-these two *means*; `macro_f1` is the mean of the classes' F1 (scikit-learn, torchmetrics). With the
-smoothing ``s``, a defined ratio is ``(TP + s) / (TP + FN + s)`` or ``(TP + s) / (TP + FP + s)``.
+ratio (the recall of a class without reference pixels, the precision of one that is never predicted)
+counts as 0, as in scikit-learn with ``average="macro", zero_division=0``. F1 is the harmonic mean
+of these two *means*; `macro_f1` is the mean of the classes' F1 (scikit-learn, torchmetrics). With
+the smoothing ``s``, a defined ratio is ``(TP + s) / (TP + FN + s)`` or ``(TP + s) / (TP + FP +
+s)``.
 
-``like="geodl"`` has geodl's rule: every declared class counts, and all ratios are smoothed, so that
+``like="geodl"`` follows geodl: every declared class counts, and all ratios are smoothed, so that
 an undefined one is 1 and raises the mean; ``s`` is then 1e-8, as in geodl's worked examples (the
 default of its functions is 1), and F1 is ``2 P R / (P + R + 1e-8)``.
-The binary mode scores the positive class alone, which is the same as weights (0, 1).
+The binary mode scores only the positive class, which equals weights (0, 1).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ BINARY_WEIGHTS = (0.0, 1.0)
 
 
 def overall_accuracy(counts) -> np.ndarray:
-    """Share of the pixels whose class is right; NaN without pixels."""
+    """Share of the pixels with the right class; NaN without pixels."""
     counts = np.asarray(counts)
     return divide(np.trace(counts, axis1=-2, axis2=-1), counts.sum(axis=(-2, -1)))
 
@@ -66,8 +67,8 @@ def macro_f1(counts, *, class_weights=None) -> np.ndarray:
 def per_class(counts) -> dict[str, np.ndarray]:
     """``recall``, ``precision``, ``f1``, ``iou`` of each class, (…, K), without smoothing.
 
-    NaN where undefined: recall without reference pixels, precision without predicted ones, F1 and
-    IoU without either. Of two classes, recall and precision of the first are also called
+    NaN if undefined: recall without reference pixels, precision without predicted ones, F1 and IoU
+    without either. With two classes, recall and precision of the first are also known as
     specificity and negative predictive value.
     """
     hits, references, predictions = margins(counts)
@@ -85,9 +86,10 @@ def mean_iou(counts) -> np.ndarray:
 
 
 def kappa(counts) -> np.ndarray:
-    """Cohen's kappa: agreement beyond that of two rasters with these shares of classes, shuffled.
+    """Cohen's kappa: agreement beyond that expected by chance from the class shares of both
+    rasters.
 
-    NaN where both hold a single, common class.
+    NaN if both hold one and the same class only.
     """
     _, references, predictions = margins(counts)
     total = np.asarray(counts).sum(axis=(-2, -1))
@@ -96,17 +98,17 @@ def kappa(counts) -> np.ndarray:
 
 
 def margins(counts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(…, K) float64 each: hits, reference pixels, predicted pixels."""
+    """(…, K) float64 each: correct pixels, reference pixels, predicted pixels."""
     counts = np.asarray(counts, np.float64)
     return np.diagonal(counts, axis1=-2, axis2=-1), counts.sum(axis=-1), counts.sum(axis=-2)
 
 
 def check_weights(class_weights, classes: int) -> np.ndarray:
-    """(K,) weights of the classes, all 1 where None.
+    """(K,) class weights, all 1 for None.
 
     Raises
     ------
-    PermafrostError : another number of weights; a negative one; none above 0.
+    PermafrostError : the number of weights is not K; a negative weight; no weight above 0.
     """
     weights = np.ones(classes) if class_weights is None else np.asarray(class_weights, np.float64)
     if weights.shape != (classes,):
@@ -123,11 +125,11 @@ def check_weights(class_weights, classes: int) -> np.ndarray:
 
 
 def smooth_of(smooth: float | None, like: str | None) -> float:
-    """The smoothing: the given one, else geodl's, or none.
+    """The smoothing: `smooth` if set, else geodl's with ``like="geodl"``, else 0.
 
     Raises
     ------
-    PermafrostError : a negative one; an unknown peer.
+    PermafrostError : negative smoothing; an unknown value of `like`.
     """
     if like not in (None, GEODL):
         raise PermafrostError(
@@ -141,7 +143,7 @@ def smooth_of(smooth: float | None, like: str | None) -> float:
 
 
 def _mean(hits, totals, present, smooth: float, class_weights, like: str | None) -> np.ndarray:
-    """Weighted mean of hits / totals over the last axis; NaN where no class has a weight."""
+    """Weighted mean of hits / totals over the last axis; NaN if no class has a weight."""
     weights = check_weights(class_weights, hits.shape[-1])
     counted = weights > 0 if like == GEODL else (weights > 0) & present
     defined = totals + smooth > 0 if like == GEODL else totals > 0

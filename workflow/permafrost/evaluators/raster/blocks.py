@@ -1,7 +1,8 @@
-"""Reference and prediction block by block: the form in which they are counted.
+"""Read reference and prediction block by block, for counting.
 
-A raster of any size passes through memory in squares, which later are the units of the bootstrap:
-neighbouring pixels are alike, so single pixels would give intervals far too narrow.
+Rasters of any size pass through memory in square blocks, which are later the units of the
+bootstrap. Neighbouring pixels are correlated, so resampling single pixels would give far too narrow
+intervals.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ class Block:
     reference : (h, w) class codes.
     prediction : (h, w) class codes, or (K, h, w) scores.
     reference_valid, prediction_valid : (h, w) bool: False where there is no data.
-    place : where it lies, and
-    names : what reference and prediction are called, for messages.
-    areas : (h, w) true areas of the pixels, or what broadcasts to it; None where all are equal.
+    place : position in the raster.
+    names : names of reference and prediction, for messages.
+    areas : (h, w) true areas of the pixels, or broadcastable to it; None if all are equal.
     """
 
     reference: np.ndarray
@@ -41,7 +42,7 @@ class Block:
     areas: np.ndarray | None = None
 
     def where(self, number: int) -> str:
-        """The block of the reference (0) or of the prediction (1), for messages."""
+        """The position of the block in the reference (0) or the prediction (1), for messages."""
         return f"{self.names[number]}: {self.place}"
 
 
@@ -52,8 +53,8 @@ class BlockReading:
     Attributes
     ----------
     block : width and height of a block, in pixels.
-    reference_band, prediction_band : which band holds the classes, from 1; needed only where a file has
-        more than one.
+    reference_band, prediction_band : the band with the classes, from 1; required only for files
+        with more than one band.
     keep_nodata : read the files' nodata value as a class instead of as missing.
     by_pixel : see `files.check_same_grid`.
     """
@@ -78,11 +79,11 @@ def raster_blocks(
     Parameters
     ----------
     scores : the prediction holds scores, one band per class; all bands are read.
-    areas : of the pixels; None: all are equal.
+    areas : areas of the pixels; None if all are equal.
 
     Raises
     ------
-    PermafrostError : rasters that cannot be read, lie on different pixels or have more than one band.
+    PermafrostError : rasters that cannot be read, have different grids or need a choice of band.
     """
     block, keep_nodata = how.block, how.keep_nodata
     if block < 1:

@@ -1,6 +1,6 @@
-"""Counting pairs of classes block by block, without knowing the classes beforehand.
+"""Count pairs of classes block by block, without a list of the classes in advance.
 
-Pixel values become class codes first: class rasters, logits of all classes, one logit.
+First convert pixel values to class codes: class rasters, logits of all classes, one logit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def as_codes(values: np.ndarray, valid: np.ndarray, where: str) -> np.ndarray:
 
     Raises
     ------
-    PermafrostError : NaN or a fraction where there is data.
+    PermafrostError : NaN or a fraction in a valid pixel.
     """
     if values.dtype.kind in "iub":
         return values.astype(np.int64)
@@ -40,13 +40,13 @@ def logits_to_classes(
 
     Parameters
     ----------
-    logits : (K, h, w). With more than one band the class of the greatest logit, the first of equals;
-        with one, class 1 where ``sigmoid(logit) > threshold``, strictly, else class 0.
-    valid : (h, w); elsewhere the result means nothing.
+    logits : (K, h, w). With several bands, the class of the largest logit, ties to the first; with
+        one band, class 1 if ``sigmoid(logit) > threshold``, else class 0.
+    valid : (h, w) bool; the result is meaningless elsewhere.
 
     Raises
     ------
-    PermafrostError : NaN where there is data; a threshold outside (0, 1).
+    PermafrostError : NaN in a valid pixel; a threshold outside (0, 1).
     """
     if not 0 < threshold < 1:
         raise PermafrostError(
@@ -65,24 +65,24 @@ def logits_to_classes(
     return (probability > threshold).astype(np.int64)
 
 
-# codes below this are counted in a table of all pairs, which is faster than sorting
+# codes below this are counted in a table of all pairs, faster than by sorting
 _SMALL = 256
 MISSING = ("error", "ignore")
 
-# more codes are measurements and no classes, and their confusions would fill the memory
+# more codes suggest measurements instead of classes; their confusion matrix would fill the memory
 MOST_CLASSES = 2000
 
 
 class PairCounts:
-    """Pixels by (reference code, predicted code), of each block and in all.
+    """Pixel counts by (reference code, predicted code), per block and in total.
 
     Parameters
     ----------
-    ignore : reference codes that are no class; their pixels are counted as ignored.
-    missing : what to do where the reference has a class and the prediction no data: ``error``, or
-        ``ignore`` (such pixels are counted as unpredicted).
-    first_code : the code of the first class, 0 or 1; a logit's position 0 stands for it.
-    scores : whether predictions are scores; `threshold` see `classes.logits_to_classes`.
+    ignore : reference codes to exclude; their pixels are counted as ignored.
+    missing : if the reference has a class and the prediction no data: ``error``, or ``ignore``
+        (such pixels are counted as unpredicted).
+    first_code : the code of the first class, 0 or 1; position 0 of the logits has this code.
+    scores : whether predictions are scores; `threshold` as in `logits_to_classes`.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class PairCounts:
         self.scores, self.threshold = scores, threshold
         self.blocks: list[dict[tuple[int, int], int]] = []
         self.mapped: dict[int, int] = {}
-        # with areas: of each pair of codes, the sum of the pixels' areas and that of their squares
+        # per pair of codes, the sum of the pixels' areas and the sum of their squares
         self.areas: dict[tuple[int, int], np.ndarray] = {}
         self.mapped_areas: dict[int, float] = {}
         self.weighted: bool | None = None
@@ -112,7 +112,7 @@ class PairCounts:
 
         Raises
         ------
-        PermafrostError : codes below the first class, no data where there must be, NaN.
+        PermafrostError : codes below the first class, missing predictions with ``error``, NaN.
         """
         reference = as_codes(block.reference, block.reference_valid, block.where(0))
         predicted = self._classes(block)
@@ -146,7 +146,7 @@ class PairCounts:
             self.blocks.append(_pairs(reference[counted], predicted[counted]))
 
     def _weigh(self, block: Block, reference, predicted, counted: np.ndarray) -> None:
-        """Add the areas of pixels, where they are given."""
+        """Add the pixels' areas, if the block has any."""
         if self.weighted not in (None, block.areas is not None):
             raise PermafrostError(
                 "some blocks have areas of pixels and others have none",
@@ -205,7 +205,7 @@ def _pairs(reference: np.ndarray, predicted: np.ndarray) -> dict[tuple[int, int]
 
 
 def _sums(codes: np.ndarray, areas: np.ndarray) -> list[tuple[int, float, float]]:
-    """Each code with the sum of its pixels' areas, and that of their squares."""
+    """Each code with the sum of its pixels' areas and the sum of their squares."""
     if codes.max(initial=0) < _SMALL**2:
         values = np.flatnonzero(np.bincount(codes))
         places, wanted = codes, values

@@ -1,4 +1,4 @@
-"""Evaluate a classified raster against a reference raster: the entry of this package."""
+"""Evaluate a classified raster against a reference raster: the entry point of this package."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from permafrost.evaluators.raster.pixel_areas import PixelAreas, pixel_areas
 from permafrost.evaluators.raster.result import RasterEvaluation
 
 MODES = ("multiclass", "binary")
-# bytes of the counts of all pairs of classes in all blocks
+# bytes of the pair counts of all blocks
 _MOST_BYTES = 4 * 10**9
 
 
@@ -41,10 +41,10 @@ def evaluate(
     Parameters
     ----------
     reference : raster of class codes; pixels without data have no reference.
-    prediction : raster of class codes; or
-    logits : raster of one band per class, or of one band for the class 1 of two.
+    prediction : raster of class codes; alternatively
+    logits : raster with one band per class, or one band for class 1 of two.
     block, reference_band, prediction_band, keep_nodata, by_pixel : see `blocks.BlockReading`.
-    options : of `evaluate_blocks`, but for ``scores``.
+    options : of `evaluate_blocks`, except ``scores``.
     """
     if (prediction is None) == (logits is None):
         raise PermafrostError(
@@ -62,13 +62,13 @@ def evaluate(
         scores=scores,
         areas=areas,
     )
-    # an error must close the files at once: GDAL's environment ends with the last of them
+    # on an error, close the files at once: GDAL's environment ends with the last of them
     with contextlib.closing(blocks):
         return evaluate_blocks(blocks, scores=scores, areas=areas, **options)
 
 
 def _areas(reference, prediction, by_pixel: bool) -> PixelAreas:
-    """The areas of the reference's pixels; where it has no coordinate system, of the prediction's."""
+    """The areas of the reference's pixels; without its coordinate system, the prediction's."""
     found = PixelAreas()
     for path in (reference, prediction) if by_pixel else (reference,):
         with opened(path) as dataset:
@@ -93,7 +93,7 @@ def evaluate_blocks(
     missing: str = "error",
     areas: PixelAreas | None = None,
 ) -> RasterEvaluation:
-    """Evaluate what comes in blocks, from files or made in memory.
+    """Evaluate blocks from files or from memory.
 
     Parameters
     ----------
@@ -103,15 +103,15 @@ def evaluate_blocks(
     classes : number or names of the classes; None: those that occur in either raster, or one per
         band.
     class_weights, smooth, like : see `assessment`; weights in the order of the codes.
-    threshold : of one logit's sigmoid.
-    zero_based : codes count from 0 (geodl's ``zeroStart``), else from 1.
+    threshold : of the sigmoid of a single logit.
+    zero_based : codes start at 0 (geodl's ``zeroStart``), else at 1.
     ignore, missing : see `counting.PairCounts`.
-    areas : what is known of the pixels' areas, for remarks; the areas themselves come with the blocks.
+    areas : description of the pixel areas, for remarks; the blocks hold the areas themselves.
 
     Raises
     ------
-    PermafrostError : codes outside the classes; rasters without a common pixel; options that do not
-        fit each other. See also `blocks`, `classes` and `counting`.
+    PermafrostError : codes outside the classes; rasters without a common pixel; options that
+        conflict. See also `blocks` and `counting`.
     """
     _check_choice("mode", mode, (*MODES, None))
     _check_choice("missing", missing, MISSING)
@@ -146,7 +146,7 @@ def evaluate_blocks(
 
 
 def _classes(counter: PairCounts, declared, mode: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Codes and names of the classes; all codes that occur must be among them."""
+    """Codes and names of the classes; they must include every code that occurs."""
     found = set(counter.mapped).union(*({pair[0] for pair in block} for block in counter.blocks))
     width = max(counter.bands, 2) if counter.bands else None
     if declared is None:

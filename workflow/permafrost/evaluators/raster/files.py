@@ -1,4 +1,4 @@
-"""Raster files: opening them, and asking whether two lie on the same pixels."""
+"""Open raster files, and check that two share one grid."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.extras import need
 from permafrost.core.inputs import check_regular
 
-# two grids are one where no corner is further apart than this share of a pixel
+# two grids are the same if no corner is further apart than this share of a pixel
 SAME_PLACE = 1e-3
 
 
 @contextlib.contextmanager
 def opened(path) -> Iterator:
-    """An open rasterio dataset (GeoTIFF, PNG, JPEG, …), georeferenced or not."""
+    """Yield an open rasterio dataset (GeoTIFF, PNG, JPEG, …), georeferenced or not."""
     need("rasterio")
     import rasterio
     from rasterio.errors import NotGeoreferencedWarning, RasterioError
 
-    # GDAL would wait for a pipe; some formats are folders
+    # GDAL would block on a pipe; some formats are folders
     if not os.path.isdir(path):
         check_regular(path)
     with warnings.catch_warnings():
@@ -41,16 +41,17 @@ def opened(path) -> Iterator:
 
 
 def check_same_grid(reference, prediction, *, by_pixel: bool = False) -> None:
-    """Refuse two open datasets whose pixels are not the same places.
+    """Refuse two open datasets whose pixels have different locations.
 
     Parameters
     ----------
-    by_pixel : compare sizes only; for a prediction that was written without its georeference.
+    by_pixel : compare sizes only, for a prediction written without its georeference.
 
     Raises
     ------
-    PermafrostError : other sizes; another coordinate system; shifted, scaled or turned; only one of
-        them georeferenced. Where one system is local, as of a building site, places alone are compared.
+    PermafrostError : different sizes; different coordinate systems; shifted, scaled or rotated
+        grids; only one of them georeferenced. If one system is local, as on a building site, only
+        coordinates are compared.
     """
     where, remedy = prediction.name, "warp the prediction onto the reference's grid (gdalwarp)"
     if reference.shape != prediction.shape:
@@ -85,7 +86,7 @@ def check_same_grid(reference, prediction, *, by_pixel: bool = False) -> None:
 
 
 def _local(dataset) -> bool:
-    """Whether its coordinate system leads to no place on Earth."""
+    """Whether the coordinate system is not tied to the Earth."""
     crs = dataset.crs
     return crs is not None and not (crs.is_geographic or crs.is_projected)
 
@@ -95,7 +96,7 @@ def _size(dataset) -> str:
 
 
 def _largest_shift(reference, prediction) -> float:
-    """How far apart the corners are, in pixels of the reference."""
+    """Largest distance between corresponding corners, in pixels of the reference."""
     to_pixel = ~reference.transform
     corners = [(x, y) for x in (0, reference.width) for y in (0, reference.height)]
     moved = (to_pixel @ (prediction.transform @ corner) for corner in corners)

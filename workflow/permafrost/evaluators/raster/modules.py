@@ -1,8 +1,8 @@
 """The raster metrics as torchmetrics classes, for training loops.
 
-Each keeps one (K, K) matrix of counts, which is summed over batches and processes, and computes
-once at the end, as geodl does: not a mean over batches. Classes with the same options share their
-updates in a ``torchmetrics.MetricCollection``.
+Each keeps one (K, K) matrix of counts, summed over batches and processes, and computes the metric
+once at the end, as geodl does; it does not average over batches. Classes with the same options
+share their updates in a ``torchmetrics.MetricCollection``.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ with explained():
 
 
 class RasterMetric(Metric):
-    """The matrix of counts; its subclasses turn it into a number.
+    """Base class: keeps the matrix of counts; subclasses compute a metric from it.
 
     Parameters
     ----------
     classes : K; 2 in the binary mode.
     mode : ``multiclass``, or ``binary`` (one logit per pixel, of class 1).
-    smooth, class_weights, like : see `assessment`; in the binary mode class 1 alone is scored.
-    threshold : of one logit's sigmoid, strictly above.
-    zero_based : targets count from 0, else from 1.
-    ignore_index : target value whose pixels are not counted.
+    smooth, class_weights, like : see `assessment`; the binary mode scores class 1 only.
+    threshold : class 1 if the sigmoid of a single logit is strictly larger.
+    zero_based : targets start at 0, else at 1.
+    ignore_index : target value of pixels that are not counted.
     """
 
     full_state_update = False
@@ -109,12 +109,12 @@ class RasterMetric(Metric):
         self.counts += cells.reshape(self.classes, self.classes)
 
     def compute(self) -> torch.Tensor:
-        """The metric over everything counted so far, float64."""
+        """The metric over all batches, float64."""
         value = self.measure(self.counts.cpu().numpy())
         return torch.as_tensor(np.asarray(value, np.float64), device=self.counts.device)
 
     def measure(self, counts: np.ndarray):
-        """The metric of a (K, K) matrix, rows the target."""
+        """The metric of a (K, K) matrix of counts, rows the target."""
         raise NotImplementedError
 
     @property
@@ -123,7 +123,7 @@ class RasterMetric(Metric):
 
 
 class OverallAccuracy(RasterMetric):
-    """Share of the pixels whose class is right; neither smoothed nor weighted."""
+    """Share of the pixels with the right class; neither smoothed nor weighted."""
 
     def measure(self, counts: np.ndarray):
         return assessment.overall_accuracy(counts)

@@ -1,13 +1,14 @@
 """True areas of a raster's pixels.
 
-Pixels that are equal in degrees, or in Web Mercator's metres, are not equal on the ground: at a latitude
-of 60° a pixel of a geographic raster covers half of what it covers at the equator. Corners of pixels are
-put into the equal-area coordinates of the ellipsoid,
+Pixels of equal size in degrees, or in metres of Web Mercator, differ in size on the ground: at a
+latitude of 60° a pixel of a geographic raster covers half of what it covers at the equator. Corners
+of pixels are converted to equal-area coordinates of the ellipsoid,
 
     u = longitude,   v = b^2/2 [sin(lat) / (1 - e^2 sin(lat)^2) + artanh(e sin(lat)) / e],
 
-in which u times v is area, with the semi-minor axis b and the eccentricity e. Of a pixel between two
-parallels and two meridians its area there is exact; of others, whose edges are nearly straight, very nearly.
+in which u times v is area, with the semi-minor axis b and the eccentricity e. The area of a pixel
+between two parallels and two meridians is exact; that of other pixels, whose edges are nearly
+straight, is nearly exact.
 Source: Snyder, Map Projections: A Working Manual (1987), equations 3-12 and 10-13.
 """
 
@@ -21,28 +22,28 @@ import numpy as np
 from permafrost.core.errors import first_line
 from permafrost.data.files.georeference import moved
 
-# areas that differ less are taken for equal: zones of UTM, and equal-area maps that take the ellipsoid
-# for a sphere, are within it
+# relative differences below this are ignored: they include UTM zones, and equal-area maps that
+# treat the ellipsoid as a sphere
 SAME_AREA = 0.02
-# places along each side at which areas are compared
+# positions per side at which areas are compared
 _PLACES = 5
-# pixels from one to the next whose area is computed where they are projected: areas change smoothly
+# step in pixels between computed areas of projected rasters: areas vary smoothly
 _STEP = 16
-# metres within which a projection bends nothing
+# metres within which a projection's curvature is negligible
 _WIDEST = 1000.0
 _SPHEROID = re.compile(r'(?:SPHEROID|ELLIPSOID)\["[^"]*",\s*([\d.eE+]+),\s*([\d.eE+]+)')
 
 
 @dataclass(frozen=True)
 class PixelAreas:
-    """What is known of the areas of a raster's pixels.
+    """The areas of a raster's pixels, as far as they are known.
 
     Attributes
     ----------
-    grid : gives them; None where all are equal, or nothing is known.
-    bounds : the smallest and largest area in square metres, where there is a grid.
+    grid : computes the areas; None if all are equal or unknown.
+    bounds : the smallest and largest area in square metres, if there is a grid.
     name : of the coordinate system.
-    problem : why pixels must not be taken for equal although there is no grid; empty where they may.
+    problem : why pixels may differ in area although there is no grid; empty if they do not.
     """
 
     grid: Grid | None = None
@@ -51,11 +52,12 @@ class PixelAreas:
     problem: str = ""
 
     def window(self, left: int, top: int, width: int, height: int) -> np.ndarray | None:
-        """(height, width) areas in square metres, or (height, 1) of equal columns; None: all equal."""
+        """(height, width) areas in square metres, or (height, 1) if columns are equal; None: all
+        equal."""
         return None if self.grid is None else self.grid.areas(left, top, width, height)
 
     def sentence(self) -> str:
-        """What a reader must know, empty where pixels are equal."""
+        """A remark on the areas; empty if pixels are equal."""
         if self.problem:
             return f"No area-weighted estimates: {self.problem}."
         if self.grid is None:
@@ -72,9 +74,9 @@ class PixelAreas:
 def pixel_areas(dataset) -> PixelAreas:
     """The areas of an open rasterio dataset's pixels.
 
-    Those of a projected system are taken for equal where they differ by less than `SAME_AREA`, and so are
-    those of a raster without coordinates or of a local system. Coordinates that look like degrees of a
-    system that is not named are a problem.
+    Areas in a projected system count as equal if they differ by less than `SAME_AREA`. So do those
+    of a raster without coordinates or with a local system. Coordinates that look like degrees but
+    have no named system are a problem.
     """
     crs, shape = dataset.crs, (dataset.width, dataset.height)
     if crs is None:
@@ -99,10 +101,10 @@ class Grid:
     Attributes
     ----------
     transform : affine, from column and row to coordinates.
-    radians : of a unit of the coordinates, where they are geographic.
-    crs, geodetic : the system of the coordinates where it is projected, and the geographic one below it.
+    radians : radians per unit of geographic coordinates.
+    crs, geodetic : the projected system, and the geographic system that it is based on.
     axis, flattening : of the ellipsoid: semi-major axis in metres, and 1 / f (0 for a sphere).
-    side : about that of a projected pixel, in metres.
+    side : approximate side of a projected pixel, in metres.
     """
 
     transform: object
@@ -115,7 +117,7 @@ class Grid:
 
     @classmethod
     def of(cls, crs, transform, axis: float, flattening: float) -> Grid:
-        """Of a rasterio CRS; ValueError where it is bound to no geographic one."""
+        """The grid of a rasterio CRS; ValueError if no geographic system belongs to it."""
         from rasterio.errors import RasterioError
 
         try:
@@ -129,9 +131,9 @@ class Grid:
         return cls(transform, radians, axis, flattening, side, crs, geodetic)
 
     def areas(self, left: int, top: int, width: int, height: int) -> np.ndarray:
-        """(height, width) areas in square metres; (height, 1) where the rows are parallels.
+        """(height, width) areas in square metres; (height, 1) if the rows are parallels.
 
-        Of a projected raster only some pixels are computed, and those between interpolated.
+        For a projected raster, only some pixels are computed and the others interpolated.
         """
         if self.crs is None:
             if self.transform.b == self.transform.d == 0:
@@ -140,7 +142,7 @@ class Grid:
             rows = np.arange(top, top + height + 1)[:, None]
             return _quads(*self._equal_area(columns, rows))
         columns, rows = _places(left, width), _places(top, height)
-        # of huge pixels the middle stands for all: their edges may be bent, as near a pole
+        # the middle represents a huge pixel, whose edges may be curved, as near a pole
         part = min(1.0, _WIDEST / max(self.side, 1.0))
         # both edges of each of these squares, hence every second quad
         corners = self._equal_area(_edges(columns, part), _edges(rows, part)[:, None])
@@ -148,7 +150,7 @@ class Grid:
         outside = ~np.isfinite(known)
         if outside.all():
             return np.zeros((height, width))
-        # a world map leaves its corners empty: there is no data to weigh, but an area must be told
+        # the empty corners of a world map have no data, but need a finite area
         known[outside] = known[~outside].mean()
         across = np.stack([np.interp(np.arange(width), columns - left, row) for row in known])
         return np.stack(
@@ -156,7 +158,8 @@ class Grid:
         )
 
     def bounds(self, width: int, height: int) -> tuple[float, float]:
-        """The smallest and the largest area at places all over the raster that are on the ellipsoid."""
+        """The smallest and the largest area at positions across the raster that are on the
+        ellipsoid."""
         columns = np.unique(np.linspace(0, width - 1, _PLACES).astype(int))
         rows = np.unique(np.linspace(0, height - 1, _PLACES).astype(int))
         found = [self.areas(int(x), int(y), 1, 1)[0, 0] for y in rows for x in columns]
@@ -170,17 +173,17 @@ class Grid:
         x, y = np.broadcast_arrays(a * columns + b * rows + c, d * columns + e * rows + f)
         if self.crs is not None:
             x, y = self._unproject(x, y)
-        # a raster of the whole globe may reach over the poles by half a pixel
+        # a global raster may extend half a pixel beyond the poles
         latitude = np.clip(y * self.radians, -np.pi / 2, np.pi / 2)
         return x * self.radians, self._height(np.sin(latitude))
 
     def _unproject(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Longitudes and latitudes; NaN of what lies outside of the projection."""
+        """Longitudes and latitudes; NaN outside the projection's domain."""
         found = moved(self.crs, self.geodetic, x.ravel(), y.ravel())
         return tuple(values.reshape(x.shape) for values in found)
 
     def _height(self, sine: np.ndarray) -> np.ndarray:
-        """The coordinate v of the module's text."""
+        """The coordinate v of the module's docstring."""
         flat = 1 / self.flattening if self.flattening else 0.0
         squared = flat * (2 - flat)
         minor = self.axis * (1 - flat)
@@ -196,7 +199,7 @@ def _places(start: int, count: int) -> np.ndarray:
 
 
 def _edges(pixels: np.ndarray, part: float) -> np.ndarray:
-    """Both edges of the middle `part` of each pixel, one after the other."""
+    """Both edges of the central `part` of each pixel, alternating."""
     return np.stack([pixels + 0.5 - part / 2, pixels + 0.5 + part / 2], axis=1).ravel()
 
 
@@ -208,12 +211,12 @@ def _quads(u: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 
 def _turned(angle: np.ndarray) -> np.ndarray:
-    """Differences of longitudes by the shorter way round."""
+    """Differences of longitudes along the shorter direction."""
     return (angle + np.pi) % (2 * np.pi) - np.pi
 
 
 def _suspicion(transform, shape: tuple[int, int]) -> str:
-    """Why coordinates without a system may be degrees; empty where they are not."""
+    """Why coordinates without a system may be degrees; empty if they are not."""
     a, b, c, d, e, f = tuple(transform)[:6]
     corners = [(a * x + b * y + c, d * x + e * y + f) for x in (0, shape[0]) for y in (0, shape[1])]
     fine = max(abs(a), abs(b), abs(d), abs(e)) < 1

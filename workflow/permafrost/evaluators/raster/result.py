@@ -1,4 +1,4 @@
-"""What an evaluation of rasters found: counts, values, replicates of them, and Arrow tables."""
+"""The result of a raster evaluation: counts, values, their replicates, and Arrow tables."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ Name = tuple[str, str | None]  # metric, class (None: overall)
 
 @dataclass(frozen=True)
 class RasterEvaluation:
-    """Counts of pixels, and every figure that follows from them.
+    """Pixel counts, and every value computed from them.
 
     Attributes
     ----------
-    codes : (K,) class codes; names : (K,) what they are called.
-    cells : (C, 2) positions (reference, prediction) of the pairs that occur, and
-    block_counts : (C, U) int64, how often in each block that has a counted pixel.
+    codes : (K,) class codes; names : (K,) their names.
+    cells : (C, 2) positions (reference, prediction) of the pairs that occur.
+    block_counts : (C, U) int64, counts of these pairs in each block that has a counted pixel.
     mapped : (K,) int64: pixels of each class in the whole prediction, with or without reference.
     pixels, ignored, unpredicted : all pixels; those without a reference class; those with one, but
         without a prediction.
     smooth, class_weights, like : see `assessment`.
-    pixel_areas : what is known of the areas of pixels. Where they differ,
-    area_sums, mapped_area : (2, K, K) and (K,) see `area.area_estimates`, in square metres; else None.
+    pixel_areas : areas of the pixels, as far as known. If they differ:
+    area_sums, mapped_area : (2, K, K) and (K,), see `area.area_estimates`, in square metres; else
+        None.
     """
 
     codes: tuple[int, ...]
@@ -57,12 +58,12 @@ class RasterEvaluation:
 
     @property
     def n_blocks(self) -> int:
-        """Blocks with a counted pixel: the units that are resampled."""
+        """Number of blocks with a counted pixel: the resampled units."""
         return self.block_counts.shape[1]
 
     @cached_property
     def values(self) -> dict[Name, float]:
-        """Every figure by its name and class; NaN where undefined.
+        """Every value by metric and class; NaN if undefined.
 
         ``overall_accuracy``, the means ``recall`` and ``precision`` and their ``f1``, ``macro_f1``,
         ``mean_iou`` and ``kappa``, see `assessment`; per class ``recall``, ``precision``, ``f1`` and
@@ -71,7 +72,7 @@ class RasterEvaluation:
         return {name: float(value) for name, value in self._measure(self.counts).items()}
 
     def replicates(self, counts: np.ndarray) -> dict[Name, np.ndarray]:
-        """(B,) values on resamples of the blocks, given (U, B) how often each was drawn."""
+        """(B,) values on resamples of the blocks; `counts` (U, B) is how often each was drawn."""
         # sums of pixels stay below 2^53, so float64 is exact and fast
         blocks, drawn = self.block_counts.astype(np.float64), counts.astype(np.float64)
         step = max(1, _MOST_BYTES // (8 * len(self.codes) ** 2))
@@ -83,7 +84,7 @@ class RasterEvaluation:
 
     @property
     def means(self) -> dict[Name, list[Name]]:
-        """The class figures that each of the overall ones is the mean of, or nearly so."""
+        """The class values that each overall value averages, exactly or approximately."""
         each = {
             "recall": "recall",
             "precision": "precision",
@@ -120,7 +121,7 @@ class RasterEvaluation:
         )
 
     def notes(self) -> list[str]:
-        """What a reader must know of pixels and classes that were treated apart."""
+        """Remarks on pixels and classes that were handled separately."""
         said = []
         if self.ignored:
             said.append(f"{self.ignored} pixels have no reference class and are not counted.")
@@ -157,15 +158,15 @@ class RasterEvaluation:
         return said
 
     def areas(self) -> AreaEstimates:
-        """Area-weighted estimates, the reference pixels taken for a sample of the map; see `area`."""
+        """Area-weighted estimates, with the reference pixels as a sample of the map; see `area`."""
         mapped = self.mapped if self.mapped_area is None else self.mapped_area
         return area_estimates(self.counts, mapped, self.area_sums)
 
     def area_rows(self, confidence: float) -> tuple[list[dict], list[str]]:
-        """`areas` as rows like those of other figures, and remarks on them.
+        """`areas` as rows like those of other scores, and remarks on them.
 
-        Without rows where the reference covers the whole map: then nothing is estimated, and
-        ``recall``, ``precision`` and the shares of reference pixels are what they are.
+        No rows if the reference covers the whole map: then nothing is estimated, and ``recall``,
+        ``precision`` and the shares of reference pixels are exact.
         """
         remarks = [said] if (said := self.pixel_areas.sentence()) else []
         if self.pixel_areas.problem:
@@ -222,7 +223,7 @@ def _listed(names: list[str], most: int = 20) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" * (len(names) > most))
 
 
-# bytes of the matrices of resamples that are measured together
+# bytes of the matrices of resamples that are evaluated at once
 _MOST_BYTES = 1 << 28
 _REPORTED = {
     "weighted_overall_accuracy": "overall_accuracy",
@@ -242,7 +243,7 @@ def _area_rows(estimates: AreaEstimates, names: tuple[str, ...], confidence: flo
             defined = [None if np.isnan(cell) else float(cell) for cell in cells]
             if (
                 defined[1] == defined[2]
-            ):  # no error was seen, which is not to say that there is none
+            ):  # no error was observed, which does not prove that there is none
                 defined[1:] = None, None
             values = dict(zip(("value", "lower", "upper"), defined, strict=True))
             rows.append({"metric": metric, "class": label, **values, "n_undefined": 0})
@@ -250,12 +251,12 @@ def _area_rows(estimates: AreaEstimates, names: tuple[str, ...], confidence: flo
 
 
 def confusion_table(evaluation: RasterEvaluation):
-    """One row per pair of classes, also of those that no pixel has.
+    """One row per pair of classes, including pairs without pixels.
 
-    Columns: ``reference``, ``prediction`` (names of the classes); ``reference_code``, ``prediction_code``;
-    ``pixels``; ``reference_share`` and ``prediction_share``, the share of the pixels of that reference class
-    and of that predicted class (null where it has none), which are recall and precision where both are one
-    class; where pixels differ in area, ``area_m2``, the sum of theirs.
+    Columns: ``reference``, ``prediction`` (class names); ``reference_code``, ``prediction_code``;
+    ``pixels``; ``reference_share`` and ``prediction_share``, the share of the pixels of that
+    reference class and of that predicted class (null for a class without pixels), on the diagonal
+    recall and precision; if pixels differ in area, ``area_m2``, the sum of their areas.
     """
     counts, size = evaluation.counts, len(evaluation.codes)
     first, second = (places.ravel() for places in np.indices((size, size)))
