@@ -1,5 +1,6 @@
-"""How certain a number is: intervals, paired comparisons, and aggregation over datasets.
+"""Uncertainty of scores: intervals, paired comparisons, and aggregation over datasets.
 
-The functions to call are `bootstrap.bootstrap_scores`, `compare.compare`, `gates.score_gates` and
-those of `aggregate`; `predictions.predictions_from_table` reads what they need from a prediction table.
+Main functions: `scores.bootstrap.bootstrap_scores`, `scores.compare.compare`,
+`scores.gates.score_gates` and `across_datasets.standings_table.build_standings`.
+`predictions.reading.predictions_from_table` reads their input from a prediction table.
 """

@@ -1,7 +1,8 @@
-"""What backbones are fed of datasets, as rankings ask for it: who is fed the same, and whose input had to be adapted.
+"""Input of each backbone on each dataset, for rankings: duplicate measurements and adapted inputs.
 
-Two cells of one dataset with one ``input_id`` are one measurement. A backbone that is another one on all datasets of a
-ranking is ranked once, with it. A ranking with adapted cells is made again of the others alone.
+A cell is a pair of dataset and backbone. Two cells of one dataset with the same ``input_id`` are
+one measurement. A backbone that equals another one on all datasets of a ranking is ranked once,
+with it. A ranking with adapted cells is recomputed from the exact cells alone.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ import numpy as np
 
 from permafrost.statistics.across_datasets.standings import mean_rank, ranks_within
 
-#: kinds of fit that feed what the weights want; of a cell of no known kind nothing is known to be adapted
+#: kinds of fit whose input is what the weights expect; an unknown kind (None) counts as exact
 EXACT = frozenset({"exact", "converted", None})
-#: columns of the leaderboard that are those of the cell
+#: columns of the leaderboard that describe the cell
 FACTS = ("fit", "bands_real", "bands_wanted", "input_id")
 
 
@@ -38,12 +39,12 @@ class Cells:
     def copies(
         self, backbones: Sequence[str], scored: Mapping[str, Iterable[str]], kept: Iterable[str]
     ) -> dict[str, str]:
-        """Backbone to the one that it is the same as on every dataset where either has a score.
+        """Backbone to the one that it equals on every dataset on which either has a score.
 
         Parameters
         ----------
         scored : dataset to the backbones with a score there.
-        kept : backbones that are never called the copy of another one, where they are named for what they are.
+        kept : backbones that are never treated as copies, because the configuration names them.
         """
         kept, first, found = set(kept), {}, {}
         for name in sorted(backbones, key=lambda name: (name not in kept, name)):
@@ -59,17 +60,19 @@ class Cells:
     def ranked_exactly(
         self, values, backbones: Sequence[str], datasets: Sequence[str]
     ) -> dict | None:
-        """The ranking of exact cells alone; None where all cells are.
+        """The ranking of exact cells alone; None if all cells are exact.
 
-        It is of the backbones with an exact cell, on the datasets where all of these have a score and an exact cell.
+        It includes the backbones with an exact cell, on the datasets on which each of these has a
+        score and an exact cell.
 
         Parameters
         ----------
-        values : (D, K) oriented scores, higher being better; NaN without a score.
+        values : (D, K) oriented scores, higher is better; NaN without a score.
 
         Returns
         -------
-        ``datasets``, names; ``ranks``, backbone to (mean rank, place), both empty where no dataset is left.
+        ``datasets``, names; ``ranks``, backbone to (mean rank, place). Both are empty if no dataset
+        remains.
         """
         values = np.asarray(values, np.float64)
         there = ~np.isnan(values)

@@ -1,8 +1,10 @@
-"""Chances of being best over datasets, expected ranks, and what choosing a backbone costs against the best.
+"""Probabilities of being best over datasets, expected ranks, and the expected loss against the best
+backbone.
 
-All are read from the draws of one model (`hierarchical`). Where other datasets are asked about, backbones are ordered
-by their effects: by how good they are on a further dataset of this kind, on average. Where datasets stay, they are
-ordered by their mean ranks on these datasets with endless test items and seeds.
+All are computed from the draws of one model (`hierarchical`). For inference about other datasets,
+backbones are ordered by their effects: their average quality on a further dataset of this kind. If
+the datasets are fixed, they are ordered by their mean ranks on these datasets with infinite test
+items and seeds.
 """
 
 from __future__ import annotations
@@ -16,20 +18,20 @@ from permafrost.statistics.across_datasets.draws import told_apart
 from permafrost.statistics.across_datasets.hierarchical import posterior
 from permafrost.statistics.across_datasets.standings import mean_rank, ranks_within
 
-# a variance from J parts is pooled with the mean of the dataset's backbones, which counts as so many parts
+# a jackknife variance is pooled with the dataset's mean variance, which counts as this many blocks
 _POOLED = 10
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured on D datasets of K backbones, gaps and all.
+    """Scores of K backbones on D datasets, possibly with missing ones.
 
     Attributes
     ----------
-    values : (D, K, S) of each seed, NaN where there is none.
-    higher : (D,) whether more is better.
-    items : as in `draws.Scores`, rows without a score being NaN.
-    ranked : (D,) the datasets that are ranked on. The model learns from the others too.
+    values : (D, K, S) per seed, NaN if missing.
+    higher : (D,) whether higher is better.
+    items : as in `draws.Scores`; rows without a score are NaN.
+    ranked : (D,) the datasets that are ranked on. The model also uses the others.
     """
 
     values: np.ndarray
@@ -40,19 +42,19 @@ class Measured:
 
 @dataclass(frozen=True)
 class Chances:
-    """Draws of K backbones.
+    """Posterior draws for K backbones.
 
     Attributes
     ----------
-    level : (N, K) what they are ordered by, higher being better.
-    loss : (N, K) by how much each is worse than the best, in the scores' units, mean over datasets.
+    level : (N, K) quantity that orders them, higher is better.
+    loss : (N, K) how much worse each is than the best, in score units, averaged over datasets.
     """
 
     level: np.ndarray
     loss: np.ndarray
 
     def of_rank(self, places: int) -> np.ndarray:
-        """(K,) probability of being among the first `places`; ties share what is left."""
+        """(K,) probability of a rank among the first `places`; ties share the remaining places."""
         return probability_of_rank(self.ranks, places)
 
     @property
@@ -60,24 +62,25 @@ class Chances:
         return ranks_within(self.level)
 
     def apart(self, confidence: float) -> np.ndarray:
-        """(K, K) whether the row's is better than the column's; all pairs hold together with this probability."""
+        """(K, K) whether the row's is better than the column's; all pairs hold with joint
+        probability `confidence`."""
         mean, draws = self.level.mean(axis=0), len(self.level)
         return told_apart(mean, self.level, datasets=None, parts=draws, confidence=confidence)
 
 
 def chances(measured: Measured, uncertainty: str, *, draws: int, seed: int) -> Chances:
-    """Chances over other datasets, or with the uncertainty ``items`` on these ones.
+    """Probabilities over other datasets, or with the uncertainty ``items`` on these datasets.
 
     Parameters
     ----------
-    uncertainty : of `draws.UNCERTAINTIES`; ``datasets`` reads no errors of items and seeds.
-    draws : at least so many are made.
+    uncertainty : one of `draws.UNCERTAINTIES`; ``datasets`` does not use errors of items and seeds.
+    draws : minimum number of draws.
     """
     signs = np.where(measured.higher, 1.0, -1.0)[:, None]
     missing = np.isnan(measured.values).all(axis=-1)
     means = np.mean(measured.values, axis=-1, where=~np.isnan(measured.values) | missing[..., None])
     errors = np.zeros(means.shape) if uncertainty == "datasets" else variances(measured)
-    # a dataset with one score says nothing of who is better
+    # a dataset with one score does not compare backbones
     used = np.sum(~missing, axis=1) > 1
     stays = uncertainty == "items"
     drawn = posterior(
@@ -92,9 +95,10 @@ def chances(measured: Measured, uncertainty: str, *, draws: int, seed: int) -> C
 
 
 def variances(measured: Measured) -> np.ndarray:
-    """(D, K) of scores for lack of test items and seeds, less what all backbones of a dataset share.
+    """(D, K) variance of scores from finite test sets and seeds, without the part common to all
+    backbones.
 
-    The variance between seeds is that of all backbones of the dataset together.
+    The variance between seeds is pooled over the backbones of a dataset.
     """
     values = measured.values
     count = np.sum(~np.isnan(values), axis=-1)
@@ -113,7 +117,8 @@ def variances(measured: Measured) -> np.ndarray:
 
 
 def probability_of_rank(ranks, places: int) -> np.ndarray:
-    """(K,) share of the draws (N, K) of ranks in which a backbone is among the first `places`; ties share."""
+    """(K,) share of draws (N, K) in which a backbone ranks among the first `places`; ties share
+    places."""
     drawn = np.asarray(ranks, np.float64)[..., None]
     ahead = np.sum(np.swapaxes(drawn, -1, -2) < drawn, axis=-1)
     level = np.sum(np.swapaxes(drawn, -1, -2) == drawn, axis=-1)

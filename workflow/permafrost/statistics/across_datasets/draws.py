@@ -1,22 +1,25 @@
-"""How far a ranking over datasets would move with other datasets, other test items and other seeds.
+"""Uncertainty of a ranking over datasets from the choice of datasets, test items and seeds.
 
-What is drawn (`uncertainty`)
------------------------------
-`items`: the datasets stay; each part of a test set is weighted by chance, alike for all backbones, and seeds stray.
-`datasets`: datasets are drawn with replacement. `both`: datasets, and items and seeds within them.
-Scores differ between datasets also because test sets are finite. To draw datasets as they are and to add the noise of
-items would count it twice. So what is a backbone's own on each dataset is first drawn together to the spread that
-it would have with endless test sets; noise brings it back to what is seen. A mean over datasets then has the variance
-of the observed values, and no less than that of the items. Where backbones do not differ from dataset to dataset
-at all, intervals of `both` are too wide: 99 % of those of 95 % hold the truth, in simulation with 12 datasets.
+Resampling (`uncertainty`)
+--------------------------
+`items`: the datasets are fixed; blocks of each test set get random weights, the same for all
+backbones, and seeds vary. `datasets`: datasets are drawn with replacement. `both`: datasets are
+drawn, and items and seeds vary within them.
+Scores also differ between datasets because test sets are finite. Drawing the observed scores and
+adding item noise would count this variance twice. Therefore each backbone's deviations on the
+datasets are first shrunk to the spread expected from infinite test sets; the noise restores the
+observed spread. A mean over datasets then has the variance of the observed values, and at least
+that of the items. If backbones do not differ between datasets at all, 95 % intervals of `both` are
+too wide: they cover the true value in 99 % of simulations with 12 datasets.
 
-Where a statistic is the same in every draw (a backbone that is first on each of four datasets), its deviation of 0 says
-nothing of a fifth. A share 1 - (alpha / 2)^(1 / n) of what is not seen may then be anything, n being the number of
-datasets or, where these stay, the parts of a test set; and two backbones are told apart if 2^(1 - n) times the number
-of pairs is at most alpha, as by a sign test.
+If a statistic is the same in every draw (a backbone that is first on each of four datasets), its
+standard deviation of 0 carries no information about a fifth dataset. A share 1 - (alpha / 2)^(1 /
+n) of unobserved units may then have any value, with n the number of datasets or, if these are
+fixed, the blocks of a test set. Two backbones then differ significantly if 2^(1 - n) times the
+number of pairs is at most alpha, as in a sign test.
 
-Ranks of noisy draws lie nearer to the middle than the ranks at hand. So intervals are not their quantiles but the value
-± t x their standard deviation.
+Ranks of noisy draws are closer to the middle than the observed ranks. Intervals are therefore not
+quantiles of the draws but value ± t x their standard deviation.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ import numpy as np
 from permafrost.core.errors import PermafrostError, look_up
 from permafrost.statistics.resampling.student_t import normal_quantile, t_quantile
 
-# deviations below this share of a value are rounding
+# relative deviations below this are rounding
 _STILL = 1e-12
 UNCERTAINTIES = ("datasets", "items", "both")
 
@@ -40,10 +43,11 @@ class Scores:
 
     Attributes
     ----------
-    values : (D, K, S) of each seed; NaN where a dataset has fewer seeds.
-    higher : (D,) whether more is better.
-    items : D arrays (K, J) of what each part of the test set contributes to the mean over seeds, less its share of
-        it (`jackknife.contributions`), so that each row's sum is 0; None where items are not known.
+    values : (D, K, S) per seed; NaN if a dataset has fewer seeds.
+    higher : (D,) whether higher is better.
+    items : D arrays (K, J) of the centred contributions of each block to the mean over seeds
+        (`jackknife.contributions` minus the block's share by size), with row sums 0; None if
+        unknown.
 
     Raises
     ------
@@ -68,23 +72,23 @@ class Scores:
         return np.where(self.higher, 1.0, -1.0)
 
     def oriented(self) -> np.ndarray:
-        """(D, K) means over seeds, higher being better."""
+        """(D, K) means over seeds, higher is better."""
         return np.nanmean(self.values, axis=-1) * self.signs[:, None]
 
     def seed_variance(self) -> np.ndarray:
-        """(D, K) of the mean over seeds; 0 with one seed."""
+        """(D, K) variance of the mean over seeds; 0 with one seed."""
         count = np.sum(~np.isnan(self.values), axis=-1)
         squares = np.nansum((self.values - np.nanmean(self.values, -1, keepdims=True)) ** 2, -1)
         return squares / np.maximum(count - 1, 1) / count
 
 
 def draw(scores: Scores, uncertainty: str, *, draws: int, seed: int) -> np.ndarray:
-    """(B, D, K) oriented values.
+    """(B, D, K) oriented values of each draw.
 
     Raises
     ------
-    PermafrostError : an unknown `uncertainty`; one dataset, where datasets are drawn; items that are not known,
-        where these are.
+    PermafrostError : an unknown `uncertainty`; a single dataset, if datasets are drawn; unknown
+        items, if items are needed.
     """
     look_up(UNCERTAINTIES, uncertainty, "no uncertainty")
     if uncertainty != "datasets" and scores.items is None:
@@ -107,7 +111,7 @@ def draw(scores: Scores, uncertainty: str, *, draws: int, seed: int) -> np.ndarr
 
 
 def drawn_datasets(datasets: int, uncertainty: str, *, draws: int, seed: int) -> np.ndarray:
-    """(B, D) which dataset each of `draw` has in each place."""
+    """(B, D) index of the dataset at each position of `draw`."""
     rng = np.random.Generator(np.random.PCG64(seed))
     return _chosen(datasets, uncertainty, draws, rng)
 
@@ -122,17 +126,20 @@ def interval(
     limits=(-np.inf, np.inf),
     of_order: bool = False,
 ):
-    """Bounds (…), (…) of statistics: value ± t x the standard deviation of the draws, cut to `limits`.
+    """Bounds (…), (…) of statistics: value ± t x standard deviation of the draws, truncated to
+    `limits`.
 
-    NaN where a statistic without limits is the same in every draw.
+    NaN if a statistic without limits is the same in every draw.
 
     Parameters
     ----------
-    value : (…, K) of the scores at hand; drawn : (B, …, K) of each draw.
-    datasets : how many were drawn with replacement, of which Student's t has one degree less; None where they were not.
-    parts : of the smallest test set, read where datasets were not drawn.
-    of_order : whether the statistic reads scores only as an order (ranks, wins, Elo). Noise around scores that already
-        have it turns the order of two equal backbones less often than new items would, see `_equal_order`.
+    value : (…, K) observed statistic; drawn : (B, …, K) of each draw.
+    datasets : number drawn with replacement, giving Student's t one degree of freedom less; None if
+        not drawn.
+    parts : number of blocks of the smallest test set, used if datasets were not drawn.
+    of_order : whether the statistic depends only on the order of scores (ranks, wins, Elo). Noise
+        around observed scores reverses the order of two equal backbones less often than new items
+        would, see `_equal_order`.
     """
     value, deviation = np.asarray(value, np.float64), np.std(drawn, axis=0, ddof=1)
     if of_order and datasets is None:
@@ -159,14 +166,17 @@ def told_apart(
     confidence: float,
     of_order: bool = False,
 ) -> np.ndarray:
-    """(K, K) whether the row's backbone is better than the column's, at a level that holds for all pairs together.
+    """(K, K) whether the row's backbone is significantly better than the column's, adjusted for all
+    pairs.
 
-    Differences over their standard deviation are held against the quantile of the largest one of all pairs, as draws
-    around their mean give it. Of few datasets, against the quantile of Student's t with as small a tail.
+    Each difference over its standard deviation is compared with a quantile of the largest one over
+    all pairs, estimated from the draws around their mean. With few datasets, the Student t quantile
+    with the same tail probability is used.
 
     Parameters
     ----------
-    value : (K,) statistic, higher being better; drawn : (B, K); datasets, parts, of_order : as in `interval`.
+    value : (K,) statistic, higher is better; drawn : (B, K); datasets, parts, of_order : as in
+        `interval`.
     """
     value, drawn = np.asarray(value, np.float64), np.asarray(drawn, np.float64)
     backbones = len(value)
@@ -205,10 +215,12 @@ def _chosen(datasets: int, uncertainty: str, draws: int, rng) -> np.ndarray:
 
 
 def _equal_order(backbones: int) -> float:
-    """By how much new test items vary the ranks of equal backbones more than draws around what is at hand: 1.5 to 1.93.
+    """Variance of ranks of equal backbones under new test items, relative to draws around observed
+    scores: 1.5 to 1.93.
 
-    Gaps at hand are noise, so that the chance p of each order in a draw is uniform. An order in a draw has the mean
-    variance E[p (1 - p)] = 1/6, not 1/4; orders with one backbone in common covary by 1/12 less what their p do.
+    Observed gaps are noise, so the probability p of each order in a draw is uniform. An order in a
+    draw has the mean variance E[p (1 - p)] = 1/6 instead of 1/4. Orders that share a backbone
+    covary by 1/12 less the covariance of their p.
     """
     others = backbones - 2
     shared = math.asin(1 / 4) / (2 * math.pi)
@@ -216,7 +228,7 @@ def _equal_order(backbones: int) -> float:
 
 
 def _noise(scores: Scores, dataset: int, count: int, rng) -> np.ndarray:
-    """(count, K) of items, alike for all backbones, and of seeds, each for itself."""
+    """(count, K) noise of items, the same for all backbones, and of seeds, independent for each."""
     items = scores.items[dataset]
     parts = items.shape[1]
     scale = np.sqrt(parts / (parts - 1)) if parts > 1 else 0.0
@@ -225,7 +237,7 @@ def _noise(scores: Scores, dataset: int, count: int, rng) -> np.ndarray:
 
 
 def _drawn_together(scores: Scores, values: np.ndarray) -> np.ndarray:
-    """(D, K) values less the spread between datasets that items and seeds explain."""
+    """(D, K) values without the spread between datasets that items and seeds explain."""
     level = values.mean(axis=1, keepdims=True)
     typical = (values - level).mean(axis=0)
     own = values - level - typical
@@ -233,7 +245,7 @@ def _drawn_together(scores: Scores, values: np.ndarray) -> np.ndarray:
     for items in scores.items:
         parts = items.shape[1]
         if parts > 1:
-            # of the difference to the mean of all backbones, as `own` is
+            # for the difference from the mean of all backbones, like `own`
             explained = explained + parts / (parts - 1) * np.sum((items - items.mean(0)) ** 2, 1)
     seen = np.sum(own**2, axis=0) * len(values) / (len(values) - 1)
     left = 1 - np.divide(explained, seen, out=np.ones_like(seen), where=seen > 0)
@@ -247,5 +259,5 @@ def _quantile(datasets: int | None, confidence: float) -> float:
 
 
 def _few(datasets: int | None) -> float:
-    """Draws with replacement of n have (n - 1) / n of the variance."""
+    """Variance factor (n - 1) / n of draws with replacement from n datasets."""
     return 1.0 if datasets is None else np.sqrt(datasets / (datasets - 1))

@@ -1,9 +1,10 @@
 """Elo ratings: the strengths of Bradley and Terry's model, fitted to wins by maximum likelihood.
 
-They do not depend on the order of the comparisons, as Elo's updates in turn would. Likelihood has a maximum only where
-no set of backbones wins every comparison with all others (Ford, 1957). Elsewhere every pair is given 1 / (K - 1) of a
-tied game more, one game for each backbone, so that ratings stay finite: one who wins all of D games
-against one other is rated as if it had won D + 1/2 of D + 1. `elo` says where this was done.
+They do not depend on the order of the comparisons, unlike sequential Elo updates. The likelihood
+has a maximum only if no set of backbones wins every comparison with all others (Ford, 1957).
+Otherwise every pair gets 1 / (K - 1) of an additional tied game, one game per backbone, which keeps
+ratings finite: a winner of all D games against one other backbone is rated as if it had won D + 1/2
+of D + 1. `elo` reports this.
 Source: Bradley and Terry, Rank Analysis of Incomplete Block Designs (1952); Hunter, MM Algorithms for
 Generalized Bradley-Terry Models (2004).
 """
@@ -15,7 +16,7 @@ import math
 import numpy as np
 
 MEAN_RATING = 1000.0
-# a difference of 400 is odds of ten to one
+# a difference of 400 means odds of ten to one
 _POINTS = 400 / math.log(10)
 _STEPS = 100
 _CLOSE = 1e-10
@@ -26,7 +27,7 @@ def elo(wins) -> tuple[np.ndarray, np.ndarray]:
 
     Parameters
     ----------
-    wins : (…, K, K) games that the row's backbone won against the column's, ties being half.
+    wins : (…, K, K) games won by the row's backbone against the column's; a tie counts half.
     """
     wins = np.array(wins, np.float64)
     backbones = wins.shape[-1]
@@ -39,14 +40,15 @@ def elo(wins) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _strengths(wins: np.ndarray) -> np.ndarray:
-    """(…, K) logarithms of the strengths with mean 0, by Newton's steps, halved where they would go too far."""
+    """(…, K) log strengths with mean 0, by Newton's method; steps that overshoot are halved."""
     games = wins + np.swapaxes(wins, -1, -2)
     won = wins.sum(axis=-1)
     strengths = np.zeros(won.shape)
     backbones = won.shape[-1]
     level, gradient, curvature = _likelihood(strengths, games, won)
     for _ in range(_STEPS):
-        # strengths are known but for a constant: ones make the matrix regular and the step's mean 0
+        # strengths are determined up to a constant; adding it makes the matrix regular and the
+        # step's mean 0
         step = np.linalg.solve(curvature + 1 / backbones, gradient[..., None])[..., 0]
         if not step.size or np.abs(step).max() < _CLOSE:
             break
@@ -63,10 +65,10 @@ def _strengths(wins: np.ndarray) -> np.ndarray:
 
 
 def _likelihood(strengths, games, won) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Logarithm (…), gradient (…, K) and negative second derivatives (…, K, K)."""
+    """Log likelihood (…), gradient (…, K) and negative second derivatives (…, K, K)."""
     gaps = strengths[..., :, None] - strengths[..., None, :]
     chance = 1 / (1 + np.exp(-gaps))
-    # won_ij log p_ij, summed as strengths x wins less games x log(1 + e^gap), each pair once
+    # won_ij log p_ij, summed as strengths x wins minus games x log(1 + e^gap), each pair once
     level = np.sum(strengths * won, -1) - _each_pair(games, gaps, strengths)
     gradient = won - np.sum(games * chance, axis=-1)
     weights = games * chance * (1 - chance)
@@ -83,7 +85,7 @@ def _each_pair(games, gaps, strengths) -> np.ndarray:
 
 
 def _strongly_connected(beats: np.ndarray) -> np.ndarray:
-    """(…) whether each of (…, K, K) leads to every other by steps along True."""
+    """(…) whether each (…, K, K) graph of wins is strongly connected."""
     reached = (beats | np.eye(beats.shape[-1], dtype=bool)).astype(np.float32)
     for _ in range(max(beats.shape[-1] - 1, 1).bit_length()):
         reached = np.minimum(reached @ reached, 1)

@@ -1,4 +1,4 @@
-"""Scores of all backbones on each dataset, gathered from their tables, as arrays."""
+"""Scores of all backbones on each dataset, read from their tables into arrays."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Field:
     higher: bool
     test_set: str | None
     values: dict[str, dict[int, float]]  # backbone to seed to value
-    strays: dict[str, list]  # backbone to those of each seed
+    strays: dict[str, list]  # backbone to the centred contributions for each seed
 
 
 def read_fields(tables: Iterable[pa.Table]) -> dict[str, dict[str, Field]]:
@@ -49,7 +49,7 @@ def read_fields(tables: Iterable[pa.Table]) -> dict[str, dict[str, Field]]:
 
 
 def scores_of(fields: list[Field], backbones: list[str]) -> tuple:
-    """(D, K, S) values with NaN where there are none, (D,) directions, and items where they are known."""
+    """(D, K, S) values, NaN if missing, (D,) directions, and items if known."""
     seeds = sorted({seed for field in fields for one in field.values.values() for seed in one})
     values = [
         [[field.values.get(name, {}).get(seed, np.nan) for seed in seeds] for name in backbones]
@@ -61,7 +61,8 @@ def scores_of(fields: list[Field], backbones: list[str]) -> tuple:
 
 
 def _items(field: Field, backbones: list[str]) -> np.ndarray | None:
-    """(K, J) mean over seeds of what parts of the test set contribute, NaN without a score; None where unknown."""
+    """(K, J) contributions of the test set's blocks, averaged over seeds; NaN without a score; None
+    if unknown."""
     known = {name: seeds for name, seeds in field.strays.items()}
     if any(one is None for seeds in known.values() for one in seeds) or not known:
         return None

@@ -1,26 +1,32 @@
-"""How good backbones are on datasets of a kind: the posterior of a hierarchical model of their scores.
+"""Quality of backbones on datasets of one kind: the posterior of a hierarchical model of their
+scores.
 
     score[d, k] = level[d] + scale[d] (effect[k] + kind[group[d], k] + rest[d, k]) + error[d, k]
 
-`level` and `scale` are the dataset's, `effect` is the backbone's, `kind` is what it does on a group of like datasets,
-`rest` is what it does on this dataset alone, and `error` is normal with the variance that test items and seeds give.
+`level` and `scale` belong to the dataset, `effect` to the backbone, `kind` to the backbone on a
+group of similar datasets, and `rest` to the backbone on this dataset alone. `error` is normal with
+the variance from test items and seeds.
 
-- Effects are normal with one deviation. It shrinks them, and it may be next to 0: then all backbones are equally likely
-  to be best. Its square is any share of itself and 1 with the same probability, in units of a typical spread.
-- The rest is Student's t. Its half-Cauchy deviation is estimated from all backbones together and drawn with its
-  uncertainty, its degrees of freedom are one of `_TAILS`, and each dataset has a factor of its own.
-- Which datasets are alike is not known: groups are a Chinese restaurant's with the concentration `_NEW`. What backbones
-  do on a group is normal with one half-Cauchy deviation. Three datasets or more have groups.
-- Logarithms of both factors of a dataset are normal with half-Cauchy deviations. So where datasets look alike they
-  weigh the same.
-- Variances of errors are estimates. Each dataset multiplies them by a lognormal factor.
+- Effects are normal with a common standard deviation s, in units of a typical spread. It shrinks
+  them, and may be close to 0: then all backbones are equally likely to be best. Its prior makes s^2
+  / (s^2 + 1) uniform.
+- The rest is Student's t. Its scale has a half-Cauchy prior, is estimated from all backbones
+  together and sampled; its degrees of freedom are one of `_TAILS`; each dataset multiplies it by a
+  factor.
+- The groups are unknown and follow a Chinese restaurant process with the concentration `_NEW`. Kind
+  effects are normal with one standard deviation that has a half-Cauchy prior. Groups exist for
+  three or more datasets.
+- The logarithms of both factors of a dataset are normal with half-Cauchy standard deviations.
+  Datasets that look similar therefore get similar weights.
+- Error variances are estimates. Each dataset multiplies them by a lognormal factor.
 
-Draws are a Gibbs sampler's, of many chains at once. Levels and effects are drawn together, and their deviation with
-the effects integrated out. Factors move by Metropolis steps; the weights that make Student's t of normal numbers are
-drawn given the rest.
-Source: Gelman and others, Bayesian Data Analysis (2013), chapters 5, 11, 12 and 15; Gelman, Prior Distributions for
-Variance Parameters in Hierarchical Models (2006); uniform shares: Daniels, A Prior for the Variance in Hierarchical
-Models (1999); groups: Neal, Markov Chain Sampling Methods for Dirichlet Process Mixture Models (2000), algorithm 8.
+A Gibbs sampler runs many chains at once. Levels and effects are sampled together, and the standard
+deviation of the effects with the effects integrated out. Factors move by Metropolis steps. The
+weights that turn normal numbers into Student's t are sampled given the rest.
+Source: Gelman and others, Bayesian Data Analysis (2013), chapters 5, 11, 12 and 15; Gelman, Prior
+Distributions for Variance Parameters in Hierarchical Models (2006); uniform shrinkage prior:
+Daniels, A Prior for the Variance in Hierarchical Models (1999); groups: Neal, Markov Chain Sampling
+Methods for Dirichlet Process Mixture Models (2000), algorithm 8.
 """
 
 from __future__ import annotations
@@ -34,25 +40,28 @@ CHAINS, _BURN, _THIN, _SETS = 16, 150, 2, 4
 # degrees of freedom of the rest
 _TAILS = np.array([2.5, 3.0, 4.0, 6.0, 10.0, 20.0, 60.0])
 _LOG_GAMMA = np.array([math.lgamma(tail / 2) for tail in _TAILS])
-# deviations of effects and of factors, where their density is taken
+# grid of the log standard deviations of effects and of factors, on which their density is evaluated
 _GRID = np.linspace(math.log(0.01), math.log(30), 48)
 _BOUNDS = math.log(0.01), math.log(30)
-# prior medians of deviations: of the rest and of groups in units of a typical dataset's spread, and of logarithms
+# prior medians of standard deviations: of the rest and of groups in units of a typical spread, and
+# of log factors
 _UNIT, _KINDS, _FACTORS, _ERRORS = 1.0, 0.15, 0.3, 0.4
-# no score is known better than to a thousandth of a spread; what levels and effects share is known from the prior alone
+# smallest error in units of a spread; precision of the common part of levels and effects, set by
+# the prior alone
 _ROUNDING, _SHARED = 1e-3, 1e-10
-# how many a group of its own counts as, and datasets that may change theirs in a step
+# concentration of new groups, and number of datasets that may change group in a step
 _NEW, _CHANGED = 6.0, 5
 
 
 @dataclass(frozen=True)
 class Posterior:
-    """Draws of one table or of T tables.
+    """Posterior draws for one table or for T tables.
 
     Attributes
     ----------
-    effects : (…, N, K) in the scores' units on the average dataset; only their differences have a meaning.
-    values : (…, N, D, K) scores of endless test items and seeds on these datasets, or None.
+    effects : (…, N, K) in score units on the average dataset; only their differences are
+        identified.
+    values : (…, N, D, K) scores with infinite test items and seeds on these datasets, or None.
     """
 
     effects: np.ndarray
@@ -60,15 +69,16 @@ class Posterior:
 
 
 def posterior(values, variances, *, draws: int, seed: int, with_values: bool = False) -> Posterior:
-    """Draw from the posterior; the same arguments give the same draws.
+    """Sample the posterior; the same arguments give the same draws.
 
     Parameters
     ----------
-    values : (…, D, K) scores, higher being better, NaN where there is none. Leading axes are tables of their own.
-    variances : like `values`, of the errors, as far as backbones of a dataset do not share them: an error
-        that all share is part of the level.
-    draws : at least so many are made.
-    with_values : whether scores on these datasets are wanted too.
+    values : (…, D, K) scores, higher is better, NaN if missing. Leading axes are independent
+        tables.
+    variances : error variances in the shape of `values`, without the part that all backbones of a
+        dataset share, because a common error belongs to the level.
+    draws : minimum number of draws.
+    with_values : whether to sample the scores on these datasets too.
     """
     values = np.asarray(values, np.float64)
     ahead, shape = values.shape[:-2], values.shape[-2:]
@@ -103,26 +113,28 @@ def posterior(values, variances, *, draws: int, seed: int, with_values: bool = F
 
 
 def _typical(variances) -> np.ndarray:
-    """(T, 1, 1) deviation between the backbones of the median dataset; 1 where all scores are alike."""
+    """(T, 1, 1) standard deviation between backbones on the median dataset; 1 if all scores are
+    equal."""
     found = np.median(variances, axis=-1)
     found = np.where(found > 0, found, np.mean(variances, axis=-1))
     return np.sqrt(np.where(found > 0, found, 1.0))[:, None, None]
 
 
 def _scales(variances, count) -> np.ndarray:
-    """(T, D) where logarithms of scales begin: the datasets' spreads, shrunk as a spread of few backbones is."""
+    """(T, D) initial log scales: the datasets' spreads, shrunk to allow for few backbones."""
     logs = np.log(np.clip(variances, 1e-8, 1e8)) / 2
     return np.clip(count - 2, 0, None) / np.maximum(count - 1, 1) * logs
 
 
 class _Chains:
-    """B chains of a table of D datasets and K backbones in units of its typical spread, each dataset's mean being 0."""
+    """B chains for a table of D datasets and K backbones, centred per dataset, in units of its
+    typical spread."""
 
     def __init__(self, values, variances, known, scales, rng) -> None:
         self.y, self.errors, self.known, self.rng = values, variances, known, rng
         self.there = known.astype(np.float64)
         chains, datasets, backbones = values.shape
-        # of logarithms: a step that is accepted about as often as not
+        # step size on the log scale, chosen for an acceptance rate of about one half
         self.reach = 2 / math.sqrt(backbones)
         self.level = np.zeros((chains, datasets))
         self.scale, self.own, self.error = scales, *np.zeros((2, chains, datasets))
@@ -145,7 +157,8 @@ class _Chains:
         self._tails()
 
     def effects(self, sets: int) -> list[np.ndarray]:
-        """`sets` draws (B, K) given all else, as it was when effects were drawn last."""
+        """`sets` draws (B, K) given all other parameters, from the last conditional
+        distribution."""
         return [
             self._average
             * (self._mean + self.rng.standard_normal(self._mean.shape) * self._deviation)
@@ -156,7 +169,7 @@ class _Chains:
         return self.y - self._residuals(self.scale) + self._rest
 
     def _variances(self, **changed) -> np.ndarray:
-        """(B, D, K) of a score around its expectation, with some factors changed."""
+        """(B, D, K) variance of a score around its expectation, with some factors replaced."""
         state = {**vars(self), **changed}
         logs = 2 * (state["rest"] + state["own"] + state["scale"])
         return (
@@ -168,7 +181,7 @@ class _Chains:
         return self.y - self.level[..., None] - expected
 
     def _likelihood(self, **changed) -> np.ndarray:
-        """(B, D) logarithms, of each dataset."""
+        """(B, D) log likelihood of each dataset."""
         variances = self._variances(**changed)
         residuals = self._residuals(changed.get("scale", self.scale))
         return np.sum(np.log(variances) + residuals**2 / variances, axis=2, where=self.known) / -2
@@ -199,13 +212,15 @@ class _Chains:
         self.effect = self._mean + self.rng.standard_normal(self._mean.shape) * self._deviation
 
     def _groups(self) -> None:
-        """Which datasets are alike, what backbones do on each group (B, D, K), and their deviation."""
+        """Sample the groups of datasets, their kind effects (B, D, K), and the standard deviation
+        of these."""
         scale, variances = np.exp(self.scale)[..., None], self._variances()
         left = self.y - self.level[..., None] - scale * self.effect[:, None, :]
         places = np.arange(self.level.shape[1])
         for d in self.rng.permutation(places)[:_CHANGED]:
             count = np.sum(np.delete(self.group, d, axis=1)[..., None] == places, axis=1)
-            # of groups without another dataset, all but its own are new
+            # if the dataset is alone in its group, only its current group keeps its effect; the
+            # others are new
             new = (count == 0) & (self.group[:, [d]] != places)
             drawn = self.kinds[..., None] * self.rng.standard_normal(self.groups.shape)
             self.groups = np.where(new[..., None], drawn, self.groups)
@@ -218,7 +233,7 @@ class _Chains:
         total = np.matmul(one, precision * scale**2) + self.kinds[..., None] ** -2
         self.groups = np.matmul(one, precision * scale * left) / total
         self.groups += self.rng.standard_normal(total.shape) / np.sqrt(total)
-        # what an effect and all groups share may be either's
+        # effects and kinds can trade a component that all groups share
         used = one.any(axis=2)
         sums = np.sum(self.groups, axis=1, where=used[..., None])
         total = self.spread**-2 + used.sum(axis=1, keepdims=True) * self.kinds**-2
@@ -246,7 +261,7 @@ class _Chains:
             self._move((old**2 - new**2) / (2 * np.square(spread)), **{name: new})
 
     def _spread_of_factors(self) -> None:
-        """All factors stretched together, and then their deviation given them."""
+        """Rescale all factors together, then sample their standard deviation."""
         for name, names in (("scale", "scales"), ("own", "owns")):
             old, spread = getattr(self, name), getattr(self, names)
             stretch = np.exp(0.7 * self.rng.standard_normal(spread.shape))
@@ -277,7 +292,8 @@ class _Chains:
         self.tail = _TAILS[self._pick(density)]
 
     def _move(self, prior, **new) -> None:
-        """A Metropolis step of each chain or of each dataset: `prior`, the gain of its density, is (B, 1) or (B, D)."""
+        """A Metropolis step per chain or dataset; `prior` is the gain in log prior density, (B, 1)
+        or (B, D)."""
         fit = self._likelihood(**new)
         gain = fit - self.fit
         gain = prior + (gain.sum(axis=1, keepdims=True) if prior.shape[1] == 1 else gain)
@@ -287,19 +303,19 @@ class _Chains:
             setattr(self, name, np.where(moves, value, getattr(self, name)))
 
     def _pick(self, density) -> np.ndarray:
-        """(B,) a place in each row of logarithms of probabilities (B, G)."""
+        """(B,) an index sampled from each row of log probabilities (B, G)."""
         sums = np.cumsum(np.exp(density - density.max(axis=1, keepdims=True)), axis=1)
         drawn = self.rng.random((len(sums), 1)) * sums[:, -1:]
         return np.minimum(np.sum(sums < drawn, axis=1), sums.shape[1] - 1)
 
 
 def _half_cauchy(logs, median: float) -> np.ndarray:
-    """Density, as a logarithm and less a constant, of the logarithms of numbers that are half-Cauchy."""
+    """Log density, up to a constant, of the logarithm of a half-Cauchy variable."""
     return logs - np.log1p(np.exp(2 * (logs - math.log(median))))
 
 
 def _uniform_share(logs) -> np.ndarray:
-    """Density, likewise, of the logarithms of deviations s where s^2 / (s^2 + 1) is uniform."""
+    """Log density of log s if s^2 / (s^2 + 1) is uniform."""
     return 2 * (logs - np.log1p(np.exp(2 * logs)))
 
 

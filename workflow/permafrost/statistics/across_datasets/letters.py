@@ -1,7 +1,9 @@
-"""Significant differences of backbones, as letters and as confidence sets of ranks.
+"""Significant differences of backbones, as a compact letter display and as confidence sets of
+ranks.
 
-Both begin with a matrix of pairs: whether the row's backbone is better than the column's beyond chance, at a level that
-holds for all pairs together (`p_adjusted` of the comparisons on one dataset, `draws.told_apart` over datasets).
+Both start from a matrix of pairs: whether the row's backbone is significantly better than the
+column's, adjusted for all pairs (`p_adjusted` of comparisons on one dataset, `draws.told_apart`
+over datasets).
 """
 
 from __future__ import annotations
@@ -14,15 +16,17 @@ import numpy as np
 def compact_letters(different, order=None) -> list[str]:
     """Letters of each of K backbones: two share a letter exactly if they do not differ significantly.
 
-    Each pair of two that are alike and share no letter yet is given one, which is then given to all that are alike
-    with everybody who has it, in the order of `order`; letters whose pairs all have another one are dropped. So each
-    group is as large as it can be, none is without need, and there are no more letters than pairs, in no more than
-    K^3 steps whatever the pattern: all groups that cannot be larger may be exponentially many.
+    Each pair that does not differ and shares no letter yet gets a new one. The letter then goes, in
+    the order of `order`, to every backbone that differs from none of its holders. Letters whose
+    pairs all share another letter are dropped. Every group is therefore maximal and needed, and
+    there are no more letters than pairs. This takes at most K^3 steps; enumerating all maximal
+    groups can be exponential.
 
     Parameters
     ----------
     different : (K, K) whether two differ significantly; symmetric, or True if the row is better.
-    order : indices, best first, by which letters are given: the first has an "a". Default: as they come.
+    order : indices, best first, that determine the letters: the first gets "a". Default: input
+        order.
 
     Source: Piepho, An Algorithm for a Letter-Based Representation of All-Pairwise Comparisons (2004), for the letters;
     Kellerman, Determination of Keyword Conflict (1973), for covering the pairs of a graph by groups.
@@ -36,7 +40,7 @@ def compact_letters(different, order=None) -> list[str]:
     groups: list[np.ndarray] = []
     shared = np.zeros(alike.shape, int)
     for one, other in np.argwhere(np.triu(alike)).tolist():
-        # backbones that are alike with no other have a letter of their own
+        # a backbone that differs from all others gets a separate letter
         if not shared[one, other] and (one != other or alike[one].sum() == 1):
             groups.append(_grown(alike, one, other))
             shared[np.ix_(groups[-1], groups[-1])] += 1
@@ -54,19 +58,21 @@ def compact_letters(different, order=None) -> list[str]:
 
 
 def letters_in(text: str | None) -> set[str]:
-    """The letters of a backbone one by one: ``{"a", "b'"}`` of ``ab'``; none of None."""
+    """The letters of a backbone: ``{"a", "b'"}`` for ``ab'``; empty for None."""
     return set(re.findall("[a-z]'*", text or ""))
 
 
 def ranks_possible(better) -> np.ndarray:
-    """(K, 2) confidence set of ranks (smallest and largest) of each backbone, from the significant pairs.
+    """(K, 2) confidence set of ranks (smallest and largest) of each backbone, from the significant
+    pairs.
 
-    1 + the number of those that are better, and K less the number of those that are worse. Where all pairs that are
-    called better are so with 95 % confidence, all true ranks lie in these sets with 95 % confidence.
+    The smallest is 1 + the number of backbones that are significantly better, the largest K minus
+    the number that are significantly worse. If all significant pairs are right with 95 %
+    confidence, the sets contain all true ranks with 95 % confidence.
 
     Parameters
     ----------
-    better : (K, K) whether the row's backbone is better than the column's.
+    better : (K, K) whether the row's backbone is significantly better than the column's.
 
     Source: Mogstad, Romano, Shaikh and Wilhelm, Inference for Ranks with Applications to Mobility across
     Neighbourhoods and Academic Achievement across Countries (2024).
@@ -83,7 +89,8 @@ def ranks_text(smallest: int, largest: int) -> str:
 
 
 def _grown(alike: np.ndarray, one: int, other: int) -> np.ndarray:
-    """Places of a largest group that holds two: whoever is alike with all of it joins, the best first."""
+    """Indices of a maximal group that contains both: each backbone alike with all members joins,
+    best first."""
     group, may_join = [one, other], alike[one] & alike[other]
     may_join[[one, other]] = False
     while may_join.any():

@@ -1,9 +1,9 @@
-"""Backbones without a score on some datasets: what is ranked, what is left out, and what is filled in, marked.
+"""Backbones without a score on some datasets: which datasets are ranked, excluded, or imputed.
 
-`common` ranks the datasets on which every backbone has a score. `worst` gives a missing score the worst of the other
-backbones on its dataset, and `baseline` that of a backbone that is named. What is filled in is no result: it
-is marked, and in every draw of datasets and items the rule is applied anew (`fill_draws`), so that a filled score stays
-level with the one that it is taken from.
+`common` ranks the datasets on which every backbone has a score. `worst` replaces a missing score by
+the worst of the other backbones on the dataset, `baseline` by that of a named backbone. Imputed
+scores are marked. Every draw of datasets and items applies the rule again (`fill_draws`), so that
+an imputed score stays equal to its source.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ class Complete:
 
     Attributes
     ----------
-    scores : of D datasets, of which there may be none, and K backbones.
+    scores : of D datasets, possibly none, and K backbones.
     datasets : D names.
-    imputed : (D, K) which scores are filled in.
-    left_out : dataset that is not ranked to the backbones without a score on it.
-    baseline : index of the backbone that scores are taken from; None where it is the worst of each dataset.
-    measured : all scores that were given, with their gaps.
+    imputed : (D, K) which scores are imputed.
+    left_out : excluded dataset to the backbones without a score on it.
+    baseline : index of the backbone that imputed scores come from; None for the worst of each
+        dataset.
+    measured : all scores before imputation, with gaps.
     """
 
     scores: Scores
@@ -52,17 +53,17 @@ def complete(
     missing: str = "common",
     baseline: str | None = None,
 ) -> Complete:
-    """The complete table by the rule `missing`, of `MISSING`.
+    """Complete the table by the rule `missing`, one of `MISSING`.
 
-    A filled score has the seeds and items of the backbone that it is taken from. A dataset is left out where there is
-    nothing to take: `baseline` has no score there.
+    An imputed score has the seeds and items of its source. A dataset is excluded if there is no
+    source: `baseline` has no score there.
 
     Parameters
     ----------
-    values : (D, K, S) as in `Scores`; a score is missing where all seeds are NaN.
-    higher : (D,) whether more is better.
-    items : as in `Scores`; rows of missing scores are not read. None where items are not known.
-    baseline : name of a backbone, read with ``missing="baseline"``.
+    values : (D, K, S) as in `Scores`; a score is missing if all seeds are NaN.
+    higher : (D,) whether higher is better.
+    items : as in `Scores`; rows of missing scores are not used. None if items are unknown.
+    baseline : name of a backbone, for ``missing="baseline"``.
 
     Raises
     ------
@@ -107,12 +108,13 @@ def complete(
 
 
 def fill_draws(drawn, which, table: Complete) -> np.ndarray:
-    """Draws (B, D, K), or (B, D, K, S) of seeds, with what is imputed filled by the same rule in each.
+    """Draws (B, D, K), or (B, D, K, S) per seed, with the rule applied to imputed scores in each
+    draw.
 
     Parameters
     ----------
-    drawn : oriented, higher being better (`draws.draw`).
-    which : (B, D) or (D,) dataset in each place of a draw (`draws.drawn_datasets`).
+    drawn : oriented, higher is better (`draws.draw`).
+    which : (B, D) or (D,) index of the dataset at each position (`draws.drawn_datasets`).
     """
     drawn = np.asarray(drawn)
     imputed = np.broadcast_to(table.imputed[which], drawn.shape[:3])

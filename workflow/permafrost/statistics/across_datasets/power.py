@@ -1,8 +1,8 @@
 """Number of datasets or test items needed to detect the difference of two backbones.
 
-Both take what is seen for what is true: the mean difference at hand, and its spread. Of a difference that is hardly
-beyond chance this is uncertain itself, so read the numbers as an order of magnitude. A test of one pair is planned; to
-tell many apart takes more.
+Both treat the observed mean difference and its spread as the true ones. If the difference is barely
+significant, these are uncertain, so read the numbers as orders of magnitude. They hold for a test
+of one pair; an adjusted test of many pairs needs more.
 """
 
 from __future__ import annotations
@@ -17,23 +17,24 @@ from permafrost.core.errors import PermafrostError
 from permafrost.statistics.across_datasets.draws import Scores
 from permafrost.statistics.resampling.student_t import normal_quantile, t_quantile
 
-# beyond which a number says: not in practice
+# larger numbers count as infeasible in practice
 _MOST = 10_000
-# degrees of freedom beyond which t is normal to three digits, and much quicker
+# degrees of freedom beyond which t equals the normal to three digits, and the normal is much faster
 _NORMAL = 1000
-#: a difference this small beside the scores is rounding
+#: relative differences below this are rounding
 _NONE = 1e-12
 
 
 @dataclass(frozen=True)
 class Needed:
-    """What is needed to detect the difference of two backbones with the given power.
+    """Sample sizes that detect the difference of two backbones with a given power.
 
     Attributes
     ----------
-    datasets : how many in all, of the spread seen; None where no number would, or over 10,000.
-    more_datasets : those less the ones at hand, 0 where they are enough.
-    times_items : by which factor every test set had to grow, 1 where they are large enough; None where no size would.
+    datasets : total number with the observed spread; None if no number suffices, or above 10,000.
+    more_datasets : additional datasets, 0 if there are enough.
+    times_items : factor by which every test set must grow, 1 if large enough; None if no size
+        suffices.
     why_not_datasets, why_not_items : the reason for None, else empty.
     """
 
@@ -47,12 +48,12 @@ class Needed:
 def needed(
     scores: Scores, first: int, second: int, *, power: float = 0.8, level: float = 0.05
 ) -> Needed:
-    """What a two-sided paired test of the mean difference of two backbones needs.
+    """Sample sizes for a two-sided paired test of the mean difference of two backbones.
 
-    Datasets are drawn, and their test items with them: a paired t test of D differences with the standard deviation
-    that is seen. Items: datasets stay, the standard error comes from what test items contribute and from seeds; only
-    the first falls with the root of the items. More items are taken to be drawn as those at hand, by groups where there
-    are groups.
+    Datasets: datasets and their test items are drawn, a paired t test of D differences with the
+    observed standard deviation. Items: datasets are fixed; the standard error comes from test items
+    and seeds, and only the first falls with the square root of the number of items. Further items
+    are assumed to be sampled like the present ones, by groups if there are groups.
     """
     if not (0 < level < 1 and 0.5 <= power < 1):
         raise PermafrostError(
@@ -87,9 +88,11 @@ def _datasets(gaps, gap: float, power: float, level: float) -> tuple[int | None,
 
 
 def t_test_power(count: int, effect: float, level: float) -> float:
-    """About the chance that a two-sided t test of `count` differences finds a mean of `effect` standard deviations.
+    """Approximate power of a two-sided t test of `count` differences with a mean of `effect`
+    standard deviations.
 
-    The noncentral t is approximated as normal by Abramowitz and Stegun's 26.7.10; the far tail is left out.
+    The noncentral t is approximated as normal by Abramowitz and Stegun's 26.7.10; the far tail is
+    ignored.
     """
     df = count - 1
     bound = normal_quantile(1 - level) if df > _NORMAL else float(t_quantile(1 - level, df))
@@ -109,7 +112,7 @@ def _items(
     of_items = sum(_variance(each[first] - each[second]) for each in scores.items) / count**2
     of_seeds = float(scores.seed_variance()[:, [first, second]].sum()) / count**2
 
-    # with this standard error the chance is as asked
+    # this standard error gives the requested power
     error = abs(gap) / (normal_quantile(1 - level) + NormalDist().inv_cdf(power))
     if of_items == 0 and of_seeds == 0:
         return None, "test sets of one unit, or of no disagreement, say nothing of others"

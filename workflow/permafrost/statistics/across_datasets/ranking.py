@@ -1,4 +1,4 @@
-"""What is asked for over many datasets: the statistics, and how backbones are ranked by them."""
+"""Statistics over many datasets, and the settings of a ranking."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from permafrost.statistics.options import Comparison, RankingSettings
 
 @dataclass(frozen=True)
 class Statistic:
-    """A number over datasets: its name, which direction is better, and whether it reads scores only as an order."""
+    """A statistic over datasets: name, direction, and whether it depends only on the order of
+    scores."""
 
     words: str
     higher_is_better: bool = True
     of_order: bool = False
 
 
-#: in the order of the table; the first is what backbones are ranked by where one is needed
+#: in table order; the first ranks backbones if a single statistic is needed
 STATISTICS = {
     "mean_rank": Statistic("mean rank", higher_is_better=False, of_order=True),
     "expected_rank": Statistic("expected rank", higher_is_better=False),
@@ -44,12 +45,12 @@ class Ranking:
     Attributes
     ----------
     groups : name to datasets.
-    uncertainty : of `draws.UNCERTAINTIES`.
-    rope : differences of scores up to here are practically none.
-    baseline : the backbone that gains are over; without its scores there are none.
-    bounds : dataset to (low, high) of normalised statistics, or None.
+    uncertainty : one of `draws.UNCERTAINTIES`.
+    rope : half-width of the region of practical equivalence, in score units.
+    baseline : the backbone that gains are relative to; without its scores there are no gains.
+    bounds : dataset to (low, high) for normalised statistics, or None.
     reference : (worst, best), two backbones whose scores are the bounds, or None.
-    missing : what is done without a score, of `missing.MISSING`.
+    missing : rule for missing scores, one of `missing.MISSING`.
     """
 
     groups: dict[str, list[str]]

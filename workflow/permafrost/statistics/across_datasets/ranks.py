@@ -1,16 +1,17 @@
 """Ranks of backbones over datasets, the spread of scores over seeds, and Pareto fronts of cost and score.
 
-A score is ranked within its dataset, probe, metric and seed (column ``rank``). The mean rank is over datasets:
-a backbone's value on a dataset is its mean over seeds, and these means are ranked. Averaging the ranks of single
-seeds instead would treat two narrow wins and one clear loss like two wins.
+A score is ranked within its dataset, probe, metric and seed (column ``rank``). The mean rank is
+over datasets: a backbone's value on a dataset is its mean over seeds, and these means are ranked.
+Averaging the ranks of single seeds instead would treat two narrow wins and one clear loss like two
+wins.
 
-A rank says who is ahead, not by how much; but unlike scores it can be averaged over datasets of
-different difficulty and metric without choosing a scale. It depends on who takes part: adding a
-backbone can move the ranks of others, so ranks are comparable within one leaderboard only.
+A rank ignores how large differences are. But unlike scores, ranks can be averaged over datasets of
+different difficulty and metric without choosing a scale. Ranks depend on the set of backbones:
+adding one can change the ranks of others, so ranks are comparable within one leaderboard only.
 
-The spread over seeds is a second kind of uncertainty, beside the interval of a row: the interval says what
-another test set might have given for the same predictions, the spread what another seed would have given on this
-test set. Neither contains the other.
+The spread over seeds and the interval of a row measure different uncertainty. The interval shows
+how the value would vary with another test set for the same predictions, the spread how it would
+vary with another seed on this test set. Neither includes the other.
 """
 
 from __future__ import annotations
@@ -26,19 +27,20 @@ FIELD = ("dataset", "probe", "setting", "metric", "seed")
 
 
 def mean_tied_ranks(values, higher_is_better: bool = True) -> np.ndarray:
-    """(N,) ranks from 1 (best); ties share the mean of their places; NaN has no rank (NaN)."""
+    """(N,) ranks from 1 (best); ties share their mean rank; NaN stays NaN."""
     values = np.asarray(values, np.float64)
     ranks = np.full(values.shape, np.nan)
     defined = ~np.isnan(values)
     keys = -values[defined] if higher_is_better else values[defined]
     _, place, sizes = np.unique(keys, return_inverse=True, return_counts=True)
-    # a tie of s values that ends at place e shares the mean of e - s + 1 .. e
+    # a tie of s values that ends at place e gets the mean of e - s + 1 .. e
     ranks[defined] = (np.cumsum(sizes) - (sizes - 1) / 2)[place]
     return ranks
 
 
 def ranks_counted_once(values, higher_is_better: bool, ids) -> np.ndarray:
-    """`mean_tied_ranks` where rows of one id and one value count once, and share a place; id None is nobody else's."""
+    """`mean_tied_ranks` with rows of the same id and value counted once, as one place; rows without
+    id stay separate."""
     values = np.asarray(values, np.float64)
     pairs = enumerate(zip(ids, values.tolist(), strict=True))
     keys = [place if one is None else (one, value) for place, (one, value) in pairs]
@@ -51,10 +53,10 @@ def ranks_counted_once(values, higher_is_better: bool, ids) -> np.ndarray:
 
 
 def kendall_tau(a, b) -> float:
-    """Kendall's τ-b of two (N,) orders, with its correction for ties; NaN where one of them is constant.
+    """Kendall's τ-b of two (N,) orders, corrected for ties; NaN if either is constant.
 
-    Kendall 1945, "The treatment of ties in ranking problems". As `scipy.stats.kendalltau`, whose import takes longer
-    than the rest of a page.
+    Kendall 1945, "The treatment of ties in ranking problems". Same as `scipy.stats.kendalltau`,
+    whose import takes longer than the rest of a page.
     """
     above = np.triu_indices(len(a), 1)
     signs_a, signs_b = (
@@ -67,10 +69,10 @@ def kendall_tau(a, b) -> float:
 def add_ranks(table: pa.Table) -> pa.Table:
     """`table` of score rows with a column ``rank``: per dataset, probe, setting, metric and seed.
 
-    With a column ``input_id``, equal values of one such id are one measurement, and count once.
+    With a column ``input_id``, equal values with the same id are one measurement and count once.
 
-    Rows of single classes, rows whose value is undefined, and rows of which neither more nor less is
-    better (``higher_is_better`` is null: measures of features) have no rank (null).
+    Rows of single classes, rows whose value is undefined, and rows without a preferred direction
+    (``higher_is_better`` is null: measures of features) have no rank (null).
 
     Raises
     ------
@@ -95,7 +97,7 @@ def add_mean_ranks(table: pa.Table) -> pa.Table:
     """`table` with a column ``mean_rank``: per probe and backbone, of the primary metric.
 
     It is null for a backbone that lacks a result that another backbone has under this probe;
-    `missing_results` names those.
+    `missing_results` lists these.
     """
     means = {(row["probe"], row["backbone"]): row["mean_rank"] for row in mean_rank_rows(table)}
     probes, backbones = (table.column(name).to_pylist() for name in ("probe", "backbone"))
@@ -106,9 +108,9 @@ def add_mean_ranks(table: pa.Table) -> pa.Table:
 def mean_rank_rows(table: pa.Table) -> list[dict]:
     """Rows ``probe, backbone, mean_rank, n_datasets, missing``, best first within each probe.
 
-    The mean over datasets of the rank of a backbone's mean over seeds. Where a backbone's
-    ``missing`` names a dataset without any of its seeds, the others were ranked there in a smaller
-    field; where it names some of the seeds, the backbone was ranked by the others.
+    The mean over datasets of the rank of a backbone's mean over seeds. If ``missing`` lists a
+    dataset of which a backbone lacks all seeds, fewer backbones were ranked there; if it lists some
+    of the seeds, the backbone was ranked by the others.
     """
     results = primary_results(table, "value")
     higher, ids = _directions(table), dict(zip(*_cells_of(table), strict=True))
@@ -118,7 +120,7 @@ def mean_rank_rows(table: pa.Table) -> list[dict]:
         places: dict[str, list[float]] = {backbone: [] for backbone, _, _ in backbones}
         for dataset in sorted({name for _, by_dataset, _ in backbones for name in by_dataset}):
             field = [backbone for backbone, by_dataset, _ in backbones if dataset in by_dataset]
-            # fsum does not depend on the order, so that the same scores from other seeds tie
+            # fsum does not depend on the order, so equal scores in another order of seeds tie
             means = [
                 math.fsum(s[dataset]) / len(s[dataset]) for _, s, _ in backbones if dataset in s
             ]
@@ -141,9 +143,10 @@ def mean_rank_rows(table: pa.Table) -> list[dict]:
 
 
 def missing_results(table: pa.Table) -> list[str]:
-    """``backbone under probe: dataset, seed s`` for every result that others have and one lacks.
+    """``backbone under probe: dataset, seed s`` for every result that one backbone lacks and others
+    have.
 
-    A result whose primary metric is undefined counts as missing.
+    A result with an undefined primary metric counts as missing.
     """
     results = primary_results(table, "value")
     return [
@@ -164,13 +167,14 @@ def primary_results(table: pa.Table, column: str) -> dict[tuple, dict[tuple, flo
         by_dataset = results.setdefault((probe, backbone), {})
         if (dataset, seed) in by_dataset:
             raise _twice(backbone, dataset, probe, seed)
-        # undefined is kept as a key, so that a test set on which no backbone has a score is seen too
+        # keep keys of undefined values, so that a test set without any score is visible too
         by_dataset[dataset, seed] = np.nan if value is None else value
     return results
 
 
 def per_backbone(results: dict, probe: str) -> list[tuple[str, dict[str, list[float]], list[str]]]:
-    """(backbone, {dataset: values over seeds}, names of what it lacks) for each under `probe`."""
+    """(backbone, {dataset: values over seeds}, names of missing results) for each backbone under
+    `probe`."""
     of_probe = {backbone: scores for (name, backbone), scores in results.items() if name == probe}
     expected = sorted({combination for scores in of_probe.values() for combination in scores})
     rows = []
@@ -198,7 +202,7 @@ def _cells_of(table: pa.Table) -> tuple[list[tuple[str, str]], list[str | None]]
 
 
 def _directions(table: pa.Table) -> dict[tuple, bool]:
-    """(probe, dataset) to whether more is better there, of the primary metric."""
+    """(probe, dataset) to whether higher is better for the primary metric."""
     names = ("probe", "dataset", "primary", "higher_is_better")
     lists = (table.column(name).to_pylist() for name in names)
     return {
@@ -209,12 +213,12 @@ def _directions(table: pa.Table) -> dict[tuple, bool]:
 
 
 def same_rows(table: pa.Table, columns) -> list[np.ndarray]:
-    """Row numbers of each combination of values of `columns`; null is a value like others."""
+    """Row numbers of each combination of values of `columns`; null counts as a value."""
     codes = np.zeros(len(table), np.int64)
     for name in columns:
         column = table.column(name).combine_chunks().dictionary_encode("encode")
         numbers = column.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        # renumbered at every step, so that the product of many columns cannot overflow
+        # renumber at every step, so that the product of many columns cannot overflow
         codes = np.unique(codes * len(column.dictionary) + numbers, return_inverse=True)[1]
     order = np.argsort(codes, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
@@ -244,10 +248,10 @@ _SAME = ("dataset", "backbone", "probe", "setting", "metric", "class")
 def add_seed_spread(table: pa.Table) -> pa.Table:
     """`table` of score rows with the columns ``n_seeds``, ``seed_mean`` and ``seed_std``.
 
-    They are the same in all rows of one dataset, backbone, probe, setting, metric and class, and count the
-    seeds for which the value is defined: ``n_seeds`` is 0 and ``seed_mean`` null where there is
-    none. ``seed_std`` has n - 1 in its denominator and is null for fewer than two seeds. A probe
-    that draws nothing has the same value for every seed, and a spread of 0.
+    They are the same in all rows of one dataset, backbone, probe, setting, metric and class, and
+    count the seeds for which the value is defined: ``n_seeds`` is 0 and ``seed_mean`` null if there
+    is none. ``seed_std`` has n - 1 in its denominator and is null for fewer than two seeds. A
+    deterministic probe has the same value for every seed, and a spread of 0.
     """
     values = np.array(
         [np.nan if value is None else value for value in table.column("value").to_pylist()],
@@ -271,9 +275,10 @@ def add_seed_spread(table: pa.Table) -> pa.Table:
 def pareto_front(costs, scores, *, higher_is_better: bool = True) -> np.ndarray:
     """(N,) whether each candidate is on the Pareto front of low cost and good score.
 
-    One is off it if another costs no more and scores no worse, and is strictly better in one of
-    both. So of equal costs the better score stays, of equal scores the lower cost, and of equal
-    candidates all. One whose cost or score is missing (NaN or None) is off it, and beats none.
+    A candidate is off the front if another costs no more and scores no worse, and is strictly
+    better in one of the two. Among equal costs the best score stays, among equal scores the lowest
+    cost, and equal candidates all stay. A candidate with missing cost or score (NaN or None) is off
+    the front and dominates none.
 
     Parameters
     ----------
@@ -287,7 +292,7 @@ def pareto_front(costs, scores, *, higher_is_better: bool = True) -> np.ndarray:
     front = np.zeros(costs.shape, bool)
     known = np.flatnonzero(~(np.isnan(costs) | np.isnan(scores)))
     best = None
-    # by cost, of equal costs the best score first: what comes later must beat all before it
+    # by cost, ties by best score: a later candidate must beat all before it
     for one in known[np.lexsort((-scores[known], costs[known]))]:
         if best is None or scores[one] > scores[best]:
             best = one

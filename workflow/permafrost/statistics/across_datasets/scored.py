@@ -1,4 +1,5 @@
-"""Every statistic of one group of datasets under one probe, with intervals, ranks that are possible and letters."""
+"""All statistics of one group of datasets under one probe, with intervals, confidence sets of ranks
+and letters."""
 
 from __future__ import annotations
 
@@ -19,11 +20,11 @@ from permafrost.statistics.across_datasets.missing import Complete, fill_draws
 from permafrost.statistics.across_datasets.ranking import STATISTICS, Ranking
 from permafrost.statistics.across_datasets.tested import tested
 
-# a standard deviation is known to 5 % from that many draws, and ratings of each cost a fit
+# this many draws estimate a standard deviation to 5 %; ratings need one fit per draw
 _COSTLY = 200
-# draws of the model are not independent
+# draws of the model are correlated
 _PER_DRAW = 4
-# numbers that are ranked together
+# numbers ranked at once
 _TOGETHER = 2_000_000
 
 
@@ -46,11 +47,12 @@ class Scored:
 
     @property
     def best_possible(self) -> np.ndarray:
-        """(D,) a score of 1 or an error of 0."""
+        """(D,) best value: a score of 1 or an error of 0."""
         return self.scores.higher.astype(float)
 
     def uncertainty(self, asked: str) -> tuple[str, str]:
-        """What can be drawn of what is asked for (``none`` where nothing), and why it is not the same."""
+        """The uncertainty that can be drawn (``none`` if nothing can), and the reason if it differs
+        from `asked`."""
         wanted = {"datasets", "items"} if asked == "both" else {asked}
         notes = []
         if len(self.table.datasets) < 2 and "datasets" in wanted:
@@ -65,12 +67,12 @@ class Scored:
 
     @property
     def _parts(self) -> int:
-        """Parts of the smallest test set."""
+        """Number of blocks of the smallest test set."""
         return min((one.shape[1] for one in self.scores.items or ()), default=0)
 
     @property
     def _shares(self) -> bool:
-        """Whether all metrics are shares of 1 where more is better."""
+        """Whether all metrics are in [0, 1] and higher is better."""
         return all(
             (one := metric_of(name)).bounds == "unit" and one.higher_is_better
             for name in self.metrics
@@ -88,7 +90,7 @@ class Scored:
         )
 
     def statistics(self, ranking: Ranking):
-        """Yield for each statistic its rows, one per backbone."""
+        """Yield the rows of each statistic, one row per backbone."""
         uncertainty, note = self.uncertainty(ranking.uncertainty)
         values = self.scores.values - self.best_possible[:, None, None]
         shifted = Scores(values, self.scores.higher, self.scores.items)
@@ -115,7 +117,8 @@ class Scored:
         yield from self._normalised(find, ranking)
 
     def _chances(self, find: _Finder, ranking: Ranking):
-        """What the model of all scores says: expected ranks, chances of being among the first, expected losses."""
+        """Statistics of the hierarchical model: expected ranks, rank probabilities, expected
+        losses."""
         found = chances(
             self.table.measured,
             find.uncertainty,
@@ -147,7 +150,7 @@ class Scored:
             yield find.columns("expected_loss", columns, ranks, note, False)
 
     def _means(self, find: _Finder, base, oriented, ranking: Ranking):
-        """Means of scores as they are: of one metric, or of several that all are shares of 1."""
+        """Means of raw scores: of one metric, or of several that are all in [0, 1]."""
         shares = self._shares
         if len(self.metrics) > 1 and not shares:
             return
@@ -158,10 +161,10 @@ class Scored:
             for rows in find.rows(
                 "gain", lambda values: standings.mean_gain(values, place), oriented, base, note=note
             ):
-                # over itself, by definition
+                # the gain over itself is 0 by definition
                 rows[place] |= {} if base is None else {"lower": 0.0, "upper": 0.0}
                 yield rows
-        # one metric has one best possible value and one direction
+        # a single metric has one best value and one direction
         sign, best = self.scores.signs[0], self.best_possible[0]
         better = bool(sign > 0)
         limits = (0, 1) if shares else (-np.inf, np.inf)
@@ -213,7 +216,7 @@ class Scored:
 
 @dataclass(frozen=True)
 class _Finder:
-    """Makes rows of statistics with intervals, ranks that are possible and letters."""
+    """Makes rows of statistics with intervals, confidence sets of ranks and letters."""
 
     ranking: Ranking
     uncertainty: str
@@ -222,7 +225,7 @@ class _Finder:
     parts: int
 
     def drawn(self, scores: Scores) -> np.ndarray | None:
-        """(B, D, K), or None where nothing can be drawn."""
+        """(B, D, K) draws, or None if nothing can be drawn."""
         if self.uncertainty == "none":
             return None
         options = {"draws": self.ranking.draws, "seed": self.ranking.seed}
@@ -234,7 +237,8 @@ class _Finder:
         return drawing.drawn_datasets(len(self.table.datasets), self.uncertainty, **options)
 
     def runs(self, scores: Scores, drawn) -> np.ndarray | None:
-        """(B, D, K, S) seeds of draws: what a seed differs from the mean stays with its dataset."""
+        """(B, D, K, S) draws per seed: each seed's deviation from the mean stays with its
+        dataset."""
         if drawn is None:
             return None
         which = self._which()[: len(drawn)]
@@ -257,7 +261,7 @@ class _Finder:
         Parameters
         ----------
         statistic : (…, D, K) or (…, D, K, S) to (…, K).
-        values, drawn : at hand, and (B, …) drawn or None.
+        values, drawn : observed scores, and their draws (B, …) or None.
         """
         better = STATISTICS[name].higher_is_better if higher_is_better is None else higher_is_better
         value = statistic(values)
@@ -303,13 +307,13 @@ class _Finder:
 
 
 def _plain(value):
-    """A number or text of Python; None where it is not defined."""
+    """A number or text as a Python object; None if undefined."""
     value = value.item() if isinstance(value, np.generic) else value
     return None if isinstance(value, float) and np.isnan(value) else value
 
 
 def _in_blocks(statistic: Callable, drawn) -> np.ndarray:
-    """The statistic of every draw, few enough at a time."""
+    """The statistic of every draw, computed in blocks that bound memory."""
     block = max(1, _TOGETHER // drawn[0].size)
     return np.concatenate(
         [statistic(drawn[start : start + block]) for start in range(0, len(drawn), block)]
@@ -321,7 +325,7 @@ def _elo(values) -> np.ndarray:
 
 
 def _improvability(values) -> np.ndarray:
-    """Of values less the best possible, which noise in draws may bring beyond it."""
+    """Improvability from values minus the best possible; noise in draws may exceed this best."""
     errors = np.minimum(values, 0)
     return standings.improvability(errors, np.zeros(errors.shape[-2]))
 

@@ -1,8 +1,8 @@
 """Tests of backbones over datasets by their ranks: Friedman, Nemenyi, and Wilcoxon against a reference.
 
-They take datasets for independent draws and see one value of each, so what they say is of other datasets of this kind;
-how many test items there are does not matter to them. All take values (D, K), higher being better, without NaN.
-Source: Demsar, Statistical Comparisons of Classifiers over Multiple Data Sets (2006).
+They treat datasets as independent draws with one value each, so they are about other datasets of
+this kind. The number of test items has no effect. All take values (D, K), higher is better, without
+NaN. Source: Demsar, Statistical Comparisons of Classifiers over Multiple Data Sets (2006).
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from permafrost.statistics.across_datasets.standings import mean_rank, ranks_wit
 from permafrost.statistics.resampling.p_values import holm
 from permafrost.statistics.resampling.student_t import incomplete_beta
 
-# differences up to here have the exact distribution of the signed ranks
+# largest number of differences for the exact distribution of the signed ranks
 _EXACT = 100
-# beyond which a normal density is 0, and how finely a range is integrated
+# where a normal density counts as 0, and number of integration points of a range
 _FAR, _POINTS = 8.5, 241
 
 
 @dataclass(frozen=True)
 class Friedman:
-    """Whether any two backbones differ: Friedman's chi-square with K - 1 degrees of freedom, corrected for ties, and
-    the less cautious F of Iman and Davenport with K - 1 and (K - 1)(D - 1), None for one dataset.
+    """Test of whether any two backbones differ: Friedman's chi-square with K - 1 degrees of
+    freedom, corrected for ties, and the less conservative F of Iman and Davenport with K - 1 and (K
+    - 1)(D - 1), None for one dataset.
     """
 
     chi_square: float
@@ -37,7 +38,7 @@ class Friedman:
 
 
 def friedman(values) -> Friedman:
-    """Friedman's test. Where all are level on all datasets, statistics are 0 and p-values 1.
+    """Friedman's test. If all backbones tie on all datasets, statistics are 0 and p-values 1.
 
     Source: Friedman, The Use of Ranks to Avoid the Assumption of Normality (1937); Iman and Davenport, Approximations
     of the Critical Region of the Friedman Statistic (1980).
@@ -54,7 +55,7 @@ def friedman(values) -> Friedman:
     if datasets < 2:
         return Friedman(chi_square, p, None, None)
     left = datasets * (backbones - 1) - chi_square
-    # all datasets have one order
+    # all datasets have the same order
     if left <= 1e-9 * chi_square:
         return Friedman(chi_square, p, math.inf, 0.0)
     f = (datasets - 1) * chi_square / left
@@ -62,7 +63,7 @@ def friedman(values) -> Friedman:
 
 
 def nemenyi_difference(backbones: int, datasets: int, level: float = 0.05) -> float:
-    """The critical difference of mean ranks: one this large has the p-value `level`, for all pairs together."""
+    """The critical difference of mean ranks: its p-value, adjusted for all pairs, is `level`."""
     low, high = 0.0, 100.0
     while high - low > 1e-10:
         middle = (low + high) / 2
@@ -71,7 +72,7 @@ def nemenyi_difference(backbones: int, datasets: int, level: float = 0.05) -> fl
 
 
 def nemenyi(values) -> np.ndarray:
-    """(K, K) p-values of all pairs by their mean ranks, adjusted for their number; 1 on the diagonal.
+    """(K, K) p-values of all pairs by their mean ranks, adjusted for all pairs; 1 on the diagonal.
 
     Source: Nemenyi, Distribution-Free Multiple Comparisons (1963).
     """
@@ -84,9 +85,10 @@ def nemenyi(values) -> np.ndarray:
 
 
 def cliques(ranks, difference: float) -> list[list[int]]:
-    """The bars of a critical-difference diagram: largest groups whose mean ranks lie within `difference`.
+    """The bars of a critical-difference diagram: maximal groups whose mean ranks are within
+    `difference`.
 
-    Indices of two backbones or more, best first in each group; the groups begin with the best.
+    Each is a list of indices of two or more backbones, best first; groups are sorted by their best.
     """
     ranks = np.asarray(ranks, np.float64)
     order = np.argsort(ranks, kind="stable")
@@ -101,9 +103,10 @@ def cliques(ranks, difference: float) -> list[list[int]]:
 
 
 def wilcoxon_against(values, reference: int) -> tuple[np.ndarray, np.ndarray]:
-    """(K,) p-values of each backbone against that with index `reference`, and Holm's adjusted ones.
+    """(K,) p-values of each backbone against the one with index `reference`, and Holm-adjusted
+    ones.
 
-    Those of the reference itself are NaN.
+    Values of the reference itself are NaN.
     """
     values = _checked(values)
     gaps = values - values[:, [reference]]
@@ -114,23 +117,25 @@ def wilcoxon_against(values, reference: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def wilcoxon(differences) -> float:
-    """Two-sided p-value of Wilcoxon's signed-rank test; differences of 0 are left out, and 1 where all are.
+    """Two-sided p-value of Wilcoxon's signed-rank test; differences of 0 are excluded; 1 if all are
+    0.
 
-    Exact, given the ranks with their ties, up to 100 differences; beyond normal, corrected for ties and continuity.
+    Exact, given the ranks with their ties, up to 100 differences; above, normal with corrections
+    for ties and continuity.
     Source: Wilcoxon, Individual Comparisons by Ranking Methods (1945).
     """
     differences = np.asarray(differences, np.float64)
     differences = differences[differences != 0]
     if not differences.size:
         return 1.0
-    # twice the ranks are whole numbers
+    # twice the ranks are integers
     ranks = np.rint(2 * ranks_within(-np.abs(differences))).astype(np.int64)
     positive, total = int(ranks[differences > 0].sum()), int(ranks.sum())
     smaller = min(positive, total - positive)
     if differences.size > _EXACT:
         deviation = math.sqrt(np.sum(ranks.astype(np.float64) ** 2) / 4)
         return min(1.0, math.erfc(max(total / 2 - smaller - 1, 0) / deviation / math.sqrt(2)))
-    # the share of all signs that give each sum
+    # share of all sign patterns with each sum
     shares = np.zeros(total + 1)
     shares[0] = 1
     for rank in ranks:
@@ -140,7 +145,8 @@ def wilcoxon(differences) -> float:
 
 
 def chi_square_tail(statistic: float, df: int) -> float:
-    """P(X >= statistic) of chi-square with a whole number of degrees of freedom, as a finite sum.
+    """P(X >= statistic) of chi-square with an integer number of degrees of freedom, as a finite
+    sum.
 
     Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.4.4 and 26.4.5.
     """
@@ -163,10 +169,12 @@ def f_tail(statistic: float, df: float, df_below: float) -> float:
 
 
 def range_tail(width: float, count: int) -> float:
-    """P(range of `count` standard normals >= width): the studentized range without degrees of freedom.
+    """P(range of `count` standard normals >= width): the studentized range with infinite degrees of
+    freedom.
 
-    It is count x the integral of density(z) (Phi(z)^(count - 1) - [Phi(z) - Phi(z - width)]^(count - 1)), by the
-    trapezoidal rule. Both powers are integrated together, since 1 less the second would round a small tail away.
+    It is count x the integral of density(z) (Phi(z)^(count - 1) - [Phi(z) - Phi(z - width)]^(count
+    - 1)), by the trapezoidal rule. Both powers are integrated together, because 1 minus the second
+      would round off a small tail.
     """
     if width <= 0:
         return 1.0
@@ -177,7 +185,7 @@ def range_tail(width: float, count: int) -> float:
 
 @cache
 def _standard_normal() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where a range is integrated, and the density and distribution there."""
+    """Integration points of a range, with the normal density and distribution there."""
     z = np.linspace(-_FAR, _FAR, _POINTS)
     return z, np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi), _normal(z)
 
@@ -187,7 +195,8 @@ def _normal(z) -> np.ndarray:
 
 
 def _rank_error(backbones: int, datasets: int) -> float:
-    """What ranges of mean ranks are measured in: their standard error x root(K / (K - 1)), all orders being alike."""
+    """Unit of ranges of mean ranks: their standard error x root(K / (K - 1)) if all orders are
+    equally likely."""
     return math.sqrt(backbones * (backbones + 1) / (12 * datasets))
 
 

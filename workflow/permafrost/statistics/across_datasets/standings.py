@@ -1,8 +1,8 @@
-"""What one table of scores says of each backbone: ranks, wins, gains, improvability.
+"""Statistics of one table of scores per backbone: ranks, wins, gains, improvability.
 
-All functions take values (…, D, K) of D datasets and K backbones without NaN, higher being better
-(`draws.Scores.oriented`), and work on any number of draws at once. Those that are means over datasets say in
-their name what is averaged; `DATASETS` and `BACKBONES` are their axes.
+All functions take values (…, D, K) of D datasets and K backbones without NaN, higher is better
+(`draws.Scores.oriented`), with any number of draws as leading axes. Names of means over datasets
+say what is averaged; `DATASETS` and `BACKBONES` are their axes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ DATASETS, BACKBONES = -2, -1
 
 
 def ranks_within(values) -> np.ndarray:
-    """(…, K) ranks from 1 (best) along the last axis; ties share the mean of their places."""
+    """(…, K) ranks from 1 (best) along the last axis; ties share their mean rank."""
     values = -np.asarray(values, np.float64)
     order = np.argsort(values, axis=-1, kind="stable")
     ascending = np.take_along_axis(values, order, -1)
@@ -33,14 +33,15 @@ def ranks_within(values) -> np.ndarray:
 
 
 def mean_rank(values) -> np.ndarray:
-    """(…, K) mean over datasets of the rank on each, 1 being best."""
+    """(…, K) mean over datasets of the rank on each; 1 is best."""
     return ranks_within(values).mean(axis=DATASETS)
 
 
 def win_rate(values) -> np.ndarray:
-    """(…, K) share of the other backbones that one beats, a tie being half; mean over datasets.
+    """(…, K) mean over datasets of the share of other backbones that a backbone beats; a tie counts
+    half.
 
-    Borda's count divided by its largest possible value, and so (K - mean rank) / (K - 1).
+    Equals Borda's count divided by its maximum, (K - mean rank) / (K - 1).
     """
     backbones = np.shape(values)[BACKBONES]
     if backbones < 2:
@@ -49,11 +50,12 @@ def win_rate(values) -> np.ndarray:
 
 
 def pairwise_wins(values) -> np.ndarray:
-    """(…, K, K) on how many datasets the row's backbone beats the column's, a tie being half; 0 on the diagonal."""
+    """(…, K, K) number of datasets on which the row's backbone beats the column's, a tie counts
+    half; 0 on the diagonal."""
     values = np.asarray(values, np.float64)
     backbones = values.shape[BACKBONES]
     wins = np.zeros((*values.shape[:DATASETS], backbones, backbones))
-    # dataset by dataset, so that (…, D, K, K) numbers are never held together
+    # loop over datasets, so that (…, D, K, K) numbers are never in memory at once
     for dataset in range(values.shape[DATASETS]):
         each = values[..., dataset, :]
         wins += (np.sign(each[..., :, None] - each[..., None, :]) + 1) / 2
@@ -62,7 +64,8 @@ def pairwise_wins(values) -> np.ndarray:
 
 
 def interquartile_mean(values, axis: int = -1) -> np.ndarray:
-    """Mean of the middle half: floor(n / 4) values are cut from either end (= scipy's trim_mean).
+    """Mean of the middle half: floor(n / 4) values are trimmed at either end (as in scipy's
+    trim_mean).
 
     Less sensitive to one failed dataset than the mean, and less noisy than the median.
     Source: Agarwal et al., Deep Reinforcement Learning at the Edge of the Statistical Precipice
@@ -78,7 +81,7 @@ def normalised_mean(values, low, high) -> np.ndarray:
 
     Parameters
     ----------
-    low, high : (D,) bounds of each dataset, oriented as the values are, see `reference_bounds`.
+    low, high : (D,) bounds of each dataset, oriented like the values, see `reference_bounds`.
     """
     return _normalised(values, low, high).mean(axis=DATASETS)
 
@@ -89,9 +92,10 @@ def normalised_iqm(values, low, high) -> np.ndarray:
 
 
 def reference_bounds(values, backbones, worst: str, best: str) -> tuple[np.ndarray, np.ndarray]:
-    """Bounds (D,), (D,) of each dataset: the values of two backbones that are named.
+    """Bounds (D,), (D,) of each dataset: the values of two named backbones.
 
-    So a further backbone changes no score. Values (D, K) of the names `backbones`.
+    Adding a backbone therefore changes no score. Values are (D, K), in the order of the names
+    `backbones`.
 
     Raises
     ------
@@ -114,20 +118,20 @@ def reference_bounds(values, backbones, worst: str, best: str) -> tuple[np.ndarr
 
 
 def mean_gain(values, baseline: int) -> np.ndarray:
-    """(…, K) mean over datasets of value less that of the backbone with index `baseline`."""
+    """(…, K) mean over datasets of the value minus that of the backbone with index `baseline`."""
     values = np.asarray(values, np.float64)
     return (values - values[..., [baseline]]).mean(axis=DATASETS)
 
 
 def improvability(values, best_possible) -> np.ndarray:
-    """(…, K) by which share the errors would fall if one had the best backbone for each dataset.
+    """(…, K) share by which errors would fall if the best backbone were used on each dataset.
 
-    The mean over datasets of (error - smallest error) / error, 0 where the error is 0. The best of all has the
-    smallest. It depends on who takes part.
+    The mean over datasets of (error - smallest error) / error, 0 if the error is 0. Lower is
+    better. It depends on the set of backbones.
 
     Parameters
     ----------
-    best_possible : (D,) oriented value without any error: 1 for accuracy, 0 for (minus) RMSE.
+    best_possible : (D,) oriented value without error: 1 for accuracy, 0 for (minus) RMSE.
 
     Raises
     ------
@@ -147,13 +151,16 @@ def improvability(values, best_possible) -> np.ndarray:
 
 
 def probability_of_improvement(runs) -> np.ndarray:
-    """(…, K, K) chance that a run of the row's backbone beats one of the column's on a dataset drawn at random.
+    """(…, K, K) probability that a run of the row's backbone beats one of the column's on a random
+    dataset.
 
-    The mean over datasets of the share of pairs of seeds, ties being half (Mann and Whitney's U). 1/2 on the diagonal.
+    The mean over datasets of the share of pairs of seeds, a tie counts half (Mann and Whitney's U).
+    1/2 on the diagonal.
 
     Parameters
     ----------
-    runs : (…, D, K, S) value of each seed; NaN where a dataset has fewer, in both backbones of a pair or in one.
+    runs : (…, D, K, S) value of each seed; NaN if a dataset has fewer seeds, for one or both
+        backbones of a pair.
 
     Source: Agarwal et al., Deep Reinforcement Learning at the Edge of the Statistical Precipice (2021).
     """
@@ -170,7 +177,8 @@ def probability_of_improvement(runs) -> np.ndarray:
 
 
 def improvement_over_rest(runs) -> np.ndarray:
-    """(…, K) mean of `probability_of_improvement` over the other backbones, without the matrix of pairs."""
+    """(…, K) mean of `probability_of_improvement` over the other backbones, without the pair
+    matrix."""
     runs = np.asarray(runs, np.float64)
     backbones = runs.shape[-2]
     if backbones < 2:
@@ -179,20 +187,20 @@ def improvement_over_rest(runs) -> np.ndarray:
     for dataset in range(runs.shape[-3]):
         each = runs[..., dataset, :, :]
         there = ~np.isnan(each)
-        # every backbone weighs the same, however many seeds it has
+        # every backbone has the same weight, however many seeds it has
         weights = there / there.sum(axis=-1, keepdims=True)
         below = _weight_below(
             each.reshape(*each.shape[:-2], -1), weights.reshape(*each.shape[:-2], -1)
         )
         beaten = np.sum(np.where(there, below.reshape(each.shape), 0) * weights, axis=-1)
-        # one half of it is a backbone against itself
+        # the backbone against itself contributes one half
         total = total + (beaten - 0.5) / (backbones - 1)
-    # rounding may leave less than no chance
+    # rounding may leave [0, 1]
     return np.clip(total / runs.shape[-3], 0, 1)
 
 
 def _weight_below(values, weights) -> np.ndarray:
-    """(…, N) the weight of smaller values and half of that of equal ones; NaN has no weight."""
+    """(…, N) weight of smaller values plus half the weight of equal ones; NaN has no weight."""
     order = np.argsort(values, axis=-1, kind="stable")
     ascending = np.take_along_axis(values, order, -1)
     through = np.cumsum(np.take_along_axis(weights, order, -1), axis=-1)

@@ -1,8 +1,9 @@
-"""Who is best over many datasets: one row per group of datasets, probe, backbone and statistic.
+"""The overall ranking: one row per group of datasets, probe, backbone and statistic.
 
-A group is ranked under a probe on the datasets on which every backbone has a score; `missing` says what else can be
-asked for. The others are named in the column ``left_out``, and what is filled in, in ``imputed``. Backbones that are
-one measurement are ranked once (``same_as``), see `cells`. What is drawn for the intervals, and when, is in `draws`.
+A group is ranked under a probe on the datasets on which every backbone has a score; `missing`
+describes the alternatives. The other datasets are in the column ``left_out``, imputed ones in
+``imputed``. Backbones that are one measurement are ranked once (``same_as``), see `cells`.
+Resampling for intervals is described in `draws`.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class Standings(Table):
     )
 
 
-#: in the name of a group that entries made
+#: part of the name of every group that was derived from entries
 MADE = ":"
 
 
@@ -88,9 +89,10 @@ def build_standings(
 
     Parameters
     ----------
-    tables : of scores, each with its metadata; those without a primary score (measures, profiles) are passed over.
-    tests : gets what `tested.tested` finds, with its ``group`` and ``probe``.
-    cells : what backbones are fed, where that is known.
+    tables : score tables with their metadata; tables without a primary score (measures, profiles)
+        are skipped.
+    tests : list that receives the results of `tested.tested`, with ``group`` and ``probe``.
+    cells : facts about the backbones' input, if known.
 
     Raises
     ------
@@ -103,7 +105,7 @@ def build_standings(
     for group, datasets in ranking.groups.items():
         for probe, of_probe in sorted(fields.items()):
             asked = [name for name in datasets if name in of_probe]
-            # a group that made itself and is another one under this probe, or one dataset
+            # skip a derived group that repeats another one under this probe, or has one dataset
             again = (probe, frozenset(asked)) in seen or len(asked) < 2
             if asked and not (again and MADE in group):
                 seen.add((probe, frozenset(asked)))
@@ -127,7 +129,8 @@ def _rows(
     backbones = sorted({name for dataset in asked for name in fields[dataset].values})
     named = [*(ranking.reference or ()), *filter(None, [ranking.baseline])]
     copies = cells.copies(backbones, {name: fields[name].values for name in asked}, named)
-    # two that are one are a tie to look at, and no ranking without each other
+    # keep copies if only one backbone would remain: they show a tie, and one backbone has no
+    # ranking
     copies = copies if len(backbones) - len(copies) > 1 else {}
     backbones = [name for name in backbones if name not in copies]
     if len(backbones) < 2:
@@ -177,7 +180,7 @@ def _rows(
 
 
 def _with_copies(rows: list[dict], copies: dict[str, str]) -> list[dict]:
-    """`rows`, and for each copy the rows of the backbone that it was ranked as."""
+    """Add to `rows` those of each copy, repeated from the backbone that it was ranked as."""
     return rows + [
         {**row, "backbone": copy}
         for copy, first in sorted(copies.items())
@@ -187,7 +190,7 @@ def _with_copies(rows: list[dict], copies: dict[str, str]) -> list[dict]:
 
 
 def _exact_rows(given: tuple, backbones: list[str], asked: list[str], cells: Cells) -> list[dict]:
-    """The rows of the ranking of exact cells alone; none where all cells are."""
+    """The rows of the ranking of exact cells alone; none if all cells are exact."""
     values, higher, _ = given
     means = np.array([[_mean_of_seeds(seeds) for seeds in row] for row in values])
     found = cells.ranked_exactly(means * np.where(higher, 1, -1)[:, None], backbones, asked)
@@ -220,14 +223,15 @@ _EMPTY = dict.fromkeys(Standings.names()) | {"note": ""}
 def write_standings(
     tables: list[pa.Table], parquet_path, csv_path, metadata: dict, options: dict
 ) -> pa.Table:
-    """Build the standings of score tables and write them twice; `metadata` holds at least ``fingerprint``.
+    """Build the standings of score tables and write them as parquet and CSV.
 
-    The parquet file's own metadata have what tests say, as ``tests``.
+    The metadata of the parquet file include the results of tests as ``tests``.
 
     Parameters
     ----------
-    options : ``groups``, pairs of a name and its datasets, ``ranking`` and ``comparison`` of the configuration;
-        ``cells``, what is known of them (`Cells.of`).
+    metadata : at least ``fingerprint``.
+    options : ``groups``, pairs of a name and its datasets, ``ranking`` and ``comparison`` of the
+        configuration; ``cells``, the argument of `Cells.of`.
     """
     ranking = Ranking(
         groups=dict(options["groups"]),
@@ -245,7 +249,8 @@ def write_standings(
 
 
 def _with_reasons(table: pa.Table, left_out: list[dict], groups: Mapping) -> pa.Table:
-    """The column ``unfit``: which backbones do not fit which datasets of a row's group and probe, and why."""
+    """Add the column ``unfit``: backbones that do not fit datasets of a row's group and probe, with
+    reasons."""
     keys = list(zip(table["group"].to_pylist(), table["probe"].to_pylist(), strict=True))
     said = {
         (group, probe): "; ".join(

@@ -1,8 +1,9 @@
-"""What tests say of one group of datasets under one probe, next to its standings.
+"""Tests of one group of datasets under one probe, in addition to its standings.
 
-The Bayesian signed-rank test says whether two backbones are practically the same over datasets. A difference below
-`rope`, the region of practical equivalence in units of the score, does not matter to the user. Datasets are draws of a
-Dirichlet process whose prior is one half of an observation of no difference.
+The Bayesian signed-rank test gives the probability that two backbones are practically equivalent
+over datasets. Differences below `rope`, the region of practical equivalence in score units, do not
+matter to the user. The datasets have a Dirichlet process prior whose weight is one half of an
+observation of no difference.
 Source: Benavoli, Corani, Demsar and Zaffalon, Time for a Change: A Tutorial for Comparing Multiple Classifiers Through
 Bayesian Analysis (2017); the same numbers as baycomp's `two_on_multiple`.
 """
@@ -36,19 +37,21 @@ def tested(
     confidence: float,
     seed: int,
 ) -> dict:
-    """Friedman, Nemenyi's critical difference and its groups, Wilcoxon-Holm against the baseline, and the first two.
+    """Friedman, Nemenyi's critical difference and groups, Wilcoxon-Holm against the baseline, and
+    the first two.
 
     Parameters
     ----------
-    averaged : whether differences of scores may be averaged over datasets. Else nothing is said of how large they are.
+    averaged : whether score differences may be averaged over datasets. If not, their size is not
+        reported.
 
     Returns
     -------
-    Plain values, to be written as JSON: ``friedman_p`` (of F, None for one dataset), ``critical_difference``,
-    ``cliques`` of names, ``wilcoxon`` name to Holm's p-value; and with `averaged` ``first``, ``second``, by mean rank,
-    ``practical``: the probabilities that the first is lower, within `rope` or higher (None for one dataset),
-    ``more_datasets`` and ``times_items`` of `power.needed`, None where no number would do, with the reason in
-    ``why_not_datasets`` and ``why_not_items``.
+    Plain values for JSON: ``friedman_p`` (of F, None for one dataset), ``critical_difference``,
+    ``cliques`` of names, ``wilcoxon``, name to Holm's p-value. With `averaged` also ``first`` and
+    ``second`` by mean rank; ``practical``: the probabilities that the first is lower, within `rope`
+    or higher (None for one dataset); ``more_datasets`` and ``times_items`` of `power.needed`, None
+    if no number suffices, with the reason in ``why_not_datasets`` and ``why_not_items``.
     """
     values, level = scores.oriented(), 1 - confidence
     datasets, count = values.shape
@@ -70,7 +73,7 @@ def tested(
         found |= {
             "first": backbones[first],
             "second": backbones[second],
-            # one dataset says nothing of a further one
+            # one dataset carries no information about another
             "practical": list(astuple(signed_rank(gaps, rope=rope, seed=seed)))
             if datasets > 1
             else None,
@@ -83,13 +86,14 @@ def tested(
 
 
 PRIOR = 0.5
-# draws whose weights are held together
+# draws whose weights are in memory at once
 _TOGETHER = 1000
 
 
 @dataclass(frozen=True)
 class Posterior:
-    """Probabilities, with the sum 1, that a further difference is most likely below, within or above the region."""
+    """Probabilities, summing to 1, that a further difference is most likely below, within or above
+    the region."""
 
     lower: float
     within: float
@@ -97,11 +101,11 @@ class Posterior:
 
 
 def signed_rank(differences, *, rope: float, seed: int, draws: int = 20_000) -> Posterior:
-    """Where the differences (D,) of one backbone less the other lie, higher being better.
+    """Posterior of the differences (D,) of one backbone minus another; higher is better.
 
-    In each draw of weights of the datasets, the shares of Walsh averages below -rope, within, and above rope are
-    compared (half of those at a bound to each side): probabilities are how often each is largest, ties shared. Without
-    a region (rope = 0) none is within.
+    In each draw of dataset weights, the shares of Walsh averages below -rope, within, and above
+    rope are compared (averages at a bound count half to each side). The probabilities are how often
+    each share is largest, ties shared. With rope = 0 nothing is within.
 
     Raises
     ------

@@ -82,7 +82,7 @@ _KEY = ("dataset", "probe", "setting", "backbone", "seed", "metric", "class")
 def read_scores(
     paths: Iterable[Path], *, expect: Mapping[str, str] | None = None
 ) -> list[pa.Table]:
-    """Open score tables; `expect` gives the fingerprint that the table at a path must carry."""
+    """Open score tables; `expect` maps a path to the required fingerprint of its table."""
     expect = {} if expect is None else expect
     return [read_table(path, expect=expect.get(str(path)))[0] for path in paths]
 
@@ -93,11 +93,11 @@ def build_leaderboard(tables: list[pa.Table], cells: Iterable[Mapping] = ()) -> 
     Parameters
     ----------
     tables : score tables, one per evaluation (dataset, backbone, probe, seed).
-    cells : what each backbone is fed of each dataset, where that is known (`cells.Cells`).
+    cells : facts about the input of each backbone on each dataset, if known (`cells.Cells`).
 
     Raises
     ------
-    PermafrostError : no table, tables with different columns, or a score that occurs twice.
+    PermafrostError : no table, tables with different columns, or a duplicate score.
     """
     if not tables:
         raise PermafrostError(
@@ -117,7 +117,7 @@ def build_leaderboard(tables: list[pa.Table], cells: Iterable[Mapping] = ()) -> 
 
 
 def _with_cells(scores: pa.Table, cells: Cells) -> pa.Table:
-    """`scores` with the columns of their cells, null where nothing is known."""
+    """Add the columns of the cells to `scores`, null if unknown."""
     names = list(zip(*(scores[name].to_pylist() for name in ("dataset", "backbone")), strict=True))
     for fact in FACTS:
         values = [cells.fact(*of_row, fact) for of_row in names]
@@ -126,8 +126,8 @@ def _with_cells(scores: pa.Table, cells: Cells) -> pa.Table:
 
 
 def sort_leaderboard(table: pa.Table) -> pa.Table:
-    """Rows by dataset, probe, setting (what is ranked first, then as they come), metric (the primary
-    one first), class, seed, rank, backbone."""
+    """Sort rows by dataset, probe, setting (the ranked one first, then in input order), metric (the
+    primary one first), class, seed, rank, backbone."""
     names = (
         "dataset",
         "probe",
@@ -165,9 +165,9 @@ def _place(row: dict, settings: dict[str | None, int]) -> tuple:
 def write_leaderboard(
     tables: list[pa.Table], parquet_path, csv_path, metadata: dict, cells: Iterable[Mapping] = ()
 ) -> pa.Table:
-    """Build the leaderboard and write it twice: parquet with `metadata`, CSV for everything else.
+    """Build the leaderboard and write it as parquet, with `metadata`, and as CSV.
 
-    `metadata` holds at least ``fingerprint``; `cells` as in `build_leaderboard`. Returns the table.
+    `metadata` has at least ``fingerprint``; `cells` as in `build_leaderboard`. Returns the table.
     """
     table = build_leaderboard(tables, cells)
     versions = gather_versions([metadata_of(one) for one in tables])

@@ -1,17 +1,19 @@
-"""Results that others published, as rows of reference: never ranked, tested or averaged with one's own.
+"""Published results as reference rows: never ranked, tested or averaged with the run's own results.
 
-What is read
+File formats
 ------------
-``torchgeo-bench``: its results file, one row of each model configuration, dataset and method. ``geobench2``: a
-``results_and_parameters.csv`` as it is submitted to the GEO-Bench-2 leaderboard, one row of each seed.
+``torchgeo-bench``: its results file, one row per model configuration, dataset and method.
+``geobench2``: a ``results_and_parameters.csv`` as submitted to the GEO-Bench-2 leaderboard, one row
+per seed.
 
 Rules
 -----
-`identical rows`: rows that say the same in every column count once. `one value`: two rows of one configuration with
-different values are refused, or the `first` or `last` of the file is taken, on request. Of equal values with
-another interval the first counts, or the last on request; they are counted as such. `one spelling of bands`: lists
-of Sentinel-2's bands by colour (``blue``) and by number (``b02``) become numbers in the order of the instrument.
-`no interval`: limits that are both 0 beside a value that is not are no interval.
+`identical rows` count once. `one value`: two rows of one configuration with different values raise
+an error, or the `first` or `last` of the file is used, on request. Rows with equal values but
+different intervals count as one, the first or, on request, the last; their number is reported. `one
+spelling of bands`: lists of Sentinel-2 bands by colour (``blue``) and by number (``b02``) become
+numbers in the order of the instrument. `no interval`: if both limits are 0 and the value is not,
+there is no interval.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.inputs import is_pipe
 from permafrost.core.text import printable_name
 
-#: columns of torchgeo-bench's results (its docs/user/results-format.rst); those that are not known stay empty
+#: columns of torchgeo-bench's results (its docs/user/results-format.rst); unknown values stay empty
 TORCHGEO_BENCH = (
     "dataset", "method", "metric_name", "metric_value", "ci_lower", "ci_upper", "feature_dim", "best_c", "best_lr",
     "best_batch_size", "n_train", "n_val", "n_test", "seed", "model", "name", "normalization", "image_size",
@@ -58,14 +60,14 @@ _NEEDED = {
         "frozen_or_full_ft",
     ),
 }
-# metrics without an upper bound; all others are shares of 1
+# metrics without an upper bound; all others are in [0, 1]
 _ERRORS = frozenset({"RMSE", "rmse", "mae", "MAE"})
 _COLOURS = {
     "coastal_aerosol": "b01", "blue": "b02", "green": "b03", "red": "b04", "red_edge_1": "b05", "red_edge_2": "b06",
     "red_edge_3": "b07", "nir": "b08", "red_edge_4": "b8a", "water_vapour": "b09", "swir_1": "b11", "swir_2": "b12",
 }  # fmt: skip
 _ORDER = ("b01", "b02", "b03", "b04", "b05", "b06", "b07", "b08", "b8a", "b09", "b10", "b11", "b12")
-# a name longer than any, and a file larger than any that was published
+# limits on the length of a name and on the file size, above anything published
 _LONGEST, _MOST_BYTES = 500, 200_000_000
 
 
@@ -75,8 +77,10 @@ class Reference:
 
     Attributes
     ----------
-    row : number in the file, the header being 1. bands, normalisation, image_size, grid : of the protocol, "" where
-        the file does not say. grid : of C, ``smallest..largest by number``. settings : what else belongs to the
+    row : number in the file; the header is row 1. bands, normalisation, image_size, grid : of the
+        protocol, "" if
+        the file lacks them. grid : values of C, ``smallest..largest by number``. settings : the
+            rest of the
         configuration, as ``column=value`` of the file.
     """
 
@@ -102,12 +106,13 @@ class Reference:
 
 @dataclass(frozen=True)
 class Published:
-    """What a file holds, and how many rows the rules took away.
+    """The scores of a file, and the numbers of rows that the rules removed.
 
     Attributes
     ----------
-    identical : the same in every column. same_value : of one configuration and value, with another interval or
-        other columns. replaced : of one configuration, with another value.
+    identical : rows equal in every column. same_value : rows of the same configuration and value,
+        with another
+        interval or other columns. replaced : rows of the same configuration with another value.
     """
 
     rows: list[Reference]
@@ -129,16 +134,16 @@ _SCHEMA = pa.schema(
 
 
 def read_published(path, *, duplicates: str = "refuse") -> Published:
-    """Read a file whose form its columns tell.
+    """Read a file; its columns determine the format.
 
     Parameters
     ----------
-    duplicates : what is done with two values of one configuration: of `DUPLICATES`.
+    duplicates : rule for two values of one configuration, one of `DUPLICATES`.
 
     Raises
     ------
-    PermafrostError : no such file, columns of neither form, a score that cannot be, or two values of one
-        configuration; with the row.
+    PermafrostError : the file is missing, its columns match neither format, a score is impossible,
+        or one configuration has two values; the message names the row.
     """
     path = Path(path)
     lines = _read(path)
@@ -187,7 +192,7 @@ def _configuration(row: Reference) -> tuple:
 
 
 def _read(path: Path) -> list[tuple[int, list[str]]]:
-    """Numbers and cells of the rows that are not empty."""
+    """Numbers and cells of the non-empty rows."""
     try:
         is_pipe(path)
         if path.stat().st_size > _MOST_BYTES:
@@ -272,12 +277,13 @@ def _geobench2(path: Path, number: int, cells: dict) -> Reference:
 
 
 def is_error(metric: str) -> bool:
-    """Whether less is better, and there is no upper bound."""
+    """Whether lower is better and the metric has no upper bound."""
     return metric in _ERRORS
 
 
 def bands_spelt(text: str) -> str:
-    """A list of Sentinel-2's bands by number, in the order of the instrument; any other text as it is."""
+    """A list of Sentinel-2 bands by number, in the order of the instrument; any other text
+    unchanged."""
     names = [_COLOURS.get(name, name) for name in text.strip().lower().split(",")]
     if len(names) < 2 or not set(names) <= set(_ORDER):
         return text.strip()
@@ -327,7 +333,7 @@ def _name(path, number, cells, column) -> str:
 
 
 def _grid(path, number, cells: list[str]) -> str:
-    """Of exponents of ten and a number of values."""
+    """Text of a grid, from exponents of ten and a number of values."""
     try:
         start, stop, count = map(float, cells)
         return f"{10**start:g}..{10**stop:g} by {count:g}"
@@ -336,7 +342,7 @@ def _grid(path, number, cells: list[str]) -> str:
 
 
 def _size(text: str) -> str:
-    """``224`` of ``224.0``."""
+    """``224`` for ``224.0``."""
     return text.strip().removesuffix(".0")
 
 

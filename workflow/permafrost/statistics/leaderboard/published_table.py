@@ -1,4 +1,4 @@
-"""Published results that a configuration names, as one table: a row of each score, with its source."""
+"""Published results that a configuration lists, as one table: a row per score, with its source."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from permafrost.data.files.folders import content_digest
 from permafrost.statistics.leaderboard.published import Reference, read_published
 
 _OF_SOURCE = ("source", "url", "date")
-# column of the published name, the entry's mapping of it, and the column of ours
+# column of the published name, the entry's mapping of names, and our column
 _SAME = (
     ("backbone", "backbones", "backbone_here"),
     ("dataset", "datasets", "dataset_here"),
@@ -24,15 +24,16 @@ _SAME = (
 def write_published(
     entries: Iterable[Mapping], places: Iterable, parquet_path, csv_path, metadata: dict
 ) -> pa.Table:
-    """Read all files and write their scores twice.
+    """Read all files and write their scores as parquet and CSV.
 
     Parameters
     ----------
-    entries : of the files: ``digest, source, url, date, duplicates, backbones, datasets, methods``; places : of them.
+    entries : per file ``digest, source, url, date, duplicates, backbones, datasets, methods``;
+        places : their paths.
 
     Raises
     ------
-    PermafrostError : a file that cannot be read, or is another than was planned.
+    PermafrostError : a file that cannot be read, or that changed since planning.
     """
     table = pa.concat_tables(
         [_of_file(entry, path) for entry, path in zip(entries, places, strict=True)]
@@ -58,7 +59,7 @@ def _of_file(entry: Mapping, path) -> pa.Table:
 
 
 def given_names(what: str, given: Iterable[str]) -> dict[str, str]:
-    """``THEIRS=OURS`` of the command line as a mapping."""
+    """``THEIRS=OURS`` arguments of the command line as a mapping."""
     names = {}
     for text in given:
         theirs, sign, ours = text.rpartition("=")
@@ -79,12 +80,12 @@ def wrong_names(
     own: Iterable[str],
     where: str,
 ) -> list[PermafrostError]:
-    """A mistake for each name that does not exist on its side.
+    """An error for each name that does not exist on its side.
 
     Parameters
     ----------
-    what : ``backbone``, ``dataset`` or ``method``, which is a probe here.
-    names : theirs to ours; own : names that exist here.
+    what : ``backbone``, ``dataset`` or ``method``; a method is our probe.
+    names : theirs to ours; own : our names.
     """
     published, own = {getattr(one, what) for one in references}, set(own)
     return [

@@ -9,14 +9,14 @@ from permafrost.metrics.tasks import metric_of, place_of
 
 
 def metric_name(metric: str) -> str:
-    """A metric's name in words; a name that is in no list is shown as it is."""
+    """A metric's name in words; an unlisted metric keeps its name."""
     return metric_of(metric).words
 
 
 def overall(rows: Iterable[dict], *, primary: bool = True, **where) -> list[dict]:
     """Rows without a class that match `where`; with `primary` only those of the primary metric.
 
-    Rows of single settings are left out, of which the probe's own row is the choice or the mean.
+    Rows of single settings are excluded: the probe's own row is the selected setting or the mean.
     """
     return [
         row
@@ -29,17 +29,18 @@ def overall(rows: Iterable[dict], *, primary: bool = True, **where) -> list[dict
 
 
 def of_metrics(rows: Iterable[dict]) -> list[str]:
-    """The metrics of rows, each once, in the order of their task; others follow by name."""
+    """The distinct metrics of rows, in the order of their task; others follow by name."""
     return sorted({row["metric"] for row in rows}, key=lambda name: (place_of(name), name))
 
 
 def distinct(rows: Iterable[dict], column: str) -> list:
-    """The values of a column, each once, sorted."""
+    """The distinct values of a column, sorted."""
     return sorted({row[column] for row in rows})
 
 
 def copies(rows: Iterable[dict]) -> dict[tuple[str, str], str]:
-    """(dataset, backbone) to the first backbone with the same ``input_id`` there, of those that are one measurement."""
+    """(dataset, backbone) to the first backbone with the same ``input_id`` there, for duplicate
+    measurements."""
     named = sorted({(row["dataset"], row.get("input_id") or "", row["backbone"]) for row in rows})
     first: dict[tuple[str, str], str] = {}
     found = {}
@@ -54,7 +55,7 @@ def finite(value) -> bool:
 
 
 def better_first(row: dict) -> tuple:
-    """Sorting key: the best value first, values that are not numbers last, then by name."""
+    """Sorting key: best value first, non-numbers last, then by name."""
     value = row["value"]
     if not finite(value):
         return (1, 0.0, row["backbone"])
@@ -62,19 +63,20 @@ def better_first(row: dict) -> tuple:
 
 
 def mean_value(rows: Iterable[dict]) -> float:
-    """Mean over rows of the finite values; NaN where there is none."""
+    """Mean over rows of the finite values; NaN if there is none."""
     values = [row["value"] for row in rows if finite(row["value"])]
     return sum(values) / len(values) if values else math.nan
 
 
 def gates_of(row: dict) -> list[str]:
-    """The gates of a score row as a list."""
+    """The warnings (``gates``) of a score row as a list."""
     return [gate for gate in (row["gates"] or "").split(";") if gate]
 
 
 def interval_words(row: dict) -> str:
-    """How a row's interval was made, e.g. ``95 % interval, 200 resamples of 12 groups``, or ``… over 12 groups``."""
-    # leaving out parts in turn draws nothing (`statistics.resampling.jackknife`)
+    """How a row's interval was computed, e.g. ``95 % interval, 200 resamples of 12 groups``, or ``…
+    over 12 groups``."""
+    # a jackknife draws nothing (`statistics.resampling.jackknife`)
     left_out = row["method"].startswith(("wilson", "jackknife"))
     how = " over" if left_out else f", {row['resamples']} resamples of"
     return f"{100 * row['confidence']:g} % interval{how} {row['n_units']} {row['unit']}s"

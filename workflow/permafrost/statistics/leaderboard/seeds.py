@@ -1,12 +1,13 @@
-"""Several seeds of one evaluation as one line: mean, spread over seeds, and an interval that holds items and seeds.
+"""Merge the seeds of an evaluation into one line: mean, spread over seeds, and an interval for
+items and seeds.
 
-- The spread is the standard deviation over seeds (denominator n - 1): how far a training with another seed moves the
-  value on this same test set.
-- The interval says how far the mean would move with another test set and other seeds. What items do to it is taken from
-  the means of the seeds' limits: the standard error of a mean is at most the mean of the standard errors, and equals it
-  where all seeds err on the same images, so the interval is too wide rather than too narrow. The variance of the mean
-  over seeds is added to it, with Satterthwaite's degrees of freedom: of two or three seeds that differ by more than
-  test items do, little is known.
+- The spread is the standard deviation over seeds (denominator n - 1): how much training with
+  another seed changes the value on the same test set.
+- The interval shows how much the mean would vary with another test set and other seeds. The part of
+  the items is the mean of the seeds' interval widths: the standard error of a mean is at most the
+  mean of the standard errors, and equal to it if all seeds err on the same images, so the interval
+  is conservative. The variance of the mean over seeds is added, with Satterthwaite's degrees of
+  freedom: two or three seeds that vary more than test items do carry little information.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from permafrost.statistics.across_datasets.ranks import ranks_counted_once
 from permafrost.statistics.leaderboard.rows import finite, gates_of
 from permafrost.statistics.resampling.student_t import normal_quantile, t_quantile
 
-# degrees of freedom beyond which t is normal to five digits
+# degrees of freedom beyond which t equals the normal to five digits
 _NORMAL = 1e5
-_FIELD = ("dataset", "probe", "metric", "class")  # where lines are ranked
+_FIELD = ("dataset", "probe", "metric", "class")  # lines are ranked within these
 _LINE = (*_FIELD, "backbone")
 
 
@@ -31,15 +32,15 @@ def merge_seeds(rows: Iterable[dict]) -> list[dict]:
 
     Parameters
     ----------
-    rows : of the leaderboard, with its ``seed_mean`` and ``seed_std``.
+    rows : of the leaderboard, with ``seed_mean`` and ``seed_std``.
 
     Returns
     -------
-    Rows with the keys of the leaderboard and ``seeds`` (ascending; seeds whose value is undefined are
-    left out where another seed's is not). Where there are more, ``value`` is the mean over
-    seeds, ``lower`` and ``upper`` hold items and seeds, ``gates`` are those that any seed
-    met, ``rank`` is that of the mean among the lines given (as `statistics.across_datasets.ranks` ranks for the
-    mean rank), and ``seed`` is None. Where there is one, its row is unchanged and ``seed_std`` is None.
+    Rows with the keys of the leaderboard and ``seeds`` (ascending, without seeds whose value is
+    undefined unless all are). With several seeds, ``value`` is their mean, ``lower`` and ``upper``
+    include items and seeds, ``gates`` are those of any seed, ``rank`` ranks the mean among these
+    lines (as `statistics.across_datasets.ranks` does for the mean rank), and ``seed`` is None. With
+    one seed, its row is unchanged and ``seed_std`` is None.
     """
     by_line: dict[tuple, list[dict]] = {}
     for row in rows:
@@ -58,7 +59,8 @@ def merge_seeds(rows: Iterable[dict]) -> list[dict]:
 
 
 def clean_lines(rows: Iterable[dict]) -> dict[tuple[str, str, str], dict]:
-    """(dataset, probe, backbone) to the line of the primary metric on the test images without leakage, where known."""
+    """(dataset, probe, backbone) to the line of the primary metric on test images without leakage,
+    if known."""
     lines = merge_seeds(
         row
         for row in rows
@@ -88,7 +90,7 @@ def _limits(rows: list[dict]) -> dict[str, float]:
     lower, upper = (sum(row[key] for row in rows) / len(rows) for key in ("lower", "upper"))
     first, half = rows[0], (upper - lower) / 2
     of_seeds = first["seed_std"] ** 2 / len(rows) if finite(first["seed_std"]) else 0.0
-    # the gate `one_unit` marks a point
+    # with the gate `one_unit` the interval is a point
     if not (of_seeds > 0 and half > 0):
         return {"lower": lower, "upper": upper}
     of_items = (half / normal_quantile(first["confidence"])) ** 2
@@ -97,7 +99,7 @@ def _limits(rows: list[dict]) -> dict[str, float]:
     factor = quantile * math.sqrt(of_items + of_seeds) / half
     value, bounds = first["seed_mean"], metric_of(first["metric"]).bounds
     wider = [value - factor * (value - lower), value + factor * (upper - value)]
-    # a setting may be the difference of two, which no range of the metric bounds
+    # another setting may be a difference of two, which the metric's range does not bound
     if first["setting"] in (None, CLEAN):
         wider[0] = max(wider[0], -math.inf if bounds == "below_one" else 0.0)
         wider[1] = min(wider[1], math.inf if bounds == "positive" else 1.0)

@@ -1,1 +1,1 @@
-"""Tables of measures of the features themselves."""
+"""Tables of feature metrics, which need no probe."""

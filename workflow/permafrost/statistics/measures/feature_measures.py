@@ -1,4 +1,5 @@
-"""From features, and views where asked for, to a table of measures: scores without a probe and a rank."""
+"""Compute feature metrics of features and of augmented views; write them as a table without probe
+and rank."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from permafrost.statistics.measures.rows import FeatureRows, ViewRows, read_rows
 from permafrost.statistics.scores.gates import few_units
 from permafrost.statistics.tables import ScoreColumns
 
-# stands where a score has its probe
+# used in the columns for the probe and its kind
 KIND = "measures"
 
 
@@ -79,7 +80,7 @@ class Measures(ScoreColumns):
 
 @dataclass(frozen=True, kw_only=True)
 class OfFeatures:
-    """Fingerprints of the stores that are measured."""
+    """Fingerprints of the measured stores."""
 
     features: str
     views: str | None = None
@@ -99,14 +100,15 @@ class MeasureSpec(Specification):
 def measure_features(
     store: Path, output: Path, *, views: Path | None = None, spec: MeasureSpec, fingerprint: str
 ) -> str:
-    """Measure the features of `store` as `spec` says and write `output`; returns a line for the log.
+    """Measure the features of `store` according to `spec` and write `output`; returns a line for
+    the log.
 
-    The table has the columns of a table of scores. ``higher_is_better`` is null, so that nothing is
-    ranked by a measure, and ``settings`` says which rows were measured and what limits each value.
+    The table has the columns of a score table. ``higher_is_better`` is null, so that measures rank
+    nothing. ``settings`` describes the measured rows and the limits of each value.
 
     Parameters
     ----------
-    views : store of augmented views, which is measured too where `spec` asks for it.
+    views : store of augmented views, measured if `spec` requests it.
     """
     dataset, options, inputs = spec.dataset, spec.options, spec.inputs
     if (views is None) != (inputs.views is None):
@@ -133,7 +135,7 @@ def measure_features(
 
 
 def _measure_views(views: ViewRows, options: dict) -> dict[str, Measure]:
-    """The measures of views of these names, or all of them."""
+    """The measures `names` of views, or all of them."""
     values = measures_of_views(
         views.features,
         delta=options["augmentations"]["delta"],
@@ -144,15 +146,15 @@ def _measure_views(views: ViewRows, options: dict) -> dict[str, Measure]:
 
 
 def measure_rows(rows: FeatureRows, names: list[str] | None) -> dict[str, Measure]:
-    """The measures of these names, or all of them, in the order of `MEASURES`.
+    """The measures `names`, or all of them, in the order of `MEASURES`.
 
-    Measures of classes are undefined, with the reason, where samples have no class.
+    Measures that need classes are undefined, with a reason, if samples have no class.
     """
     wanted = [name for name in MEASURES if names is None or name in names]
     if not wanted:
         return {}
     able = [name for name in wanted if rows.labels is not None or name not in LABELLED]
-    # the rows are drawn already, and a seed is of no use to measures of all of them
+    # rows are already drawn; measures of all rows need no seed
     values = measures(
         rows.features, rows.labels, seed=0, max_rows=len(rows), units=rows.units.index, names=able
     )
@@ -174,7 +176,7 @@ def _lines(
     spec: MeasureSpec,
     fingerprint: str,
 ) -> list[dict]:
-    """Rows of the table; `source` is the fingerprint of the store that was measured."""
+    """Rows of the table; `source` is the fingerprint of the measured store."""
     attributes, split = rows.attributes, spec.options["split"]
     few = few_units([{"n_units": rows.units.count}])
     common = {

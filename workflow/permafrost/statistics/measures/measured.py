@@ -1,4 +1,4 @@
-"""Intervals of measures of features, from the effect of each unit that was measured."""
+"""Intervals of feature metrics, from the effect of each unit."""
 
 from __future__ import annotations
 
@@ -22,27 +22,28 @@ FORMS = {"linear": "jackknife_t", "log": "jackknife_log", "count": "percentile"}
 def measured[Name: Hashable](
     measures: Mapping[Name, Measure], units: Units, bootstrap: dict, *, dataset: str
 ) -> dict[Name, dict]:
-    """Each measure with its interval, by the name it has in `measures`.
+    """Each measure with its interval, keyed as in `measures`.
 
     With the terms T_u of U units about their mean, Student's t on the standard error ::
 
         error^2 = (U / (U - 1))^3  sum_u T_u^2
 
-    on the measure's scale, with the degrees of freedom of `resampling.jackknife`. A term is a derivative at the
-    whole. Times U / (U - 1) it is what leaving the unit out takes away from a mean, and times that once more from
-    second moments, as of spectra. Counts have percentiles of resamples, expanded for few units.
+    on the measure's scale, with the degrees of freedom of `resampling.jackknife`. A term is a
+    derivative at the whole sample. Multiplied by U / (U - 1) it is the change of a mean when the
+    unit is left out; second moments, as in spectra, need this factor once more. Counts have
+    percentiles of resamples, expanded for few units.
 
     Parameters
     ----------
-    units : the units that the measures' terms are of.
-    bootstrap : ``resamples``, ``confidence`` and ``seed``; with the dataset's name it fixes the
-        resamples, so that those of all backbones are the same.
+    units : the units of the measures' terms.
+    bootstrap : ``resamples``, ``confidence`` and ``seed``; with the dataset's name it determines
+        the resamples, the same for all backbones.
 
     Returns
     -------
     Dictionaries ``value, lower, upper, confidence, method, resamples, n_undefined, unit, n_units,
-    bootstrap_seed, notes``. The interval is NaN where the measure is undefined, and where there is one
-    unit only; the notes then say why.
+    bootstrap_seed, notes``. The interval is NaN if the measure is undefined or there is only one
+    unit; the notes then give the reason.
     """
     seed = derive_seed("bootstrap", dataset, bootstrap["seed"])
     counted = {name: one for name, one in measures.items() if one.scale == "count"}

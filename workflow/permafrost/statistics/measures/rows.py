@@ -1,4 +1,4 @@
-"""The rows of a store that are measured: features of samples, or of augmented views of images."""
+"""Read the measured rows of a store: features of samples, or of augmented views of images."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class FeatureRows:
     Attributes
     ----------
     features : (N, d) embeddings, all finite.
-    labels : (N,) class ids, (N, L) of 0 and 1 for multi-label, None where samples have no class.
+    labels : (N,) class ids, (N, L) of 0 and 1 for multi-label, None if samples have no class.
     sample_ids : (N,) names of the samples.
-    units : what is resampled, of these N samples.
-    total : number of samples of the split, of which the N were drawn.
-    attributes : what the store recorded.
+    units : resampling units of these N samples.
+    total : number of samples of the split, from which the N were drawn.
+    attributes : attributes of the store.
     """
 
     features: np.ndarray
@@ -41,22 +41,22 @@ class FeatureRows:
         return len(self.features)
 
     def notes(self) -> dict:
-        """What every measure of these rows must say of them."""
+        """Notes on these rows, for every measure."""
         return {"drawn_from": self.total} if len(self) < self.total else {}
 
 
 def read_rows(path: Path, options: dict, *, dataset: str, expect: str | None = None) -> FeatureRows:
-    """The samples of the store at `path` that are measured, in the order of the store.
+    """The samples of the store at `path` to measure, in the order of the store.
 
     Parameters
     ----------
-    options : ``max_rows``, more samples than which are not taken but drawn from, and ``seed``; with
-        the dataset's name it fixes the draw, so that all backbones are measured on the same samples.
+    options : ``max_rows``, above which samples are drawn, and ``seed``; with the dataset's name it
+        determines the draw, so that all backbones are measured on the same samples.
 
     Raises
     ------
-    PermafrostError : a store that is damaged or of another plan, a split without samples, NaN or
-        infinity (the sample is named).
+    PermafrostError : a damaged store or one of another plan, a split without samples, NaN or
+        infinity (the message names the sample).
     """
     store = Store(path, expect=expect, split=options["split"])
     over = reduction_of(over_dates(options), store.attributes, where=path)
@@ -89,12 +89,12 @@ def read_rows(path: Path, options: dict, *, dataset: str, expect: str | None = N
 
 
 def _classified(store: Store) -> bool:
-    """Whether samples have classes: numbers are no classes."""
+    """Whether samples have classes; regression targets have none."""
     return "labels" in store and store.attributes["task"] != "regression"
 
 
 def _take(store: Store, rows: np.ndarray, over: OverDates | None) -> np.ndarray:
-    """The embeddings of ascending `rows`, read chunk by chunk, so that only they are held."""
+    """The embeddings of ascending `rows`, read chunk by chunk, so that only these are in memory."""
     step, parts = store.chunk_rows("embeddings"), []
     counts = None if over is None else date_counts(store.samples(), store.attributes)
     for start in range(0, len(store), step):
@@ -114,9 +114,9 @@ class ViewRows:
     Attributes
     ----------
     features : (N, q, d), all finite.
-    units : what is resampled, of these N images.
-    total : number of samples of the split, of which the N were drawn.
-    attributes : what the store recorded.
+    units : resampling units of these N images.
+    total : number of samples of the split, from which the N were drawn.
+    attributes : attributes of the store.
     """
 
     features: np.ndarray
@@ -128,7 +128,7 @@ class ViewRows:
         return len(self.features)
 
     def notes(self) -> dict:
-        """What every measure of these views must say of them: how they were made, and of which images."""
+        """Notes on these views, for every measure: how they were made, and of which images."""
         drawn = {"drawn_from": self.total} if len(self) < self.total else {}
         return {**drawn, "augmentations": self.attributes["augmentations"]}
 
@@ -138,7 +138,8 @@ def read_views(path: Path, *, expect: str | None = None, split: str | None = Non
 
     Raises
     ------
-    PermafrostError : a store that is damaged, or of another plan or split, NaN or infinity (the sample is named).
+    PermafrostError : a damaged store or one of another plan or split, NaN or infinity (the message
+        names the sample).
     """
     store = Store(path, expect=expect, split=split)
     samples = sample_columns(store.samples(IDENTIFYING))

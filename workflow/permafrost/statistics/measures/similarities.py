@@ -61,7 +61,7 @@ class Similarities(ScoreColumns):
 
 @dataclass(frozen=True, kw_only=True)
 class OfFeatures:
-    """Fingerprints of the features' stores, by backbone."""
+    """Fingerprints of the feature stores, by backbone."""
 
     features: dict
 
@@ -81,11 +81,11 @@ def compare_features(folder: Path, output: Path, *, spec: SimilaritySpec, finger
 
     Parameters
     ----------
-    folder : holds ``{dataset}/{backbone}/{split}.zarr``.
+    folder : contains ``{dataset}/{backbone}/{split}.zarr``.
 
     Raises
     ------
-    PermafrostError : two backbones have features of different samples (both are named).
+    PermafrostError : two backbones have features of different samples (the message names both).
     """
     dataset, options = spec.dataset, spec.options
     expected = spec.inputs.features
@@ -96,7 +96,8 @@ def compare_features(folder: Path, output: Path, *, spec: SimilaritySpec, finger
         return read_rows(path, options, dataset=dataset, expect=expected[backbone])
 
     first = read(names[0])
-    # a matrix of many backbones asks again for those that it cannot keep, and a store may be very large
+    # a matrix of many backbones reads those again that it cannot keep, and a store may be very
+    # large
     drawn = {names[0]: _in_file(first.features, output.parent)}
 
     def loader(backbone: str) -> Callable[[], np.ndarray]:
