@@ -244,7 +244,7 @@ class CrownEvaluation:
         truths, predictions, matches = self.image_counts.values()
         searched = truths == 0
         empty = (searched & (predictions == 0)).astype(np.float64), searched.astype(np.float64)
-        found = {("empty_image_accuracy", None): empty}
+        found: dict[Name, tuple[np.ndarray, np.ndarray]] = {("empty_image_accuracy", None): empty}
         if self._deepforest_without_truth:
             found["precision", None] = np.zeros(len(truths)), np.ones(len(truths))
             found["recall", None] = matches, truths
@@ -276,7 +276,9 @@ class CrownEvaluation:
             self.quality[self.match],
             minlength=len(self.images),
         )
-        found = {(name, None): (sums, self.image_counts["matches"])}
+        found: dict[Name, tuple[np.ndarray, np.ndarray]] = {
+            (name, None): (sums, self.image_counts["matches"])
+        }
         if self.kind != POINT:
             found["pair_iou", None] = (self.pair_sums[0], self.pair_sums[1])
         return found

@@ -82,6 +82,7 @@ def cut_annotations(
     The crowns of all windows, as images named by `tile_name` (windows without crowns too), and (M,)
     their indices in `annotations`: a crown may be in many windows, or in none.
     """
+    names: list[str]
     names, parts, sources = [], [], []
     for image, rows in zip(
         annotations.images, annotations.by_image(annotations.images), strict=True

@@ -6,6 +6,7 @@ import copy
 import os
 from collections import defaultdict
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +36,8 @@ class COCO:
 
     def __init__(self, annotation_file=None) -> None:
         # arguments of `loadRes`, until the entries are first accessed
+        self._results: Any
+        self._truth: COCO | None
         self._results = self._truth = None
         # the dataset whose annotations are copies
         self._owned: dict | None = None
@@ -195,7 +198,7 @@ class COCO:
             for row in data.tolist()
         ]
 
-    def annToRLE(self, ann: dict) -> dict:
+    def annToRLE(self, ann: dict) -> Mapping:
         """The mask of an annotation as compressed run lengths: ``size`` and ``counts`` (bytes)."""
         given = ann["segmentation"]
         if isinstance(given, Mapping) and not isinstance(given["counts"], list | tuple):

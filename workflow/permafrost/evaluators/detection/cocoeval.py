@@ -146,7 +146,8 @@ class COCOeval(CocoSteps):
                 categories,
                 p.areaRng,
                 compare,
-                lambda *cell: self.evaluateImg(*cell, cap),
+                # mypy takes any number of arguments for too many
+                lambda *cell: self.evaluateImg(*cell, cap),  # type: ignore[call-arg]
             )
             self._stepped = True
         else:

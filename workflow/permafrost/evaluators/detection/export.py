@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 
@@ -36,7 +38,7 @@ def arrow_tables(
     evaluation.
     """
     analysis = analyse(evaluation) if analysis is None else analysis
-    makers = {
+    makers: dict[str, Callable[..., dict]] = {
         "images": image_table,
         "categories": _categories,
         "curves": curve_table,
@@ -50,7 +52,7 @@ def arrow_tables(
             found[name] = arrow_table(make(evaluation))
         except PermafrostError as error:
             notes.append(f"No table {name}: {error.problem}.")
-    analysed = {
+    analysed: dict[str, tuple[str, Callable[..., dict]]] = {
         "errors": ("tide", _errors),
         "olrp": ("olrp", _olrp),
         "calibration": ("calibration", _bins),

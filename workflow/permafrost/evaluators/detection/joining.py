@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import fields, replace
 
 import numpy as np
@@ -93,7 +94,7 @@ def _rows(tables: list[Truths] | list[Detections], numbers: list[np.ndarray]):
         for field in fields(first)
         if isinstance(getattr(first, field.name), np.ndarray)
     }
-    pairs = zip(tables, numbers, strict=True)
+    pairs: Iterable[tuple[Truths | Detections, np.ndarray]] = zip(tables, numbers, strict=True)
     arrays["image"] = np.concatenate([number[table.image] for table, number in pairs])
     segmentations = None
     if first.segmentations is not None:

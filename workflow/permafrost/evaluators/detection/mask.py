@@ -7,6 +7,7 @@ pycocotools reads on (QUIRKS.md, H1).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 import numpy as np
 
@@ -87,7 +88,7 @@ def merge(rleObjs: list, intersect=False) -> dict:
     if not len(rleObjs):
         return {"size": [0, 0], "counts": b""}
     pixels = decode(rleObjs)
-    return encode(pixels.all(axis=2) if intersect else pixels.any(axis=2))
+    return cast("dict", encode(pixels.all(axis=2) if intersect else pixels.any(axis=2)))
 
 
 def frPyObjects(pyobj, h: int, w: int) -> dict | list[dict]:
@@ -126,7 +127,9 @@ def masks_of(rles) -> Masks:
         if not isinstance(each, Mapping) or not {"size", "counts"} <= set(each):
             raise PermafrostError("is no mask with size and counts", where=f"mask {place}")
     sizes = np.array([each["size"] for each in rles], np.int64).reshape(-1, 2)
-    return read_masks(list(rles), *sizes.T, "mask {}".format, strict=True).masks
+    return read_masks(
+        list(rles), *cast("tuple[np.ndarray, np.ndarray]", sizes.T), "mask {}".format, strict=True
+    ).masks
 
 
 def run_lengths(mask: np.ndarray) -> dict:

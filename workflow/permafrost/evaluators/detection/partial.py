@@ -69,6 +69,8 @@ def merge(paths, *, incomplete: bool = False) -> Evaluation:
     """
     if not paths:
         raise PermafrostError("no parts are given", where="merge")
+    heads: list[dict]
+    parts: list[Evaluation]
     heads, parts = [], []
     for path in paths:
         with _naming(path):

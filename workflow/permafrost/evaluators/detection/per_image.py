@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, look_up
@@ -60,6 +62,7 @@ def _columns(images, side: str, box_format: str, *others) -> dict:
     parts: dict[str, list] = {name: [] for name in ("image_id", "category_id", "bbox")}
     parts |= {name: [] for name, _, _ in others}
     masks: list[dict] = []
+    columns: Any
     for number, image in enumerate(images):
         where = f"{side}[{number}]"
         labels = _array(image, "labels", where)

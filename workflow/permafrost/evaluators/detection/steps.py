@@ -8,6 +8,7 @@ annotations (``ignore``, ``_ignore``, masks as run lengths) are set in copies th
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,10 +19,21 @@ from permafrost.metrics.detection.kernels.boundary import BoundaryOverlap
 from permafrost.metrics.detection.kernels.keypoints import KeypointSimilarity
 from permafrost.metrics.detection.kernels.segm import MaskOverlap
 
+if TYPE_CHECKING:
+    from permafrost.evaluators.detection.lviseval import Params as LvisParams
+    from permafrost.evaluators.detection.parameters import Params
+
 
 class CocoSteps:
     """pycocotools' steps of `COCOeval`; `_gts` and `_dts` map (image id, category id) to
     entries."""
+
+    if TYPE_CHECKING:  # a subclass gives these
+        params: Params
+        boundary_ratio: float
+        cocoGt: Any
+        cocoDt: Any
+        ious: Any
 
     def _prepare(self) -> None:
         """Gather the truths and results that `params` select."""
@@ -85,6 +97,13 @@ class CocoSteps:
 
 class LvisSteps:
     """lvis' steps of `LVISEval`; `_gts` and `_dts` as in `CocoSteps`."""
+
+    if TYPE_CHECKING:  # a subclass gives these
+        params: LvisParams
+        boundary_ratio: float
+        lvis_gt: Any
+        lvis_dt: Any
+        ious: Any
 
     def _prepare(self) -> None:
         """Gather the truths and results that `params` select, and the images annotated per
@@ -222,7 +241,7 @@ def _differs(given, functions: dict) -> bool:
     )
 
 
-def _cell(run: CocoSteps, image, category) -> tuple[list, list]:
+def _cell(run: CocoSteps, image, category) -> tuple[list, ...]:
     sides = run._gts, run._dts
     if run.params.useCats:
         return tuple(side[image, category] for side in sides)

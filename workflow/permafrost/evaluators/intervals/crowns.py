@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -156,8 +157,8 @@ class PointPrecision:
         names = [("point_ap", name) for name in self.classes]
         return {("point_ap", None): names} if len(names) > 1 else {}
 
-    def _named(self, each: np.ndarray) -> dict:
-        named = {("point_ap", None): mean_of_defined(each)}
+    def _named(self, each: np.ndarray) -> dict[Name, np.ndarray]:
+        named: dict[Name, np.ndarray] = {("point_ap", None): mean_of_defined(each)}
         if len(self.classes) > 1:
             named |= {("point_ap", name): one for name, one in zip(self.classes, each, strict=True)}
         return named
@@ -176,7 +177,7 @@ def crown_rows(
 
     Average precision gets its intervals as in `detection.detection_rows`.
     """
-    drawn = {"resamples": resamples, "confidence": confidence, "seed": seed}
+    drawn: dict[str, Any] = {"resamples": resamples, "confidence": confidence, "seed": seed}
     rows = score_rows(scores.evaluation, units, **drawn)
     if scores.precision is not None:
         rows += detection_rows(scores.precision, units, **drawn)
@@ -214,7 +215,7 @@ def crown_differences(
                 where="comparison",
                 remedy="evaluate both tables of predictions against the same truth with the same options",
             )
-    drawn = {"resamples": resamples, "confidence": confidence, "seed": seed}
+    drawn: dict[str, Any] = {"resamples": resamples, "confidence": confidence, "seed": seed}
     rows = difference_rows(one, two, units, **drawn)
     if scores.precision is not None and other.precision is not None:
         rows += difference_rows(scores.precision, other.precision, units, **drawn)

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, look_up
-from permafrost.evaluators.intervals.replicated import Name, Replicated
+from permafrost.evaluators.intervals.replicated import Figures, Name, Replicated
 from permafrost.evaluators.intervals.standalone import (
     JACKKNIFE,
     carriers_of,
@@ -93,7 +93,7 @@ class DetectionScores:
         held = units_with_truth(found, units.index)
         labels = class_names(found) if found.settings.use_categories else [None]
         groups = found.truths.categories.frequencies or ()
-        out = {}
+        out: dict[Name, Carriers] = {}
         for item in found.statistics:
             chosen = list(range(len(labels)))
             if item.frequency is not None:
@@ -150,7 +150,7 @@ def image_units(evaluation: Evaluation, groups=None) -> Units:
 
 
 def detection_rows(
-    scores: DetectionScores,
+    scores: Figures,
     units: Units,
     *,
     resamples: int,

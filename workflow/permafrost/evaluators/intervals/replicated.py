@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Protocol
 
 import numpy as np
 
@@ -16,6 +18,15 @@ from permafrost.statistics.resampling.units import Units
 Name = tuple[str, str | None]  # metric, class (None: overall)
 # forms of intervals, see `Replicated.intervals`
 FORMS = ("t", "wilson", "signed", "log")
+
+
+class Figures(Protocol):
+    """An evaluation with its figures by name, and the same on resamples; see `standalone.score_rows`."""
+
+    @property
+    def values(self) -> Mapping[Name, float]: ...
+
+    def replicates(self, counts: np.ndarray) -> dict[Name, np.ndarray]: ...
 
 
 def without_parts(units: Units) -> np.ndarray:
@@ -33,7 +44,7 @@ class Replicated:
     resamples : number of resamples, used to estimate the bias.
     """
 
-    def __init__(self, evaluation, units: Units, *, resamples: int, seed: int) -> None:
+    def __init__(self, evaluation: Figures, units: Units, *, resamples: int, seed: int) -> None:
         self.values, self.units = evaluation.values, units
         drawn = draw_resamples(units.count, resamples, seed)
         self.drawn = evaluation.replicates(drawn.counts[units.index])

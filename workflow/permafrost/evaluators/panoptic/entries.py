@@ -139,7 +139,7 @@ def _categories(listed: list, where: str) -> Categories:
 
 
 def _sizes(listed: list, where: str) -> dict:
-    sizes = {}
+    sizes: dict = {}
     for entry, here in _each(listed, "images", where):
         image = _image(entry, "id", here)
         _check_new(image, sizes, here)
@@ -151,7 +151,7 @@ def _sizes(listed: list, where: str) -> dict:
 
 
 def _entries(listed: list, categories: Categories, sizes: dict, where: str) -> dict:
-    entries = {}
+    entries: dict = {}
     for entry, here in _each(listed, "annotations", where):
         image = _image(entry, "image_id", here)
         if image not in sizes:

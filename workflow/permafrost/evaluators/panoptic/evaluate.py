@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import cast
 
 import numpy as np
 
@@ -77,12 +78,13 @@ def evaluate(
         **sums,
         mode=mode,
         boundary_ratio=boundary_ratio,
-        digests=tuple(digest.hexdigest() for digest in digests),
+        digests=cast("tuple[str, str]", tuple(digest.hexdigest() for digest in digests)),
     )
 
 
 def _match(entries, masks, digests, size: int, strict: bool, ratio: float | None) -> ImageCounts:
     """Match one image; entries, folders and running digests are pairs of truth and predictions."""
+    maps: tuple[np.ndarray, np.ndarray]
     maps, (_, where) = zip(*map(read_map, masks, entries), strict=True)
     check_sizes(*maps, where)
     for digest, ids in zip(digests, maps, strict=True):

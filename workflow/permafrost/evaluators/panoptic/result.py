@@ -130,7 +130,7 @@ class PanopticEvaluation:
         ratios = dict(zip(MEASURES, (divide(iou, below), sq, divide(tp, below)), strict=True))
         things = self.categories.things
         parts = {"": np.ones_like(things), "_things": things, "_stuff": ~things}
-        found = {
+        found: dict[Name, np.ndarray] = {
             (measure + part, None): mean_of_defined(ratio[chosen])
             for part, chosen in parts.items()
             for measure, ratio in ratios.items()

@@ -7,7 +7,7 @@ intervals.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,7 +73,7 @@ def raster_blocks(
     *,
     scores: bool = False,
     areas: PixelAreas | None = None,
-) -> Iterator[Block]:
+) -> Generator[Block, None, None]:
     """Yield two raster files in square blocks, row by row.
 
     Parameters

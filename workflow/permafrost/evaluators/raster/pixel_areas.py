@@ -16,11 +16,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from permafrost.core.errors import first_line
 from permafrost.data.files.georeference import moved
+
+if TYPE_CHECKING:
+    from affine import Affine
 
 # relative differences below this are ignored: they include UTM zones, and equal-area maps that
 # treat the ellipsoid as a sphere
@@ -107,7 +111,7 @@ class Grid:
     side : approximate side of a projected pixel, in metres.
     """
 
-    transform: object
+    transform: Affine
     radians: float
     axis: float
     flattening: float

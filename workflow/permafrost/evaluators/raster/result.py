@@ -130,6 +130,9 @@ class RasterEvaluation:
         _, references, predictions = assessment.margins(self.counts)
         weighted = np.flatnonzero(self.class_weights)
         present = [(self.names[k], references[k] > 0, predictions[k] > 0) for k in weighted]
+        absent: list[str]
+        lacking: list[str]
+        unseen: list[str]
         absent, lacking, unseen = [], [], []
         for name, referenced, predicted in present:
             if not (referenced and predicted):
@@ -197,7 +200,7 @@ class RasterEvaluation:
     def _measure(self, counts: np.ndarray) -> dict[Name, np.ndarray]:
         weights = {"class_weights": self.class_weights}
         options = {"smooth": self.smooth, "like": self.like, **weights}
-        found = {
+        found: dict[Name, np.ndarray] = {
             ("overall_accuracy", None): assessment.overall_accuracy(counts),
             ("recall", None): assessment.recall(counts, **options),
             ("precision", None): assessment.precision(counts, **options),

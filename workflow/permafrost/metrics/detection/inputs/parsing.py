@@ -8,6 +8,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ _ESCAPES = re.compile(
 )
 
 
-def load(given, what: str, *, check=None) -> tuple[object, str]:
+def load(given, what: str, *, check=None) -> tuple[Any, str]:
     """The parsed JSON and a name for messages.
 
     Parameters
