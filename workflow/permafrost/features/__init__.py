@@ -1,1 +1,1 @@
-"""Running a backbone over image stores, and the feature stores that result."""
+"""Run a backbone over image stores, and write feature stores."""

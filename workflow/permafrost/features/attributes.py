@@ -1,4 +1,4 @@
-"""What every feature store records of the dataset and of the job."""
+"""Attributes of every feature store that describe the dataset and the input."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from permafrost.features.specification import BackboneSpec
 
 
 def of_dataset(spec: BackboneSpec, card: Card) -> dict:
-    """Names, labels and splits; the first of a store's attributes."""
+    """Attributes for names, classes and splits."""
     return {
         "dataset": spec.dataset,
         "backbone": spec.backbone,
@@ -22,13 +22,16 @@ def of_dataset(spec: BackboneSpec, card: Card) -> dict:
 
 
 def as_fed(card: Card, plan: InputPlan) -> dict[str, list[float]]:
-    """Mean and deviation of each channel over the train split, as the card's statistics become by the plan."""
+    """Mean and standard deviation of each input channel on the train split.
+
+    Computed from the card's band statistics by the normalization of `plan`.
+    """
     _, means, stds = zip(*channels_as_fed(plan, card.bands), strict=True)
     return {"mean": list(means), "std": list(stds)}
 
 
 def input_gates(card: Card, plan: InputPlan, kind: str) -> list[str]:
-    """What is wrong with what a backbone of this kind is fed; recorded beside the gates of its features."""
+    """Warnings (gates) about the input of a backbone of this kind; stored with those of its features."""
     fed = {channel.name for channel in plan.channels if channel.index is not None}
     unusual = unusual_channels(plan, kind, card.bands, channels_as_fed(plan, card.bands))
     return [

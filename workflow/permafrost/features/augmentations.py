@@ -1,7 +1,7 @@
-"""What is drawn for an augmented view of an image: a window, a turn, flips, a gain and an offset.
+"""Random parameters of an augmented view: crop, rotation, flips, gain and offset.
 
-A draw depends on the dataset, the sample, the number of the view and the seed, and on nothing else:
-all backbones see the same augmented images, however they are batched, and more views are further views.
+They depend only on the dataset, the sample, the number of the view and the seed. So all backbones get
+the same augmented images in any batches, and raising the number of views keeps the earlier ones.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from dataclasses import dataclass
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 
-#: how much wider or higher than the image, in proportion, a window may be
+#: limits of the crop's aspect ratio, relative to that of the image
 ASPECT = (3 / 4, 4 / 3)
 
 
 @dataclass(frozen=True)
 class View:
-    """How a view is made of an image, in this order.
+    """Parameters of an augmented view, applied in this order.
 
     Attributes
     ----------
-    top, left, height, width : the window, in whole pixels, that is enlarged to the size of the image.
-    turns : quarter turns, counterclockwise; two or none where the image is not square.
+    top, left, height, width : crop in pixels, which is resized to the size of the image.
+    turns : quarter turns, counterclockwise; 0 or 2 if the image is not square.
     upside_down, mirrored : flips of rows and of columns.
-    gain : factor of a value's distance from its band's mean.
-    offset : what is added, in standard deviations of the band.
+    gain : factor for the deviation from the band's mean.
+    offset : added value, in standard deviations of the band.
     """
 
     top: int
@@ -44,17 +44,18 @@ class View:
 def draw_view(
     options: dict, size: tuple[int, int], *, dataset: str, sample_id: str, view: int
 ) -> View:
-    """View number `view` of a sample whose image has the `size` (height, width).
+    """Draw view number `view` of a sample.
 
     Parameters
     ----------
-    options : ``crop_scale``: least and largest share of the image's area in the window, drawn evenly,
-        its proportions relative to the image's drawn evenly in their logarithm from those of `ASPECT`
-        at which it fits; ``flips`` and ``rotations``: all equally likely; ``photometric``: ``gain`` g
-        and ``offset`` o, drawn evenly from [1 - g, 1 + g] and [-o, o], or None; ``seed``.
+    options : ``crop_scale``: [least, largest] share of the image's area in the crop, uniform, with a
+        log-uniform aspect ratio within `ASPECT` as far as the crop fits; ``flips``, ``rotations``:
+        whether to draw them, all equally likely; ``photometric``: None, or ``gain`` g and ``offset``
+        o for uniform draws from [1 - g, 1 + g] and [-o, o]; ``seed``.
+    size : (height, width) of the image in pixels.
     """
     drawn = random.Random(derive_seed("view", dataset, sample_id, view, options["seed"]))
-    # as many numbers whatever is switched on, so that a switch changes nothing else
+    # always draws the same random numbers, so that one option does not change the others
     area, shape, down, across, turn, upside, mirror, gain, offset = (
         drawn.random() for _ in range(9)
     )
@@ -75,7 +76,7 @@ def draw_view(
 
 
 def _window(scale, size: tuple[int, int], area: float, shape: float) -> tuple[int, int]:
-    """Height and width; `area` and `shape` in [0, 1) say where between their limits."""
+    """(height, width) of a crop; `area` and `shape` in [0, 1) are the uniform draws."""
     low, high = scale
     share = min(high, low + area * (high - low))
     flattest, widest = (
@@ -90,7 +91,7 @@ def _window(scale, size: tuple[int, int], area: float, shape: float) -> tuple[in
 
 
 def check_augmentations(options: dict, *, where: object) -> None:
-    """Refuse options that no view can be drawn from; NaN is none of the numbers asked for."""
+    """Raise `PermafrostError` if options are out of range (or NaN); names `where`."""
     low, high = options["crop_scale"]
     photometric = options["photometric"] or {"gain": 0.0, "offset": 0.0}
     wrong = {

@@ -1,7 +1,7 @@
-"""Features of several dates as those of one sample: of a series, or of a pair before and after a change.
+"""Reduce the features of several dates to features of a sample: of a time series, or of an image pair.
 
-Stores keep features of every date, so that another way to reduce them computes none of them again. What is learned
-of dates (L-TAE) is learned by probes: they are given all of them.
+Feature stores keep the features of every date, so another reduction does not repeat the extraction.
+Probes that learn the reduction (L-TAE) get all dates.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from annotated_types import Interval
 from permafrost.core.errors import PermafrostError
 from permafrost.core.options import Options, Positive
 
-# the plan reads options before any job runs, and pays for no NumPy
+# planning imports this module for its options, so NumPy is imported inside functions
 if TYPE_CHECKING:
     import numpy as np
 
-#: options of jobs
+#: keys of the options on dates
 OF_DATES = ("temporal", "pair", "shuffle_dates", "ltae")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LtaeOptions(Options):
-    """A lightweight temporal attention encoder (Garnot & Landrieu 2020, arXiv:2007.00586). It takes the day of the
-    year of each date, or its place in the series if not every date is known.
+    """A lightweight temporal attention encoder (Garnot & Landrieu 2020, arXiv:2007.00586). Its positions are days
+    of the year, or places in the series if any date is unknown.
     """
 
     heads: Positive = 16
@@ -39,7 +39,7 @@ class LtaeOptions(Options):
     width: Positive = 128
     """Features of a series that the encoder returns."""
     dropout: Annotated[float, Interval(ge=0, lt=1)] = 0.2
-    """Share of its features that are dropped in training."""
+    """Dropout rate of these features in training."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,40 +47,38 @@ class Dates(Options):
     """Options of every job that reads features of several dates."""
 
     temporal: Literal["mean", "max", "last", "concatenate"] = "mean"
-    """Of a series of dates, the features of a sample: their mean or maximum, those of the last date, or all of them
-    one after the other, if all samples have as many dates. Maps of layers likewise."""
+    """How the features of a time series are reduced: mean or maximum over dates, the last date, or all dates
+    concatenated, if all samples have equally many. Feature maps are reduced likewise."""
     pair: Literal["concatenate", "difference", "absolute"] = "concatenate"
-    """Of a pair (a, b), before and after, the features of a sample: (a, b, |a - b|), b - a, or |a - b|."""
+    """How the features of a pair (a, b), before and after, are combined: (a, b, |a - b|), b - a, or |a - b|."""
     shuffle_dates: bool = False
-    """Put the dates of each sample into a random order first, as a control: what is then still found does not
-    depend on time."""
+    """Shuffle the dates of each sample first, as a control: a score that stays the same does not depend on time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DatesOfHead(Dates):
-    """Options of a probe that trains a head on maps of several dates."""
+    """Options of a probe that trains a head on feature maps of several dates."""
 
     temporal: Literal["mean", "max", "last", "concatenate", "ltae"] = "mean"
-    """Of a series of dates, the input of a head: the mean or maximum over the maps of its dates, those of the last
-    date, all of them one after the other, if all samples have as many, or (ltae) the output of an encoder that is
-    trained with the head on all dates at every pixel, with an encoder for each layer."""
+    """How the maps of a time series become the input of the head: mean or maximum over dates, the last date, all
+    dates concatenated, if all samples have equally many, or the output of temporal attention encoders (ltae), one
+    for each layer, that are trained with the head and applied at every pixel."""
     ltae: LtaeOptions = field(default_factory=LtaeOptions)
     """Options of the encoder."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DatesOfSeries(Options):
-    """Options of a probe that reads all dates of a series."""
+    """Options of a probe that reads all dates of a time series."""
 
     temporal: Literal["ltae"] = "ltae"
-    """All dates go to the probe."""
+    """The probe gets the features of all dates."""
     shuffle_dates: bool = False
-    """Put the dates of each sample into a random order first, as a control: what is then still found does not
-    depend on time."""
+    """Shuffle the dates of each sample first, as a control: a score that stays the same does not depend on time."""
 
 
 def check_heads(heads: int, hidden: int, where: str | None = None) -> None:
-    """Refuse hidden channels that heads cannot share equally."""
+    """Raise `PermafrostError` unless `hidden` is a multiple of `heads`."""
     if hidden % heads:
         raise PermafrostError(
             f"{hidden} hidden channels cannot be divided equally among {heads} heads",
@@ -91,18 +89,16 @@ def check_heads(heads: int, hidden: int, where: str | None = None) -> None:
 
 @dataclass(frozen=True)
 class OverDates:
-    """How features of dates become those of a sample.
+    """A reduction of the features of several dates to features of a sample.
 
     Attributes
     ----------
     kind : ``series`` or ``pair``.
-    how : of a series the ``mean`` or ``max`` over its dates, those of the ``last`` one, or all of them one after the
-        other (``concatenate``, where all have as many); or ``ltae``: all dates are kept, for the probe to learn
-        what to make of them. Of a pair (a, b), before and after, ``concatenate`` is (a, b, |a - b|), ``difference``
-        b - a and ``absolute`` |a - b|.
-    shuffled : whether the dates of each sample are put into a random order first: what a probe then still can tell
-        owes nothing to time. Their days stay where they are.
-    ltae : options of the encoder that a segmentation head gets; None where there is none.
+    how : for a series, ``mean`` or ``max`` over dates, the ``last`` date, ``concatenate`` (all samples
+        need equally many dates), or ``ltae`` (keep all dates for the probe). For a pair (a, b), before
+        and after: ``concatenate`` (a, b, |a - b|), ``difference`` b - a, ``absolute`` |a - b|.
+    shuffled : whether the features of each sample's dates are shuffled first; the days are not.
+    ltae : options of the encoder of a segmentation head; None without one.
     """
 
     kind: str
@@ -111,25 +107,25 @@ class OverDates:
     ltae: LtaeOptions | None = None
 
     def as_options(self) -> dict:
-        """The options of a job that say it."""
+        """The options of a job for this reduction; the inverse of `over_dates`."""
         key = "temporal" if self.kind == "series" else "pair"
         learned = {} if self.ltae is None else {"ltae": asdict(self.ltae)}
         return {key: self.how, "shuffle_dates": self.shuffled, **learned}
 
     def channels(self, channels: int, most: int) -> int:
-        """Number of features of a sample, whose dates have `channels` each and are `most`."""
+        """Number of features of a sample with `most` dates of `channels` features each."""
         if self.how != "concatenate":
             return channels
         return channels * (3 if self.kind == "pair" else most)
 
     def __call__(self, values: np.ndarray, counts: np.ndarray, *, first: int = 0) -> np.ndarray:
-        """The features of samples.
+        """Reduce the features of samples.
 
         Parameters
         ----------
-        values : (n, T, C, …) of T dates; what follows after a sample's last date does not count.
-        counts : (n,) dates of each sample.
-        first : position of the first of these samples in its split; the random order follows from it.
+        values : (n, T, C, …) features of up to T dates; values after a sample's last date are ignored.
+        counts : (n,) number of dates of each sample.
+        first : position of the first sample in its split, which seeds the shuffling.
 
         Returns
         -------
@@ -137,7 +133,7 @@ class OverDates:
 
         Raises
         ------
-        PermafrostError : ``concatenate`` of samples that have fewer dates than others.
+        PermafrostError : ``concatenate``, and the samples differ in their number of dates.
         """
         import numpy as np
 
@@ -173,7 +169,7 @@ class OverDates:
 
 
 def without_dates(options: dict, dates: str) -> dict:
-    """The options of a job without what says nothing of features with such `dates`."""
+    """The options of a job without those that do not apply to `dates` (``one``, ``pair``, ``series``)."""
     idle = {"one": OF_DATES, "pair": ("temporal", "ltae"), "series": ("pair",)}[dates]
     if options.get("temporal") != "ltae":
         idle = (*idle, "ltae")
@@ -181,7 +177,7 @@ def without_dates(options: dict, dates: str) -> dict:
 
 
 def over_dates(options: dict) -> OverDates | None:
-    """The reduction that the options of a job name; None if samples are single images."""
+    """The reduction that the options of a job define; None if samples are single images."""
     for kind, key in (("series", "temporal"), ("pair", "pair")):
         if key in options:
             shuffled = options.get("shuffle_dates", False)
@@ -190,14 +186,20 @@ def over_dates(options: dict) -> OverDates | None:
 
 
 def _learned(options: dict | None) -> LtaeOptions | None:
-    # planning imports this module and reads no options with pydantic
+    # imported here, since planning imports this module and does not need pydantic
     from permafrost.core.option_models import read
 
     return None if options is None else read(LtaeOptions, options, where="ltae")
 
 
 def date_counts(samples, attributes: dict) -> np.ndarray | None:
-    """(N,) dates of each sample of a feature store, from its samples; None where they are single images."""
+    """(N,) number of dates of each sample of a feature store; None for single images.
+
+    Parameters
+    ----------
+    samples : sample table of the store.
+    attributes : of the store.
+    """
     if "dates" not in attributes:
         return None
     import numpy as np
@@ -207,16 +209,16 @@ def date_counts(samples, attributes: dict) -> np.ndarray | None:
 
 
 def calendar(dates, most: int) -> np.ndarray:
-    """When the images of samples were taken.
+    """Years and days of the year of the dates of samples.
 
     Parameters
     ----------
-    dates : a list for each sample: ISO 8601 text, None or other text for a date that is not known.
-    most : T, the most dates of a sample.
+    dates : a list per sample of ISO 8601 texts; None or any other text is an unknown date.
+    most : T, the largest number of dates of a sample.
 
     Returns
     -------
-    (N, T, 2) int16 year and day of the year (from 1); zeros where a date is not known, or there is none.
+    (N, T, 2) int16 year and day of the year (from 1); zeros for unknown or missing dates.
     """
     import numpy as np
 
@@ -237,16 +239,16 @@ def _day(text: str | None) -> tuple[int, int]:
 
 
 def positions_of(stores: dict[str, tuple]) -> tuple[dict[str, np.ndarray], str]:
-    """Where each date of a series stands in time, for what is learned from several splits.
+    """Temporal positions of the dates of time series, in the same unit for all splits.
 
     Parameters
     ----------
-    stores : samples and attributes of each split's feature store, and T of its arrays.
+    stores : split to (samples, attributes) of its feature store and T of its arrays.
 
     Returns
     -------
-    (N, T) int64 of each split: days of the year where every date is known, else places in the series, from 1; 0 where
-    there is no date. And which of the two it is, in words.
+    Split to (N, T) int64: days of the year if every date is known, else places in the series, both from
+    1; 0 without a date. And a text that says which of the two.
     """
     import numpy as np
 
@@ -263,13 +265,16 @@ def positions_of(stores: dict[str, tuple]) -> tuple[dict[str, np.ndarray], str]:
 
 
 def reduction_of(over: OverDates | None, attributes: dict, *, where: object) -> OverDates | None:
-    """How the dates of a store are reduced, as a job says it.
+    """Check that the reduction of a job fits a feature store.
 
-    None of single images, also where the backbone is fed those of a dataset whose other modalities are series.
+    Returns
+    -------
+    `over`; None if the store has single images. That can be so in a dataset of time series, if the
+    backbone uses only a modality without dates.
 
     Raises
     ------
-    PermafrostError : the job does not say it, or says it of another kind.
+    PermafrostError : the job has no reduction, or one for another kind of dates.
     """
     if "dates" not in attributes:
         return None
@@ -284,7 +289,7 @@ def reduction_of(over: OverDates | None, attributes: dict, *, where: object) -> 
 
 
 def _there(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """(n, T, 1, …) whether a date is one of its sample's."""
+    """(n, T, 1, …) bool: whether the sample has this date."""
     import numpy as np
 
     there = np.arange(values.shape[1]) < counts[:, None]

@@ -1,4 +1,4 @@
-"""The device that a user names, and the switches of torch that decide about bits."""
+"""Torch devices, and torch settings for reproducible numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,12 @@ from permafrost.core.errors import PermafrostError
 
 
 def choose_device(name: str) -> torch.device:
-    """``auto`` (see `resolve_device`), ``cpu``, ``cuda`` or ``cuda:N``; one that is not there is refused."""
+    """The torch device for ``auto`` (see `resolve_device`), ``cpu``, ``cuda`` or ``cuda:N``.
+
+    Raises
+    ------
+    PermafrostError : the name is unknown, or torch does not see this device.
+    """
     name = resolve_device(name, "torch")
     if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
         raise PermafrostError(
@@ -32,7 +37,7 @@ def choose_device(name: str) -> torch.device:
 
 
 def device_name(device: torch.device) -> str:
-    """The model of the GPU or CPU."""
+    """Model name of the GPU or CPU."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     try:
@@ -59,7 +64,10 @@ _SWITCHES = (
 
 @contextlib.contextmanager
 def exact_numerics(threads: int | None = None) -> Iterator[None]:
-    """Inside: no TF32, deterministic cuDNN, `threads` CPU threads. Afterwards: as it was before."""
+    """Context with full float32 precision (no TF32), deterministic cuDNN and `threads` CPU threads.
+
+    The previous settings are restored on exit. None keeps the number of threads.
+    """
     before = [getattr(place, name) for place, name, _ in _SWITCHES]
     threads_before = torch.get_num_threads()
     try:

@@ -1,4 +1,4 @@
-"""Features of one backbone over one dataset: image stores in, feature stores out."""
+"""Extract features of one backbone on one dataset: reads image stores, writes feature stores."""
 
 from __future__ import annotations
 
@@ -41,11 +41,12 @@ class Opened:
 
     Attributes
     ----------
+    run : the backbone on its device.
     stores : image stores by split.
-    card : the dataset's.
-    extraction : its options.
-    attributes : what a feature store records of both.
-    promised : to be checked before a result is sealed.
+    card : dataset card.
+    extraction : options of the extraction.
+    attributes : attributes of the feature stores.
+    promised : expected files, to be checked before a result is sealed.
     """
 
     run: Run
@@ -70,14 +71,14 @@ def extract(
 
     Parameters
     ----------
-    images, outputs : image store to read and feature store to write, by split.
-    card : the dataset's card.
-    fingerprint : of this job; sealed into the stores.
-    digest_of : digest of a file's or a folder's content, for backbones that are fed no pixels.
+    images, outputs : split to the image store to read, and to the feature store to write.
+    card : dataset card.
+    fingerprint : of this job; written into the stores.
+    digest_of : computes the digest of a file or folder, for backbones without pixel input.
 
     Raises
     ------
-    PermafrostError : anything the user can put right; nothing half-written is left.
+    PermafrostError : anything that the user can correct; no partial store is left.
     """
     if not kind_of(spec.entry).pixels:
         with exact_numerics(running.threads):
@@ -108,10 +109,10 @@ def open_backbone(
     batch_size: int,
     maps: bool = True,
 ) -> Opened:
-    """Build the backbone of `spec` for its dataset and bring it to the device; arguments as for `extract`.
+    """Build the backbone of `spec` for its dataset on the device; arguments as for `extract`.
 
-    To be called, as what runs afterwards, inside of `exact_numerics`. Without `maps` none are made, and
-    images are fed as they are where the spec asks for maps.
+    Call this, and run the backbone, inside `exact_numerics`. With `maps` false, it returns no feature
+    maps, but the input is prepared as the spec says.
     """
     where = f"backbone {spec.backbone}"
     extraction, expect = spec.extraction, spec.inputs.images
@@ -152,7 +153,7 @@ def open_backbone(
 def _extract_split(
     opened: Opened, split: str, path: Path, fingerprint: str, running: Running, before: Shapes
 ) -> Shapes:
-    """Write the feature store of one split, whose features must be as those of the splits before."""
+    """Write the feature store of one split; feature shapes must match those of the splits `before`."""
     with feature_store(path, fingerprint=fingerprint) as writer:
         made = SplitRun(opened, split, running).write(writer, before)
         writer.attributes.update(made.attributes)

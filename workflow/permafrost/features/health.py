@@ -1,4 +1,4 @@
-"""Is something wrong with the features? NaN stops the run; collapse is recorded as a gate."""
+"""Checks of features: NaN is an error; collapsed features give a warning (gate)."""
 
 from __future__ import annotations
 
@@ -9,17 +9,21 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 
 COLLAPSED = "collapsed_features"
-# relative deviations below this are rounding, not information
+# relative deviations below this count as rounding errors
 _NOISE = 1e-5
 
 
 def check_finite(rows: np.ndarray, first: int, sample_ids, *, where: str, remedy: str) -> None:
-    """Refuse NaN and infinity, naming the first sample that has one.
+    """Check features for NaN and infinity.
 
     Parameters
     ----------
     rows : (n, K) features of samples ``first``, ``first + 1``, …
-    sample_ids : sequence of the names of all samples.
+    sample_ids : names of all samples.
+
+    Raises
+    ------
+    PermafrostError : a value is not finite; names the first sample with one.
     """
     if np.isfinite(rows).all():
         return
@@ -35,9 +39,9 @@ def check_finite(rows: np.ndarray, first: int, sample_ids, *, where: str, remedy
 
 
 class CollapseGate:
-    """Notices, row by row and without keeping them, features that carry next to nothing.
+    """Detects collapsed features in a stream of rows, in constant memory.
 
-    Collapsed means that, up to rounding, all rows lie in one point or on one line.
+    Features are collapsed if, up to rounding, all rows are one point or lie on one line.
     """
 
     def __init__(self) -> None:
@@ -68,7 +72,7 @@ class CollapseGate:
             self._spans_plane = bool((np.linalg.norm(off, axis=1) > noise).any())
 
     def state(self) -> dict:
-        """All that `of_parts` needs, as JSON."""
+        """The state that `of_parts` needs, as JSON data."""
         points = [self._origin, self._furthest]
         return {
             "rows": self._rows,
@@ -79,9 +83,9 @@ class CollapseGate:
 
     @classmethod
     def of_parts(cls, states: Iterable[Mapping]) -> CollapseGate:
-        """The gate of rows that were divided among several, by their states in order.
+        """Merge the states of several gates, which saw consecutive rows, in order.
 
-        Of a part that lies on one line, two points stand for the line.
+        Two points represent the rows of a gate whose rows lie on one line.
         """
         whole = cls()
         for state in states:
@@ -94,7 +98,7 @@ class CollapseGate:
         return whole
 
     def gates(self) -> list[str]:
-        """``["collapsed_features"]`` or nothing. Fewer than three rows cannot tell."""
+        """``["collapsed_features"]``, or empty; always empty for fewer than three rows."""
         if self._rows < 3 or self._spans_plane or self._origin is None:
             return []
         line_is_all = len(self._origin) == 1 and self._direction is not None

@@ -1,4 +1,4 @@
-"""Features of backbones that are fed no pixels: image stores say where images lie, feature stores come out."""
+"""Extract features of backbones without pixel input, from the locations of images."""
 
 from __future__ import annotations
 
@@ -24,13 +24,17 @@ from permafrost.features.running import Outputs
 from permafrost.features.specification import ExtractSpec
 from permafrost.features.writing import FeatureWriter, feature_store, write_labels
 
-#: images whose features are asked for at once, and samples that are written together
+#: images whose features are requested at once, and samples that are written together
 ASKED, TOGETHER = 1024, 16
 
 
 @dataclass(frozen=True)
 class _Split:
-    """The images of one split, every date for itself, and their features once these are known."""
+    """The images of one split, one per date, and their features once computed.
+
+    ``places`` has a location for every image, ``dates`` (N,) the number of images of each sample (None:
+    single images), ``features`` (images, K).
+    """
 
     store: ImageStore
     places: list[Place]
@@ -47,17 +51,17 @@ def extract_located(
     fingerprint: str,
     digest_of: Callable,
 ) -> None:
-    """Write the feature stores of a backbone that knows images by their places.
+    """Write the feature stores of a backbone that maps locations to features.
 
     Parameters
     ----------
     images, card, outputs, fingerprint : as for `permafrost.features.extract.extract`.
-    digest_of : digest of a file's or a folder's content.
+    digest_of : computes the digest of a file or folder.
 
     Raises
     ------
-    PermafrostError : anything the user can put right, as images without a place or without a feature; then
-        nothing is written.
+    PermafrostError : anything that the user can correct, such as images without a location or without
+        an embedding; then nothing is written.
     """
     where = f"backbone {spec.backbone}"
     expect, entry = spec.inputs.images, read_entry(spec.entry, where=where)
@@ -95,7 +99,7 @@ def extract_located(
 
 
 def _check_places(located: Located, splits: dict[str, _Split], *, maps: bool, where: str) -> None:
-    """Refuse a dataset that does not say where all of its images lie, as far as that is needed."""
+    """Raise `PermafrostError` if the backbone needs locations that the dataset lacks."""
     places = [place for one in splits.values() for place in one.places]
     if located.needs_place and (lacking := {p.sample_id for p in places if not p.known}):
         raise PermafrostError(
@@ -122,7 +126,7 @@ def _check_places(located: Located, splits: dict[str, _Split], *, maps: bool, wh
 
 
 def _with_features(located: Located, splits: dict[str, _Split], where: str) -> dict[str, _Split]:
-    """Features of all images; one error names those that have none."""
+    """Compute the features of all images; raises one `PermafrostError` for all images without any."""
     found, lacking = {}, []
     for split, one in splits.items():
         parts = []
@@ -158,7 +162,7 @@ def _write(
     card: Card,
     where: str,
 ) -> tuple[tuple, dict]:
-    """Arrays of one split; returns the shapes of its maps and what the store records of it alone."""
+    """Write the arrays of one split; returns the shapes of its maps and the split's own attributes."""
     store, options, names = split.store, spec.extraction, split.store.samples["sample_id"]
     series = next((one for one in store.modalities if one.dates is not None), None)
     most = None if series is None else store.store.shape(series.array)[1]
@@ -203,13 +207,13 @@ def _write(
 
 @dataclass
 class _Empty:
-    """Counts cells of maps without data."""
+    """Counter of map cells without data."""
 
     cells: int = 0
 
 
 def _filled(located: Located, place: Place, grid: Sequence[int], empty: _Empty) -> np.ndarray:
-    """The map of an image with zeros where there is no data."""
+    """The map (C, H, W) of an image, with zeros in cells without data."""
     values = located.maps(place, *grid)
     gone = ~np.isfinite(values).all(axis=0)
     empty.cells += int(gone.sum())
@@ -218,7 +222,7 @@ def _filled(located: Located, place: Place, grid: Sequence[int], empty: _Empty) 
 
 
 def _blocks(split: _Split, together: int) -> Iterator[tuple[slice, np.ndarray | None]]:
-    """The images of some samples at a time, and how many dates each of them has."""
+    """Slices of the images of `together` samples, with the number of dates of each sample."""
     counts = np.ones(len(split.store), int) if split.dates is None else split.dates
     ends = np.concatenate([[0], np.cumsum(counts)])
     for first in range(0, len(counts), together):

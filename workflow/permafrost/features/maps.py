@@ -1,4 +1,4 @@
-"""The maps of layers in a feature store: their place in it, their checks, and the masks or targets beside them."""
+"""Write feature maps of layers into a feature store, with the masks or targets of the images."""
 
 from __future__ import annotations
 
@@ -20,21 +20,26 @@ from permafrost.features.writing import Rows
 if TYPE_CHECKING:
     from permafrost.data.store.card import Card
 
-#: arrays of the image store that have a value for every pixel
+#: arrays of the image store with a value for every pixel
 NATIVE = ("masks", "targets")
-#: of all maps of the samples that are read together, and that lie in the files written together
+#: target sizes of a chunk and of a shard, summed over all maps
 CHUNK_BYTES, SHARD_BYTES = 8_000_000, 64_000_000
-#: of few and small samples, too many would be read together for a good shuffle
+#: limit for small samples, since head training shuffles chunks
 MOST_ROWS_PER_CHUNK = 16
-# Measured on 256 px chips: what follows a rectifier (ResNet-18, half of it zeros) shrinks to 56 %
-# by zstd level 1 and is then read at 430 instead of 790 MB/s per core, still far faster than any
-# head learns from it; what does not (MobileNetV2) shrinks to 92 % and is read at half the speed
-# for nothing. Shuffling bytes first made both slower and neither smaller.
+# Measured on 256 px images with zstd level 1: maps after a ReLU (ResNet-18, half zeros) shrink to 56 %
+# and are read at 430 instead of 790 MB/s per core, still far faster than any head trains. Other maps
+# (MobileNetV2) shrink to 92 % only and are read at half the speed. Byte shuffling made both slower and
+# neither smaller.
 WORTH_COMPRESSING, ROWS_TRIED = 0.75, 8
 
 
 def whole_image(plan: InputPlan) -> tuple[InputPlan, str | None]:
-    """The plan without a crop, which would cut the border off the maps; and a note of what was changed."""
+    """Replace the plan's crop by a resize, since maps must cover the whole image.
+
+    Returns
+    -------
+    (plan, note on the change or None).
+    """
     if plan.crop is None:
         return plan, None
     before = f"resizing to {plan.size}" if plan.size else "no resizing"
@@ -48,7 +53,12 @@ def whole_image(plan: InputPlan) -> tuple[InputPlan, str | None]:
 def dense_attributes(
     plan: InputPlan, stores: dict[str, ImageStore], card: Card, *, where: str
 ) -> dict:
-    """What a store with maps records beside its layers, once it is known that maps can be made."""
+    """Attributes of a feature store with maps, except its layers.
+
+    Raises
+    ------
+    PermafrostError : the images have neither masks nor objects, or several native sizes.
+    """
     about = {"working_size": working_size(plan, stores, where=where)}
     if targets_of(card.task).objects:
         detection = {name: value for name, value in card.detection.items() if name != "splits"}
@@ -62,7 +72,7 @@ def dense_attributes(
             )
     if targets_of(card.task).numbers:
         edges, test = card.target["edges"], card.target["splits"]["test"]
-        # a number near all targets, from which sums are taken, and the range of all targets
+        # sums are taken relative to the centre, for precision; the range is that of all targets
         return {**about, "target_centre": test["mean"], "target_range": [edges[0], edges[-1]]}
     return {
         **about,
@@ -72,7 +82,12 @@ def dense_attributes(
 
 
 def working_size(plan: InputPlan, stores: dict[str, ImageStore], *, where: str) -> list[int]:
-    """[height, width] of every tensor fed; several sizes are refused, since maps are one array."""
+    """[height, width] in pixels of every input tensor.
+
+    Raises
+    ------
+    PermafrostError : images keep native sizes that differ, but maps are one array.
+    """
     if plan.size is not None:
         return [plan.size, plan.size]
     sizes = {
@@ -92,39 +107,39 @@ def working_size(plan: InputPlan, stores: dict[str, ImageStore], *, where: str) 
 
 
 def rows_together(bytes_per_sample: int) -> tuple[int, int]:
-    """Samples per chunk and per shard, the same for all arrays that are read side by side."""
+    """Samples per (chunk, shard), the same for all maps, which are read together."""
     chunk = min(max(1, CHUNK_BYTES // bytes_per_sample), MOST_ROWS_PER_CHUNK)
     return chunk, rows_per_shard(chunk, bytes_per_sample)
 
 
 def rows_per_shard(chunk: int, bytes_per_sample: int) -> int:
-    """Samples of as many whole chunks as make up a shard, one at least."""
+    """Samples per shard: a multiple of `chunk`, at least one chunk."""
     return chunk * max(1, SHARD_BYTES // (chunk * bytes_per_sample))
 
 
 def worth_compressing(values: np.ndarray) -> bool:
-    """Whether zstd makes these maps enough smaller to be worth the slower reading."""
+    """Whether zstd shrinks these maps enough to justify slower reading."""
     return len(Zstd(level=1).encode(values)) < WORTH_COMPRESSING * values.nbytes
 
 
 def tried_to_compress(maps: Sequence[np.ndarray]) -> list[bool]:
-    """Whether the maps (n, …) of a split, of which these are the first batch, are to be compressed."""
+    """Whether to compress each map (n, …) of a split, by the first samples of its first batch."""
     return [worth_compressing(values[:ROWS_TRIED]) for values in maps]
 
 
 class MapWriter:
-    """Takes the maps of batches in order and writes them shard by shard.
+    """Collects the maps of batches in order and writes them shard by shard.
 
     Parameters
     ----------
-    writer : the open store.
-    layers : names, coarse to fine; their arrays are called map0, map1, …
-    shapes : (C, H, W) of each map, of series (T, C, H, W); known before the first batch only if another split came
-        before.
-    sample_ids : names of the samples that will come.
-    where : how errors name the backbone.
-    span : of the samples, those of a part, see `writing.Rows`; all of them by default.
-    compress : of each map, whether it is worth compressing; by default the first batch tells.
+    writer : of the open store.
+    layers : names, coarse to fine; their arrays are named map0, map1, …
+    shapes : (C, H, W) of each map, (T, C, H, W) for time series; empty before the first split.
+    dtype : of the arrays.
+    sample_ids : names of all samples.
+    where : the backbone's name in errors.
+    span : [first, stop) of the samples of a part, see `writing.Rows`; None: all samples.
+    compress : whether to compress each map; None: decided by the first batch.
     """
 
     def __init__(
@@ -146,9 +161,16 @@ class MapWriter:
         self.shapes = tuple(shapes)
 
     def put(self, first: int, maps: Sequence[np.ndarray], finite: Sequence[bool]) -> None:
-        """Maps of samples ``first``, ``first + 1``, … and whether each map is finite.
+        """Add the maps of samples ``first``, ``first + 1``, …
 
-        (n, C, H, W) each, of series (n, T, C, H, W).
+        Parameters
+        ----------
+        maps : (n, C, H, W) per layer; (n, T, C, H, W) for time series.
+        finite : whether all values are finite, per layer.
+
+        Raises
+        ------
+        PermafrostError : a value is not finite, or the layers are not ordered coarse to fine.
         """
         for layer, values, good in zip(self._layers, maps, finite, strict=True):
             if not good:
@@ -161,14 +183,14 @@ class MapWriter:
             rows.put(values)
 
     def finish(self) -> None:
-        """Write what is left."""
+        """Write the remaining rows."""
         if not self.arrays:
             self._begin(self.shapes, [False] * len(self.shapes))
         for rows in self.arrays:
             rows.finish()
 
     def described(self) -> list[dict]:
-        """What the store records of its layers."""
+        """Attribute ``layers`` of the store."""
         return [
             {
                 "name": name,
@@ -183,10 +205,10 @@ class MapWriter:
         ]
 
     def copy_native(self, store: ImageStore) -> None:
-        """``masks`` or ``targets`` as the image store has them, if it has any, a shard of rows at a time.
+        """Copy ``masks`` or ``targets`` from the image store, if it has any, shard by shard.
 
-        They have the chunks of the maps, beside which they are read, but shards of their own: a mask
-        of native size may be larger than all maps of its image.
+        They have the same samples per chunk as the maps, since both are read together, but their own
+        shards, since a mask of native size may be larger than all maps of its image.
         """
         for name in NATIVE:
             if name in store.store:
@@ -236,7 +258,7 @@ class MapWriter:
             )
 
     def _refuse(self, layer: str, values: np.ndarray, first: int) -> None:
-        """Name the sample; a map that float16 cannot hold became infinite, never NaN."""
+        """Raise an error that names the sample; infinity without NaN means overflow of float16."""
         overflow = self._dtype == np.float16 and not np.isnan(values).any()
         check_finite(
             values.reshape(len(values), -1),

@@ -1,7 +1,8 @@
-"""What a backbone is told of images beside their pixels: for all samples of all splits, or for none.
+"""Metadata input of backbones (location, dates, ground sampling distance).
 
-A batch in which one image's place is unknown makes some models treat all of it as unknown, so that features would
-depend on an image's neighbours; and a classifier would see who has a place. So it is decided once per dataset.
+A field is passed for all samples of all splits, or for none. Otherwise features would depend on the
+batch, since some models treat a whole batch as unknown if one location is; and a classifier could learn
+which images have a location.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ _WORDS = {"place": "place", "dates": "date", "ground_distance_m": "ground distan
 
 @dataclass(frozen=True)
 class Telling:
-    """What a backbone is told, see `METADATA`.
+    """The metadata that a backbone gets, see `METADATA`.
 
     Attributes
     ----------
-    names : of what is known of all samples, and not withheld.
-    gsd_m : of a pixel of the dataset's images as they are stored, those of the first modality.
-    size : side in pixels that images are resized to; None where they keep theirs. A crop after it changes no distance.
+    names : fields that are known for all samples and not withheld.
+    gsd_m : ground sampling distance of the stored images of the first modality, in metres per pixel.
+    size : size in pixels that images are resized to, before any crop; None: native size.
     """
 
     names: tuple[str, ...] = ()
@@ -39,10 +40,14 @@ class Telling:
     size: int | None = None
 
     def of(self, reader: SampleReader) -> dict[str, np.ndarray]:
-        """What is told of the samples of a store: ``place`` (N, 2), ``dates`` (N, T, 2), ``ground_distance_m`` (N,).
+        """Metadata of all samples of a store, by field.
 
-        Dates that a sample does not have are zeros. The images of a sample show the same ground, of whatever modality
-        they are. Its distance is the root of the ground that a pixel covers: images that are not square become so.
+        Returns
+        -------
+        ``place`` (N, 2) float32 longitude and latitude in degrees, ``dates`` (N, T, 2) int64 year and day
+        of the year, zeros for missing dates, ``ground_distance_m`` (N,) float32. The latter is the square
+        root of the ground area of an input pixel, in metres, since resizing can distort the image. All
+        modalities of a sample are assumed to cover the same ground.
         """
         samples, told = reader.samples, {}
         if "place" in self.names:
@@ -59,20 +64,22 @@ class Telling:
 def decide(
     backbone: Backbone, readers: Iterable[SampleReader], card: Card
 ) -> tuple[Telling, dict[str, dict]]:
-    """What a backbone is told, and what a feature store records of that; nothing of backbones that take nothing.
+    """Decide which metadata a backbone gets.
 
     Parameters
     ----------
-    readers : of every split.
+    readers : one per split.
 
     Returns
     -------
-    The record is ``metadata`` with ``fed``, ``unknown`` or ``withheld`` of all that the backbone takes, and ``reasons``
-    of what is unknown.
+    The metadata, and an attribute for feature stores: ``metadata`` has ``fed``, ``unknown`` or
+    ``withheld`` for each field that the backbone accepts, and ``reasons`` for unknown fields. The
+    attribute is missing if the backbone accepts no metadata.
 
     Raises
     ------
-    PermafrostError : the backbone cannot do without what is not known, or has nothing that could be withheld.
+    PermafrostError : the backbone requires a field that is unknown or withheld, or metadata is to be
+        withheld from a backbone that accepts none.
     """
     wanted = [name for name in METADATA if name in backbone.takes]
     withheld = backbone.plan.metadata == "withheld"
@@ -105,7 +112,7 @@ def decide(
 
 
 def places(samples) -> np.ndarray:
-    """(N, 2) float32 longitude and latitude in degrees, NaN where they are not known or on no map."""
+    """(N, 2) float32 longitude and latitude in degrees; NaN if unknown or out of range."""
     lon, lat = (
         samples[name].to_numpy(zero_copy_only=False).astype(np.float64) for name in ("lon", "lat")
     )
@@ -114,7 +121,7 @@ def places(samples) -> np.ndarray:
 
 
 def _why_unknown(name: str, readers: list[SampleReader], card: Card) -> str | None:
-    """Why something cannot be told of all samples; None where it can."""
+    """Why a field is not known for all samples; None if it is."""
     if name == "ground_distance_m":
         return None if card.gsd_m else "not known: the dataset's entry has no gsd_m"
     if name == "place":

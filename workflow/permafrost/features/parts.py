@@ -1,7 +1,8 @@
-"""Extraction divided among several jobs: each writes a part, and a last one joins them (`join_parts`).
+"""Extraction by several jobs: each writes a part, and a final job joins them (`join_parts`).
 
-A part begins with a batch, so that all images are fed in the batches of an undivided run, and it writes the chunks
-that begin in it: it goes on past its end until the last of them is full. So the bytes are those of an undivided run.
+A part begins at the start of a batch, so that batches are the same as in a single run. It writes the
+chunks that begin within it, and reads past its end to complete the last one. So the result has the same
+bytes as a single run.
 """
 
 from __future__ import annotations
@@ -31,15 +32,16 @@ def extract_part(
     fingerprint: str,
     running: Running,
 ) -> None:
-    """Run the backbone of `spec` over one part of every split, and write it to the folder `output`.
+    """Run the backbone of `spec` over one part of every split.
 
     Parameters
     ----------
     images, card, fingerprint : as for `extract.extract`.
+    output : folder for the part, which gets ``SPLIT.zarr`` for each split.
 
     Raises
     ------
-    PermafrostError : anything the user can put right; nothing half-written is left.
+    PermafrostError : anything that the user can correct; no partial store is left.
     """
     with exact_numerics(running.threads):
         opened = open_backbone(
@@ -61,7 +63,7 @@ def _write_part(
     most = SampleReader(store, opened.run.prepare.stored).most_dates
     span = part.span(len(store), max(1, running.batch_size // most))
     about = {"number": part.number, "count": part.count, "batch_size": running.batch_size}
-    # the first part also makes the arrays of a split without samples
+    # only the first part creates the arrays of an empty split
     if span[0] == span[1] and part.number:
         writer.attributes.update({**opened.attributes, "part": about})
         return before
@@ -78,18 +80,18 @@ def join_parts(
     outputs: dict[str, Path],
     fingerprint: str,
 ) -> None:
-    """Make feature stores of what `parts.extract_part` wrote, by links to their chunks.
+    """Join the parts of `extract_part` into feature stores, by links to their chunks.
 
     Parameters
     ----------
-    parts : their folders, in any order.
-    images, outputs : image store and feature store to write, by split.
+    parts : folders of the parts, in any order.
+    images, outputs : split to its image store, and to the feature store to write.
     expect_images : fingerprint of the image stores.
     fingerprint : of the job.
 
     Raises
     ------
-    PermafrostError : a part is missing, damaged or does not go with the others; nothing is written.
+    PermafrostError : a part is missing, damaged or incompatible with the others.
     """
     for split, path in outputs.items():
         store = ImageStore(images[split], expect=expect_images, split=split)
@@ -104,7 +106,7 @@ def join_parts(
 
 
 def _check_together(parts: Sequence[StorePart]) -> None:
-    """Refuse parts that were not made in the same way."""
+    """Raise `PermafrostError` if parts were computed in different ways."""
     sizes = [part.attributes["part"]["batch_size"] for part in parts]
     check_same(parts, "parts with batch_size", sizes)
     for key in ("versions", "input", "notes", "parameters", "weights_sha256", "precision"):
@@ -112,11 +114,11 @@ def _check_together(parts: Sequence[StorePart]) -> None:
 
 
 def _joined_attributes(parts: Sequence[StorePart]) -> dict:
-    """Those of an undivided run; the device names all that parts ran on."""
+    """The attributes of a single run; ``device`` lists the devices of all parts."""
     first = {key: value for key, value in parts[0].attributes.items() if key != "part"}
     states = [part.attributes["part"].get("gate") for part in parts]
     gate = CollapseGate.of_parts(filter(None, states))
     devices = dict.fromkeys(part.attributes["device"] for part in parts)
-    # whether features collapsed, all of them together say
+    # features count as collapsed only if those of all parts together are
     gates = {*first["gates"]} - {COLLAPSED} | {*gate.gates()}
     return {**first, "device": " and ".join(devices), "gates": sorted(gates)}

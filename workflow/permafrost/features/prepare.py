@@ -1,4 +1,4 @@
-"""From stored pixels to the tensor that a backbone is fed, on its device, and what identifies that tensor."""
+"""Turn stored pixels into the input tensor of a backbone, and summarise that tensor."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from permafrost.features.reading import SampleReader
 
 
 class _Part(NamedTuple):
-    """The channels that one modality gives: their places among those fed, and what normalises them."""
+    """The channels of one modality: positions in the input, and normalization."""
 
     places: list[int]
     center: torch.Tensor
     gain: torch.Tensor
-    #: whether they are fed as they are stored
+    #: whether stored values are used without normalization
     raw: bool
-    #: positions of the channels whose power becomes dB, with its scale and offset
+    #: channels converted from linear power to dB: positions, scale and offset before the logarithm
     power: tuple[list[int], torch.Tensor, torch.Tensor] | None
 
 
 class Preparer:
-    """Normalise (and clip, where that is wanted), then resize, then crop.
+    """Normalizes pixels (and clips them if the plan says so), then resizes, then crops.
 
-    Each image is treated by itself, so the result does not depend on how images are batched.
+    Each image is processed separately, so the result does not depend on the batch.
 
     Parameters
     ----------
-    plan : what is to be made of the stored bands.
-    device : where the work is done.
+    plan : bands, normalization, size and crop.
+    device : for computation and result.
     channels_last : memory layout of the result.
     """
 
@@ -43,11 +43,11 @@ class Preparer:
         self, plan: InputPlan, device: torch.device, *, channels_last: bool = False
     ) -> None:
         self.plan, self.device = plan, device
-        #: positions of the bands that are read, among all of the card, in the order fed
+        #: positions of the bands in the card, in the order of the input channels
         self.stored = [channel.index for channel in plan.channels if channel.index is not None]
         self._format = torch.channels_last if channels_last else torch.contiguous_format
         real = [(place, one) for place, one in enumerate(plan.channels) if one.index is not None]
-        # modalities in the order of their bands, as they are read
+        # modalities in the order of their bands, which is that of reading
         names = dict.fromkeys(
             one.modality for _, one in sorted(real, key=lambda pair: pair[1].index)
         )
@@ -57,15 +57,19 @@ class Preparer:
         ]
 
     def __call__(self, *stored: torch.Tensor) -> torch.Tensor:
-        """Pixels as a backbone is fed them.
+        """Prepare a batch of images.
 
         Parameters
         ----------
-        stored : of each modality that is fed (B, its bands, H, W) of any numeric type, all of one true size.
+        stored : (B, bands, H, W) of any numeric type for each modality; images of one size, unpadded.
 
         Returns
         -------
-        (B, C, S, S) float32.
+        (B, C, S, S) float32; (B, C, H, W) without resizing.
+
+        Raises
+        ------
+        PermafrostError : images keep their native size, and the modalities differ in size.
         """
         if len(self._parts) == 1:
             (part,), (pixels,) = self._parts, stored
@@ -97,7 +101,7 @@ class Preparer:
         return pixels.clamp_(0, 1) if self.plan.clip else pixels
 
     def _filled(self, parts: list[tuple[_Part, torch.Tensor]]) -> torch.Tensor:
-        """All channels in the order fed, their value where no band is."""
+        """All input channels in order; channels without a band are filled with their constant."""
         first = parts[0][1]
         values = self._constant([channel.value for channel in self.plan.channels])
         whole = values.repeat(len(first), 1, *first.shape[2:])
@@ -151,10 +155,10 @@ IMAGES = 32
 
 
 class FedImages:
-    """Single images of a store as a backbone is fed them, by the position of their sample.
+    """Prepared input images of a store, by the position of their sample.
 
-    Of series one date each: the first of the first sample, the second of the second, and so on in turn. The stored
-    chunk read last is kept, so positions are best asked for in rising order.
+    A sample of a time series gives one date: the first sample its first, the second its second, and so
+    on cyclically. The last chunk is cached, so access in ascending order is fastest.
     """
 
     def __init__(self, store: ImageStore, prepare: Preparer) -> None:
@@ -177,9 +181,9 @@ class FedImages:
 
 
 def tensor_fingerprint(train: ImageStore, prepare: Preparer) -> dict[str, list[float]]:
-    """Mean, std, min and max per channel of the tensor made of the first 32 train images.
+    """Mean, std, min and max of each input channel over the first 32 train images.
 
-    It does not depend on the batch size: every image is prepared by itself.
+    They do not depend on the batch size, since each image is prepared separately.
     """
     fed = FedImages(train, prepare)
     images = [fed(position).cpu().double().numpy() for position in range(min(IMAGES, len(train)))]

@@ -1,4 +1,4 @@
-"""The files of a backbone as the plan promised them, checked while the backbone is in use."""
+"""Check that a backbone's files, modules and package are still those of the plan."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from permafrost.features.specification import BackboneSpec
 
 
 class PromisedBackbone:
-    """What identifies a backbone: its files, the modules of its own that it loads, its package.
+    """The expected identity of a backbone: its files, the project's modules that it loads, its package.
 
-    Make it before the backbone is built. Call `check` before, once it is built, and before a result is sealed.
+    Create it before the backbone is built, since it records which modules are loaded. Call `check`
+    before building, after building, and before a result is sealed.
 
     Parameters
     ----------
-    spec : without ``files`` and ``package``, as in a job that was written by hand, nothing was promised and
-        nothing is checked.
-    where : how errors name the backbone.
-    digest_of : digest of a file's content, or of those of a folder that are read.
+    spec : with ``files`` and ``package``; without them, as in a job written by hand, nothing is checked.
+    where : the backbone's name in errors.
+    digest_of : computes the digest of a file, or of the files in a folder that are read.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class PromisedBackbone:
         ]
 
     def check(self, backbone: Backbone | Located | None = None) -> None:
-        """Compare files, modules, package and, where given, the weights that `backbone` was made of.
+        """Compare files, modules, package and, if `backbone` is given, its weights with the plan.
 
         Raises
         ------
-        PermafrostError : something changed since the plan was made, or was never known to it.
+        PermafrostError : something changed since the plan was made, or is missing in the plan.
         """
         for promised in self._promised:
             promised.check()

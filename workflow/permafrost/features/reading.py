@@ -1,4 +1,4 @@
-"""Reading an image store ahead of the computation: decoded by threads, in order, within a bound."""
+"""Read an image store in batches, prefetched by threads, in order."""
 
 from __future__ import annotations
 
@@ -19,12 +19,18 @@ from permafrost.features.metadata import Telling
 
 @dataclass(frozen=True)
 class Batch:
-    """Consecutive samples of those read, `start` the first's place among them.
+    """Consecutive samples.
 
-    ``pixels`` (n, bands, H, W) stored values; true sizes in `heights`, `widths`. ``further``, of each further modality
-    that is read, pixels of one size. Of series, every date is an image of its own, one sample's after the other's,
-    and ``dates`` says how many each sample has; None where samples are single images. ``told`` is what a backbone is
-    told of each sample, see `metadata.Telling.of`.
+    In time series, every date is an image; the dates of a sample follow each other.
+
+    Attributes
+    ----------
+    start : position of the first sample among those read.
+    pixels : (n, bands, H, W) stored values of n images, padded to one size.
+    heights, widths : (n,) sizes of the images without padding, in pixels.
+    further : pixels of each further modality, which have one size.
+    dates : (samples,) number of images of each sample; None for single images.
+    told : metadata of each sample, see `metadata.Telling.of`.
     """
 
     start: int
@@ -40,9 +46,9 @@ class Batch:
         return len(self.heights if self.dates is None else self.dates)
 
     def same_sizes(self) -> Iterator[tuple[np.ndarray | None, tuple[torch.Tensor, ...]]]:
-        """(positions, pixels of each modality) of the images of one size, cropped to it.
+        """Group the images by size: (positions, pixels of each modality without padding).
 
-        Positions are None if there is one size.
+        Positions are None if all images have one size.
         """
         sizes = np.stack([self.heights, self.widths], axis=1)
         kinds, kind = np.unique(sizes, axis=0, return_inverse=True)
@@ -64,14 +70,14 @@ def read_batches(
     rows: np.ndarray | None = None,
     telling: Telling | None = None,
 ) -> Iterator[Batch]:
-    """The samples of a store in order, decoded ahead by `workers` threads.
+    """Iterate over the samples of a store in order, prefetched by `workers` threads.
 
     Parameters
     ----------
-    bands : positions of the bands to take, among all of the card; those of a modality follow each other.
-    batch_size : images in a batch; of series, so many samples as have no more images, one at least.
-    rows : ascending positions of the samples to read; all of them by default.
-    telling : what batches say of images beside their pixels.
+    bands : positions in the card of the bands to read; those of a modality are consecutive.
+    batch_size : images per batch. For time series: as many samples as fit, at least one.
+    rows : ascending positions of the samples to read; None: all.
+    telling : metadata to add to the batches.
     """
     reader = SampleReader(store, bands, telling=telling)
     step = store.store.chunk_rows("images")
@@ -90,11 +96,17 @@ def read_batches(
 
 
 class SampleReader:
-    """Reads the bands that a backbone is fed, of each modality that has some, and makes batches of images of them.
+    """Reads the input bands of a backbone from all modalities, and builds batches.
+
+    Parameters
+    ----------
+    store : image store of a split.
+    bands : positions of the bands in the card.
+    telling : metadata to add to the batches.
 
     Raises
     ------
-    PermafrostError : bands of modalities whose dates do not go together.
+    PermafrostError : the modalities of the bands differ in their numbers of dates.
     """
 
     def __init__(
@@ -102,7 +114,7 @@ class SampleReader:
     ) -> None:
         self._store, self._telling = store, telling or Telling()
         self.modalities = [one for one in store.modalities if set(one.bands) & set(bands)]
-        # of a backbone that is fed nothing but zeros, images are read for their number and size
+        # if all input channels are constant, images are read only for their number and size
         self.modalities = self.modalities or store.modalities[:1]
         self._bands = [
             [position - one.bands.start for position in bands if position in one.bands]
@@ -123,31 +135,31 @@ class SampleReader:
 
     @property
     def samples(self) -> pa.Table:
-        """Of the store."""
+        """Sample table of the store."""
         return self._store.samples
 
     @property
     def dates(self) -> str | None:
-        """Column of the samples with the dates of each image; None of single images."""
+        """Column of the sample table with the dates of the images; None for single images."""
         return self._series[0].dates if self._series else None
 
     @property
     def most_dates(self) -> int:
-        """Images of a sample, at most."""
+        """Largest number of images of a sample; 1 for single images."""
         return self._store.store.shape(self._series[0].array)[1] if self._series else 1
 
     @functools.cached_property
     def told(self) -> dict[str, np.ndarray]:
-        """What a backbone is told of every sample of the store."""
+        """Metadata of every sample of the store, see `metadata.Telling.of`."""
         return self._telling.of(self)
 
     @property
     def counts(self) -> np.ndarray:
-        """(N,) images of each sample."""
+        """(N,) number of images of each sample."""
         return self._counts
 
     def stored(self, start: int, stop: int) -> list[np.ndarray]:
-        """Samples [start, stop) of each modality: (n, bands, H, W), of series (n, T, bands, H, W)."""
+        """Read samples [start, stop): per modality (n, bands, H, W), or (n, T, bands, H, W) with dates."""
         read = []
         for one, bands in zip(self.modalities, self._bands, strict=True):
             pixels = self._store.store.read(one.array, start, stop)
@@ -156,7 +168,7 @@ class SampleReader:
         return read
 
     def batch(self, start: int, rows: np.ndarray, stored: Sequence[torch.Tensor]) -> Batch:
-        """The batch of the samples at `rows` of the store, as `stored` gave them."""
+        """Build a batch from the samples at `rows` of the store, read by `stored`."""
         heights, widths = self.heights[rows], self.widths[rows]
         told = {name: values[rows] for name, values in self.told.items()}
         if not self._series:
@@ -165,7 +177,7 @@ class SampleReader:
         there = torch.from_numpy(np.arange(self.most_dates) < counts[:, None])
         repeats = torch.from_numpy(counts)
         first, *further = (
-            # every date of a sample comes with its one image of another modality
+            # a modality without dates repeats its image for every date of the sample
             pixels[there] if one.dates is not None else pixels.repeat_interleave(repeats, dim=0)
             for one, pixels in zip(self.modalities, stored, strict=True)
         )
@@ -181,7 +193,7 @@ class SampleReader:
 
 
 def ahead(function, arguments, workers: int) -> Iterator:
-    """``map(function, arguments)`` by threads, with at most ``workers + 1`` results waiting."""
+    """``map(function, arguments)`` by threads, with at most ``workers + 1`` pending results."""
     with ThreadPoolExecutor(workers, thread_name_prefix="reader") as pool:
         pending: deque = deque()
         try:
@@ -197,7 +209,7 @@ def ahead(function, arguments, workers: int) -> Iterator:
 
 
 def _rebatch(chunks, size: int) -> Iterator[tuple[int, list[torch.Tensor]]]:
-    """Cut and join chunks of any length, of one or more tensors, into batches of `size` (the last may be smaller)."""
+    """Regroup chunks (lists of tensors) of any length into batches of `size`; the last may be smaller."""
     start, held, count = 0, [], 0
     for chunk in chunks:
         held.append(chunk)

@@ -1,4 +1,4 @@
-"""A backbone on a device: from batches of stored images to its outputs, and these to the host."""
+"""Run a backbone on a device: batches of stored images to outputs on the host."""
 
 from __future__ import annotations
 
@@ -22,10 +22,14 @@ PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 @dataclass(frozen=True)
 class Run:
-    """A backbone on a device, and how it is run there.
+    """A backbone on a device, with its settings.
 
-    ``dates`` is T, where it is fed all dates of a sample at once; None where every date is an image of its own.
-    ``telling`` is what it is told of images beside their pixels.
+    Attributes
+    ----------
+    precision : type of autocast; None: float32.
+    pad_to : batch size that smaller batches are padded to; None: no padding.
+    dates : T, if all dates of a sample are input at once; None if every date is a separate image.
+    telling : metadata that the backbone gets.
     """
 
     backbone: Backbone
@@ -40,17 +44,28 @@ class Run:
     def outputs(
         self, images: torch.Tensor, **told: torch.Tensor
     ) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        """Prepared (B, C, H, W) -> (B, K) float32 and the maps of the backbone's layers, on the device.
+        """Forward pass on the device.
 
-        Of all dates (B, T, C, H, W), with ``present`` (B, T); single images are taken for whole series of T each.
-        `told` is what the backbone is told of them, see `told_of`.
+        Parameters
+        ----------
+        images : (B, C, H, W) prepared. If all dates are input at once: (B, T, C, H, W) with the keyword
+            ``present`` (B, T), or (B * T, C, H, W) for whole series of T dates.
+        told : metadata, see `told_of`.
+
+        Returns
+        -------
+        Features (B, K) float32, and the feature maps of the backbone's layers.
+
+        Raises
+        ------
+        PermafrostError : the forward pass fails, or does not return one row of numbers per image.
         """
         if self.dates is not None and images.ndim == 4:
             images = images.reshape(-1, self.dates, *images.shape[1:])
             present = torch.ones(images.shape[:2], dtype=torch.bool, device=images.device)
             told = {**told, "present": present}
         count = len(images)
-        # a compiled model would be compiled again for the last, smaller batch
+        # a smaller last batch would make torch compile the model again
         images = self._padded(images)
         told = {name: self._padded(one) for name, one in told.items()}
         enabled = self.precision is not None
@@ -80,7 +95,7 @@ class Run:
             ) from error
         except PermafrostError:
             raise
-        # a backbone is anybody's code
+        # a backbone can be user code, which may raise anything
         except Exception as error:
             reason = " ".join(f"{type(error).__name__}: {error}".split())[:400]
             raise PermafrostError(
@@ -90,7 +105,7 @@ class Run:
             ) from error
 
     def _check_rows(self, features: torch.Tensor, count: int) -> None:
-        """Refuse features that are not one row of real numbers for each of `count` images."""
+        """Raise `PermafrostError` unless there is one row of real numbers per image."""
         shape, problem = tuple(features.shape), None
         if len(features) != count:
             rows = "1 row" if len(features) == 1 else f"{len(features)} rows"
@@ -116,9 +131,16 @@ def set_up(
     dates: int = 1,
     telling: Telling | None = None,
 ) -> Run:
-    """The backbone on the device, compiled if that is wanted. Nothing else may wrap its module any more.
+    """Move the backbone to the device, and compile it if requested; its module must not be wrapped later.
 
-    `dates` is the most that a sample has; it matters to a backbone that is fed all of them at once.
+    Parameters
+    ----------
+    batch_size : images per batch, for padding of compiled models.
+    dates : largest number of dates of a sample, for backbones that get all of them at once.
+
+    Raises
+    ------
+    PermafrostError : the precision is unknown, or not available on the device.
     """
     if extraction.precision not in PRECISIONS:
         raise PermafrostError(
@@ -130,9 +152,9 @@ def set_up(
         raise PermafrostError(
             "precision: fp16 needs a GPU", where=backbone.where, remedy="use bf16 or fp32 on a CPU"
         )
-    # up to twice as fast for convolutions on a CPU and with half precision, no slower for the rest
+    # channels_last: up to twice as fast for convolutions on a CPU or in half precision, else no slower
     together = backbone.plan.dates == "all"
-    # torch knows this layout for weights of single images only, of four dimensions
+    # torch supports channels_last only for weights of up to four dimensions
     single = not together and all(one.ndim < 5 for one in backbone.module.parameters())
     channels_last = single and (device.type == "cpu" or precision is not None)
     layout = torch.channels_last if channels_last else torch.contiguous_format
@@ -155,9 +177,9 @@ def set_up(
 def batch_outputs(
     run: Run, batch: Batch, *, where: str | None = None
 ) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    """(n, K) float32 and the maps, on the device, in the order of the batch, whatever the images' sizes.
+    """Features (n, K) float32 and feature maps of a batch on the device, in its order, for any image sizes.
 
-    `where` says in errors what the images are, by default only which backbone they are fed to.
+    `where` names the images in errors; by default the backbone is named. Raises as `Run.outputs`.
     """
     with _naming(batch, where or run.backbone.where):
         return _batch_outputs(run, batch)
@@ -165,7 +187,7 @@ def batch_outputs(
 
 @contextlib.contextmanager
 def _naming(batch: Batch, where: str) -> Iterator[None]:
-    """Let an error say which images it is about."""
+    """Add the numbers of the images to errors."""
     try:
         yield
     except PermafrostError as error:
@@ -185,7 +207,7 @@ def _batch_outputs(run: Run, batch: Batch) -> tuple[torch.Tensor, list[torch.Ten
         return run.outputs(groups[0][1], **told)
     if run.prepare.plan.size is not None:
         return run.outputs(torch.cat([images for _, images in groups])[order], **told)
-    # native sizes differ, and so no maps are asked for
+    # native sizes differ, which excludes maps
     parts = [
         run.outputs(images, **{name: values[where] for name, values in told.items()})[0]
         for where, images in groups
@@ -194,7 +216,7 @@ def _batch_outputs(run: Run, batch: Batch) -> tuple[torch.Tensor, list[torch.Ten
 
 
 def told_of(run: Run, batch: Batch) -> dict[str, torch.Tensor]:
-    """What the backbone is told of each image of a batch, of all dates at once of each sample, on the device."""
+    """Metadata of a batch on the device: per sample if all dates are input at once, else per image."""
     told, counts = dict(batch.told), batch.dates
     if run.dates is not None:
         if "dates" in told:
@@ -211,7 +233,7 @@ def told_of(run: Run, batch: Batch) -> dict[str, torch.Tensor]:
         }
     elif "dates" in told:
         told["dates"] = told["dates"][:, 0]
-    # what is waited for here would wait for all that the device still has to do
+    # a blocking copy would wait for all queued work of the device
     return {
         name: torch.from_numpy(values).to(run.device, non_blocking=True)
         for name, values in told.items()
@@ -219,7 +241,7 @@ def told_of(run: Run, batch: Batch) -> dict[str, torch.Tensor]:
 
 
 def _series_outputs(run: Run, batch: Batch) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    """Of samples whose dates are fed at once, zeros where there is none."""
+    """Outputs of samples whose dates are input at once; missing dates are zeros."""
     counts = np.ones(len(batch), np.int64) if batch.dates is None else batch.dates
     sample = np.repeat(np.arange(len(counts)), counts)
     place = np.arange(len(sample)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -242,13 +264,13 @@ def _series_outputs(run: Run, batch: Batch) -> tuple[torch.Tensor, list[torch.Te
         samples.append(here)
     if len(made) == 1:
         return made[0]
-    # native sizes differ, and so no maps are asked for
+    # native sizes differ, which excludes maps
     order = torch.from_numpy(np.argsort(np.concatenate(samples))).to(run.device)
     return torch.cat([features for features, _ in made])[order], []
 
 
 def fed_images(run: Run, batch: Batch) -> torch.Tensor:
-    """(n, C, H, W) as the backbone is fed them, on the device, in the order of the batch; of one size once prepared."""
+    """Prepared images (n, C, H, W) of a batch on the device, in its order; they must get one size."""
     groups, order = _prepared(run, batch)
     images = [prepared for _, prepared in groups]
     return images[0] if len(images) == 1 else torch.cat(images)[order]
@@ -257,7 +279,10 @@ def fed_images(run: Run, batch: Batch) -> torch.Tensor:
 def _prepared(
     run: Run, batch: Batch
 ) -> tuple[list[tuple[np.ndarray | None, torch.Tensor]], torch.Tensor | None]:
-    """Positions and prepared images of each size, and the order that puts them back; None where there is one size."""
+    """(positions, prepared images) for each size, and the order that restores the batch.
+
+    Positions and order are None if all images have one size.
+    """
     groups = [(where, run.prepare(*parts)) for where, parts in batch.same_sizes()]
     if len(groups) == 1:
         return groups, None
@@ -266,7 +291,7 @@ def _prepared(
 
 
 def moved(batches: Iterable[Batch], device: torch.device) -> Iterator[Batch]:
-    """The batches with their pixels on the device; to a GPU, each is copied while the one before it is worked on."""
+    """Move the pixels of batches to the device; on a GPU, each copy overlaps with the previous batch."""
     if device.type == "cpu":
         yield from batches
         return
@@ -275,7 +300,7 @@ def moved(batches: Iterable[Batch], device: torch.device) -> Iterator[Batch]:
     waiting: tuple[Batch, Any] | None = None
     for batch in batches:
         with gpu.stream(copies):
-            # from page-locked memory, which a GPU fetches by itself
+            # pinned memory allows asynchronous copies
             pixels, *further = (
                 one.pin_memory().to(device, non_blocking=True)
                 for one in (batch.pixels, *batch.further)
@@ -289,7 +314,7 @@ def moved(batches: Iterable[Batch], device: torch.device) -> Iterator[Batch]:
 
 
 def _arrived(batch: Batch, copied: Any, working: Any) -> Batch:
-    """The batch, for a stream that waits until it is copied and keeps its memory until it has used it."""
+    """Let stream `working` wait for the copy, and keep the batch's memory until the stream has used it."""
     working.wait_event(copied)
     for one in (batch.pixels, *batch.further):
         one.record_stream(working)
@@ -298,9 +323,14 @@ def _arrived(batch: Batch, copied: Any, working: Any) -> Batch:
 
 @dataclass(frozen=True)
 class Outputs:
-    """Of one batch: ``features`` (n, K) float32, ``maps`` (n, C, H, W) each, and whether each map is finite.
+    """Outputs of one batch on the host.
 
-    Of series, n counts the images of all dates; ``dates`` says how many each sample has.
+    Attributes
+    ----------
+    features : (n, K) float32 of n images (every date of a time series is an image).
+    maps : (n, C, H, W) per layer.
+    finite : whether each map is finite.
+    dates : (samples,) number of images of each sample; None for single images.
     """
 
     features: np.ndarray
@@ -312,7 +342,7 @@ class Outputs:
 def fetch(
     features: torch.Tensor, maps: Sequence[torch.Tensor], dates: np.ndarray | None = None
 ) -> Callable[[], Outputs]:
-    """A function that returns the outputs as arrays; on a GPU the copy runs meanwhile."""
+    """Start to copy outputs to the host; returns a function that waits and returns them as arrays."""
     tensors = [features, *maps, *map(total, maps)]
     wait = _copied(tensors) if features.device.type == "cuda" else lambda: tensors
 
@@ -325,7 +355,7 @@ def fetch(
 
 
 def total(values: torch.Tensor) -> torch.Tensor:
-    """Their sum, which is finite if they all are: one pass on the device instead of three on the host."""
+    """Sum of all values, which is finite if all are: one pass on the device instead of three on the host."""
     return values.sum(dtype=torch.float64 if values.dtype == torch.float32 else torch.float32)
 
 

@@ -1,4 +1,4 @@
-"""What the jobs are told that run a backbone over images."""
+"""Specifications of jobs that run a backbone over images."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from permafrost.core.specification import Specification
 
 @dataclass(frozen=True, kw_only=True)
 class ExtractionSettings(Options):
-    """How features are computed, if a backbone's entry says nothing else."""
+    """How features are computed, unless a backbone's entry overrides it."""
 
     size: Positive | None = 224
-    """Side in pixels that images are resized to; null keeps the native size."""
+    """Size in pixels that images are resized to (square); null keeps the native size."""
     interpolation: Literal["bilinear", "bicubic", "nearest"] = "bilinear"
     antialias: bool = False
     dtype: Literal["float32", "float16"] = "float32"
     """Type of the embeddings on disk."""
     maps_dtype: Literal["float16", "float32"] = "float16"
-    """Type of the maps of layers on disk, which probes of pixels and objects read."""
+    """Type on disk of feature maps, which probes of pixels and objects read."""
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     """Precision of the forward pass."""
     compile: bool = False
@@ -34,9 +34,9 @@ class Extraction(ExtractionSettings):
 
     Attributes
     ----------
-    dtype, maps_dtype : None if no embeddings, or no maps, are written.
-    maps : whether maps of layers are needed, which the plan asks for if the task needs them.
-    fit : the study's policy for datasets that lack what a backbone needs.
+    dtype, maps_dtype : None if embeddings, or feature maps, are not written.
+    maps : whether the task needs feature maps.
+    fit : policy of the study for datasets that lack an input of a backbone.
     """
 
     dtype: Literal["float32", "float16"] | None = None
@@ -52,19 +52,20 @@ class Extraction(ExtractionSettings):
             )
 
     def feeding(self) -> dict:
-        """The options that decide on what a backbone is fed."""
+        """The options that affect the input of a backbone."""
         return {name: getattr(self, name) for name in ("size", "interpolation", "antialias", "fit")}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Running:
-    """How a backbone is run, which is no part of the identity of the result.
+    """How a backbone is run; not part of the fingerprint.
 
     Attributes
     ----------
+    device : ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
     batch_size : images per forward pass.
-    workers : threads that read images ahead.
-    threads : of torch on the CPU; None leaves them as they are.
+    workers : threads that prefetch images.
+    threads : CPU threads of torch; None: unchanged.
     """
 
     device: str = "auto"
@@ -82,12 +83,13 @@ class OfImages:
 
 @dataclass(frozen=True, kw_only=True)
 class BackboneSpec(Specification):
-    """What every job is told that runs a backbone over images.
+    """Specification of every job that runs a backbone over images.
 
     Attributes
     ----------
-    files : digests of the files that the plan was made from, by path; none in a job that was written by hand.
-    package : the installed package of an entry point, name to version.
+    entry : the backbone's catalogue entry.
+    files : path to the expected digest; empty in a job written by hand.
+    package : name to version of the installed package with the entry point.
     """
 
     dataset: str
@@ -101,19 +103,19 @@ class BackboneSpec(Specification):
 
 @dataclass(frozen=True, kw_only=True)
 class ExtractSpec(BackboneSpec):
-    """What `extract` is told."""
+    """Specification of `extract`."""
 
     stage: str = "extract"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ViewsSpec(BackboneSpec):
-    """What `extract_views` is told.
+    """Specification of `extract_views`.
 
     Attributes
     ----------
-    augmentations : ``views`` (q of each image), ``images`` (N, of more those are drawn), ``seed``, and what
-        `draw_view` takes.
+    augmentations : ``views`` (q per image), ``images`` (N, sampled from the split if it has more),
+        ``seed``, and the options of `draw_view`.
     """
 
     stage: str = "views"
@@ -123,7 +125,7 @@ class ViewsSpec(BackboneSpec):
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileSpec(BackboneSpec):
-    """What `profile_backbone` is told; `options` are described there."""
+    """Specification of `profile_backbone`, which describes `options`."""
 
     stage: str = "profile"
     options: dict

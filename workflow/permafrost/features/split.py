@@ -1,4 +1,4 @@
-"""One split, or a part of it, on its way through a backbone into the arrays of a store."""
+"""Run a backbone over one split, or a part of it, and write the arrays of its feature store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Shapes:
-    """Number of features, and (C, H, W) of each map; 0 and none before the first split."""
+    """Number of features, and (C, H, W) of each map; 0 and empty before the first split."""
 
     dimension: int = 0
     maps: tuple = ()
@@ -30,7 +30,7 @@ class Shapes:
 
 @dataclass(frozen=True)
 class Made:
-    """What was written: ``attributes`` of the store, and ``gate``, the state of the features' `CollapseGate`."""
+    """Result of a run: ``attributes`` of the store, and ``gate``, the state of the `CollapseGate`."""
 
     attributes: dict
     gate: dict
@@ -43,7 +43,9 @@ class SplitRun:
     Parameters
     ----------
     opened : the backbone and its dataset.
-    span : of the samples, those of a part, which begins with a batch; see `writing.Rows`. All of them by default.
+    split : its name.
+    running : how to run the backbone.
+    span : [first, stop) of a part's samples, which begins with a batch; see `writing.Rows`. None: all.
     """
 
     def __init__(
@@ -59,7 +61,7 @@ class SplitRun:
         self._most = self.reader.most_dates if each_date else None
 
     def write(self, writer: StoreWriter, before: Shapes) -> Made:
-        """Write the arrays of features; those of a split that came `before` have as many features."""
+        """Write the feature arrays; raises if their shapes differ from those of splits `before`."""
         extraction, names = self.opened.extraction, self.store.samples["sample_id"]
         maps = self._map_writer(writer, before, names) if extraction.maps else None
         sink = FeatureWriter(
@@ -94,7 +96,7 @@ class SplitRun:
     def _map_writer(self, writer: StoreWriter, before: Shapes, names) -> MapWriter:
         compress = None
         if self.span is not None and self.span[0] > 0:
-            # the first batch of the split tells it for all parts
+            # all parts decide by the first batch of the split
             first = self._outputs(next(self._batches(0)))()
             maps = first.maps
             if self._most is not None:
@@ -125,7 +127,7 @@ class SplitRun:
         return fetch(*batch_outputs(self.opened.run, batch, where=self.where), dates)
 
     def _batches(self, first: int) -> Iterator[Batch]:
-        """Batches from the sample `first` to the last, ``start`` their place in the split."""
+        """Batches from sample `first` to the last; ``start`` is relative to the split."""
         run = self.opened.run
         read = read_batches(
             self.store,

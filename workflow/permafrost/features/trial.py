@@ -1,4 +1,4 @@
-"""One batch through a backbone before a long run: what it is fed, what comes out, and what that takes."""
+"""Try a backbone on one batch before a long run: report input, output, time and memory."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from permafrost.features.reading import read_batches
 from permafrost.features.running import batch_outputs, fed_images, fetch
 from permafrost.features.specification import BackboneSpec
 
-# features that differ by more, relative to their size, depend on the other images of the batch
+# a larger relative difference means that features depend on the other images of the batch
 _ALONE = 1e-3
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What one batch showed.
+    """Findings from one batch.
 
     Attributes
     ----------
-    facts : (what, value) in words, in the order in which they are told.
-    channels : name of each channel, and its mean, deviation, least and greatest value as fed.
-    doubts : what should be looked at before a long run.
+    facts : (name, value) as texts, in the order of printing.
+    channels : (name, mean, standard deviation, minimum, maximum) of each input channel.
+    doubts : warnings to check before a long run.
     """
 
     facts: list[tuple[str, str]]
@@ -56,11 +56,11 @@ def try_backbone(
     batch_size: int,
     threads: int,
 ) -> Trial:
-    """Feed one batch of the train split as extraction does; arguments as for `extract`.
+    """Run one batch of the train split as extraction does; arguments as for `extract`.
 
     Raises
     ------
-    PermafrostError : what would have stopped the run.
+    PermafrostError : an error that would have stopped the extraction.
     """
     with exact_numerics(threads):
         opened = open_backbone(spec, images=images, card=card, device=device, batch_size=batch_size)
@@ -71,7 +71,7 @@ def try_backbone(
 def _tried(opened: Opened, spec: BackboneSpec, batch_size: int) -> Trial:
     run, backbone, plan = opened.run, opened.run.backbone, opened.run.backbone.plan
     where, train = f"{backbone.where} on {spec.dataset}", opened.stores["train"]
-    # evenly spread, since many sources list one class after the other
+    # evenly spaced samples, since many sources list one class after the other
     chosen = np.unique(np.linspace(0, len(train) - 1, min(batch_size, len(train))).astype(int))
     reading = {"batch_size": batch_size, "workers": 1, "telling": run.telling}
     batch = next(read_batches(train, run.prepare.stored, rows=chosen, **reading))

@@ -1,4 +1,4 @@
-"""Features of augmented views of some images of a split: an image store in, a store of views out."""
+"""Extract features of augmented views of images of a split."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def extract_views(
     fingerprint: str,
     running: Running,
 ) -> None:
-    """Run the backbone of `spec` over augmented views and write array ``views`` (N, q, d) to `output`.
+    """Run the backbone of `spec` over augmented views and write a store with array ``views`` (N, q, d).
 
-    An augmented image has the size and the unit of the image it was made of, and then takes the way that
-    every image takes to the backbone: with options that change nothing, its features are those that
-    `extract` writes.
+    A view has the size and unit of the original image, and is prepared like any image. With options
+    that change nothing, its features equal those of `extract`.
 
     Parameters
     ----------
     images : image stores by split.
     card, fingerprint : as for `extract`.
+    output : path of the store.
 
     Raises
     ------
-    PermafrostError : anything the user can put right; nothing half-written is left.
+    PermafrostError : anything that the user can correct; no partial store is left.
     """
     options, where = spec.augmentations, f"backbone {spec.backbone}"
     check_augmentations(options, where=f"{where}: augmentations")
@@ -67,7 +67,7 @@ def extract_views(
 
 
 def _drawn(count: int, wanted: int, *, dataset: str, seed: int) -> np.ndarray:
-    """Ascending positions of `wanted` of the images, or of all where there are no more."""
+    """Ascending positions of `wanted` random images out of `count`, or of all if there are fewer."""
     if count <= wanted:
         return np.arange(count)
     generator = np.random.Generator(np.random.PCG64(derive_seed("views", dataset, seed)))
@@ -75,7 +75,7 @@ def _drawn(count: int, wanted: int, *, dataset: str, seed: int) -> np.ndarray:
 
 
 class _Maker:
-    """Makes the views of a batch of images of `rows`, on the CPU, so that no device changes them."""
+    """Creates views of the images at `rows`, on the CPU, so that they do not depend on the device."""
 
     def __init__(self, ready: Opened, spec: ViewsSpec, rows: np.ndarray) -> None:
         self.ready, self.spec, self.rows = ready, spec, rows
@@ -89,7 +89,7 @@ class _Maker:
         self._names = self.samples["sample_id"].to_pylist()
 
     def batch(self, batch: Batch, view: int) -> Batch:
-        """View number `view` of each image; float32 in the unit of the images."""
+        """View number `view` of each image, as float32 in the unit of the images."""
         pixels = torch.zeros(batch.pixels.shape, dtype=torch.float32)
         told = {name: values.copy() for name, values in batch.told.items()}
         for number, image in enumerate(batch.pixels):
@@ -106,7 +106,7 @@ class _Maker:
             made = apply_view(drawn, true, self._means, self._spreads)
             pixels[number, :, : size[0], : size[1]] = made
             if "ground_distance_m" in told:
-                # a crop is enlarged to the size of the image, so that its pixels lie closer on the ground
+                # resizing the crop to the image's size reduces the ground sampling distance
                 share = drawn.height * drawn.width / (size[0] * size[1])
                 told["ground_distance_m"][number] *= share**0.5
         return Batch(batch.start, pixels, batch.heights, batch.widths, told=told)
@@ -115,9 +115,10 @@ class _Maker:
 def apply_view(
     view: View, image: torch.Tensor, means: torch.Tensor, spreads: torch.Tensor
 ) -> torch.Tensor:
-    """(C, H, W) float32 -> the same shape; `means` and `spreads` (C, 1, 1) of the bands in the dataset.
+    """Apply a view to an image (C, H, W) float32; returns the same shape.
 
-    Every band is treated by itself, so that what is made of it does not depend on the bands beside it.
+    `means` and `spreads` (C, 1, 1) are mean and standard deviation of the bands in the dataset. Each
+    band is processed separately, so the result does not depend on the selection of bands.
     """
     size = image.shape[1:]
     made = image[:, view.top : view.top + view.height, view.left : view.left + view.width]
@@ -148,7 +149,7 @@ def _write(maker: _Maker, output: Path, fingerprint: str, running: Running) -> N
                     rows=rows,
                     telling=run.telling,
                 ):
-                    # the images of one view at a time: batches as extraction makes them
+                    # one view of all images at a time, so batches have the size that extraction uses
                     made = ahead(lambda v, b=batch: maker.batch(b, v), range(options["views"]), 1)
                     outputs = [
                         fetch(*batch_outputs(run, view, where=where))
@@ -179,5 +180,5 @@ def _write(maker: _Maker, output: Path, fingerprint: str, running: Running) -> N
 
 
 def _stacked(views):
-    """A function that waits for all `views` of a batch and returns them as features (n, q, K)."""
+    """A function that waits for all views of a batch and returns their features (n, q, K)."""
     return lambda: Outputs(np.stack([view().features for view in views], axis=1))

@@ -1,4 +1,4 @@
-"""Writing a feature store while the computation goes on: in order, in whole chunks, checked."""
+"""Write a feature store in the background: in order, in whole chunks, with checks."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ ROWS_PER_CHUNK = 1024
 
 
 class FeatureWriter:
-    """Takes batches of features in order and writes them from a thread of its own.
+    """Writes batches of features in order, in a background thread.
 
     Parameters
     ----------
-    writer : the open store.
-    sample_ids : names of the samples that will come.
-    dtype : ``float32`` or ``float16``, on disk.
-    where : how errors name the backbone.
-    maps : takes the maps that come with the features; None where none come.
-    name : of the array. Features of a sample may have several axes, the last of which counts features.
-    dimension : number of features, where another split came before; 0 where none did.
-    dates : most dates of a series, whose features are written (N, T, K), with zeros after the last date of a sample
-        that has fewer; None of single images.
-    span : of the samples, those of a part: batches come from the first of them on, until the writer is `complete`;
-        see `Rows`. All of them by default.
+    writer : of the open store.
+    sample_ids : names of all samples.
+    dtype : type on disk, ``float32`` or ``float16``.
+    where : the backbone's name in errors.
+    maps : writer of feature maps; None without maps.
+    name : of the array. Features of a sample may have several axes; the last one counts features.
+    dimension : number of features, known from an earlier split; 0 before the first.
+    dates : T for time series, whose features are written as (N, T, K), with zeros for missing dates;
+        None for single images.
+    span : [first, stop) of a part's samples. Batches begin with the first and continue until the writer
+        is `complete`; see `Rows`. None: all samples.
     """
 
     def __init__(
@@ -64,16 +64,20 @@ class FeatureWriter:
         self.dimension = dimension
 
     def put(self, fetch) -> None:
-        """Queue one batch; `fetch` returns it, see `running.Outputs`, and may wait for a device.
+        """Queue one batch; `fetch` returns its `running.Outputs` and may wait for the device.
 
-        Waits for the batch before, so that two are in flight at most.
+        Waits for the previous batch, so at most two are in memory.
+
+        Raises
+        ------
+        PermafrostError : features of the previous batch are not finite, or their number has changed.
         """
         self._wait()
         self._pending = self._pool.submit(self._take, fetch)
 
     @property
     def complete(self) -> bool:
-        """Whether all of a part has come; waits for the batch before."""
+        """Whether all rows of the part have arrived; waits for the previous batch."""
         self._wait()
         arrays = (
             [] if self._rows is None else [self._rows, *(self._maps.arrays if self._maps else ())]
@@ -81,7 +85,7 @@ class FeatureWriter:
         return bool(arrays) and all(rows.complete for rows in arrays)
 
     def finish(self) -> list[str]:
-        """Write what is left; returns the gates."""
+        """Write the remaining rows; returns warnings (gates)."""
         self._wait()
         if self._rows is None:
             self._begin((self.dimension,) if self._dates is None else (self._dates, self.dimension))
@@ -155,21 +159,21 @@ class FeatureWriter:
 
 
 def by_sample(rows: np.ndarray, counts: np.ndarray, most: int) -> np.ndarray:
-    """Rows (sum of counts, …) of one sample after the other as (n, most, …), with zeros after each sample's last."""
+    """Reshape consecutive rows (sum of counts, …) to (n, most, …), padded with zeros per sample."""
     spread = np.zeros((len(counts), most, *rows.shape[1:]), rows.dtype)
     spread[np.arange(most) < counts[:, None]] = rows
     return spread
 
 
 def write_labels(writer: StoreWriter, labels: np.ndarray | None) -> None:
-    """The labels beside the features, if there are any, in one chunk."""
+    """Write the array ``labels`` in one chunk; nothing if there are none."""
     if labels is not None:
         rows = max(1, len(labels))
         writer.array("labels", labels.shape, labels.dtype, rows_per_chunk=rows)[:] = labels
 
 
 def copy_samples(writer: StoreWriter, store: ImageStore) -> None:
-    """What a feature store takes from its image store for every sample: labels, and the table of samples."""
+    """Copy labels and sample table from the image store to the feature store."""
     write_labels(writer, store.labels())
     writer.samples(store.samples)
 
@@ -178,7 +182,7 @@ def copy_samples(writer: StoreWriter, store: ImageStore) -> None:
 def feature_store[W: StoreWriter](
     path, *, fingerprint: str, kind: type[W] = StoreWriter
 ) -> Iterator[W]:
-    """`write_store`, with a full disk told as what it is."""
+    """Like `write_store`, but a full disk raises a `PermafrostError` that says so."""
     try:
         with write_store(path, fingerprint=fingerprint, kind=kind) as writer:
             yield writer
@@ -195,7 +199,7 @@ def feature_store[W: StoreWriter](
 
 
 def _out_of_space(error: BaseException | None) -> OSError | None:
-    """The cause "no space left" (or quota exceeded) behind an error, however deep it is wrapped."""
+    """The error "no space left" (or quota exceeded) in the chain of causes; None without one."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -206,14 +210,14 @@ def _out_of_space(error: BaseException | None) -> OSError | None:
 
 
 class Rows:
-    """Collects rows for one array of a store and writes `block` of them at once.
+    """Buffers rows of one array of a store and writes them in blocks.
 
     Parameters
     ----------
     array : the zarr array; its first axis counts samples.
-    block : rows written together: those of a chunk, or of a shard, so that none is written twice.
-    span : of all rows, those of a part: it is given rows from the first of them on, and writes the blocks that begin
-        in it. All rows by default.
+    block : rows per block: a chunk or a shard, so that each is written once.
+    span : [first, stop) of a part's rows. It gets rows from the first on, also beyond `stop`, and writes
+        the blocks that begin within the span. None: all rows.
     """
 
     def __init__(self, array, block: int, span: tuple[int, int] | None = None) -> None:
@@ -226,11 +230,11 @@ class Rows:
 
     @property
     def complete(self) -> bool:
-        """Whether all rows to be written have come."""
+        """Whether all rows to be written have arrived."""
         return self._written + self._held >= self._end
 
     def put(self, rows: np.ndarray) -> None:
-        """Take the rows (n, …) that follow, converted to the array's type."""
+        """Add the next rows (n, …), converted to the array's type."""
         skipped = min(self._skipped, len(rows))
         self._skipped -= skipped
         rows = rows[skipped:][: self._end - self._written - self._held]
@@ -243,7 +247,7 @@ class Rows:
                 self._flush()
 
     def finish(self) -> None:
-        """Write what is left."""
+        """Write the remaining rows; raises RuntimeError if rows are missing."""
         if not self.complete:
             lacking = self._end - self._written - self._held
             raise RuntimeError(

@@ -1,1 +1,1 @@
-"""What a backbone costs: its size, its arithmetic, its time, memory and energy on this machine."""
+"""Costs of a backbone: size, FLOPs, and time, memory and energy on this machine."""

@@ -1,4 +1,4 @@
-"""What can be counted of a network without a clock: parameters, and the arithmetic of one forward pass."""
+"""Count the parameters of a network and the FLOPs of its forward pass."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from permafrost.features.profiling.quantity import Quantity, undefined
 
-# they move or make numbers and calculate none
+# operators that copy, create or view tensors without arithmetic
 _NO_ARITHMETIC = frozenset(
     [
         "_to_copy",
@@ -75,7 +75,7 @@ _NO_ARITHMETIC = frozenset(
 
 @dataclass(frozen=True)
 class Size:
-    """Numbers that a module holds, each tensor once, and their bytes."""
+    """Numbers of parameters and buffers of a module, each tensor once, and their bytes."""
 
     parameters: int
     buffers: int
@@ -83,7 +83,7 @@ class Size:
 
 
 def size_of(module: nn.Module) -> Size:
-    """Parameters (learned), buffers (all others, such as running means or random filters), and bytes of both."""
+    """Size of a module; buffers are tensors that are not trained, such as running means."""
     parameters, buffers = _distinct(module.parameters()), _distinct(module.buffers())
     return Size(
         sum(tensor.numel() for tensor in parameters),
@@ -97,14 +97,14 @@ def _distinct(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def count_flops(forward: Callable[[], object]) -> Quantity:
-    """Floating-point operations of `forward`, a multiply-add being two.
+    """Floating-point operations of `forward`; a multiply-add counts as two.
 
-    Counted by `torch.utils.flop_counter`, which knows matrix products, convolutions and attention; all
-    else (activations, normalisation, pooling, sums) counts nothing, and its operators are listed in the
-    notes. Attention is spelt out for the count, since its fused forms would hide their products.
+    Counted by `torch.utils.flop_counter`, which covers matrix products, convolutions and attention.
+    Other operators (activations, normalization, pooling, sums) count as zero and are listed in the notes.
+    Fused attention is disabled, since it would hide its matrix products.
     """
     counter, seen = FlopCounterMode(display=False), _Operators()
-    # the counter comes first, and what it takes apart reaches `seen` in parts
+    # the counter is innermost: it decomposes operators before `seen` gets them
     with torch.no_grad(), _no_fused_attention(), seen, counter:
         forward()
     uncounted = sorted(seen.names)
@@ -116,7 +116,7 @@ def count_flops(forward: Callable[[], object]) -> Quantity:
 
 
 class _Operators(TorchDispatchMode):
-    """Collects the names of operators that calculate and are not counted."""
+    """Collects the names of arithmetic operators that are not counted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -133,7 +133,7 @@ class _Operators(TorchDispatchMode):
 
 @contextlib.contextmanager
 def _no_fused_attention() -> Iterator[None]:
-    """Inside, attention is matrix products and a softmax."""
+    """Context in which attention runs as matrix products and a softmax."""
     before = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:

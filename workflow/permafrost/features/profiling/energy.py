@@ -1,4 +1,4 @@
-"""The energy that the device says it used: counters of an NVIDIA GPU, or of the processor (RAPL)."""
+"""Read the energy counters of an NVIDIA GPU or of the processor (RAPL)."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ POWERCAP = Path("/sys/class/powercap")
 
 
 class Meter(Protocol):
-    """Counts energy from one call of `read` to the next."""
+    """Measures the energy between calls of `read`."""
 
     name: str
 
     def read(self) -> float:
-        """Joules since the last call (since it was made, at the first)."""
+        """Energy in joules since the previous call, or since creation."""
 
 
 class NoMeter(Exception):
-    """The device does not report its energy; the text says why."""
+    """The device does not report its energy; the message gives the reason."""
 
 
 def find_meter(device: torch.device) -> Meter:
-    """The meter of the device that computes.
+    """The energy meter of a device.
 
-    A meter counts all that its device does, idling and other programs included; that of a GPU leaves
-    out the processor, and that of a processor its memory.
+    A meter counts everything on its device, including idle power and other programs. That of a GPU
+    excludes the processor, and that of a processor excludes main memory.
 
     Raises
     ------
-    NoMeter : with the reason.
+    NoMeter : the device does not report its energy.
     """
     return GpuMeter(_uuid(device)) if device.type == "cuda" else ProcessorMeter()
 
 
 class ProcessorMeter:
-    """Intel's and AMD's running average power limit counters, summed over the processor packages.
+    """RAPL (running average power limit) counters of Intel and AMD, summed over processor packages.
 
-    Source: the kernel's Documentation/power/powercap/powercap.rst. Only ``package`` zones are read:
-    those within them are parts, and ``psys`` is a whole that holds them.
+    Source: the kernel's Documentation/power/powercap/powercap.rst. Only ``package`` zones are read,
+    since their subzones, and ``psys``, which contains them, would count energy twice.
     """
 
     name = "processor packages (RAPL), all that runs on them"
@@ -66,7 +66,7 @@ class ProcessorMeter:
 
     def read(self) -> float:
         now = self._counters()
-        # a counter begins again at 0 beyond its range
+        # a counter wraps around to 0
         used = [
             new - old if new >= old else new - old + most
             for new, old, most in zip(now, self._last, self._ranges, strict=True)
@@ -92,14 +92,16 @@ def _number(path: Path) -> int:
 
 
 class GpuMeter:
-    """The total energy counter of an NVIDIA GPU (Volta or newer), by the driver's own library.
-
-    The library is what ``nvidia-smi`` asks too, so where it is missing there is no other way.
+    """Total energy counter of an NVIDIA GPU (Volta or newer), read by the driver's library NVML.
 
     Parameters
     ----------
-    uuid : ``GPU-…``; numbers of devices differ between torch and the driver.
+    uuid : ``GPU-…``; device numbers differ between torch and the driver.
     library : opens the driver's library.
+
+    Raises
+    ------
+    NoMeter : the library is missing, or the GPU does not report its energy.
     """
 
     name = "GPU (NVML), all that runs on it"

@@ -1,4 +1,4 @@
-"""What is fed while a profile is made: noise in the shape of the dataset's images."""
+"""Input for profiling: noise in the shape of the dataset's images, and metadata."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 def stored_images(plan: InputPlan, card: Card, count: int) -> list[torch.Tensor]:
-    """Of each modality that is fed (count, stored bands, H, W) float32: a band evenly spread over its range in train.
+    """Noise for each input modality: (count, bands, H, W) float32, uniform in each band's train range.
 
-    H and W are those of the dataset's images, of the largest where they differ (`several_sizes`). Seeded.
-    Time and memory do not depend on what is in a picture, so no picture is needed.
+    H and W are those of the dataset's largest image (see `several_sizes`). The seed is fixed. Noise is
+    enough, since time and memory do not depend on the content of images.
     """
     sizes = {one["name"]: one["largest_size"] for one in card.modalities or []}
     fed = [card.bands[one.index] for one in plan.channels if one.index is not None]
@@ -48,9 +48,9 @@ def stored_images(plan: InputPlan, card: Card, count: int) -> list[torch.Tensor]
 def told_sample(
     backbone: Backbone, stores: Callable[[], dict[str, Path]], card: Card, expect: str
 ) -> tuple[Telling, dict[str, np.ndarray]]:
-    """What a backbone is told as in an extraction, and that of the train sample with most dates: (1, …) each.
+    """Metadata of a backbone as in extraction, and its values (1, …) for the train sample with most dates.
 
-    `stores` is asked only of backbones that take something.
+    `stores` is called only if the backbone accepts metadata.
     """
     if not backbone.takes & set(METADATA):
         return decide(backbone, (), card)[0], {}
@@ -66,7 +66,7 @@ def told_sample(
 
 
 def repeated_told(run: Run, sample: dict[str, np.ndarray], count: int) -> dict[str, torch.Tensor]:
-    """What is told of `count` samples that are all the same one, on the device of the run."""
+    """The metadata of one sample repeated `count` times, on the device of the run."""
     told = {name: values.repeat(count, axis=0) for name, values in sample.items()}
     nothing = np.zeros(count, np.int64)
     return told_of(run, Batch(0, torch.empty(0), nothing, nothing, told=told))
@@ -78,13 +78,16 @@ def several_sizes(card: Card) -> bool:
 
 
 class TrainImages:
-    """The train images as a backbone is fed them, opened when one is asked for.
+    """Prepared train images; their store is opened at the first access.
 
-    Nearly no kind of backbone needs any to be built, so the image store may be gone.
+    Few kinds of backbones need images to be built, so the image store may have been deleted.
 
     Parameters
     ----------
-    stores : returns the paths of the image stores by split; makes them again if they were deleted.
+    stores : returns the paths of the image stores by split; recreates them if they were deleted.
+    plan : of the input.
+    expect : fingerprint of the image stores.
+    count : expected number of train images.
     """
 
     def __init__(
@@ -94,7 +97,7 @@ class TrainImages:
         self._fed: FedImages | None = None
 
     def __call__(self, position: int) -> torch.Tensor:
-        """(C, H, W) float32, on the CPU."""
+        """(C, H, W) float32 on the CPU; raises `PermafrostError` if the store does not match the card."""
         if self._fed is None:
             path = self._stores()["train"]
             store = ImageStore(path, expect=self._expect, split="train")

@@ -1,4 +1,4 @@
-"""How much memory a forward pass takes at its peak, beside what the process holds already."""
+"""Measure the peak memory of a forward pass."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _PROCESS = Path("/proc/self")
 
 
 def peak_memory(work: Callable[[], object], device: torch.device, held: int) -> Quantity:
-    """Megabytes (10^6 bytes): the `held` bytes of parameters and buffers, and what `work` adds at its peak.
+    """Peak memory in MB (10^6 bytes): `held` bytes of parameters and buffers, plus the peak of `work`.
 
-    On a GPU, of the tensors that torch has allocated. On a CPU, of the resident memory of the process,
-    whose high-water mark is reset before; where the system can't reset it, an earlier peak may hide that
-    of `work`, and then there is no value. Libraries, and what building the network took, count nowhere.
+    On a GPU, memory that torch allocates for tensors. On a CPU, resident memory of the process, whose
+    peak is reset before; if the system cannot reset it, an earlier peak may exceed that of `work`, and
+    the value is undefined. Libraries and the construction of the network do not count.
     """
     measure = _on_gpu if device.type == "cuda" else _of_process
     added, method = measure(work, device)
@@ -55,23 +55,23 @@ def _of_process(work: Callable[[], object], device: torch.device) -> tuple[int |
 
 
 def _reset_mark() -> bool:
-    """Set the high-water mark to what is resident now (Linux: proc(5), clear_refs)."""
+    """Reset the peak of resident memory (Linux: proc(5), clear_refs); returns whether it worked."""
     try:
         (_PROCESS / "clear_refs").write_text("5")
-        # some kernels take the order and do nothing
+        # some kernels accept the request without an effect
         return _status("VmHWM") <= 1.05 * _status("VmRSS")
     except (OSError, ValueError, KeyError):
         return False
 
 
 def _status(key: str) -> int:
-    """Bytes of a line of /proc/self/status."""
+    """The value of a line of /proc/self/status, in bytes."""
     lines = (_PROCESS / "status").read_text().splitlines()
     found = dict(line.split(":", 1) for line in lines if ":" in line)
     return 1024 * int(found[key].split()[0])
 
 
 def _highest() -> int:
-    """The high-water mark in bytes, which getrusage gives in kilobytes but on macOS."""
+    """Peak resident memory in bytes; getrusage returns kilobytes, except on macOS."""
     mark = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return mark if sys.platform == "darwin" else 1024 * mark

@@ -1,4 +1,4 @@
-"""The profile of one backbone on the input of one dataset."""
+"""Profile one backbone on the input of one dataset."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from permafrost.features.promised import PromisedBackbone
 from permafrost.features.running import Run, set_up
 from permafrost.features.specification import ProfileSpec
 
-#: options of a profile and their least values
+#: options of a profile to their minimum values
 OPTIONS = {"batch_size": 1, "repeats": LEAST, "latency_repeats": LEAST, "warm_up": 1, "threads": 1}
-#: joules are counted over so many seconds at least, as counters move in steps of up to a tenth of one
+#: minimum duration of energy measurements, since counters are updated up to every 0.1 s
 _ENERGY_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
 class Profile:
-    """What was found: quantities by name, and what they are of.
+    """Measured and counted quantities by name.
 
-    ``card`` is the dataset's; ``about`` (JSON-able) says what was fed, how, and on which machine.
+    ``about`` (JSON data) describes input, options and machine; ``card`` is the dataset card.
     """
 
     quantities: dict[str, Quantity]
@@ -61,25 +61,24 @@ def profile_backbone(
     device: str = "auto",
     threads: int | None = None,
 ) -> Profile:
-    """Build the backbone as extraction does, feed it noise, and measure what that costs.
+    """Build the backbone as extraction does, run it on noise, and measure its costs.
 
-    The forward pass is extraction's, with its precision and its exact arithmetic (no TF32), including the
-    pooling and, where the dataset's task needs them, the maps of layers. Measured values depend on the machine and on
-    what else it does, so they are not the same twice; the order is such that nothing measured later
-    disturbs what came before. Call it once per process, or memory may have been used before.
+    The forward pass is that of extraction: same precision and exact arithmetic (no TF32), with pooling
+    and, if the task needs them, feature maps. Measured values depend on the machine and its load, so
+    they vary between runs. Call this once per process, since earlier work affects the memory peak.
 
     Parameters
     ----------
-    spec : ``backbone``, ``dataset``, ``entry``, ``extraction``, ``options``, ``inputs.images``, and
-        optionally ``files``, as extraction's. Options: ``batch_size``, ``repeats`` of a batch,
-        ``latency_repeats`` of a single image, ``warm_up`` passes before either, ``most_seconds`` for
-        either, ``threads`` (CPU threads of torch; null: the argument of that name).
-    card : the dataset's card. images : returns the paths of its image stores, asked only by backbones that
-        are made from images or are told of place, date or ground distance.
+    spec : as for extraction, with ``options``: ``batch_size``, ``repeats`` of a batch,
+        ``latency_repeats`` of a single image, ``warm_up`` passes and ``most_seconds`` for either,
+        ``threads`` (CPU threads of torch; null: the argument `threads`).
+    card : dataset card.
+    images : returns the paths of the image stores by split; called only for backbones that are built
+        from images or get metadata.
 
     Raises
     ------
-    PermafrostError : anything the user can put right.
+    PermafrostError : anything that the user can correct.
     """
     where, options = f"backbone {spec.backbone}", spec.options
     _check(options)
@@ -131,7 +130,7 @@ def _check(options: dict) -> None:
 def _set_up(
     spec: ProfileSpec, card: Path, images, device: torch.device, where: str
 ) -> tuple[Run, torch.nn.Module, Card, PromisedBackbone, dict[str, np.ndarray]]:
-    """The backbone as extraction runs it, its module before it is compiled, the card, what was promised and is told."""
+    """(backbone as in extraction, its uncompiled module, card, expected files, metadata of a sample)."""
     extraction, expect = spec.extraction, spec.inputs.images
     entry = read_entry(spec.entry, where=where)
     content = read_card(card, expect=expect)
@@ -155,7 +154,7 @@ def _set_up(
     )
     telling, told = told_sample(backbone, images, content, expect)
     run = set_up(backbone, extraction, device, spec.options["batch_size"], dates, telling)
-    # a single image must not be filled up to a batch
+    # do not pad a single image to a whole batch
     return dataclasses.replace(run, pad_to=None), plain, content, promised, told
 
 
@@ -168,17 +167,17 @@ def _measure(
     options: dict,
     told: dict[str, np.ndarray],
 ) -> tuple[dict[str, Quantity], list[int], int]:
-    """What is measured and counted by running it, the shape of one image as fed, and the number of features."""
-    # of all dates at once, a batch holds whole series, and the single one is a series
+    """(quantities by name, shape of one input image, number of features)."""
+    # if all dates are input at once, batches hold whole series, and the "single image" is one series
     device, dates = run.device, run.dates or 1
     count = max(1, options["batch_size"] // dates) * dates
     stored = stored_images(run.prepare.plan, card, count)
-    # what is done once per process (threads, kernels) is no part of any measurement
+    # run once unmeasured, so that one-time costs (threads, kernels) are excluded
     single = run.prepare(*(one[:dates] for one in stored))
     about_one, about = (repeated_told(run, told, n) for n in (1, count // dates))
     features, _ = run.outputs(single, **about_one)
     if run.backbone.module is not plain:
-        # compiled once for each size of a batch
+        # torch compiles once for each batch size
         run.outputs(run.prepare(*stored), **about)
     memory = peak_memory(lambda: run.outputs(run.prepare(*stored), **about), device, size.bytes)
     limits = {"warm_up": options["warm_up"], "most_seconds": options["most_seconds"]}
@@ -219,7 +218,7 @@ def _flops(
     image: torch.Tensor,
     told: dict[str, torch.Tensor],
 ) -> Quantity:
-    """Of one image, by the module itself: what was compiled hides its operators from the counter."""
+    """FLOPs of one image, by the uncompiled module, since compilation hides operators from the counter."""
     uncompiled = dataclasses.replace(
         run, backbone=dataclasses.replace(backbone, module=plain), precision=None
     )
@@ -227,11 +226,12 @@ def _flops(
 
 
 def _energy(work, device: torch.device, seconds: list[float], count: int) -> Quantity:
-    """Joules per image of the whole device while it does nothing else but `work`, over and over.
+    """Energy per image of the whole device, in joules, while it repeats `work`.
 
     Parameters
     ----------
-    seconds : how long `work` takes. count : images of each.
+    seconds : measured durations of `work`.
+    count : images per call of `work`.
     """
     unit = "J/image"
     try:
@@ -248,9 +248,9 @@ def _energy(work, device: torch.device, seconds: list[float], count: int) -> Qua
 
 
 def describe_hardware(device: torch.device) -> dict:
-    """What times, memory and energy depend on, beside the backbone; JSON-able.
+    """Hardware and software that affect time, memory and energy, as JSON data.
 
-    Two profiles may be compared where all of it is equal.
+    Profiles are comparable only if all of it is equal.
     """
     usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count())
     return {
@@ -267,7 +267,7 @@ def describe_hardware(device: torch.device) -> dict:
 
 
 def load() -> float | None:
-    """Processes that ran or waited in the last minute, this one included; None where it is not known."""
+    """Load average of the last minute (running or waiting processes); None if unknown."""
     try:
         return round(os.getloadavg()[0], 2)
     except OSError:

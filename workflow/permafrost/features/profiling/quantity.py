@@ -1,4 +1,4 @@
-"""One quantity of a profile: a number, how far its repeats spread, and what must be said of it."""
+"""A quantity of a profile: value, spread of its repeats, and notes."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-#: a middle half of the repeats that is wider than this share of their median is flagged
+#: a quantity is flagged if its interquartile range exceeds this share of the median
 _QUIET = 0.2
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number in the unit `unit`; NaN where there is none, and then ``notes["undefined"]`` says why.
+    """A measured or counted number.
 
     Attributes
     ----------
-    lower, upper : quartiles of the repeats, NaN where nothing was repeated. They say how quiet the
-        machine was, and are no confidence interval.
-    repeats : how often it was measured; None for what is counted.
-    notes : anything else, for the record.
+    value : in `unit`; NaN if undefined, for the reason in ``notes["undefined"]``.
+    lower, upper : quartiles of the repeats, NaN without repeats. They show how busy the machine was;
+        they are not a confidence interval.
+    repeats : number of measurements; None for a counted quantity.
+    notes : further information.
     """
 
     value: float
@@ -33,12 +34,12 @@ class Quantity:
 
 
 def undefined(unit: str, reason: str, **notes) -> Quantity:
-    """A quantity without a value."""
+    """A quantity with value NaN and the reason for it."""
     return Quantity(math.nan, unit, notes={"undefined": reason, **notes})
 
 
 def repeated(values: Sequence[float], unit: str, **notes) -> Quantity:
-    """The median of repeats, between their quartiles (percentiles with linear interpolation)."""
+    """Median and quartiles of repeats (percentiles with linear interpolation)."""
     lower, middle, upper = np.percentile(np.asarray(values, np.float64), (25, 50, 75)).tolist()
     if upper - lower > _QUIET * middle:
         share = 100 * (upper - lower) / middle if middle else math.inf

@@ -1,4 +1,4 @@
-"""Timing work that is done again and again: by a clock that only runs forward, warmed up first."""
+"""Time repeated work after a warm-up, by a monotonic clock."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import torch
 
-#: repeats that are made however long they take, so that there are quartiles
+#: minimum number of repeats, even beyond the time limit, so that quartiles exist
 LEAST = 3
 
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds of each repeat: ``wall`` by the clock, ``cpu`` of all threads of this process."""
+    """Seconds of each repeat: ``wall`` time, and ``cpu`` time of all threads of this process."""
 
     wall: list[float]
     cpu: list[float]
@@ -28,10 +28,10 @@ def time_repeats(
     warm_up: int,
     most_seconds: float,
 ) -> Times:
-    """Do `work` `warm_up` times unmeasured, then `repeats` times, each until the device is done with it.
+    """Run `work` `warm_up` times unmeasured, then `repeats` times, each until the device has finished.
 
-    No more repeats are begun when `most_seconds` have passed, once there are `LEAST`; nor is
-    more warmed up than that, once it was done. ``time.perf_counter`` is monotonic.
+    Warm-up and repeats each end early after `most_seconds`, but not before one warm-up and `LEAST`
+    repeats.
     """
     began = time.perf_counter()
     for done in range(warm_up):
@@ -53,6 +53,6 @@ def time_repeats(
 
 
 def finish(device: torch.device) -> None:
-    """Wait for a GPU; a CPU is done when a function returns."""
+    """Wait for the GPU to finish; does nothing for a CPU."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
