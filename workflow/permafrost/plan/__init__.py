@@ -1,1 +1,1 @@
-"""From configuration to jobs: what is to be run, and the identity of every result."""
+"""From configuration to jobs: what is run, and the fingerprint of every result."""

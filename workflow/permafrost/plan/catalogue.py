@@ -17,11 +17,11 @@ from permafrost.core.inputs import check_file
 from permafrost.core.specification import substitute
 from permafrost.plan.validation import validate
 
-# one '_' at a time, and none at an end: '__' joins names in those of figures
+# single '_' only, not at either end: '__' joins names in the file names of figures
 NAME = re.compile(r"[a-z0-9](_?[a-z0-9-])*")
 NAME_WORDS = "lower-case letters, digits, '-' and single '_' between them"
 EVERY = "all"
-# keys of an entry that describe it to people or steer how it is run, but never change a number
+# keys of an entry that describe it or control how it is run, but do not affect results
 NOT_RESULT = frozenset(
     {
         "title",
@@ -37,7 +37,7 @@ NOT_RESULT = frozenset(
         "size_bytes",
         "download",
         "runtime",
-        # what it holds counts, as a file of the backbone
+        # the environment's file counts instead, as one of the backbone's files
         "environment",
     }
 )
@@ -48,7 +48,7 @@ class StrictLoader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.Sa
 
     def get_single_node(self):
         node = super().get_single_node()
-        # before merge keys (<<) are resolved: overriding a merged key is what they are for
+        # before merge keys (<<) are resolved: a merged key may be overridden
         for mapping in _mappings(node):
             self._refuse_repeats(mapping)
         return node
@@ -67,7 +67,7 @@ class StrictLoader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.Sa
 
 
 def _mappings(node: yaml.Node | None) -> Iterator[yaml.MappingNode]:
-    """All mappings under a YAML node, each once, however often it is referred to."""
+    """All mappings under a YAML node, each once, even if several aliases refer to it."""
     pending, seen = [node], set()
     while pending:
         node = pending.pop()
@@ -82,7 +82,12 @@ def _mappings(node: yaml.Node | None) -> Iterator[yaml.MappingNode]:
 
 
 def read_yaml(path: Path) -> dict:
-    """The mapping in a YAML file; never runs code, refuses duplicate keys."""
+    """The mapping in a YAML file, ``{}`` for an empty file; never runs code.
+
+    Raises
+    ------
+    PermafrostError : the file is missing, is not valid YAML, repeats a key, or is not a mapping.
+    """
     check_file(path)
     try:
         with open(path, encoding="utf-8") as stream:
@@ -103,7 +108,7 @@ def read_yaml(path: Path) -> dict:
 
 
 def _words(error: Exception) -> str:
-    """What is wrong with a YAML file, and in which line where that is known."""
+    """The parser's message, with line and column if known."""
     mark = getattr(error, "problem_mark", None)
     if mark is None:
         return " ".join(str(error).split())
@@ -114,13 +119,13 @@ def _words(error: Exception) -> str:
 
 
 def check_configuration_files(arguments: list[str]) -> None:
-    """End the program with a sentence where a configuration file of this command is no YAML.
+    """Exit with an error message if a configuration file of this command is not valid YAML.
 
-    Snakemake reads these files before the Snakefile, and names neither file nor line.
+    Snakemake reads these files before the Snakefile; its own errors name neither file nor line.
 
     Parameters
     ----------
-    arguments : of snakemake; ``config/config.yaml`` is read by every run.
+    arguments : Snakemake's command line. ``config/config.yaml`` is always checked, if it exists.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--configfile", "--configfiles", nargs="+", type=Path, default=[])
@@ -140,11 +145,11 @@ def check_configuration_files(arguments: list[str]) -> None:
 
 
 def catalogue_folders(config: dict, root: Path) -> list[Path]:
-    """The folders of catalogues that a configuration names, each once, however its path is written.
+    """The catalogue folders of a configuration, each once, however its path is spelled.
 
     Parameters
     ----------
-    root : the folder that relative paths refer to; ``{permafrost}`` stands for the workflow's own folder.
+    root : the folder that relative paths refer to; ``{permafrost}`` is the workflow's folder.
     """
     named = [substitute(one, home_from(root), MARK) for one in config.get("catalogues", ["config"])]
     folders: dict[Path, Path] = {}
@@ -154,15 +159,19 @@ def catalogue_folders(config: dict, root: Path) -> list[Path]:
 
 
 class Catalogue:
-    """Entries of one kind (``backbone`` or ``dataset``), each known with the file it came from.
+    """Entries of one kind (``backbone`` or ``dataset``), each with the file that defines it.
 
-    Only the entries that are asked for are validated, so one broken entry does not stop
-    the work on others.
+    Only requested entries are validated, so a broken entry does not affect the others.
 
     Parameters
     ----------
-    folders : as `catalogue_folders` gives them; extra : entries of the configuration itself.
+    folders : from `catalogue_folders`; extra : entries in the configuration itself.
     root : the folder that relative paths in entries refer to.
+
+    Raises
+    ------
+    PermafrostError : a folder does not exist, a file is not YAML, or a name is invalid or defined
+        twice.
     """
 
     def __init__(self, kind: str, folders: list[Path], extra: dict, root: Path = Path()) -> None:
@@ -191,15 +200,15 @@ class Catalogue:
         self._entries[name] = (substitute(entry, self._home, MARK), f"{origin}: {name}")
 
     def names(self, names: list[str]) -> list[str]:
-        """The names that are meant: ``[all]`` is the whole catalogue."""
+        """`names`, with ``[all]`` replaced by all names of the catalogue, sorted."""
         return sorted(self._entries) if names == [EVERY] else names
 
     def choose(self, names: list[str]) -> dict[str, dict]:
-        """The entries of these names, in their order; ``[all]`` takes the whole catalogue."""
+        """The entries of these names, in their order; ``[all]``: the whole catalogue."""
         return {name: self.entry(name) for name in self.names(names)}
 
     def entry(self, name: str) -> dict:
-        """The validated entry, defaults filled in."""
+        """The validated entry with defaults; an unknown name or an invalid entry is refused."""
         if name not in self._entries:
             raise PermafrostError(
                 f"there is no {self.kind} {name!r} in the catalogues, {self._near(name)}",
@@ -220,7 +229,7 @@ class Catalogue:
         return near_names(name, self._entries, listing=f"`permafrost list {self.kind}s`")
 
     def written(self, name: str) -> object:
-        """The entry as it stands in its file, which may be anything: for who only lists it."""
+        """The entry as its file holds it, not validated, so of any type; used for listings."""
         return self._entries[name][0]
 
     def where(self, name: str) -> str:
@@ -229,7 +238,7 @@ class Catalogue:
 
 
 def _entries(content: dict, kind: str) -> list[tuple]:
-    """Entries of a catalogue's file, also where a draft of a configuration was put into it as it is."""
+    """Entries of a catalogue file, which may also be a drafted configuration with ``extra_…s``."""
     drafted = content.get(f"extra_{kind}s")
     if not isinstance(drafted, dict):
         return list(content.items())
@@ -246,7 +255,7 @@ def _files(folder: Path, kind: str) -> list[Path]:
 
 
 def _check_plain(entry: dict, where: str) -> None:
-    """Refuse what YAML can hold and no identity can: dates, bytes, sets, NaN, infinity."""
+    """Refuse YAML values that a fingerprint cannot hold: dates, bytes, sets, NaN, infinity."""
     try:
         canonical_json(entry)
     except TypeError as error:

@@ -1,4 +1,4 @@
-"""What is wrong with entries, and with backbones on datasets, that no job has to run to find out."""
+"""Checks before the run: entries by themselves, and backbones on datasets."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def check_entries(
     mistakes: Mistakes,
     cells: Cells | None = None,
 ) -> dict[tuple[str, ...], PermafrostError]:
-    """Add to `mistakes` what is wrong with each entry by itself; return what does not fit, see `plan.misfits`.
+    """Add errors of single entries to `mistakes`; return the misfits, see `plan.misfits`.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def check_entries(
     places : for ``backbone`` and ``dataset``, name -> file and name of the entry.
     config : the validated configuration.
     root : the directory that relative paths refer to.
-    cells : gets what each pair that fits is fed.
+    cells : if given, filled with the input of each pair that fits.
     """
     offered = functools.cache(lambda: installed(root / ".snakemake" / "permafrost"))
     known, bands = {}, {}
@@ -72,12 +72,12 @@ def check_entries(
 
 
 def check_options(config: dict, where: str, mistakes: Mistakes) -> None:
-    """Add to `mistakes` the options of the configuration that exclude each other.
+    """Add options that contradict each other to `mistakes`.
 
     Parameters
     ----------
     config : the validated configuration.
-    where : the files that it was read from.
+    where : the files of the configuration, for error messages.
     """
     on_cpu = config["runtime"]["device"] == "cpu"
     for name, options in [("extraction", config["extraction"]), *config["probes"].items()]:
@@ -113,7 +113,7 @@ def check_options(config: dict, where: str, mistakes: Mistakes) -> None:
 
 
 def _check_grid(low: float, high: float, where: str) -> None:
-    """Refuse a grid whose ends are the same: several values of C would be one."""
+    """Refuse a grid of several values of C whose two ends are equal."""
     if low == high:
         raise PermafrostError(
             f"c_min and c_max are both {low:g}, but c_count asks for several values",
@@ -123,16 +123,19 @@ def _check_grid(low: float, high: float, where: str) -> None:
 
 
 def check_entrypoint(entry: dict, root: Path, where: str) -> None:
-    """Refuse an entry point whose file, read but not run, has no such function, or one that takes other options."""
+    """Refuse an entry point without this function, or whose function lacks an option of the entry.
+
+    The file is parsed, not run.
+    """
     file = entrypoint_file(entry["entrypoint"], root)
     if file is None or not (root / file).is_file():
-        # a package, or a file whose absence is told by its digest
+        # a package; or a missing file, which its digest reports
         return
     name, where = entry["entrypoint"].rpartition(":")[2], f"{where}: entrypoint"
     try:
         body = ast.parse((root / file).read_bytes()).body
     except (SyntaxError, ValueError):
-        # told where the modules that it imports are looked for
+        # reported when the imports of the file are followed
         return
     if "environment" not in entry:
         _check_imports(body, file, root, where)
@@ -166,7 +169,7 @@ def check_entrypoint(entry: dict, root: Path, where: str) -> None:
 
 
 def _check_imports(body: list[ast.stmt], file: str, root: Path, where: str) -> None:
-    """Refuse modules that a file imports first of all, and that are not installed here."""
+    """Refuse a file whose top-level imports include a module that is not installed."""
     search = [str((root / file).parent), str(root), *sys.path]
     for node in body:
         if isinstance(node, ast.Import):
@@ -187,7 +190,7 @@ def _check_imports(body: list[ast.stmt], file: str, root: Path, where: str) -> N
 
 
 def _check_class(node: ast.ClassDef, file: str, where: str) -> None:
-    """Refuse a class that cannot be made with the inputs alone."""
+    """Refuse a class whose constructor does not accept the inputs."""
     own = [one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"]
     bases = {ast.unparse(one).rpartition(".")[2] for one in node.bases}
     if own:
@@ -204,14 +207,14 @@ def _check_class(node: ast.ClassDef, file: str, where: str) -> None:
 
 
 class _Everything(frozenset):
-    """Stands for names that only running a file would tell."""
+    """Contains every name; for files that define names dynamically."""
 
     def __contains__(self, name: object) -> bool:
         return True
 
 
 def _names(body: list[ast.stmt]) -> frozenset[str]:
-    """Names that a module defines; every name, where it does so in a way that only running it would tell."""
+    """Names that a module defines; every name, if some are only known at run time."""
     names: set[str] = set()
     for node in body:
         match node:

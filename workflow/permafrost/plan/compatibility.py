@@ -1,4 +1,4 @@
-"""Which parts of a configuration fit each other, from their entries alone: backbones, datasets, probes."""
+"""Which backbones, datasets and probes fit each other, decided from their entries alone."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from permafrost.plan.misfits import Cell, Cells
 from permafrost.plan.mistakes import Mistakes
 from permafrost.probes.kinds import KINDS
 
-#: stands for the statistics of a band, which only its images tell
+#: placeholder for the statistics of a band, which are only known from its images
 NO_STATISTICS = {"mean": 0.0, "std": 1.0, "min": 0.0, "max": 1.0, "p2": 0.0, "p98": 1.0}
 
 
-#: unit that weights want -> one that a band can be stored in, where they differ
+#: unit that weights expect -> a unit that a band can be stored in, if they differ
 _STORED = {"unit_interval": "uint8", None: "reflectance"}
 
 
 @dataclass(frozen=True)
 class _Fed:
-    """A backbone, and what it wants to be fed."""
+    """A backbone and its input contract."""
 
     name: str
     where: str
@@ -51,13 +51,17 @@ class _Fed:
         return Cell(plan.policy, plan.fit, real, wanted, fingerprint(plan.recipe()))
 
     def is_wrong(self, cards: list[OfferedBands]) -> bool:
-        """Whether not even a dataset made for the entry would feed the backbone, or a band's name is known nowhere."""
+        """Whether the entry is wrong for every dataset.
+
+        True if even a dataset made to match its input would not fit, or if an entry without a
+        sensor names a band that no dataset has.
+        """
         contract = self.contract
         if contract.bands == "all":
             return False
         asked = wishes(contract.bands, contract.sensor)
         offered = [band for card in cards for band in card.bands]
-        # names that weights bring along have a sensor; others were written by a person
+        # band names that come with weights have a sensor; others were typed and may be misspelled
         if contract.sensor is None and any(
             not one.known and all(find_band(one, [band], where=None) is None for band in offered)
             for one in asked
@@ -81,7 +85,12 @@ class _Fed:
 
 
 def check_planned(plan: InputPlan, known: Known, name: str, where: str) -> None:
-    """Refuse a number of channels, or bands without a wavelength or a width, that the backbone `name` cannot take."""
+    """Refuse an input that the backbone `name` cannot take.
+
+    Raises
+    ------
+    PermafrostError : the number of channels is wrong, or a band lacks a wavelength or bandwidth.
+    """
     check_channels(known.channels, plan, f"the weights of {name}", where)
     if known.radar is not None:
         wavelengths_nm(plan, where, radar=known.radar)
@@ -96,15 +105,15 @@ def check_feeding(
     mistakes: Mistakes,
     cells: Cells | None = None,
 ) -> dict[tuple[str, ...], PermafrostError]:
-    """(dataset, backbone) -> what the backbone misses there: bands, units, statistics, wavelengths.
+    """(dataset, backbone) -> what the backbone lacks there: bands, units, statistics, wavelengths.
 
-    What no dataset could feed is a mistake of the backbone's entry, and is added to `mistakes`.
+    If no dataset could fit, the backbone's entry is wrong; this error is added to `mistakes`.
 
     Parameters
     ----------
-    backbones : entry, place of the entry, and what is known of the weights, by name.
-    datasets : bands and the names of those selected, by name.
-    cells : gets what each pair that fits is fed.
+    backbones : name -> entry, its place, and the known properties of its weights.
+    datasets : name -> bands, and names of the selected ones.
+    cells : if given, filled with the input of each pair that fits.
     """
     fed = []
     for name, (entry, where, known) in backbones.items():
@@ -117,7 +126,7 @@ def check_feeding(
         OfferedBands(name, [{**band, **NO_STATISTICS} for band in bands], selected)
         for name, (bands, selected) in datasets.items()
     ]
-    # many backbones want the same of datasets that have the same bands
+    # many backbones share a contract, and many datasets their bands: check each combination once
     fitting: dict[tuple, Cell] = {}
     found: dict[tuple[str, ...], PermafrostError] = {}
     wrong: dict[str, bool] = {}
@@ -146,11 +155,14 @@ def check_without_pixels(
     probes: dict[str, dict | None],
     places: dict[str, Callable[[str], str]],
 ) -> dict[tuple[str, ...], PermafrostError]:
-    """(dataset, backbone), or (dataset, backbone, probe) -> what one cannot do that only knows where images lie.
+    """Misfits of backbones without pixels: (dataset, backbone), or with a probe as third -> why.
+
+    Such backbones use the location of an image only. Tables of embeddings have no maps, and probes
+    that pass images to the backbone cannot use it.
 
     Parameters
     ----------
-    backbones, datasets, probes : entries and options by name; probes may be switched off.
+    backbones, datasets, probes : entries and options by name; None: the probe is switched off.
     places : for ``backbone``, name -> file and name of the entry.
     """
     found: dict[tuple[str, ...], PermafrostError] = {}
@@ -190,12 +202,12 @@ def check_without_pixels(
 def check_probes(
     probes: dict, datasets: dict, named: list[str] | None, where: str, mistakes: Mistakes
 ) -> None:
-    """Every dataset needs a probe that serves it, and every probe a dataset.
+    """Add datasets that no probe serves, and probes that serve no dataset, to `mistakes`.
 
     Parameters
     ----------
-    probes, datasets : options and entries by name, of those that can be used.
-    named : the datasets that the configuration asks for; None where that is not known.
+    probes, datasets : options and entries by name, without invalid ones.
+    named : names of the configuration's datasets; None: unknown.
     """
     unserved: dict[str, list[str]] = {}
     for name, entry in datasets.items():
@@ -204,7 +216,7 @@ def check_probes(
     for task, names in unserved.items():
         mistakes.add(_no_probe(task, names, where))
     if named is None or len(datasets) < len(named):
-        # a dataset that cannot be used may be the one that a probe is for
+        # a probe may serve a dataset whose entry is invalid
         return
     for name, options in probes.items():
         if not any(_serves(options, entry) for entry in datasets.values()):

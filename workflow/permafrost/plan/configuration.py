@@ -1,4 +1,4 @@
-"""A configuration, read: its entries, checked, and what identifies the files that they name."""
+"""A configuration with its entries checked, and digests of the files that they name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from permafrost.plan.validation import misfit, problems, without_faults
 
 @dataclass(frozen=True)
 class Identified:
-    """A backbone as its jobs are identified by it, wherever its files lie.
+    """The part of a backbone that enters the fingerprints of its jobs, and its paths, which do not.
 
     Attributes
     ----------
@@ -45,33 +45,35 @@ class Identified:
 
 
 class Configuration:
-    """What a configuration asks for. No file is read after construction.
+    """A validated configuration. No file is read after construction.
 
     Parameters
     ----------
     config : the configuration; validated and completed with defaults in place.
     root : the directory that relative paths in the configuration refer to.
     where : the files the configuration was read from, for error messages.
-    checked : the main process has checked the entries; a job on a cluster, which plans again, does not.
-    identify : look into the files that entries name; without it, the attributes that say what is in
-        them are empty.
+    checked : skip the checks of entries, because the main process has made them; for cluster jobs,
+        which plan again.
+    identify : compute digests of the files that entries name. If False, `identified`,
+        `environments`, `sources`, `published` and `plugins` are empty.
 
     Attributes
     ----------
     data_root : replaces ``{data}`` in paths.
-    backbones, datasets : the chosen entries by name, without those that no pair is left of.
-    named_datasets : all chosen entries, also of datasets that fit no backbone.
-    misfits, cells : what is left out and why, and what the others are fed, see `permafrost.plan.misfits`.
+    backbones, datasets : the chosen entries by name, without those that fit no partner.
+    named_datasets : all chosen datasets, including those that fit no backbone.
+    misfits, cells : omitted pairs with reasons, and the input of the others, see
+        `permafrost.plan.misfits`.
     probes : options by name.
-    identified : backbone to what identifies it.
-    environments : of the backbones that do not live in the main one.
+    identified : `Identified` of each backbone.
+    environments : backbone to its environment, for backbones outside the main one.
     sources : dataset to the digest of its files.
-    published : what identifies the files of published results, and where they lie.
-    measures, profile : options of these stages; None where they are switched off.
+    published : identities of the files of published results, and their paths.
+    measures, profile : options of these stages; None: switched off.
 
     Raises
     ------
-    PermafrostError : every mistake that can be found before a job runs, as one list.
+    PermafrostError : all mistakes that can be found before a job runs, as one list.
     """
 
     def __init__(
@@ -134,7 +136,7 @@ class Configuration:
         self.backbones, self.datasets = fitting(self.misfits, self.backbones, self.datasets)
 
     def _chosen(self, kind: str, names: list[str], mistakes: Mistakes) -> dict[str, dict]:
-        """The entries of these names that can be used."""
+        """The valid entries of these names."""
         chosen = {}
         for name in names:
             with mistakes.gathered():
@@ -145,12 +147,12 @@ class Configuration:
         check_probes(self.probes, self.datasets, named, where, mistakes)
 
     def _check(self, config: dict, where: str, mistakes: Mistakes) -> None:
-        """Add what is wrong with options and entries, and with backbones on datasets."""
+        """Check options, entries, and the fit of backbones to datasets."""
         from permafrost.plan.checks import check_entries, check_options
 
         check_options(config, where, mistakes)
         if len(self._catalogues) < 2:
-            return  # one cannot be read, so that nothing is known of the names that are its
+            return  # a catalogue cannot be read, so its names are unknown
         known = set(self._catalogues["dataset"].names([EVERY]))
         check_ranking(config, known, list(self.backbones), where, mistakes)
         own = {"backbones": self.backbones, "datasets": self.datasets, "methods": self.probes}
@@ -170,11 +172,11 @@ class Configuration:
             mistakes.add(_no_baseline(ranking["baseline"], where))
 
     def keep_misfits(self) -> None:
-        """Write down which pairs fit, for the jobs of this run that plan again."""
+        """Save which pairs fit, for the jobs of this run that plan again."""
         remember(self.root, self._asked, self.misfits, self.cells)
 
     def _find_misfits_again(self, config: dict) -> None:
-        """In a job that plans again: as the main process wrote them down, or by the same checks."""
+        """In a job that plans again: read them from the main process's file, or check again."""
         known = remembered(self.root, self._asked)
         if known is None:
             self._check(config, "", Mistakes())
@@ -184,7 +186,7 @@ class Configuration:
     # --- identity ------------------------------------------------------------------------------
 
     def _identify(self, config: dict, where: str, mistakes: Mistakes, *, look: bool) -> None:
-        """Digests of all files; with `look`, what their names say is checked too."""
+        """Compute the digests of all files; with `look`, also check them against the entries."""
         digests = DigestCache(self.root / DIGESTS)
         for name in self.backbones:
             with mistakes.gathered(), self._blaming("backbone", name):
@@ -210,7 +212,7 @@ class Configuration:
         environment = environment_of(self.backbones[name])
         if environment is not None:
             self.environments[name] = environment
-            # what is installed there, it says; what is installed here says nothing of it
+            # its lock file gives the versions there; the packages of this environment do not count
             named, package = {**named, ROLE: environment.shown(self.root)}, {}
         files = {
             role: (
@@ -247,7 +249,7 @@ class Configuration:
 
     @contextlib.contextmanager
     def _blaming(self, kind: str, name: str) -> Iterator[None]:
-        """Let an error say which entry it comes from."""
+        """Add the entry's place to errors raised inside."""
         try:
             yield
         except PermafrostError as error:

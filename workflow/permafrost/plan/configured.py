@@ -1,4 +1,4 @@
-"""The configuration of a project as Snakemake would merge it, without Snakemake."""
+"""Read a project's configuration, merged as Snakemake would, without Snakemake."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from permafrost.plan.plan import Plan
 def read_configuration(
     root: Path, files: Sequence[Path] = (), data: Path | None = None
 ) -> tuple[Grid, str | None]:
-    """What a configuration asks for: a `Plan`; a `Grid` and the reason where files that it names are not there.
+    """The `Plan` of a configuration and None; if files that it names are missing, a `Grid` and why.
 
     Parameters
     ----------
-    files : laid over the project's config/config.yaml, the last one on top.
-    data : takes the place of the configuration's data folder.
+    files : override the project's config/config.yaml, and later ones override earlier ones.
+    data : replaces the configuration's data folder.
 
     Raises
     ------
-    PermafrostError : the configuration is wrong, whatever files are there.
+    PermafrostError : the configuration itself is wrong.
     """
     where = ", ".join(map(str, [root / "config/config.yaml", *files]))
 
@@ -49,7 +49,7 @@ def read_configuration(
 
 
 def _first_of(error: PermafrostError) -> str:
-    """The first of the mistakes, and how many more there are."""
+    """The first mistake, and the number of further ones."""
     _, *listed = error.problem.splitlines()
     if not listed:
         return str(error)
@@ -58,7 +58,7 @@ def _first_of(error: PermafrostError) -> str:
 
 
 def _lay_over(config: dict, layer: dict) -> None:
-    """As Snakemake does it: mappings key by key, anything else is replaced."""
+    """Merge `layer` into `config` as Snakemake does: mappings key by key, other values replaced."""
     for key, value in layer.items():
         if isinstance(value, dict) and isinstance(config.get(key), dict):
             _lay_over(config[key], value)

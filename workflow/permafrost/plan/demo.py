@@ -1,4 +1,4 @@
-"""Backbones, datasets and probes are those of the last file that names them; the demo's where none does."""
+"""Take backbones, datasets and probes from the last file that names them, else from the demo."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ NAMED = ("backbones", "datasets", "probes")
 
 
 def complete(config: dict, layers: list[dict], demo: dict, root: Path) -> list[str]:
-    """Let the last layer that names backbones, datasets or probes replace the others', and fill in from the demo.
+    """Take backbones, datasets and probes from the last layer that names them, else from the demo.
 
-    Snakemake merges configuration files key by key, which would run the probes of one beside those of another.
-    Of the demo, only probes that serve the datasets are taken, and only datasets that the probes serve. Its other
-    keys, such as the size of images, hold for its own datasets alone.
+    Snakemake merges configuration files key by key, so it would run the probes of all files
+    together. Of the demo's probes, only those that serve the datasets are taken, and of its
+    datasets only those that the probes serve. Its other keys, such as the image size, are taken
+    only with its datasets.
 
     Parameters
     ----------
     config : the configuration as Snakemake merged it; changed in place.
-    layers : the files and the options of the command line that it was merged from, the strongest last.
-    demo : the configuration that stands in for what no layer names.
+    layers : the files and command-line options that it was merged from; later ones win.
+    demo : the configuration that replaces missing keys.
     root : the directory that relative paths in the configuration refer to.
 
     Returns
     -------
-    Which of backbones, datasets and probes are the demo's.
+    Those of ``backbones``, ``datasets`` and ``probes`` that came from the demo.
     """
     for key in NAMED:
         for layer in layers:
@@ -49,14 +50,17 @@ def complete(config: dict, layers: list[dict], demo: dict, root: Path) -> list[s
 
 
 def _keep_what_fits(config: dict, missing: list[str], root: Path) -> None:
-    """Drop the demo's probes that serve no dataset, and its datasets that no probe serves, unless all are."""
+    """Drop the demo's probes that serve no dataset, or its datasets that no probe serves.
+
+    If that would drop all of them, all are kept.
+    """
     try:
         folders = catalogue_folders(config, root)
         catalogue = Catalogue("dataset", folders, config.get("extra_datasets", {}), root)
         tasks = {n: entry["task"] for n, entry in catalogue.choose(config["datasets"]).items()}
         served = {n: KINDS[p["kind"]].tasks for n, p in config["probes"].items() if p is not None}
     except (PermafrostError, KeyError, TypeError, AttributeError):
-        return  # a mistake in what is named; the plan says which
+        return  # the plan reports this mistake
     if "probes" in missing:
         fitting = {n: config["probes"][n] for n in served if served[n] & set(tasks.values())}
         config["probes"] = fitting or config["probes"]

@@ -1,4 +1,4 @@
-"""Content digests of the files and folders a plan depends on, remembered while their state stays the same."""
+"""Content digests of a plan's files and folders, cached while their state is unchanged."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from permafrost.core.outputs import whole_file
 from permafrost.core.promised import file_state
 from permafrost.data.files.folders import Read, content_digest, content_state
 
-#: where digests are remembered, below the working directory
+#: the cache file, below the working directory
 DIGESTS = ".snakemake/permafrost/digests.json"
-# a file that changed just now may change again without its time stamp moving on
+# a file that has just changed may change again within the resolution of its time stamp
 _SETTLED_NS = 2_000_000_000
-# reading more than this takes long enough to be announced
+# bytes; larger files take long to read, so a message announces them
 _LARGE = 2 * 10**9
 
 
 class DigestCache:
-    """SHA-256 of files and folders; what did not change its state since the last run is not read again.
+    """SHA-256 of files and folders; only those whose state changed since the last run are read.
 
-    The state of a file is size, inode and both times of change; that of a folder, the states of all files
-    below it. The time of the inode's change counts because it cannot be set: a file put in another's
-    place with the same size and date is noticed.
+    The state of a file is its size, inode, mtime and ctime; that of a folder is the states of all
+    files below it. The ctime cannot be set by a user, so it reveals a replacement with the same
+    size and mtime.
     """
 
     def __init__(self, path: Path) -> None:
@@ -39,11 +39,21 @@ class DigestCache:
         self._changed = False
 
     def digest(self, file) -> str:
-        """SHA-256 of the content of `file`; a folder is refused."""
+        """SHA-256 of the content of `file`.
+
+        Raises
+        ------
+        PermafrostError : the file cannot be read, or is a folder.
+        """
         return self._digest(file, _state_of_file)
 
     def content(self, path, read: Read | None = None) -> str:
-        """SHA-256 of the content of `path`, a file, or a folder of which some files are `read`."""
+        """SHA-256 of the content of a file, or of a folder; `read` selects the files that count.
+
+        Raises
+        ------
+        PermafrostError : a file cannot be read.
+        """
         return self._digest(path, content_state, read)
 
     def _digest(self, path, state_of, read: Read | None = None) -> str:
@@ -67,7 +77,7 @@ class DigestCache:
         return known[-1]
 
     def once(self, subject: list, check: Callable[[], None]) -> None:
-        """Call `check`, unless it passed for the same `subject` (JSON-able, with digests) before."""
+        """Call `check`, unless it passed before for this `subject`, a JSON value with digests."""
         key = f"checked {fingerprint(subject)}"
         if key not in self._known:
             check()
@@ -75,7 +85,7 @@ class DigestCache:
             self._changed = True
 
     def save(self) -> None:
-        """Write the cache if something was added; a cache that cannot be written is no error."""
+        """Write the cache if something was added; failing to write it is not an error."""
         if not self._changed:
             return
         settled = time.time_ns() - _SETTLED_NS
@@ -99,6 +109,6 @@ def _state_of_file(path, _: Read | None) -> list:
     if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(os.stat(path).st_mode):
-        # opening a pipe would wait for ever
+        # opening a pipe would block
         raise OSError(errno.EINVAL, "not a regular file", str(path))
     return file_state(path)

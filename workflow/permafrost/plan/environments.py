@@ -1,6 +1,6 @@
-"""Environments that a backbone can live in: what defines them, and how the command of a job is run in one.
+"""Separate environments for backbones: the files that define them, and how jobs run in them.
 
-An environment is one file beside the workflow: ``envs/NAME.lock``, which ``envs/run`` installs; or
+An environment is one file: ``envs/NAME.lock``, which ``envs/run`` installs; or
 ``envs/NAME.yaml`` (conda) or ``envs/NAME.sif`` (apptainer), which Snakemake deploys.
 """
 
@@ -14,37 +14,37 @@ from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.home import HOME
 
 FOLDER = HOME / "envs"
-# the main environment, in its variants, and what installs it
+# file names of the main environment's variants, and of its installer
 _MAIN = frozenset({"cpu", "cuda", "conda-cpu", "conda-cuda", "installer"})
-#: suffix of the file -> what Snakemake calls it where it deploys the environment
+#: suffix of the file -> Snakemake's deployment method; None: `envs/run` installs it
 DEPLOYED = {".lock": None, ".yaml": "conda", ".sif": "apptainer"}
 _PROGRAM = "python -m permafrost.stages.cli"
 
 
 @dataclass(frozen=True)
 class Environment:
-    """An environment of a name, and the file that defines it."""
+    """A named environment and the file that defines it."""
 
     name: str
     file: Path
 
     @property
     def deployed(self) -> str | None:
-        """``conda`` or ``apptainer``, as in Snakemake's ``--software-deployment-method``; None: ``envs/run``."""
+        """Snakemake's ``--software-deployment-method``; None: ``envs/run`` installs it."""
         return DEPLOYED[self.file.suffix]
 
     def shown(self, root: Path) -> str:
-        """Its file as jobs in `root` name it."""
+        """The file's path, relative to `root` if inside it."""
         file, root = self.file, Path(os.path.abspath(root))
         return str(file.relative_to(root) if file.is_relative_to(root) else file)
 
     @property
     def program(self) -> str:
-        """What stands for ``permafrost`` in a job's command.
+        """The program that a job's command runs instead of ``permafrost``.
 
-        The command of the main environment is on every job's PATH, so another environment's Python runs the
-        library. Places are in variables that `snakemake_process.expose_commands` sets: a project that was
-        moved has the same parameters.
+        It starts the library with the environment's Python, because ``permafrost`` on a job's PATH
+        is that of the main environment. Paths are in variables that
+        `snakemake_process.expose_commands` sets, so moving a project does not change parameters.
         """
         if self.deployed:
             return _PROGRAM
@@ -52,7 +52,7 @@ class Environment:
 
 
 def environments() -> dict[str, Environment]:
-    """The environments beside the main one, by name.
+    """The environments other than the main one, by name.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def environments() -> dict[str, Environment]:
 
 
 def environment_of(entry: dict) -> Environment | None:
-    """The environment that a backbone's entry names; None: the main one. An unknown name is refused."""
+    """The environment of a backbone's entry; None: the main one. An unknown name is refused."""
     name = entry.get("environment")
     if name is None:
         return None
@@ -87,12 +87,12 @@ def environment_of(entry: dict) -> Environment | None:
 
 
 def check_deployed(environments: dict[str, Environment], methods: set[str]) -> None:
-    """Refuse environments that Snakemake would have to deploy and was not told to: it would use the main one.
+    """Refuse environments whose deployment method is off: Snakemake would use the main one.
 
     Parameters
     ----------
-    environments : of the backbones that are run, by backbone.
-    methods : Snakemake's methods of software deployment that are on.
+    environments : backbone to its environment, for the backbones of the run.
+    methods : Snakemake's enabled deployment methods.
     """
     for backbone, environment in environments.items():
         needed = environment.deployed

@@ -1,4 +1,4 @@
-"""The schemas that follow from option classes; ``envs/run python docs/generate.py`` writes them."""
+"""JSON schemas from option classes; ``envs/run python docs/generate.py`` writes them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NOT_BY_HAND = (
 
 
 def backbone() -> dict:
-    """The schema of an entry of a backbone."""
+    """The schema of a backbone's entry."""
     kinds = [
         named(
             kind,
@@ -48,7 +48,7 @@ def backbone() -> dict:
 
 
 def dataset() -> dict:
-    """The schema of an entry of a dataset."""
+    """The schema of a dataset's entry."""
     kinds = {name: kind.options_class() for name, kind in sources.KINDS.items()}
     made = schema_of(DatasetEntry)
     source = _by_kind([named(*kind) for kind in kinds.items()], "Decides the other options.")
@@ -72,11 +72,11 @@ def dataset() -> dict:
 
 
 def _defaults(values: dict) -> dict:
-    """The keys of a schema that have these defaults; of options, all of their class."""
+    """Schema properties with these defaults; a default of an option class refers to its schema."""
     made = {}
     for key, value in values.items():
         if isinstance(value, dict):
-            # a default for each key of a mapping, also of one that lacks some
+            # also fills in the missing keys of a partial mapping
             made[key] = {"default": {}, "properties": _defaults(value)}
         elif dataclasses.is_dataclass(value):
             made[key] = {"default": {}, "$ref": f"#/$defs/{type(value).__name__}"}
@@ -125,15 +125,15 @@ GENERATED = {"backbone": backbone, "config": config, "dataset": dataset}
 
 
 def text_of(name: str) -> str:
-    """The file of a generated schema."""
+    """The YAML text of a generated schema: ``backbone``, ``config`` or ``dataset``."""
     import yaml
 
     class Dumper(yaml.SafeDumper):
-        """Repeats what is used twice, so that a person need not follow anchors."""
+        """Writes shared objects out each time, instead of anchors and aliases."""
 
         def ignore_aliases(self, data) -> bool:
             return True
 
-    # small mappings and lists stand in one line
+    # default_flow_style=None: small mappings and lists on one line
     layout = {"sort_keys": False, "default_flow_style": None, "allow_unicode": True, "width": 120}
     return _NOT_BY_HAND + yaml.dump(GENERATED[name](), Dumper=Dumper, **layout)

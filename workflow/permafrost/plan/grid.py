@@ -1,4 +1,4 @@
-"""What is run: which backbones, probes and seeds on which datasets, whatever their jobs are identified by."""
+"""What is run: backbones, probes and seeds on each dataset, without fingerprints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from permafrost.probes.kinds import KINDS
 
 _PAIR = ("dataset", "backbone")
 _EVALUATION = ("dataset", "backbone", "probe", "seed")
-#: stage -> what its jobs are named by, in the order of the flow
+#: stage -> the labels of its jobs, in the order of the data flow
 LABELS = {
     "prepare": ("dataset",),
     "extract": _PAIR,
@@ -26,14 +26,16 @@ LABELS = {
 
 
 class Grid:
-    """What a configuration asks to be run, in its order.
+    """All runs of a configuration, in its order.
 
     Attributes
     ----------
-    config : complete. backbones, datasets : entries by name, of those with a pair that fits.
-    named_datasets : of all that the configuration names.
+    config : with defaults.
+    backbones, datasets : entries by name, without those that fit no partner.
+    named_datasets : entries of all datasets that the configuration names.
     probes : options by name.
-    misfits, cells : what is left out and why, and what the others are fed, see `permafrost.plan.misfits`.
+    misfits, cells : omitted pairs with reasons, and the input of the others, see
+        `permafrost.plan.misfits`.
     """
 
     def __init__(self, chosen: Configuration) -> None:
@@ -45,7 +47,7 @@ class Grid:
         self._views = self._measures and self._measures.views
 
     def every(self) -> dict[str, list[tuple]]:
-        """Stage to the names of its jobs, see `LABELS`, in the order of the flow."""
+        """Stage -> names of its jobs, as in `LABELS`, in the order of the data flow."""
         evaluations = list(self.evaluations())
         found = {
             "prepare": [(name,) for name in self.datasets],
@@ -67,7 +69,7 @@ class Grid:
         return [(dataset, one) for dataset in self.datasets for one in self.backbones_on(dataset)]
 
     def backbones_on(self, dataset: str, probe: str | None = None) -> list[str]:
-        """Names of the backbones that fit the dataset, and the probe where one is named."""
+        """Names of the backbones that fit the dataset, and the probe if given."""
         if not self.misfits:
             return list(self.backbones)
         names = [(dataset, one) for one in self.backbones]
@@ -78,23 +80,23 @@ class Grid:
         ]
 
     def probes_of(self, dataset: str) -> list[str]:
-        """Names of the probes that serve the dataset: its task, and the dates of its samples."""
+        """Names of the probes that support the dataset's task and dates."""
         entry = self.datasets[dataset]
         several = is_several(self.datasets[dataset])
         return [
             name
             for name, options in self.probes.items()
-            # what reads images itself knows one image of one sensor
+            # probes that read images support only samples of one image of one sensor
             if KINDS[options["kind"]].serves(entry["task"], entry["dates"])
             and not (several and KINDS[options["kind"]].reads == "images")
         ]
 
     def seeds_of(self, probe: str) -> list[int]:
-        """The seeds a probe runs with: all of the configuration's, or 0 if chance plays no part."""
+        """The seeds of a probe: the configuration's, or [0] if the probe is deterministic."""
         return list(self.config["seeds"]) if is_seeded(self.probes[probe]) else [0]
 
     def evaluations(self):
-        """All (dataset, backbone, probe, seed), in the configuration's order."""
+        """Yields all (dataset, backbone, probe, seed), in the configuration's order."""
         for dataset in self.datasets:
             probes = self.probes_of(dataset)
             for backbone in self.backbones_on(dataset):
@@ -105,7 +107,7 @@ class Grid:
                         yield dataset, backbone, probe, seed
 
     def compared(self) -> list[tuple[str, str]]:
-        """(dataset, probe) pairs with something to compare: two backbones or more."""
+        """(dataset, probe) pairs with at least two backbones to compare."""
         return [
             (dataset, probe)
             for dataset in self.datasets
@@ -114,15 +116,18 @@ class Grid:
         ]
 
     def measured(self) -> list[tuple[str, str]]:
-        """(dataset, backbone) pairs whose features are measured: all or none."""
+        """(dataset, backbone) pairs with feature metrics: all or none."""
         return [] if self._measures is None else self.pairs()
 
     def profiled(self) -> list[tuple[str, str]]:
-        """(dataset, backbone) pairs whose costs are measured: none, or all that are fed images."""
+        """(dataset, backbone) pairs whose cost is measured: none, or all that read images."""
         return [] if self._profile is None else [p for p in self.pairs() if self._fed_images(p[1])]
 
     def viewed(self) -> list[tuple[str, str]]:
-        """(dataset, backbone) pairs of which augmented views are measured: all of one image and one sensor, or none."""
+        """(dataset, backbone) pairs with metrics of augmented views.
+
+        None, or all whose samples are one image of one sensor and whose backbone reads images.
+        """
         if not self._views:
             return []
         return [pair for pair in self.measured() if self._is_viewed(*pair)]
@@ -134,6 +139,6 @@ class Grid:
         return kind_of(self.backbones[backbone]).pixels
 
     def paired(self) -> list[str]:
-        """Datasets on which backbones are measured against each other: all or none."""
+        """Datasets with similarities of backbones: none, or all with at least two backbones."""
         asked = self._measures is not None and self._measures.of_pairs is not None
         return [one for one in self.datasets if asked and len(self.backbones_on(one)) > 1]

@@ -1,4 +1,4 @@
-"""The groups of datasets that backbones are ranked over: the configuration's, and those that entries make."""
+"""Groups of datasets for rankings: those of the configuration, and automatic ones."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from permafrost.core.tasks import targets_of
 from permafrost.plan.mistakes import Mistakes
 
 EVERYTHING = "all"
-#: (upper end in metres, name) of ranges of ground distance, the last without an end
+#: (upper limit in metres, name) of ranges of ground sampling distance
 GROUND = ((1.0, "ground:to-1m"), (10.0, "ground:1m-10m"), (float("inf"), "ground:over-10m"))
 
 
 def groups_of(datasets: dict[str, dict], configured: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Group to datasets: ``all``, then the configured ones, then those that entries make.
+    """Group -> sorted names of datasets: ``all``, then the configured groups, then automatic ones.
 
-    A group that entries make has a colon in its name, needs two datasets, and is left out where an earlier one has the
-    same.
+    Automatic groups are by task, type of label, sensor and ground sampling distance; their names
+    have a colon. They need two datasets, and are omitted if an earlier group has the same ones.
 
     Parameters
     ----------
     datasets : entries by name.
-    configured : may name datasets that do not take part, which stay in the group.
+    configured : groups of the configuration; datasets that are not in the run stay in them.
     """
     groups = {EVERYTHING: list(datasets), **configured}
     made: dict[str, list[str]] = {}
@@ -38,7 +38,7 @@ def groups_of(datasets: dict[str, dict], configured: dict[str, list[str]]) -> di
         if len(names) > 1 and names not in seen and group not in groups:
             groups[group] = made[group]
             seen.add(names)
-    # the order of datasets changes no number
+    # sorted: the order of datasets does not affect results
     return {name: sorted(names) for name, names in groups.items()}
 
 
@@ -50,7 +50,7 @@ def _of_entry(entry: dict) -> list[str]:
     groups = [f"task:{entry['task']}", "labels:of-places" if dense else "labels:of-images"]
     modalities = entry.get("modalities") or {}
     sensors = [entry.get("sensor"), *(one.get("sensor") for one in modalities.values())]
-    # levels of processing and products are one sensor
+    # processing levels and products (the part after '-') count as one sensor
     groups += sorted({f"sensor:{name.partition('-')[0]}" for name in sensors if name})
     if entry.get("gsd_m"):
         groups.append(next(name for end, name in GROUND if entry["gsd_m"] <= end))
@@ -58,15 +58,16 @@ def _of_entry(entry: dict) -> list[str]:
 
 
 def read_bounds(bounds: dict | None, locate: Callable[[str], Path], where: str) -> dict | None:
-    """The bounds of normalised means by dataset, from the file that the configuration names or from itself.
+    """Dataset -> [low, high] for normalised means, from the configuration or the file it names.
 
     Parameters
     ----------
-    locate : the path of a file that the configuration names.
+    bounds : the configuration's: the intervals, or a file and its names; None: there are none.
+    locate : gives the path of a file that the configuration names.
 
     Raises
     ------
-    PermafrostError : the file cannot be read, lacks a name, or has anything but two numbers under it.
+    PermafrostError : the file cannot be read, lacks a name, or its value is not two numbers.
     """
     if bounds is None or not isinstance(bounds.get("file"), str):
         return bounds
@@ -106,12 +107,12 @@ def read_bounds(bounds: dict | None, locate: Callable[[str], Path], where: str) 
 def check_ranking(
     config: dict, known: set[str], backbones: list[str], where: str, mistakes: Mistakes
 ) -> None:
-    """Add to `mistakes` names that do not exist, and bounds that cannot be.
+    """Add unknown names and impossible bounds of groups and ranking to `mistakes`.
 
     Parameters
     ----------
     config : the validated configuration.
-    known : every dataset that an entry describes, chosen or not; backbones : the chosen ones.
+    known : all datasets of the catalogues; backbones : the chosen ones.
     """
 
     def unknown(what: str, name: str, names, place: str) -> None:

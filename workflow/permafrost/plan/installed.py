@@ -1,8 +1,8 @@
-"""What the installed timm and torchgeo offer, known without importing them, which takes 20 s.
+"""Models, weights and datasets of the installed timm and torchgeo, without importing them (20 s).
 
-``installed.json`` beside this file describes the versions of the locked environments; ``envs/lock.sh`` says how it
-is written.
-Where other versions are installed, the same is found out once, by a process of its own, and kept.
+``installed.json`` in this folder describes the versions of the locked environments; see
+``envs/lock.sh`` for how it is written. For other versions, a subprocess writes the same description
+once, and it is cached.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ FILE = Path(__file__).with_name("installed.json")
 
 
 class Installed:
-    """Names of models, weights and dataset classes, and what the weights want to be fed.
+    """Names of models, weights and dataset classes, and the input that weights expect.
 
     Parameters
     ----------
-    content : as `describe` returns it.
+    content : from `describe`.
     """
 
     def __init__(self, content: dict) -> None:
@@ -36,11 +36,16 @@ class Installed:
         self._versions = content["versions"]
 
     def timm_models(self) -> list[str]:
-        """Names of all architectures of timm."""
+        """Names of all timm architectures."""
         return list(self._timm["models"])
 
     def timm(self, entry: dict, where: str) -> Known:
-        """Of a backbone of kind timm; an unknown name is refused as the job would."""
+        """The known properties of a timm backbone.
+
+        Raises
+        ------
+        PermafrostError : timm does not have this model, or these weights.
+        """
         name, models = entry["model"], self._timm["models"]
         where = f"{where}: model"
         architecture, _, tag = name.partition(".")
@@ -68,7 +73,12 @@ class Installed:
         return Known({"normalization": normalization, "unit": "unit_interval", **trained})
 
     def torchgeo(self, entry: dict, where: str) -> Known:
-        """Of a backbone of kind torchgeo; an unknown name is refused as the job would."""
+        """The known properties of a torchgeo backbone.
+
+        Raises
+        ------
+        PermafrostError : torchgeo does not have this model or these weights, or they do not match.
+        """
         name, weights = entry.get("model"), entry.get("weights")
         if weights is None:
             if name is None:
@@ -94,11 +104,11 @@ class Installed:
         return _weights(known[weights], where, entry)
 
     def torchgeo_file(self, weights: str) -> str | None:
-        """Name of the file that torchgeo downloads for weights; None of weights that it doesn't know."""
+        """Name of the file that torchgeo downloads for these weights; None: unknown weights."""
         return self._torchgeo["weights"].get(weights, {}).get("file")
 
     def check_dataset(self, entry: dict, where: str) -> None:
-        """Refuse a class of torchgeo that does not exist, or that takes no such argument."""
+        """Refuse an unknown torchgeo dataset class, or an unknown argument of one."""
         source, classes = entry["source"], self._torchgeo["datasets"]
         name = source["name"]
         look_up(
@@ -118,7 +128,7 @@ class Installed:
 def _weights(known: dict, where: str, entry: dict) -> Known:
     if "problem" in known:
         raise PermafrostError(known["problem"], where=where, remedy=known["remedy"])
-    # lists of JSON are tuples in a contract
+    # JSON has lists, input contracts have tuples
     wants = {k: tuple(v) if isinstance(v, list) else v for k, v in known["wants"].items()}
     wants |= of_modality(known["model"], entry.get("modality"), where)
     widths = entry.get("bandwidths_nm")
@@ -132,11 +142,11 @@ def _weights(known: dict, where: str, entry: dict) -> Known:
 
 
 def installed(cache: Path) -> Installed | None:
-    """What is installed; None where that cannot be found out, so that only the jobs will tell.
+    """The installed libraries; None: unknown, so wrong names fail only in their jobs.
 
     Parameters
     ----------
-    cache : the folder in which descriptions of other versions than the locked ones are kept.
+    cache : folder for descriptions of versions other than the locked ones.
     """
     try:
         versions = {package: version(package) for package in PACKAGES}
@@ -144,7 +154,7 @@ def installed(cache: Path) -> Installed | None:
         return None
     content = _read(FILE, versions)
     if content is None:
-        # this library's own code says too what the weights want
+        # the description also depends on this library's code
         key = "-".join([*versions.values(), code_hash("extract")[:12]])
         kept = cache / f"installed-{key}.json"
         content = _read(kept, versions) or _find_out(kept, versions)
@@ -175,7 +185,7 @@ def _find_out(path: Path, versions: dict) -> dict | None:
     return content
 
 
-# --- what the description is made of, with the libraries imported -----------------------------------
+# --- writing the description, which imports the libraries -----------------------------------------
 
 
 def describe() -> dict:
@@ -252,7 +262,7 @@ def _wanted(entry: dict, model: str) -> dict:
 
 
 def _describe_datasets() -> dict[str, list[str] | None]:
-    """Names of the arguments of every class of images; None of one that passes them all on."""
+    """Class of an image dataset -> names of its arguments; None: it accepts any."""
     import torchgeo.datasets as library
 
     from permafrost.data.sources.torchgeo_samples import arguments_of
@@ -265,7 +275,7 @@ def _describe_datasets() -> dict[str, list[str] | None]:
 
 
 def main() -> None:
-    """Print the description, an item a line, so that a new version shows as a readable difference."""
+    """Print the description as JSON, one item per line, so that diffs are readable."""
     print(_lines(describe(), depth=3))
 
 

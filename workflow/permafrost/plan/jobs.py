@@ -1,9 +1,9 @@
-"""The jobs of a plan in one sorted text file, of which every stage reads the one line that is its own.
+"""The jobs of a plan in one sorted text file; every job reads only its own line.
 
-The first line names what was planned and counts the bytes that follow it. Each further line is a fingerprint, a
-space and a JSON object: ``code`` (hash of the stage's sources), ``places`` (where the job's files lie,
-which is no part of its identity) and ``spec``. Lines are sorted, so a job among a hundred thousand is found
-by bisection, and its command line stays short.
+The first line identifies the plan and gives the number of bytes that follow. Each further line is a
+fingerprint, a space and a JSON object: ``code`` (hash of the stage's sources), ``places`` (paths of
+the job's files, which are not part of the fingerprint) and ``spec``. Lines are sorted, so one job
+of a hundred thousand is found by bisection, and its command line stays short.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class PlannedJob:
 
     Attributes
     ----------
-    spec : all that affects the result.
+    spec : everything that affects the result, except the code.
     code : hash of the sources of the stage.
     fingerprint : of both.
-    places : where the files lie that the spec names by their content; the layout of the spec.
+    places : paths of the files that the spec identifies by content, in the layout of the spec.
     """
 
     spec: dict
@@ -43,12 +43,12 @@ class PlannedJob:
 
 
 def jobs_file(plan) -> Path:
-    """The file of jobs that lies beside a recorded plan."""
+    """The path of the file of jobs of a recorded plan."""
     return Path(plan).with_suffix(SUFFIX)
 
 
 def jobs_are_recorded(path: Path, about: str) -> bool:
-    """Whether `path` holds the jobs of the plan that `about` identifies, to the last byte."""
+    """Whether `path` is a complete file of the jobs of the plan that `about` identifies."""
     try:
         with open(path, "rb") as stream:
             header = stream.readline(200)
@@ -58,14 +58,20 @@ def jobs_are_recorded(path: Path, about: str) -> bool:
 
 
 def write_jobs(path: Path, jobs: Iterable, about: str) -> None:
-    """Write the file whole; `jobs` have ``fingerprint``, ``code``, ``spec`` (canonical JSON) and ``places``."""
+    """Write the file atomically.
+
+    Parameters
+    ----------
+    jobs : with ``fingerprint``, ``code``, ``spec`` (canonical JSON) and ``places``.
+    about : identifies the plan.
+    """
     lines = {
         job.fingerprint: f'{job.fingerprint} {{"code":"{job.code}",'
         f'"places":{canonical_json(job.places)},"spec":{job.spec}}}\n'
         for job in jobs
     }
     body = "".join(line for _, line in sorted(lines.items())).encode()
-    # processes may write at once: each of them writes the same
+    # not exclusive: processes that write at the same time write the same bytes
     with whole_file(path, exclusive=False) as partial:
         partial.write_bytes(_header(about, len(body)) + body)
 
@@ -75,7 +81,7 @@ def find_job(plan, wanted: str) -> PlannedJob:
 
     Raises
     ------
-    PermafrostError : there is no such file or job, or what stands there is not what was planned.
+    PermafrostError : the file or the job is missing, or its record is damaged.
     """
     path = jobs_file(plan)
     try:
@@ -108,12 +114,12 @@ def _header(about: str, size: int) -> bytes:
 
 
 def _line(stream: BinaryIO, wanted: bytes, low: int, high: int) -> bytes | None:
-    """The line that begins with `wanted`; lines begin at `low`, and the last ends at `high`."""
+    """The line that begins with `wanted`, by bisection of the bytes from `low` to `high`."""
     while low < high:
         middle = (low + high) // 2
         stream.seek(low)
         if middle > low:
-            # to the first line that begins at or after the middle
+            # go to the first line that begins at or after the middle
             stream.seek(middle - 1)
             stream.readline()
         if stream.tell() >= high:

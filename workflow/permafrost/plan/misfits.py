@@ -1,6 +1,7 @@
-"""What each pair of a study is fed, and the pairs that it leaves out: what a dataset cannot feed a backbone, and why.
+"""Misfits: pairs of a dataset and a backbone that do not fit. Cells: the input of the others.
 
-A misfit is named by (dataset, backbone), or by (dataset, backbone, probe) where the pair runs with other probes.
+A misfit is named by (dataset, backbone), or by (dataset, backbone, probe) if other probes of the
+pair can run.
 """
 
 from __future__ import annotations
@@ -16,15 +17,18 @@ from permafrost.core.identity import fingerprint
 from permafrost.core.outputs import whole_file
 from permafrost.core.text import shortened
 
-#: names of what is left out -> why, in one line
+#: names of the omitted pair or run -> the reason, in one line
 Misfits = dict[tuple[str, ...], str]
 
 
 class Cell(NamedTuple):
-    """What a backbone is fed of a dataset, as entries alone tell it.
+    """A backbone's input from a dataset, as far as their entries determine it.
 
-    ``policy`` is the one that had to do something, else `strict`; ``fit``, ``bands_real`` and ``bands_wanted`` are
-    as in `InputPlan`; ``recipe`` is the fingerprint of `InputPlan.recipe`, to be compared within one dataset.
+    Attributes
+    ----------
+    policy : the policy that changed the input, or ``strict`` if none did.
+    fit, bands_real, bands_wanted : as in `InputPlan`.
+    recipe : fingerprint of `InputPlan.recipe`; comparable within one dataset.
     """
 
     policy: str
@@ -34,10 +38,10 @@ class Cell(NamedTuple):
     recipe: str
 
 
-#: (dataset, backbone) -> what is fed; pairs that only their job can tell of are not in it
+#: (dataset, backbone) -> its cell, without pairs whose input is only known in their job
 Cells = dict[tuple[str, str], Cell]
 
-#: where the main process writes down what it left out, below the working directory, for the jobs that plan again
+#: the main process's misfits and cells, for jobs that plan again; below the working directory
 FILE = ".snakemake/permafrost/misfits.json"
 _LONGEST_REASON = 240
 
@@ -45,7 +49,7 @@ _LONGEST_REASON = 240
 def fitting(
     misfits: Mapping[tuple[str, ...], object], backbones: dict, datasets: dict
 ) -> tuple[dict, dict]:
-    """The entries of backbones and of datasets that have a pair left."""
+    """The backbones and the datasets that fit at least one partner, name to entry."""
     if not misfits:
         return backbones, datasets
     left = [(d, b) for d in datasets for b in backbones if (d, b) not in misfits]
@@ -59,14 +63,15 @@ def fitting(
 def refuses(
     unfit: str | None, misfits: Mapping[tuple[str, ...], object], backbones: dict, datasets: dict
 ) -> bool:
-    """Whether misfits end the plan: the configuration's `unfit` asks for it, or no pair is left."""
+    """Whether misfits are an error: the configuration sets ``unfit: error``, or no pair is left."""
     return unfit == "error" or not fitting(misfits, backbones, datasets)[0]
 
 
 def recorded_misfits(misfits: Mapping[tuple[str, ...], str]) -> list[dict]:
-    """Misfits as plans and tables hold them: ``dataset``, ``backbone``, ``probe`` (None: all) and ``reason``.
+    """Misfits as rows of plans and tables.
 
-    They are sorted, so that the order of names in a configuration changes no job.
+    Keys: ``dataset``, ``backbone``, ``probe`` (None: all probes) and ``reason``.
+    They are sorted, so the order of names in a configuration does not change any fingerprint.
     """
     return [
         {
@@ -80,12 +85,12 @@ def recorded_misfits(misfits: Mapping[tuple[str, ...], str]) -> list[dict]:
 
 
 def misfit_lines(left_out: list[dict], pairs: int) -> Iterator[str]:
-    """What is left out, for a terminal: how many pairs, and a line for each.
+    """Lines for a terminal: the number of omitted pairs, and one line for each.
 
     Parameters
     ----------
-    left_out : by `recorded_misfits`.
-    pairs : how many are left.
+    left_out : from `recorded_misfits`.
+    pairs : number of remaining pairs.
     """
     if not left_out:
         return
@@ -101,10 +106,10 @@ def misfit_lines(left_out: list[dict], pairs: int) -> Iterator[str]:
 
 
 def remember(root: Path, asked: list, misfits: Misfits, cells: Cells) -> None:
-    """Write down the misfits and cells of what was `asked`, which JSON can hold.
+    """Save the misfits and cells of `asked`, a JSON value with all that determines them.
 
-    The main process does so before its first job starts, so its jobs read what it found, not what older code did. Where
-    writing fails, the older file goes too, and jobs find out themselves.
+    The main process saves them before its first job starts, so jobs never read those of older code.
+    If writing fails, an older file is deleted, and jobs check again.
     """
     content = json.dumps([fingerprint(asked), *(list(one.items()) for one in (misfits, cells))])
     path = root / FILE
@@ -122,7 +127,7 @@ def remember(root: Path, asked: list, misfits: Misfits, cells: Cells) -> None:
 
 
 def remembered(root: Path, asked: list) -> tuple[Misfits, Cells] | None:
-    """What the main process found of the same; None where nothing is written down of it."""
+    """The saved misfits and cells for `asked`; None: there are none."""
     try:
         of, misfits, cells = json.loads((root / FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Everything that is wrong with a configuration, said at once."""
+"""Collect all mistakes of a configuration, to report them at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MOST_SHOWN = 60
 
 
 class Mistakes:
-    """Gathers errors while a plan is made, so that a user corrects them all before the next try."""
+    """Collects the errors of planning, without repeats, so that users can correct all at once."""
 
     def __init__(self) -> None:
         self._errors: dict[str, PermafrostError] = {}
@@ -25,14 +25,14 @@ class Mistakes:
 
     @contextlib.contextmanager
     def gathered(self) -> Iterator[None]:
-        """Keep an error that is raised inside, and go on."""
+        """Collect a `PermafrostError` raised inside instead of passing it on."""
         try:
             yield
         except PermafrostError as error:
             self.add(error)
 
     def refuse(self, where: str) -> None:
-        """Raise what was gathered, if anything: a single error as it is, more as a numbered list."""
+        """Raise the collected errors, if any: a single one as it is, several as a numbered list."""
         errors = list(self._errors.values())
         if len(errors) == 1:
             raise errors[0]

@@ -1,8 +1,8 @@
-"""Results on an object store: what Snakemake's storage plugins keep there, and where its jobs find copies of it.
+"""Results on an object store, through Snakemake's storage plugins, and their local copies.
 
-With ``--default-storage-provider``, every file of a rule is an object of the store. A job reads and writes copies in
-a folder of its machine, which Snakemake fetches before and stores afterwards. So a command that is told a folder of
-results, rather than files of it, must be told the folder of the copies.
+With ``--default-storage-provider``, every file of a rule is an object of the store. A job reads and
+writes copies in a local folder, which Snakemake downloads before and uploads afterwards. A command
+that gets a folder of results, not single files, must therefore get the folder of the copies.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError
 from permafrost.core.snakemake_internals import default_storage
 
-# how Snakemake's messages name what lies on a store
+# an object of a store in Snakemake's messages
 _SHOWN = re.compile(r"(.+) \((?:in|send to|retrieve from) storage\)")
 
 
 def check_archive(places: Places, asked: Iterable[str]) -> None:
-    """Refuse to pack an archive of what is not on this machine.
+    """Refuse to pack an archive of results that are on an object store.
 
     Parameters
     ----------
-    asked : the rules that are to run.
+    asked : names of the rules that will run.
     """
     if places.on_store and "archive" in asked:
         raise PermafrostError(
@@ -36,17 +36,21 @@ def check_archive(places: Places, asked: Iterable[str]) -> None:
 
 
 class Places:
-    """Where results lie: in their folder, or on an object store and as copies on this machine.
+    """Where results are: in their folder, or on an object store with copies on this machine.
 
     Parameters
     ----------
     workflow : Snakemake's.
-    results : folder of the results, from the working folder.
+    results : folder of the results, relative to the working folder.
 
     Attributes
     ----------
-    on_store : whether results lie on an object store.
-    folder : where the jobs of this machine find and leave them.
+    on_store : whether results are on an object store.
+    folder : local folder that jobs on this machine read and write.
+
+    Raises
+    ------
+    PermafrostError : results are on an object store, and `results` is outside the working folder.
     """
 
     def __init__(self, workflow, results: str) -> None:
@@ -63,19 +67,19 @@ class Places:
             self.folder = str(self._object(results).local_path())
 
     def stored(self, path: str) -> str:
-        """What Snakemake's records call a file of the results: its address on the store, or its path."""
+        """A result file's name in Snakemake's records: its address on the store, or its path."""
         return self._object(path).query if self.on_store else path
 
     def copy(self, path: str) -> str:
-        """Where this machine's jobs find a file of the results."""
+        """The local path of a result file."""
         return str(self._object(path).local_path()) if self.on_store else path
 
     def read(self, path: str) -> bytes:
-        """The bytes of one file of the results, wherever it lies.
+        """The bytes of one result file, downloaded if it is on a store.
 
         Raises
         ------
-        OSError : there is none, or the store does not give it.
+        OSError : the file does not exist, or cannot be read or downloaded.
         """
         if not self.on_store:
             return Path(path).read_bytes()
@@ -89,12 +93,12 @@ class Places:
                 wanted.retrieve_object()
             except OSError:
                 raise
-            except Exception as error:  # each plugin has errors of its own
+            except Exception as error:  # each plugin raises its own types
                 raise OSError(f"{wanted.print_query}: {error}") from error
             return copy.read_bytes()
 
     def _object(self, path: str):
-        """Snakemake's storage object of a path, named as its rules name it."""
+        """Snakemake's storage object of a path, with the same name as in its rules."""
         prefix = (
             self._prefix if not self._prefix or self._prefix.endswith("/") else f"{self._prefix}/"
         )
@@ -102,14 +106,14 @@ class Places:
 
 
 def is_there(file) -> bool:
-    """Whether a file of a job exists, on the store that it belongs to or here."""
+    """Whether a file of a job exists, on its store or on this machine."""
     if getattr(file, "is_storage", False):
         return file.storage_object.exists()
     return Path(file).exists()
 
 
 def bring(file, *, since: float) -> None:
-    """Fetch a file of a job that lies on a store and not here, if it was written since then.
+    """Download a job's file if it is only on a store, and was written after `since`.
 
     Parameters
     ----------
@@ -120,7 +124,7 @@ def bring(file, *, since: float) -> None:
 
 
 def bring_shown(workflow, shown: str, *, since: float) -> str:
-    """The same for a file as Snakemake's messages name it; returns where it lies here."""
+    """Like `bring`, for a file as Snakemake's messages name it; returns its local path."""
     provider, _ = default_storage(workflow)
     address = _SHOWN.fullmatch(shown)
     if provider is None or address is None:
@@ -134,7 +138,7 @@ def _bring(wanted, since: float) -> None:
     copy = wanted.local_path()
     with contextlib.suppress(
         Exception
-    ):  # each plugin has errors of its own; a log that is not there is none
+    ):  # each plugin raises its own types; a missing log is not an error
         if not copy.exists() and wanted.exists() and wanted.mtime() >= since:
             copy.parent.mkdir(parents=True, exist_ok=True)
             wanted.retrieve_object()

@@ -1,4 +1,4 @@
-"""The options of each stage, from the configuration and the entry of a backbone."""
+"""The options of each stage, from the configuration and a backbone's entry."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from permafrost.features.augmentations import check_augmentations
 from permafrost.features.dates import OF_DATES
 from permafrost.probes.kinds import KINDS
 
-#: options that decide what a backbone is fed; and whether maps are made
+#: options of extraction that determine a backbone's input; FED adds whether maps are computed
 FEEDING = ("size", "interpolation", "antialias", "fit")
 FED = (*FEEDING, "maps")
-#: measures that need augmented views
+#: feature metrics that need augmented views
 OF_VIEWS = ("alignment_augmentations", "lidar")
-#: folder of results for the predicted masks that a probe writes on request
+#: folder below the results for predicted masks, which probes write on request
 MASKS = "masks"
-#: options of extraction that change only what is written
+#: options of extraction that only affect how features are stored
 _OF_WRITING = frozenset({"dtype"})
 
 
 def is_several(dataset: dict) -> bool:
-    """Whether samples of this entry of a dataset have images of several dates or sensors."""
+    """Whether the samples of a dataset's entry have images of several dates or sensors."""
     return dataset["dates"] != "one" or dataset.get("modalities") is not None
 
 
@@ -31,20 +31,20 @@ def is_several(dataset: dict) -> bool:
 
 
 def feeding_options(config: dict, policy: str | None = None) -> dict:
-    """The options of extraction in a complete configuration, with its policy `fit` where that is not strict.
+    """The options of extraction of a complete configuration, with the policy `fit` unless strict.
 
     Parameters
     ----------
-    policy : takes the place of the configuration's, for a pair that needs another, see `plan.misfits.Cell`.
+    policy : replaces the configuration's, for a pair with another one, see `plan.misfits.Cell`.
     """
     fit = policy or config["fit"]
     return {**config["extraction"], **({} if fit == STRICT else {"fit": fit})}
 
 
 def extraction_of(task: str, entry: dict, extraction: dict) -> tuple[dict, dict]:
-    """Backbone entry and extraction options, without what does not matter for `task`.
+    """Backbone entry and extraction options, without those that do not affect `task`.
 
-    So a change of the layers, or of the type of maps, reruns no dataset that needs none.
+    So a change of layers or of the maps' data type reruns only datasets of dense tasks.
     """
     if targets_of(task).dense:
         return entry, {**extraction, "maps": True}
@@ -52,12 +52,12 @@ def extraction_of(task: str, entry: dict, extraction: dict) -> tuple[dict, dict]
 
 
 def views_of(task: str, entry: dict, extraction: dict) -> tuple[dict, dict]:
-    """The same for augmented views, which have no maps; a dense task still feeds whole images."""
+    """Like `extraction_of`, for augmented views: without maps; dense tasks keep whole images."""
     return _without_maps(*extraction_of(task, entry, extraction))
 
 
 def feeding_of(task: str, entry: dict, extraction: dict) -> tuple[dict, dict]:
-    """The same for probes that run the backbone themselves: only options that decide what it is fed."""
+    """Like `extraction_of`, for probes that run the backbone: only options of its input."""
     entry, options = extraction_of(task, entry, extraction)
     return entry, {key: options[key] for key in FED if key in options}
 
@@ -73,7 +73,7 @@ def _without_maps(entry: dict, extraction: dict) -> tuple[dict, dict]:
 
 
 def titled(name: str, options: dict) -> str:
-    """A probe in a few words: its name, its kind if that differs, and its first two numbers or choices."""
+    """A short title of a probe: its name, its kind if different, and its first two options."""
     shown = [
         f"{key}={value}"
         for key, value in options.items()
@@ -84,13 +84,13 @@ def titled(name: str, options: dict) -> str:
 
 
 def leaves(options: dict) -> str | None:
-    """The folder of results for the second output of a probe with these options; None: it has none."""
+    """The folder below the results for a probe's second output; None: it has none."""
     asked = MASKS if options.get("masks", "none") != "none" else None
     return KINDS[options["kind"]].leaves or asked
 
 
 def is_seeded(options: dict) -> bool:
-    """Whether a probe with these options draws random numbers."""
+    """Whether a probe with these options uses random numbers."""
     return KINDS[options["kind"]].seeded or options.get("solver") == "adam"
 
 
@@ -98,14 +98,14 @@ def is_seeded(options: dict) -> bool:
 
 
 def profiling(config: dict, *, where: str) -> dict | None:
-    """The options of the stage ``profile`` in a complete configuration; None: nothing is profiled.
+    """The options of the stage ``profile`` in a complete configuration; None: switched off.
 
-    They hold no device, and threads only where the user sets them: a profile names the machine that it was
-    made on, and a run on another machine keeps it.
+    They have no device, and threads only if the user sets them, so a run on another machine keeps
+    a profile. The profile itself names the machine that it was measured on.
 
     Raises
     ------
-    PermafrostError : a probe has the name of the profiles' rows in the leaderboard.
+    PermafrostError : a probe is called ``profile``, a name reserved in the leaderboard.
     """
     if config["profile"] is not None:
         _check_free("profile", config, where=where)
@@ -113,7 +113,7 @@ def profiling(config: dict, *, where: str) -> dict | None:
 
 
 def of_forward_pass(extraction: dict) -> dict:
-    """The options of extraction that change the cost of a forward pass."""
+    """The options of extraction that affect the cost of a forward pass."""
     return {key: value for key, value in extraction.items() if key not in _OF_WRITING}
 
 
@@ -126,10 +126,10 @@ class Measuring:
 
     Attributes
     ----------
-    split : whose features are measured.
+    split : the split whose features are used.
     of_features : options of ``measure``.
-    of_pairs : options of ``similarity``; None where it is switched off.
-    views : augmentations of ``views``; None where the configuration has none.
+    of_pairs : options of ``similarity``; None: switched off.
+    views : augmentations of ``views``; None: there are none.
     """
 
     split: str
@@ -139,12 +139,12 @@ class Measuring:
 
 
 def measuring(config: dict, *, where: str) -> Measuring | None:
-    """The options in a complete configuration; None: nothing is measured.
+    """The options of feature metrics in a complete configuration; None: switched off.
 
     Raises
     ------
-    PermafrostError : a probe has the name of the measures' rows in the leaderboard; augmentations cannot be
-        drawn, no measure needs them, or a measure needs them and there are none.
+    PermafrostError : a probe is called ``measures``, a name reserved in the leaderboard; or the
+        augmentations are invalid, not used by any metric, or missing.
     """
     options = config["measures"]
     if options is None:
@@ -166,7 +166,7 @@ def measuring(config: dict, *, where: str) -> Measuring | None:
 
 
 def _check_names(names: list[str] | None, augmentations: dict | None, *, where: str) -> None:
-    """Measures of views need augmentations, and augmentations a measure of views."""
+    """Refuse metrics of views without augmentations, and augmentations without such a metric."""
     wanted = [name for name in OF_VIEWS if name in (names or [])]
     if wanted and augmentations is None:
         raise PermafrostError(
@@ -183,14 +183,14 @@ def _check_names(names: list[str] | None, augmentations: dict | None, *, where: 
 
 
 def _positive(delta: float, *, where: str) -> float:
-    # written so that NaN is refused too
+    # in this form the comparison also refuses NaN
     if not 0.0 < delta < float("inf"):
         raise PermafrostError(f"delta is {delta}", where=where, remedy="give a number above 0")
     return delta
 
 
 def _check_free(name: str, config: dict, *, where: str) -> None:
-    """Refuse a probe with the `name` that rows without a probe have in the leaderboard."""
+    """Refuse a probe called `name`, which the leaderboard uses for rows without a probe."""
     if config["probes"].get(name):
         raise PermafrostError(
             f"the name {name!r} of a probe is reserved for the rows of `{name}` in the leaderboard",

@@ -1,4 +1,4 @@
-"""Into how many parts preparation and extraction are divided, and which of them a job joins."""
+"""Parts (shards) of preparation and extraction: their number, and which ones a job joins."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from permafrost.plan.grid import Grid
 from permafrost.plan.object_store import Places
 from permafrost.plan.plan import Plan
 
-#: folder of the parts of datasets, and of datasets and backbones, below the results; each is called ``2-of-8``
+#: folder of the parts below the results; a part is called, for example, ``2-of-8``
 FOLDER = "parts"
 PATTERN = r"\d+-of-\d+"
 
 
 def check_parts(grid: Grid) -> None:
-    """Refuse parts of datasets that nothing is known of."""
+    """Refuse ``runtime.parts`` of unknown datasets."""
     parts = grid.config["runtime"]["parts"]
     for name in parts if isinstance(parts, Mapping) else ():
         if all(name != names[0] for names in grid.misfits):
@@ -27,9 +27,14 @@ def check_parts(grid: Grid) -> None:
 
 
 def number_of_parts(grid: Grid, stage: str, *names: str) -> int:
-    """How many jobs share the work of this one of ``prepare`` or ``extract``; 1 where a single one does it."""
+    """The number of jobs that share one job of ``prepare`` or ``extract``; 1: it is not divided.
+
+    Parameters
+    ----------
+    names : the dataset, and for ``extract`` the backbone.
+    """
     dataset, *backbone = names
-    # which images leave the dataset is known when all were looked at
+    # which images are dropped is only known after all of them have been checked
     whole = (
         drops_images(grid)
         if stage == "prepare"
@@ -42,21 +47,22 @@ def number_of_parts(grid: Grid, stage: str, *names: str) -> int:
 
 
 def drops_images(grid: Grid) -> bool:
-    """Whether images without an embedding leave the datasets."""
+    """Whether images without an embedding are dropped from the datasets."""
     return any(entry.get("unmatched") == "drop" for entry in grid.backbones.values())
 
 
 class JoinedParts:
-    """The folders of the parts that the outputs of a job of ``prepare`` or ``extract`` are joined of.
+    """The folders of the parts that a job of ``prepare`` or ``extract`` joins.
 
-    Snakemake runs a job again when the set of its inputs changes, and the number of parts changes no result. So where
-    the outputs are there and of this plan, their parts are those that they were made of, whatever is asked for now.
+    Snakemake reruns a job if the set of its inputs changes, but the number of parts does not affect
+    results. So if the outputs exist and belong to this plan, their parts are the recorded ones,
+    even if the configuration now requests another number.
 
     Parameters
     ----------
-    inputs_of : what Snakemake recorded as the inputs of an output; None where it knows nothing.
-    places : where the results lie.
-    planned : whether this process made the plan of the run. If not, it carries out a job whose parts are there.
+    inputs_of : gives the inputs that Snakemake recorded for an output; None: it has no record.
+    places : where the results are.
+    planned : whether this process planned the run; if not, it runs a job whose parts exist.
     """
 
     def __init__(
@@ -73,7 +79,7 @@ class JoinedParts:
         self._known: dict[tuple[str, ...], list[str]] = {}
 
     def __call__(self, stage: str, *names: str) -> list[str]:
-        """The folders of the parts of a job, none where it does all by itself."""
+        """The folders of the parts of a job; empty if it is not divided."""
         key = stage, *names
         if key not in self._known:
             self._known[key] = self._find(stage, names)
@@ -84,7 +90,7 @@ class JoinedParts:
         wanted = _names(folder, number_of_parts(self._plan, stage, *names))
         if self._planned:
             made = self._made_of(stage, names, folder)
-            # whether outputs are there is asked last: they may lie on a store
+            # the outputs are checked last, because that is slow on an object store
             other = made not in (None, wanted) and self._is_current(stage, names)
             return made if other else wanted
         if not self._all_there(wanted):
@@ -96,7 +102,7 @@ class JoinedParts:
         return wanted
 
     def _made_of(self, stage: str, names: tuple[str, ...], folder: str) -> list[str] | None:
-        """The parts that outputs were joined of, by Snakemake's records; None where it knows no such outputs."""
+        """The parts that Snakemake recorded for the outputs; None: it has no record."""
         inputs = self._inputs_of(self._places.stored(self._voucher(stage, names)))
         if inputs is None:
             return None
@@ -104,7 +110,7 @@ class JoinedParts:
         return [f"{folder}/{known[1]}" for known in map(part.fullmatch, inputs) if known]
 
     def _is_current(self, stage: str, names: tuple[str, ...]) -> bool:
-        """Whether the outputs are there and of this plan."""
+        """Whether the outputs exist and belong to this plan."""
         path = self._voucher(stage, names)
         try:
             made = _fingerprint(self._places, path)
@@ -113,7 +119,7 @@ class JoinedParts:
         return made == getattr(self._plan, stage)(*names).fingerprint
 
     def _voucher(self, stage: str, names: tuple[str, ...]) -> str:
-        """The output that says of what plan all outputs of a job are; image stores may be deleted."""
+        """The output whose fingerprint counts for the whole job; image stores may be deleted."""
         return f"{self._results}/{_VOUCHERS[stage].format(*names)}"
 
     def _all_there(self, folders: list[str]) -> bool:
@@ -124,7 +130,7 @@ _VOUCHERS = {"prepare": "images/{}/card.json", "extract": "features/{}/{}/train.
 
 
 def _fingerprint(places: Places, path: str) -> str:
-    """Of the plan that a card or a store was made from."""
+    """The fingerprint in a card or a store."""
     if path.endswith(".zarr"):
         return json.loads(places.read(f"{path}/zarr.json"))["attributes"]["fingerprint"]
     return json.loads(places.read(path))["fingerprint"]

@@ -1,4 +1,4 @@
-"""The plan: every job that a configuration asks for, and the fingerprint of what each will leave."""
+"""The plan: every job of a configuration, with its fingerprint."""
 
 from __future__ import annotations
 
@@ -35,11 +35,14 @@ from permafrost.probes.kinds import KINDS
 
 @dataclass(frozen=True)
 class Job:
-    """The input of a stage: a specification (canonical JSON), a hash of its sources, and the fingerprint of both.
+    """One job of a stage.
 
     Attributes
     ----------
-    places : where the files lie that the spec names by their content; never part of the identity.
+    spec : the specification, canonical JSON.
+    code : hash of the sources that the job uses.
+    fingerprint : of both.
+    places : paths of the files that the spec identifies by content; not in the fingerprint.
     """
 
     spec: str
@@ -54,9 +57,9 @@ class Stage:
 
     Attributes
     ----------
-    labels : what a job is named by, such as dataset and backbone.
-    job : makes a job from the values of `labels`.
-    every : these values, for each job.
+    labels : names of a job's labels, such as ``dataset`` and ``backbone``.
+    job : gives a job from the values of its labels.
+    every : the values of the labels of each job.
     """
 
     name: str
@@ -66,15 +69,18 @@ class Stage:
 
 
 class Plan(Grid):
-    """All jobs of a configuration. Look-ups are cached, and read no file after construction.
+    """All jobs of a configuration. Jobs are cached, and no file is read after construction.
 
-    Every job's spec holds, under ``inputs``, the fingerprints of the jobs whose output it reads.
-    So a fingerprint stands for the whole history of a result, and what changed upstream
-    changes it, whatever the time stamps of files say.
+    A job's spec holds, under ``inputs``, the fingerprints of the jobs whose output it reads. So any
+    change upstream changes the fingerprint, regardless of time stamps.
 
     Parameters
     ----------
-    config, root, where, checked : see `Configuration`, which raises what is wrong with them.
+    config, root, where, checked : as in `Configuration`.
+
+    Raises
+    ------
+    PermafrostError : as `Configuration`.
     """
 
     def __init__(
@@ -95,28 +101,28 @@ class Plan(Grid):
             self.config["suite"]["data"] = self._data_digest(self.named_datasets)
 
     def _data_digest(self, datasets: dict[str, dict]) -> str:
-        """What identifies the datasets, whichever backbones fit them: their entries, and what their files hold."""
+        """The fingerprint of the datasets' entries and files."""
         entries = {name: result_fields(entry) for name, entry in datasets.items()}
         return fingerprint(
             {name: [without_places(entries[name])[0], self._sources[name]] for name in entries}
         )
 
     def stages(self) -> list[Stage]:
-        """Every stage with its jobs, in the order of the flow."""
+        """Every stage with its jobs, in the order of the data flow."""
         return [
             Stage(stage, LABELS[stage], getattr(self, stage), names)
             for stage, names in self.every().items()
         ]
 
     def jobs(self) -> Iterator[Job]:
-        """Every job of the plan, in the order of the flow."""
+        """Every job of the plan, in the order of the data flow."""
         for stage in self.stages():
             for names in stage.every:
                 yield stage.job(*names)
 
     @property
     def hash(self) -> str:
-        """Names the whole plan: it changes when any result of it would."""
+        """Identifies the plan: changes if any of its results would change."""
         return self.report().fingerprint
 
     # --- the jobs ------------------------------------------------------------------------------
@@ -136,7 +142,10 @@ class Plan(Grid):
         )
 
     def _matched(self, dataset: str) -> tuple[dict, dict]:
-        """By backbone, the embeddings that every image must have, and their paths: with ``unmatched: drop``."""
+        """Backbone -> embeddings that every image must have, and -> their paths.
+
+        Only backbones with ``unmatched: drop``.
+        """
         matched, paths = {}, {}
         for name in self.backbones_on(dataset):
             known = self._identified[name]
@@ -175,27 +184,27 @@ class Plan(Grid):
         )
 
     def _dates(self, dataset: str, backbone: str) -> str:
-        """The dates of features of a sample: one where the backbone is fed all of its images at once."""
+        """The option ``dates`` of features; ``one`` if the backbone reads all dates together."""
         together = self.backbones[backbone]["input"].get("dates") == "all"
         return "one" if together else self.datasets[dataset]["dates"]
 
     def _running(self, dataset: str, backbone: str, options_of: Callable) -> dict:
-        """The fields of a job that runs the backbone; `options_of` selects what its stage depends on."""
+        """The fields of a job that runs the backbone; `options_of` selects those its stage uses."""
         known = self._identified[backbone]
-        # a pair that no policy had to do anything for has the features that it has under strict
+        # if the policy changes nothing for a pair, its features are those of `strict`
         options = feeding_options(self.config, self._policy(dataset, backbone))
         entry, extraction = options_of(self.datasets[dataset]["task"], known.entry, options)
         return {"entry": entry, "extraction": extraction, **known.digests, "places": known.places}
 
     def _policy(self, dataset: str, backbone: str) -> str | None:
-        """The policy that the pair needs; None where only its job can tell."""
+        """The policy that changes the pair's input; None: only known in its job."""
         if not self._fed_images(backbone):
             return STRICT
         cell = self.cells.get((dataset, backbone))
         return None if cell is None else cell.policy
 
     def _from_images(self, dataset: str, backbone: str) -> dict:
-        """The fields of a probe that runs the backbone itself."""
+        """The fields of a probe's job that runs the backbone itself."""
         run = self._running(dataset, backbone, feeding_of)
         places, images = run.pop("places"), self.prepare(dataset).fingerprint
         inputs = {"images": images, "backbone": fingerprint(run, images)}
@@ -234,7 +243,7 @@ class Plan(Grid):
         )
 
     def _answers(self, dataset: str, probe: str) -> str:
-        """What the predictions of a probe on a dataset are read as."""
+        """The task that a probe's predictions on a dataset are evaluated as."""
         return KINDS[self.probes[probe]["kind"]].answers or self.datasets[dataset]["task"]
 
     @functools.cache  # noqa: B019
@@ -291,7 +300,7 @@ class Plan(Grid):
 
     @functools.cache  # noqa: B019
     def aggregate(self) -> Job:
-        # one hash stands for the thousands of scores, whose names the recorded plan lists
+        # one hash replaces thousands of scores; the recorded plan lists their names
         scores = [
             [*evaluation, self.bootstrap(*evaluation).fingerprint]
             for evaluation in self.evaluations()
@@ -303,7 +312,7 @@ class Plan(Grid):
             "aggregate",
             places={"published": files} if files else None,
             options=self.config["comparison"],
-            # pairs, since canonical JSON has no order of keys
+            # as pairs, because canonical JSON does not keep the order of keys
             groups=list(groups_of(self.named_datasets, self.config["groups"]).items()),
             ranking=self.config["ranking"],
             **({"published": published} if published else {}),
@@ -318,16 +327,18 @@ class Plan(Grid):
         )
 
     def fed(self, dataset: str, backbone: str) -> dict:
-        """What is known of a cell: ``fit``, ``bands_real``, ``bands_wanted``, and ``input_id``.
+        """The row of a pair that describes its input.
 
-        Cells of one dataset with one ``input_id`` are one measurement: the same network, built and run in the same way,
-        is fed the same. It is made of the entry but for its `input`, of the files, and of the recipe.
+        Keys: ``dataset``, ``backbone``, ``fit``, ``bands_real``, ``bands_wanted``, ``input_id``.
+        Pairs of one dataset with the same ``input_id`` are the same measurement: the same network
+        with the same input. It is a fingerprint of the entry without `input`, the files, and the
+        recipe of the input.
         """
         run = self._running(dataset, backbone, extraction_of)
         del run["places"]
         cell = self.cells.get((dataset, backbone))
         if cell is not None:
-            # the recipe is what these lead to
+            # the recipe already contains the effect of these
             run["entry"] = {key: value for key, value in run["entry"].items() if key != "input"}
             run["extraction"] = {
                 key: value for key, value in run["extraction"].items() if key not in FEEDING
@@ -352,7 +363,7 @@ class Plan(Grid):
         )
 
     def _calibration(self, dataset: str, probe: str, *keys: str) -> dict:
-        """The option ``calibration`` of a job (only some `keys` of it), or nothing where none is judged."""
+        """The option ``calibration`` of a job (`keys`: only these); ``{}`` if it does not apply."""
         options = self.config["calibration"]
         judged = KINDS[self.probes[probe]["kind"]].probabilities
         judged = judged and targets_of(self.datasets[dataset]["task"]).calibrated
@@ -361,7 +372,7 @@ class Plan(Grid):
         return {"calibration": {key: options[key] for key in keys or options}}
 
     def _used(self, stage: str, fields: dict) -> list[str]:
-        """Names of the plug-ins on which a job depends, beside its inputs."""
+        """Names of the plug-ins that a job uses itself, apart from those of its inputs."""
         entry, options = fields.get("entry", {}), fields.get("options") or {}
         source = entry.get("source", {}).get("kind")
         known = {
@@ -375,7 +386,7 @@ class Plan(Grid):
         return [name for name in self._plugins if name in known or name.startswith(shown)]
 
     def _job(self, stage: str, *, places: dict | None = None, **fields) -> Job:
-        # the lock says the versions in an environment of a backbone's own
+        # the lock file gives the versions in a backbone's separate environment
         if self.config["versions"] == "rerun" and ROLE not in fields.get("files", {}):
             fields["versions"] = _versions_of(stage)
         content = {"stage": stage, **fields}
@@ -389,14 +400,14 @@ class Plan(Grid):
 
 
 def _order_of(modalities: dict | None) -> dict[str, list[str]]:
-    """The order of modalities, whose first one masks and boxes lie on, where canonical JSON would lose it."""
+    """The order of modalities if not sorted; labels refer to the first, but JSON is sorted."""
     order = list(modalities or ())
     return {} if order == sorted(order) else {"modalities": order}
 
 
 @functools.cache
 def _versions_of(stage: str) -> dict[str, str]:
-    """Versions of the packages that a stage computes with, as they are installed."""
+    """Installed versions of the packages that a stage uses."""
     return installed_versions(stage_libraries(stage))
 
 
@@ -409,5 +420,5 @@ def _without_title(suite: dict) -> dict:
 
 
 def _if_any(**lists: list) -> dict[str, str]:
-    """A hash of each list under its name, without those that are empty."""
+    """Name -> hash of its list, without empty lists."""
     return {name: fingerprint(sorted(items)) for name, items in lists.items() if items}

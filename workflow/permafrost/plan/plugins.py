@@ -1,4 +1,4 @@
-"""Plug-ins of a configuration: how they get into the registries and schemas, and what identifies them."""
+"""Plug-ins of a configuration: their fingerprints, and their options in the schemas."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from permafrost.features import dates
 
 
 def plugins_in_use() -> Iterator[tuple[str, str]]:
-    """Name, such as ``probes.NAME``, and place of all plug-ins that are in a registry."""
+    """Name, such as ``probes.NAME``, and place of all registered plug-ins."""
     for group in MODULES:
         for name, place in registry(group).places.items():
             yield f"{group}.{name}", place
@@ -24,9 +24,19 @@ def plugins_in_use() -> Iterator[tuple[str, str]]:
 
 
 def identified(place: str, root: Path, digest: Callable[[Path], str]) -> dict:
-    """What a plug-in is: digests of its file and of the modules of one's own that it imports, or its package.
+    """What identifies a plug-in.
 
-    ``library`` names the modules of this library that they import, on whose sources its jobs depend, too.
+    Parameters
+    ----------
+    place : ``path/to/file.py:NAME`` or ``package.module:NAME``.
+    root : the folder that relative paths refer to.
+    digest : gives the SHA-256 of a file.
+
+    Returns
+    -------
+    ``entry`` : the place without paths; ``files`` : digests of its file and of the user's modules
+    that it imports; ``package`` : its package and version; ``library`` : modules of this library
+    that it imports, whose sources also count.
     """
     known = identify({"entrypoint": place}, root, lambda path: root / path)
     files = {role: digest(root / file) for role, file in known.files.items()}
@@ -52,7 +62,7 @@ def identified(place: str, root: Path, digest: Callable[[Path], str]) -> dict:
 
 
 def offer(instance: object, schema_name: str, schema: dict) -> None:
-    """Add the kinds of plug-ins that `instance` names to its schema."""
+    """Add the plug-in kinds that `instance` names to its schema, in place."""
     if not isinstance(instance, dict) or schema_name not in _OFFERS:
         return
     group, named, add = _OFFERS[schema_name]
@@ -81,7 +91,7 @@ def _add_probe(schema: dict, name: str, kind) -> None:
 
 
 def dates_of(kind) -> tuple[type, ...]:
-    """The options on several dates of a kind of probe."""
+    """The option classes for several dates of a kind of probe."""
     if kind.series:
         return (dates.DatesOfSeries,)
     return {"images": (), "maps": (dates.DatesOfHead,)}.get(kind.reads, (dates.Dates,))
@@ -110,7 +120,7 @@ _OFFERS = {
 
 
 def _schema_of(schema: dict, name: str, *classes: type) -> dict:
-    """The JSON schema of the options of a kind; the classes that they refer to are added to `schema`."""
+    """The JSON schema of a kind's options; the classes they refer to are added to `schema`."""
     from permafrost.core.option_models import named, schema_of
 
     made = schema_of(named(name, *classes))

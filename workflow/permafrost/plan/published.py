@@ -1,4 +1,4 @@
-"""Published results that a configuration names: what identifies them, and what is wrong with them."""
+"""Published results that a configuration names: their fingerprints and checks."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError
 from permafrost.plan.mistakes import Mistakes
 
-# published names to ours, by what they name there and here
+# (column of the published table, key that maps its names to names of this run)
 _SAME = (("backbone", "backbones"), ("dataset", "datasets"), ("method", "methods"))
 
 
 def named_published(config: Mapping) -> list[dict]:
-    """The entries of ``published``, complete; a plain file is one of which nothing else is known."""
+    """The entries of ``published`` with defaults; a plain path becomes an entry with that file."""
     entries = []
     for given in config.get("published") or ():
         entry = {"file": given} if isinstance(given, str) else given
@@ -33,11 +33,16 @@ def named_published(config: Mapping) -> list[dict]:
 def identify_published(
     config: Mapping, locate: Callable[[str], Path], digest: Callable[[Path], str], where: str
 ) -> tuple[list[dict], list[str]]:
-    """What identifies each file, and where it lies.
+    """The identities (entry with digest, without path) of the files, and their paths.
 
     Parameters
     ----------
-    locate : the path of a file that an entry names; digest : of a file.
+    locate : gives the path of a file that an entry names.
+    digest : gives the SHA-256 of a file.
+
+    Raises
+    ------
+    PermafrostError : a file cannot be read.
     """
     identities, places = [], []
     for number, entry in enumerate(named_published(config), start=1):
@@ -62,11 +67,11 @@ def check_published(
     where: str,
     mistakes: Mistakes,
 ) -> None:
-    """Add to `mistakes` files that cannot be read, and names that do not exist on their side.
+    """Add unreadable files, repeated sources and unknown names to `mistakes`.
 
     Parameters
     ----------
-    entries, places : of `identify_published`.
+    entries, places : from `identify_published`.
     own : names of ``backbones``, ``datasets`` and ``methods`` of the run.
     """
     if not entries:

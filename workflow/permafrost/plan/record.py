@@ -1,4 +1,4 @@
-"""Writing the plan down: what stages with thousands of inputs read, and what an archive keeps."""
+"""Write the plan to a file, for stages with thousands of inputs and for archives."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from permafrost.plan.plan import Plan
 from permafrost.plan.recorded import CURRENT, encode_plan, says
 
 _EVALUATION = "{dataset}/{backbone}/seed{seed}/{probe}"
-# stage -> its outputs below the results: what they are listed as, and their path
+# stage -> its outputs: name in the recorded plan, path below the results, and split
 _OUTPUTS = {
     "prepare": [
         *(("prepare", f"images/{{dataset}}/{split}.zarr", split) for split in SPLITS),
@@ -32,13 +32,17 @@ _OUTPUTS = {
     "bootstrap": [("bootstrap", f"scores/{_EVALUATION}.parquet", None)],
     "compare": [("compare", "comparisons/{dataset}/{probe}.parquet", None)],
     "aggregate": [("aggregate", "leaderboard.parquet", None)],
-    # the report is a folder, which carries no fingerprint
+    # the report is a folder without a fingerprint
     "report": [],
 }
 
 
 def outputs(plan: Plan, results: str) -> list[dict]:
-    """Every output of the plan with the fingerprint it must carry, in the order of the flow."""
+    """A row for every output of the plan, in the order of the data flow.
+
+    Keys: ``stage``, ``path``, ``fingerprint`` (which the output must have), the labels of the job,
+    and ``split`` of a store.
+    """
     rows = []
     for stage in plan.stages():
         for names in stage.every:
@@ -52,9 +56,9 @@ def outputs(plan: Plan, results: str) -> list[dict]:
 
 
 def outputs_of(grid: Grid, stage: str, labels: dict) -> list[tuple[str, str, str | None]]:
-    """The outputs of a job: what they are listed as, their path below the results, and their split.
+    """The outputs of a job: name in the recorded plan, path below the results, and split or None.
 
-    Only some probes leave a folder beside their table.
+    Some probes also write a folder, their second output.
     """
     second = leaves(grid.probes[labels["probe"]]) if stage == "probe" else None
     own = [*_OUTPUTS[stage], *([(second, f"{second}/{_EVALUATION}", None)] if second else [])]
@@ -62,15 +66,19 @@ def outputs_of(grid: Grid, stage: str, labels: dict) -> list[tuple[str, str, str
 
 
 def plan_file(plan: Plan, results: str) -> str:
-    """Where `record_plan` writes the plan."""
+    """The path that `record_plan` writes to."""
     return str(Path(results) / "plans" / f"{plan.hash}.json")
 
 
 def record_plan(plan: Plan, results: str) -> str:
-    """Write ``{results}/plans/{hash}.json``, its jobs in a second file and the hash in ``plans/current``.
+    """Write ``{results}/plans/{hash}.json``, its jobs next to it, the hash to ``plans/current``.
 
-    A file with the same content is not written again, so the many jobs that read the configuration change nothing.
-    They may write at the same time, since all of them write the same. Returns the path.
+    Files with the same content are not rewritten, so jobs that plan again change nothing. They may
+    write at the same time, because they write the same bytes.
+
+    Returns
+    -------
+    The path of the plan.
     """
     path = Path(plan_file(plan, results))
     folder = path.parent
@@ -84,7 +92,7 @@ def record_plan(plan: Plan, results: str) -> str:
         "probes": plan.probes,
         **({"left_out": recorded_misfits(plan.misfits)} if plan.misfits else {}),
     }
-    # titles, runtime options and the data folder are recorded too, but do not change the plan's hash
+    # includes titles, runtime options and the data folder, which do not affect the plan's hash
     about = fingerprint(content)
     if not says(_content(path), about):
         content["outputs"] = outputs(plan, results)
@@ -99,7 +107,7 @@ def record_plan(plan: Plan, results: str) -> str:
 
 
 def _content(path: Path) -> bytes:
-    """The bytes of a file, none if it cannot be read: it is written anew then."""
+    """The bytes of a file; empty if it cannot be read, so that it is rewritten."""
     try:
         return path.read_bytes()
     except OSError:

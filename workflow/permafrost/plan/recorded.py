@@ -1,4 +1,4 @@
-"""Reading a plan that was written down, without the means of making one."""
+"""Read a recorded plan, without the code that makes plans."""
 
 from __future__ import annotations
 
@@ -18,14 +18,19 @@ _HEAD = re.compile(rb'\{"about": "([0-9a-f]{32})", "sha256": "([0-9a-f]{64})", '
 
 
 def encode_plan(about: str, content: dict) -> bytes:
-    """A recorded plan: JSON that begins with what it is about and the SHA-256 of all that follows."""
+    """A recorded plan: JSON that begins with `about` and the SHA-256 of the rest of the file.
+
+    Parameters
+    ----------
+    about : fingerprint of the content, 32 hexadecimal digits.
+    """
     body = f"{json.dumps(content)[1:]}\n".encode()
     head = f'{{"about": "{about}", "sha256": "{hashlib.sha256(body).hexdigest()}", '
     return head.encode() + body
 
 
 def says(raw: bytes, about: str) -> bool:
-    """Whether `raw` is a plan that `encode_plan` wrote about the same, to the last byte."""
+    """Whether `raw` is an undamaged plan that `encode_plan` wrote with the same `about`."""
     head = _HEAD.match(raw)
     return head is not None and head[1].decode() == about and _is_whole(raw, head)
 
@@ -35,15 +40,15 @@ def _is_whole(raw: bytes, head: re.Match) -> bool:
 
 
 def read_plan(path, results: Path | None = None) -> dict:
-    """The recorded plan, as `record_plan` wrote it.
+    """The content of a plan that `record_plan` wrote.
 
     Parameters
     ----------
-    results : the folder that its outputs lie in now; None where it is the recorded one.
+    results : the current folder of its outputs; None: the recorded one.
 
     Raises
     ------
-    PermafrostError : it cannot be read, or was altered.
+    PermafrostError : the file cannot be read, or was altered.
     """
     check_file(path)
     try:
@@ -67,12 +72,17 @@ def _unreadable(problem: str, path) -> PermafrostError:
 
 
 def planned(recorded: dict, stage: str) -> list[dict]:
-    """The outputs of one stage in a recorded plan."""
+    """The rows of one stage's outputs in a recorded plan."""
     return [row for row in recorded["outputs"] if row["stage"] == stage]
 
 
 def current_plan(results: Path) -> Path:
-    """The plan recorded last under ``{results}/plans``."""
+    """The path of the last plan recorded in ``{results}/plans``.
+
+    Raises
+    ------
+    PermafrostError : the folder does not exist, or no plan was recorded.
+    """
     check_folder(results)
     folder = Path(results) / "plans"
     try:
@@ -84,7 +94,7 @@ def current_plan(results: Path) -> Path:
 
 
 def results_in(path) -> Path:
-    """The folder of results that is meant by its path, by a file in it, or by its project's folder."""
+    """The folder of results, from its path, a file in it, or its project's folder."""
     path = Path(path)
     if path.is_file() and (path.parent / "plans").is_dir():
         return path.parent
@@ -93,11 +103,11 @@ def results_in(path) -> Path:
 
 
 def leaderboard_in(path) -> Path:
-    """The leaderboard that is meant by its path, by a folder of results, or by a project's folder.
+    """The path of a leaderboard, from its path, a folder of results, or a project's folder.
 
     Raises
     ------
-    PermafrostError : the folder holds none.
+    PermafrostError : the folder has none.
     """
     path = Path(path)
     if not path.is_dir():
@@ -113,12 +123,12 @@ def leaderboard_in(path) -> Path:
 
 
 def places(recorded: dict, results: Path) -> list[tuple[dict, Path]]:
-    """Each output of a recorded plan with its path in the folder `results`, wherever that lies now.
+    """Each output row of a recorded plan, with its path in the folder `results`.
 
     Raises
     ------
-    PermafrostError : the plan names an output outside of its results. It may come from an archive of
-        somebody else, and what lies at these paths may be deleted.
+    PermafrostError : the plan names an output outside its results. Plans in archives are not
+        trusted, because outputs may be deleted later.
     """
     located = []
     for row in recorded["outputs"]:
@@ -130,7 +140,7 @@ def places(recorded: dict, results: Path) -> list[tuple[dict, Path]]:
 
 
 def by_names(recorded: dict, stage: str, *names: str) -> dict:
-    """Paths of a stage's outputs by the values of `names`: a tuple of them, or one alone."""
+    """Labels -> path of a stage's outputs; the key is a tuple, or one value if `names` is one."""
     paths = {}
     for row in planned(recorded, stage):
         key = tuple(row[name] for name in names)
@@ -139,35 +149,35 @@ def by_names(recorded: dict, stage: str, *names: str) -> dict:
 
 
 def expected(recorded: dict) -> dict[str, str]:
-    """The fingerprint that each output must carry, by path."""
+    """Path -> the fingerprint that the output must have."""
     return {row["path"]: row["fingerprint"] for row in recorded["outputs"]}
 
 
 def stamp_of(results: Path, fingerprint: str) -> Path:
-    """The file that says what was written under this fingerprint, with digests."""
+    """The path of the stamp: a file with digests of what was written under this fingerprint."""
     return Path(results) / "plans" / f"{fingerprint}.done"
 
 
 def forget_gathered(results: Path) -> None:
-    """Let every plan make leaderboard and report again: what lies in their place is of none of them."""
+    """Delete all stamps, so that every plan recomputes its leaderboard and report."""
     for stamp in (Path(results) / "plans").glob("*.done"):
         stamp.unlink(missing_ok=True)
 
 
 def stamped(recorded: dict) -> list[str]:
-    """The fingerprints of what leaves a stamp: the leaderboard, and the report, which has the plan's."""
+    """The fingerprints with a stamp: the leaderboard's, and the plan's, which is the report's."""
     (gathered,) = planned(recorded, "aggregate")
     return [gathered["fingerprint"], recorded["plan"]]
 
 
 def published_files(recorded: dict) -> list[Path]:
-    """The tables of published results, which a run has whose configuration names some."""
+    """Paths of the tables of published results; empty if the configuration names none."""
     asked = recorded["config"].get("published")
     return [Path(recorded["results"]) / f"published.{form}" for form in ("parquet", "csv") if asked]
 
 
 def archived(recorded: dict, plan: Path) -> list[Path]:
-    """What an archive of the plan holds: every output, the report, the plan itself and the stamps."""
+    """Paths that an archive of the plan contains: outputs, report, the plan itself and stamps."""
     results = Path(recorded["results"])
     fixed = [
         results / "leaderboard.csv",

@@ -1,4 +1,7 @@
-"""What jobs ask for at their first attempt. Rules and estimates look it up here; for probes their kinds say it."""
+"""Resources that jobs request at their first attempt, for rules and estimates.
+
+Those of probes are in their kinds.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,17 @@ from permafrost.probes.kinds import KINDS
 
 
 class Asked(NamedTuple):
-    """Memory, the time after which a cluster ends the job, and cores; None of these: the configuration's workers."""
+    """Resources of a job: memory in MB, time limit in minutes, and cores.
+
+    ``threads=None``: as many cores as the configuration's ``workers``.
+    """
 
     memory_mb: int
     minutes: int
     threads: int | None = 1
 
 
-# statistics: for a million test items (docs/simulations.md); measures: for 10,000 rows
+# sized for a million test items (statistics; docs/simulations.md) and 10,000 rows (measures)
 _STAGES = {
     "prepare": Asked(4000, 120, None),
     "extract": Asked(6000, 120, None),
@@ -32,11 +38,12 @@ _MEASURE_OF_VIEWS_MB = 4000
 
 
 def asked(stage: str, *, kind: str | None = None, views: bool = False) -> Asked:
-    """What a job of a stage asks for.
+    """The resources that a job requests.
 
     Parameters
     ----------
-    kind : of the probe, where the stage is ``probe``. views : the job measures augmented views too.
+    kind : of the probe, if the stage is ``probe``.
+    views : the job also measures augmented views.
     """
     if kind is not None:
         known = KINDS[kind]
@@ -47,6 +54,6 @@ def asked(stage: str, *, kind: str | None = None, views: bool = False) -> Asked:
 
 
 def device_of(kind: str, device: str) -> str:
-    """Where the job of a probe runs, by what the configuration names: ``auto`` is the CPU for kinds that are light."""
+    """The device of a probe's job, from the configuration's; ``auto``: the CPU for cheap kinds."""
     gpu = KINDS[kind].gpu
     return "cpu" if gpu == "never" or (gpu == "named" and device == "auto") else device

@@ -1,4 +1,4 @@
-"""The keys of a configuration, apart from the options of probes, which are theirs."""
+"""The keys of a configuration, except the options of probes, which their kinds define."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ GroupName = Annotated[
     str,
     Matches("letters, digits, spaces, - and _, not first", r"^[A-Za-z0-9][A-Za-z0-9 _-]*$(?!\n)"),
 ]
-#: name of a plug-in -> its place
+#: name of a plug-in -> where it is defined
 Plugins = dict[
     str,
     Annotated[
@@ -46,134 +46,132 @@ Plugins = dict[
         ),
     ],
 ]
-#: published names -> those here that mean the same
+#: published name -> name in this configuration
 SameNames = dict[str, Text]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Suite(Options):
-    """The suite that a file of config/suites is (docs/configure.md). The plan adds a digest of its content and the
-    changes of the run.
+    """The suite that this configuration defines (docs/configure.md). The plan adds a digest of its content, and how
+    the run differs from it.
     """
 
     name: str
-    """Of the suite."""
+    """Name of the suite."""
     version: Positive
-    """Of the suite."""
+    """Version of the suite."""
     title: LeftOut[str] = None
-    """Of the suite."""
+    """Title of the suite."""
     digest: LeftOut[str] = None
-    """Written by the plan. Of the suite's content."""
+    """Written by the plan: digest of the suite's content."""
     data: LeftOut[str] = None
-    """Written by the plan. Of the entries and files of the datasets."""
+    """Written by the plan: digest of the entries and files of the datasets."""
     changed: LeftOut[list[str]] = None
-    """Written by the plan. Differences between the run and the suite."""
+    """Written by the plan: differences between the run and the suite."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Photometric(Options):
-    """Changes of brightness and contrast in the spread of each band, whatever its unit."""
+    """Random changes of brightness and contrast, relative to the standard deviation of each band."""
 
     gain: float = 0.2
-    """Distances from the mean of a band in the train split are multiplied by a number from 1 - gain to 1 + gain,
-    one for all bands of a view."""
+    """Contrast: deviations from the band's mean in the train split are multiplied by a random factor from 1 - gain
+    to 1 + gain, the same for all bands of a view."""
     offset: float = 0.2
-    """A number from -offset to +offset, times the standard deviation of the band in the train split, is added; one
-    for all bands of a view."""
+    """Brightness: a random number from -offset to +offset, times the band's standard deviation in the train split,
+    is added; the same number for all bands of a view."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Augmentations(Options):
-    """Views of an image have its size and its unit, and are the same for all backbones, which prepare them as any
-    other image. With the defaults, every backbone processes 10,000 images.
+    """Augmented views of images. They have the image's size and unit, are the same for all backbones, and are
+    preprocessed like any other image. With the defaults, every backbone processes 10,000 views.
     """
 
     views: AtLeast2 = 10
-    """Views of each image (q). The paper of LiDAR takes 50, ports of it 10."""
+    """Views per image (q). The LiDAR paper uses 50, other implementations 10."""
     images: AtLeast2 = 1000
-    """Images of the split to view; of more, this many are drawn, the same for all backbones, of fewer all are
-    taken. The paper of LiDAR takes 1,000 and more; LiDAR is at most the number of images less one."""
+    """Largest number of images of the split; from more, this many are sampled, the same for all backbones. The LiDAR
+    paper uses 1,000 and more; LiDAR is at most the number of images minus 1."""
     crop_scale: Two[float] = field(default_factory=lambda: [0.2, 1.0])
-    """Least and largest share of the area of a window that is cut out and enlarged to the image's size (bilinear);
-    it is up to a third wider or higher than the image, in proportion. [1, 1] cuts nothing off."""
+    """Smallest and largest area of the random crop, as a share of the image; it is resized to the image's size
+    (bilinear). Its aspect ratio differs from the image's by up to a third. [1, 1]: no crop."""
     flips: bool = True
-    """Turn half of the views upside down, and mirror half of them."""
+    """Flip half of the views vertically, and half of them horizontally."""
     rotations: bool = True
-    """Turn views by 0, 90, 180 or 270 degrees; images that are not square by 0 or 180."""
+    """Rotate views by 0, 90, 180 or 270 degrees; images that are not square by 0 or 180."""
     photometric: Photometric | None = field(default_factory=Photometric)
-    """Changes of brightness and contrast in the spread of each band, whatever its unit; null makes none."""
+    """Random changes of brightness and contrast, relative to the standard deviation of each band; null: none."""
     seed: Natural = 0
-    """Draws the images and the views."""
+    """Seed for sampling images and views."""
     delta: float = 1e-4
-    """Added to the variances within images by LiDAR, in the features' own unit (squared). Ports use 1e-6 to 1e-4.
-    If it exceeds their mean, the value is flagged."""
+    """Added by LiDAR to the variances within images, in squared units of the features. Other implementations use
+    1e-6 to 1e-4. If it exceeds their mean, the value is flagged."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measures(Dates):
-    """Measures of the features themselves; shown next to the scores, and never ranked on."""
+    """Feature metrics, computed without a probe; shown next to the scores, never used for ranking."""
 
     names: Different[Literal[(*MEASURES, *OF_VIEWS)]] | None = None
-    """The measures wanted; null makes all of them. Alignment and silhouettes read labels, the last two take
-    augmentations."""
+    """Names of the metrics; null: all. Alignment and silhouettes use labels, the last two need augmentations."""
     split: Literal["train", "val", "test"] = "train"
-    """Whose features are measured."""
+    """The split whose features are used."""
     max_rows: AtLeast2 = 10_000
-    """Of more samples, this many are drawn, the same for all backbones."""
+    """Largest number of samples; from more, this many are sampled, the same for all backbones."""
     seed: Natural = 0
-    """Draws them."""
+    """Seed for sampling."""
     similarity: bool = True
-    """Also measure how alike every two backbones are (debiased linear CKA)."""
+    """Also compute the similarity of every two backbones (debiased linear CKA)."""
     augmentations: Augmentations | None = None
-    """Also measure features of augmented views of some images (LiDAR, alignment of views), for images times views
-    forward passes of every backbone; null leaves that out."""
+    """Also compute metrics of augmented views of some images (LiDAR, alignment of views). Costs images × views
+    forward passes of every backbone; null: none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Profile(Options):
-    """Cost of backbones on this machine; shown next to the scores, and never ranked on. The device is that of
-    `runtime`.
+    """Cost of backbones on this machine, on the device of `runtime`; shown next to the scores, never used for
+    ranking.
     """
 
     batch_size: Positive = 64
-    """Images per forward pass, for throughput and memory; latency is that of a single image."""
+    """Images per forward pass, for throughput and memory; latency is measured with one image."""
     repeats: AtLeast3 = 20
     """Timed passes of a batch."""
     latency_repeats: AtLeast3 = 100
     """Timed passes of a single image."""
     warm_up: Positive = 3
-    """Passes before either that are not timed."""
+    """Untimed passes before each measurement."""
     most_seconds: Above0 = 60
-    """Either stops when this many seconds have passed, but not before 3 repeats; the table says how many there
-    were."""
+    """Time limit of each measurement, in seconds; at least 3 passes are timed. The table gives their number."""
     threads: Positive | None = None
-    """CPU threads of torch; null takes all cores of the run."""
+    """CPU threads of torch; null: all cores of the run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Published(Options):
-    """Results that others published, and the meaning of their names."""
+    """Results that others published, and your names for theirs."""
 
     file: Text
     """torchgeo-bench's results file, or a results_and_parameters.csv of GEO-Bench-2."""
     source: LeftOut[Annotated[Text, MaxLen(80)]] = None
-    """Name that the scores are shown under. Without it, that of the file."""
+    """Name of the source on the page; by default the file name."""
     url: LeftOut[
         Annotated[str, Matches("an address that begins with https://", r"^https?://[^\s]+$(?!\n)")]
     ] = None
-    """Where the file is from."""
+    """Address that the file comes from."""
     date: LeftOut[
         Annotated[str, Matches("a day in quotes, '2024-05-31'", r"^\d{4}-\d\d-\d\d$(?!\n)")]
     ] = None
-    """Day that it was published or taken, in quotes."""
+    """Day of publication or download, in quotes."""
     duplicates: LeftOut[Literal["refuse", "first", "last"]] = None
     """How to treat two values of one configuration; refuse by default."""
     backbones: LeftOut[SameNames] = None
-    """Published names to those here that mean the same. Nothing is matched by likeness."""
+    """Published names to names of backbones in this configuration. Similar names are not matched."""
     datasets: LeftOut[SameNames] = None
-    """Published names to those here that mean the same. Nothing is matched by likeness."""
+    """Published names to names of datasets in this configuration. Similar names are not matched."""
     methods: LeftOut[SameNames] = None
-    """Published names to probes here that mean the same. Nothing is matched by likeness."""
+    """Published names to names of probes in this configuration. Similar names are not matched."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,7 +182,7 @@ class Report(Options):
     examples: Annotated[int, Interval(ge=2, le=40)] = 12
     """Test images shown per dataset."""
     seed: Natural = 0
-    """Chooses the images shown."""
+    """Seed for sampling these images."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,28 +195,27 @@ class Archive(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class Runtime(Options):
-    """How to run. Nothing here changes what counts as up to date."""
+    """How to run. Changing these options reruns nothing."""
 
     device: Annotated[
         str, Matches("auto, cpu, cuda or cuda:0", r"^(auto|cpu|cuda(:[0-9]+)?)$(?!\n)")
     ] = "auto"
-    """Where jobs compute. auto: on a GPU if there is one, but light probes on the CPU; cuda: all that can."""
+    """Device of jobs. auto: a GPU if available, but cheap probes on the CPU; cuda: all jobs that can use a GPU."""
     batch_size: Positive = Running.batch_size
     """Images per forward pass."""
     workers: Positive = Running.workers
-    """Threads that decode images, and of forward passes on the CPU."""
+    """Threads that decode images, and threads of forward passes on the CPU."""
     parts: Parts | dict[str, Parts] = 1
-    """Jobs that share (shard) the preparation of a dataset, and the extraction of each backbone over it, each on
-    its own node or GPU; or dataset to this number, 1 for those not named. Parts are joined to the bytes that one
-    job writes."""
+    """Number of jobs (shards) that share the preparation of a dataset, and the extraction of each backbone on it,
+    each on its own node or GPU; or dataset to number, 1 for others. The joined result is the same to the byte."""
     cache: Text | None = None
-    """Folder that projects share: image and feature stores that one has made are taken from there by all with the
-    same data, options and code. Users who may only read it take stores and leave none."""
+    """Folder shared by projects: they reuse each other's image and feature stores if data, options and code are the
+    same. Users without write permission reuse stores but add none."""
     light_jobs: Literal["fork", "process"] = "fork"
-    """Short jobs are forks of one warm process for each run (Linux), or separate processes."""
+    """How short jobs run: as forks of one preloaded process per run (Linux), or as separate processes."""
     light_jobs_on: Literal["cluster", "driver"] = "cluster"
-    """With an executor of a cluster: submit probes of embeddings, bootstrap and compare too, or run them next to
-    snakemake, whose machine then needs cores for them."""
+    """Where probes of embeddings, bootstrap and compare run with a cluster executor: submitted to the cluster, or
+    next to snakemake, whose machine then needs cores for them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,68 +223,68 @@ class Settings(Options):
     """The configuration without its probes."""
 
     suite: LeftOut[Suite] = None
-    """The suite that a file of config/suites is (docs/configure.md). The plan adds a digest of its content and the
-    changes of the run."""
+    """The suite that this configuration defines (docs/configure.md). The plan adds a digest of its content, and how
+    the run differs from it."""
     results: Text = "results"
     """Folder of all outputs, relative to the project's folder."""
     data: Text = "data"
     """Folder that replaces {data} in the paths of entries. Moving the data reruns nothing."""
     versions: Literal["record", "rerun"] = "record"
-    """Versions of the packages that a result was computed with. record: they are written with the result, and a
-    mixture is a warning. rerun: they are part of its identity, and an upgrade reruns the jobs that depend on it."""
+    """Package versions that a result was computed with. record: they are stored with the result, and mixed versions
+    give a warning. rerun: they are part of its fingerprint, so an upgrade reruns the jobs that use the package."""
     catalogues: list[str] = field(default_factory=lambda: ["config"])
-    """Folders that hold backbones/*.yaml and datasets/*.yaml. `{permafrost}` is the folder of the workflow, here
-    and in entries."""
+    """Folders with backbones/*.yaml and datasets/*.yaml. `{permafrost}` is the folder of the workflow, here and in
+    entries."""
     backbones: LeftOut[Different[str]] = None
-    """Names of backbones; [all] takes the whole catalogue."""
+    """Names of backbones; [all]: the whole catalogue."""
     datasets: LeftOut[Different[str]] = None
-    """Names of datasets; [all] takes the whole catalogue."""
+    """Names of datasets; [all]: the whole catalogue."""
     extra_backbones: dict = field(default_factory=dict)
     """Further backbones, name to entry, as in a catalogue file."""
     extra_datasets: dict = field(default_factory=dict)
     """Further datasets, name to entry, as in a catalogue file."""
     extra_probes: Plugins = field(default_factory=dict)
-    """Kinds of probes of one's own, name to the place of a ProbeKind (docs/architecture.md)."""
+    """Your own kinds of probes, name to the place of a ProbeKind (docs/architecture.md)."""
     extra_sources: Plugins = field(default_factory=dict)
-    """Kinds of sources of one's own, name to the place of a Kind of sources."""
+    """Your own kinds of sources, name to the place of a Kind of sources."""
     extra_metrics: Plugins = field(default_factory=dict)
-    """Metrics of one's own, name to the place of a Metric."""
+    """Your own metrics, name to the place of a Metric."""
     extraction: ExtractionSettings = field(default_factory=ExtractionSettings)
-    """How features are computed, if a backbone's entry says nothing else."""
+    """How features are computed; a backbone's entry can override it."""
     measures: Measures | None = None
-    """Measures of the features themselves, without a probe; null makes none, {} all of them."""
+    """Feature metrics, computed without a probe; null: none, {}: all."""
     profile: Profile | None = None
-    """Cost of backbones on this machine (size, FLOPs, throughput, latency, memory, energy); null measures none, {}
+    """Cost of backbones on this machine (size, FLOPs, throughput, latency, memory, energy); null: not measured, {}:
     with these defaults."""
     seeds: Different[Natural] = field(default_factory=lambda: [0])
-    """Seeds of the probes in which chance plays a part."""
+    """Seeds of probes that use random numbers."""
     bootstrap: Bootstrap = field(default_factory=Bootstrap)
-    """Intervals of scores."""
+    """Confidence intervals of scores."""
     comparison: Comparison = field(default_factory=Comparison)
-    """Paired differences between backbones, on the same units of the test set."""
+    """Paired differences between backbones, on the same sampling units of the test set."""
     groups: dict[GroupName, Different[str]] = field(default_factory=dict)
-    """Groups of datasets that backbones are ranked over, name to names of datasets. Those of a group that a run
-    leaves out are named in the standings. Groups of all datasets, of each task, sensor and ground distance are made
-    automatically."""
+    """Groups of datasets for rankings, name to names of datasets. The overall ranking names datasets of a group that
+    a run lacks. Groups of all datasets, and of each task, type of label, sensor and ground sampling distance, are
+    automatic."""
     fit: Literal["strict", "authors", "geobench2"] = "strict"
-    """How to treat a dataset that lacks what a backbone needs. strict: nothing is invented. authors: absent bands
-    are copies of neighbours or neutral, and 8-bit pictures are z-scored, as authors of models do in their
-    evaluations. geobench2: after GEO-Bench-2, z-scores for every pair, and 0 for absent bands. It is part of the
-    features' identity."""
+    """How to treat a dataset that lacks what a backbone needs. strict: nothing is filled in. authors: as authors of
+    models do in their evaluations, absent bands are copies of neighbouring bands or neutral, and 8-bit images are
+    z-scored. geobench2: as in GEO-Bench-2, z-scores for every pair, and 0 for absent bands. It is part of the
+    features' fingerprint."""
     unfit: Literal["leave_out", "error"] = "leave_out"
-    """A backbone that cannot read a dataset, or a probe that cannot score it. leave_out: the pair is left out, and
-    plan, tables and page say why. error: nothing is run."""
+    """How to treat a backbone that cannot read a dataset, or a probe that cannot score it. leave_out: the pair is
+    omitted, and plan, tables and page give the reason. error: nothing is run."""
     published: list[Text | Published] = field(default_factory=list)
-    """Results that others published (docs/published.md), to be gathered in published.csv and shown on the page,
-    marked. They are never ranked or tested. A file, or a file with its metadata."""
+    """Results that others published (docs/published.md), collected in published.csv and shown, marked, on the page.
+    They are not ranked or tested. A file, or a file with its metadata."""
     ranking: RankingSettings = field(default_factory=RankingSettings)
-    """Standings over groups of datasets. Confidence and seed are those of comparison."""
+    """Overall rankings over groups of datasets. Confidence and seed are those of comparison."""
     calibration: CalibrationSettings | None = field(default_factory=CalibrationSettings)
-    """Also judge the probabilities of probes that give any (calibration errors, Brier score, temperature); null
-    leaves that out."""
+    """Also evaluate predicted probabilities, if a probe gives them (calibration errors, Brier score, temperature);
+    null: not evaluated."""
     report: Report = field(default_factory=Report)
     """The page."""
     archive: Archive = field(default_factory=Archive)
     """The archive of a run."""
     runtime: Runtime = field(default_factory=Runtime)
-    """How to run. Nothing here changes what counts as up to date."""
+    """How to run. Changing these options reruns nothing."""

@@ -1,13 +1,13 @@
-"""Which of the library's modules a job uses, and one hash of what they mean.
+"""Find the modules of the library that a job uses, and hash their code.
 
-The modules are found by following import statements (also those inside functions) and the dotted
-names of modules in string constants, by which registries name what they load on demand. String
-constants also name the other files that a module reads, such as templates. Of the registries in
-`CHOICES` a job uses the one entry that its spec names, so the others are not followed.
+Modules are found by following import statements (including those inside functions) and module
+names in string constants, which registries use for modules that they load on demand. String
+constants also name other files that a module reads, such as templates. Of the registries in
+`CHOICES`, a job uses only the entry that its spec names.
 
-A module counts by its syntax tree without comments, docstrings and layout: editing those reruns nothing.
-What was read of each file is kept in ``__pycache__``, by the file's digest, since parsing the whole
-library takes a second.
+The hash covers a module's syntax tree without comments, docstrings and layout, so editing these
+reruns nothing. The results for each file are cached in ``__pycache__`` by the file's digest,
+because parsing the whole library takes a second.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ PACKAGE = "permafrost"
 ROOT = Path(__file__).resolve().parents[1]
 _MODULE_NAME = re.compile(rf"{PACKAGE}(\.\w+)+")
 _FILE_NAME = re.compile(r"\w[\w-]*([./]\w[\w-]*){0,6}")
-# sources are followed as modules, what is written for people is read by no stage, and the last two are
-# what earlier versions left beside the sources (Numba's cache)
+# .py files are followed as modules, stages do not read .md, and the last two are Numba's cache,
+# which earlier versions wrote next to the sources
 NOT_READ = (".py", ".pyc", ".md", ".nbi", ".nbc")
-#: registries, and where the spec of a job names the entry that it uses
+#: registry -> keys of the spec that lead to the entry a job uses
 CHOICES = {
     f"{PACKAGE}.backbones.kinds": ("entry", "kind"),
     f"{PACKAGE}.data.sources": ("entry", "source", "kind"),
     f"{PACKAGE}.core.tasks": ("task",),
 }
-#: a registry that a job uses only if its spec has this key
+#: registry -> key of the spec without which a job does not use it
 ASKED_FOR = {f"{PACKAGE}.data.store.prepare": "matched"}
-# its entries name modules of more than one room: each of these loaders loads those of its room
+# entries of tasks name modules of several rooms; each of these loaders loads those of its own room
 _TASKS = f"{PACKAGE}.core.tasks"
 _LOADERS = (f"{PACKAGE}.statistics.predictions.reading", f"{PACKAGE}.report.tasks.dataset_figures")
-# its entries are the commands of probes; what else stands there changes no result
+# entries name the commands of probes; the rest of this module does not affect results
 _PROBES = f"{PACKAGE}.probes.kinds"
-# stands for plug-ins, which import modules of the library
+# marks modules of the library that plug-ins import
 _PLUGINS = "plugins"
-# raised when what is kept of a file changes its meaning
+# increase when the format of the cache changes
 _FORMAT = 2
 
-Chosen = tuple[tuple[str, str], ...]  # (registry, entry)
+Chosen = tuple[tuple[str, str], ...]  # pairs of registry and entry
 
 
 def chosen_by(spec: dict) -> Chosen:
-    """The entries of registries that a job with this spec uses; registries it does not mention are used whole."""
+    """The registry entries that a job with this spec uses; of other registries it uses all."""
     chosen = []
     for registry, keys in CHOICES.items():
         value = spec
@@ -69,7 +69,7 @@ def chosen_by(spec: dict) -> Chosen:
 
 @functools.cache
 def stage_modules(stage: str, chosen: Chosen = ()) -> tuple[str, ...]:
-    """Dotted names of all modules of the library that the command of a stage can import."""
+    """Dotted names of all library modules that the command of a stage can import, sorted."""
     pending, modules = [f"{PACKAGE}.stages.{stage}"], set()
     if module_path(_PROBES) and not module_path(pending[0]):
         pending = [f"{PACKAGE}.stages.probe", *_read(_PROBES).entries.get(stage, ())]
@@ -87,8 +87,8 @@ def stage_modules(stage: str, chosen: Chosen = ()) -> tuple[str, ...]:
 
 
 def _loaded(module: str, chosen: dict[str, str]) -> set[str]:
-    """The modules that `module` loads by the names in a registry, all of them where none is `chosen`."""
-    # whoever reads what is known of the kinds of probes, or of tasks, runs none of them
+    """The modules that `module` loads through a registry: those of the `chosen` entry, else all."""
+    # modules that only read these two registries do not run their entries
     if module in (_PROBES, _TASKS):
         return set()
     registry, room = module, PACKAGE
@@ -102,7 +102,7 @@ def _loaded(module: str, chosen: dict[str, str]) -> set[str]:
 
 @functools.cache
 def stage_files(stage: str, chosen: Chosen = ()) -> tuple[Path, ...]:
-    """All files of the library, sources and others such as templates, that a stage uses."""
+    """Paths of all library files that a stage uses: sources and others, such as templates."""
     files: set[Path] = set()
     for module in stage_modules(stage, chosen):
         files |= {module_path(module), *(ROOT / file for file in _read(module).files)}
@@ -111,16 +111,16 @@ def stage_files(stage: str, chosen: Chosen = ()) -> tuple[Path, ...]:
 
 @functools.cache
 def stage_libraries(stage: str) -> tuple[str, ...]:
-    """Top-level names of what a stage's modules import from outside this library."""
+    """Top-level names of the packages outside this library that a stage's modules import."""
     return tuple(sorted(set().union(*(_read(name).libraries for name in stage_modules(stage)))))
 
 
 def code_hash(stage: str, spec: dict | None = None) -> str:
-    """32 hexadecimal digits of the SHA-256 over what a job's modules mean, and its other files hold.
+    """SHA-256 of the syntax trees of a job's modules and of its other files, 32 hexadecimal digits.
 
     Parameters
     ----------
-    spec : of the job, which says what it uses of the registries; without one, all of it counts.
+    spec : of the job, which selects registry entries; None: all entries count.
     """
     return _code_hash(stage, () if spec is None else chosen_by(spec))
 
@@ -137,18 +137,18 @@ def _code_hash(stage: str, chosen: Chosen) -> str:
 
 
 def module_path(module: str) -> Path | None:
-    """The file of a module of this library, or None if there is no such module."""
+    """The file of a module of this library; None: it does not exist."""
     return _library().modules.get(module)
 
 
 def _below_root(path: Path) -> str:
-    """The name of a file of the library; `Path.relative_to` would take a good part of the whole look-up."""
+    """The path of a library file below `ROOT`; `Path.relative_to` would dominate the run time."""
     return path.as_posix().removeprefix(f"{ROOT.as_posix()}/")
 
 
 @dataclass(frozen=True)
 class _Library:
-    """What there is: modules by dotted name, other files, and a digest of the names of all."""
+    """Files of the library: modules by dotted name, other files, and a digest of all names."""
 
     modules: dict[str, Path]
     others: frozenset[str]
@@ -166,7 +166,7 @@ def _library() -> _Library:
             if name.endswith(".py"):
                 parts = (*place, *(() if name == "__init__.py" else (name[:-3],)))
                 dotted = ".".join([PACKAGE, *parts])
-                # a package hides a module of the same name
+                # a package takes precedence over a module of the same name
                 if name == "__init__.py" or dotted not in modules:
                     modules[dotted] = ROOT.joinpath(*place, name)
             elif not name.endswith(NOT_READ):
@@ -178,15 +178,15 @@ def _library() -> _Library:
 
 @dataclass(frozen=True)
 class _Uses:
-    """What a module's source means, and what it refers to.
+    """The content of a module and its dependencies.
 
     Attributes
     ----------
     meaning : digest of its syntax tree.
-    modules : of this library, without those that only `entries` name.
-    entries : of a registry: key to the modules that are named under it.
-    files : other files of the library beside or below it.
-    libraries : top-level names of what it imports from elsewhere.
+    modules : modules of this library, without those that only `entries` name.
+    entries : of a registry: key to the modules that it names.
+    files : other files of the library in its folder or below.
+    libraries : top-level names of imports from outside this library.
     """
 
     meaning: str
@@ -214,7 +214,7 @@ def _read(module: str) -> _Uses:
 
 
 def _uses(tree: ast.Module, package: str, name: str, *, registry: bool) -> _Uses:
-    """What the syntax tree of a module refers to; `name` is its file's."""
+    """The dependencies of a module, from its syntax tree; `name` is the path of its file."""
     folder = name.rpartition("/")[0]
     entries: dict[str, tuple[str, ...]] = {}
     named: set[str] = set()
@@ -246,7 +246,7 @@ def _uses(tree: ast.Module, package: str, name: str, *, registry: bool) -> _Uses
 
 
 def _entries(tree: ast.Module, package: str) -> dict[str, tuple[str, ...]]:
-    """The modules that the dictionary at the top of a registry names in text, by their keys."""
+    """Key -> modules that strings in a registry's top-level dictionary name."""
     entries = {}
     for statement in tree.body:
         value = getattr(statement, "value", None)
@@ -266,7 +266,7 @@ def _entries(tree: ast.Module, package: str) -> dict[str, tuple[str, ...]]:
 
 
 def _existing(named: set[str]) -> tuple[str, ...]:
-    """Those names that are modules of this library, and the packages that they lie in."""
+    """Those names that are modules of this library, and their parent packages."""
     inside = {name for name in named if module_path(name)}
     # importing a.b.c runs a/__init__ and a/b/__init__ first
     parents = {name[:dot] for name in inside for dot, char in enumerate(name) if char == "."}
@@ -274,7 +274,7 @@ def _existing(named: set[str]) -> tuple[str, ...]:
 
 
 def _walk(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes from `node` on, without what only type checkers see."""
+    """All nodes below `node`, without blocks under ``if TYPE_CHECKING``."""
     yield node
     for child in ast.iter_child_nodes(node):
         if not (isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING")):
@@ -284,7 +284,7 @@ def _walk(node: ast.AST) -> Iterator[ast.AST]:
 def _meaning(node) -> Iterator[str]:
     """A syntax tree as text, without positions, docstrings and empty fields.
 
-    What a version of Python adds to all nodes of a kind is empty where it is not used, so the text stays the same.
+    Empty fields are omitted, so fields that a newer Python adds do not change the text.
     """
     if isinstance(node, ast.AST):
         yield f"({type(node).__name__}"
@@ -308,7 +308,7 @@ def _meaning(node) -> Iterator[str]:
 
 
 def _is_text(node: ast.AST) -> bool:
-    """Whether a statement is a docstring, of a module, class, function or attribute."""
+    """Whether a statement is a docstring or an attribute docstring."""
     return (
         isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Constant)
@@ -324,7 +324,7 @@ def _absolute(package: str, node: ast.ImportFrom) -> str:
 
 
 def _modules_in_text(text: str, package: str) -> set[str]:
-    """``permafrost.x.y`` or ``.y`` (relative, as importlib takes it), also with ``:attribute``."""
+    """The module in ``permafrost.x.y`` or ``.y`` (relative), optionally with ``:attribute``."""
     name = text.partition(":")[0]
     if name.startswith("."):
         name = package + name
@@ -332,7 +332,7 @@ def _modules_in_text(text: str, package: str) -> set[str]:
 
 
 def _files_in_text(text: str, folder: str) -> set[str]:
-    """The file beside or below `folder` that `text` names, or all files of the folder it names."""
+    """The file in or below `folder` that `text` names, or all files of a folder it names."""
     if not _FILE_NAME.fullmatch(text):
         return set()
     place = f"{folder}/{text}" if folder else text
@@ -340,7 +340,7 @@ def _files_in_text(text: str, folder: str) -> set[str]:
 
 
 def _content(file: Path) -> bytes:
-    # line ends differ between checkouts, not between versions
+    # line endings depend on the checkout
     return file.read_bytes().replace(b"\r\n", b"\n")
 
 
@@ -348,7 +348,7 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-# --- what is kept between processes ---------------------------------------------------------------
+# --- cache between processes ----------------------------------------------------------------------
 
 
 def _cache_file() -> Path:
@@ -357,7 +357,7 @@ def _cache_file() -> Path:
 
 @functools.cache
 def _kept() -> dict:
-    """What earlier processes read of the library as it is: file to its digest and its uses."""
+    """The cache of earlier processes for this set of files: file to its digest and dependencies."""
     library = _library().digest
     try:
         content = json.loads(_cache_file().read_bytes())
@@ -369,7 +369,7 @@ def _kept() -> dict:
 
 
 def _keep() -> None:
-    """Write what was read anew, where that is possible; nothing is lost where it is not."""
+    """Write the cache if it changed; failing to write it is not an error."""
     kept = _kept()
     if not kept["changed"]:
         return

@@ -1,4 +1,4 @@
-"""Suites: named parts of a configuration with a version, and whether a run is one of them unchanged."""
+"""Suites: named, versioned parts of a configuration, and how a run differs from one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from permafrost.core.identity import fingerprint
 from permafrost.plan.catalogue import catalogue_folders, read_yaml
 from permafrost.plan.validation import problems, validate
 
-# what a run adds to a suite without a change of its scores and ranks
+# keys that a run may set without changing the suite's scores and ranks
 _FREE = frozenset(
     {
         "suite",
@@ -37,7 +37,7 @@ _FREE = frozenset(
 
 
 def suite_files(root: Path) -> dict[str, Path]:
-    """The suites in the catalogues of a project, name to file."""
+    """Name -> file of the suites in a project's catalogues; two files of one name are refused."""
     own = root / "config/config.yaml"
     folders = catalogue_folders(read_yaml(own) if own.exists() else {}, root)
     known: dict[str, Path] = {}
@@ -53,7 +53,7 @@ def suite_files(root: Path) -> dict[str, Path]:
 
 
 def find_suite(name: str, root: Path) -> Path:
-    """The file of a suite that is named, or given as a file; an unknown name is an error."""
+    """The file of a suite, from its name or path; an unknown name is refused."""
     if name.endswith((".yaml", ".yml")):
         return Path(name).resolve()
     known = suite_files(root)
@@ -67,7 +67,12 @@ def find_suite(name: str, root: Path) -> Path:
 
 
 def read_suite(path: Path) -> dict:
-    """A suite as its file holds it. Its keys are checked, and its values as those of a configuration."""
+    """The content of a suite's file, without defaults.
+
+    Raises
+    ------
+    PermafrostError : the file is not valid YAML, or a key or value is invalid.
+    """
     suite = read_yaml(path)
     validate(suite, "suite", where=str(path))
     validate({**copy.deepcopy(suite), "backbones": ["-"]}, "config", where=str(path))
@@ -75,18 +80,18 @@ def read_suite(path: Path) -> dict:
 
 
 def digest(suite: dict) -> str:
-    """What identifies a suite's content: all of its file but the title."""
+    """The fingerprint of a suite's file without the title."""
     named = {key: value for key, value in suite["suite"].items() if key != "title"}
     return fingerprint({**suite, "suite": named})
 
 
 def note_suite(config: dict, layers: list[dict]) -> None:
-    """Let a configuration that holds a suite say which content that has, and what was changed of it.
+    """Add the digest of the suite, and the run's differences from it, to a configuration.
 
     Parameters
     ----------
-    config : as the layers were merged; its ``suite`` gets ``digest`` and ``changed``, a list of sentences.
-    layers : what it was merged from; the last that has a ``suite`` is the suite.
+    config : the merged layers; its ``suite`` gets ``digest`` and ``changed``, a list of texts.
+    layers : files and options that were merged; the last one with ``suite`` is the suite.
 
     Raises
     ------
@@ -101,8 +106,8 @@ def note_suite(config: dict, layers: list[dict]) -> None:
     free = _FREE - suite.keys()
     asked, meant = copy.deepcopy(config), {**suite, "backbones": ["-"]}
     for filled in (asked, meant):
-        problems(filled, "config")  # fills in the defaults; what is wrong, the plan says
-        # entries of other datasets add no score
+        problems(filled, "config")  # fills in defaults; the plan reports the problems
+        # entries of datasets outside the suite do not affect its scores
         if isinstance(extra := filled["extra_datasets"], dict):
             own = {name: extra[name] for name in suite["datasets"] if name in extra}
             filled["extra_datasets"] = own

@@ -1,4 +1,4 @@
-"""Checks a configuration or a catalogue entry against its JSON schema, before anything runs."""
+"""Check a configuration or a catalogue entry against its JSON schema."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from permafrost.core import schema_checks
 from permafrost.core.errors import PermafrostError
 from permafrost.plan.plugins import offer
 
-# a link to workflow/schemas; a folder of its own where the package is installed
+# a link to workflow/schemas; a real folder in an installed package
 SCHEMAS = Path(__file__).resolve().parent / "schemas"
 
 
 @functools.cache
 def load_schema(name: str) -> dict:
     """The schema ``workflow/schemas/{name}.schema.yaml``."""
-    # the reader in C is ten times as fast, where libyaml is installed
+    # libyaml's reader is ten times as fast, but is not always installed
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return yaml.load((SCHEMAS / f"{name}.schema.yaml").read_text(encoding="utf-8"), Loader=loader)
 
@@ -26,12 +26,12 @@ def load_schema(name: str) -> dict:
 def validate(instance, schema_name: str, *, where: str) -> None:
     """Check `instance` and fill in the schema's defaults, in place.
 
-    Of an ``anyOf`` or ``oneOf``, only the alternative that applies fills in its defaults: the one whose
-    constants (``kind: knn``) the instance bears, else the first that the instance fits.
+    Of an ``anyOf`` or ``oneOf``, one alternative fills in its defaults: the one whose constants
+    (``kind: knn``) match the instance, else the first that is valid.
 
     Raises
     ------
-    PermafrostError : every problem found, each with the path of the key, e.g.
+    PermafrostError : all problems, each with the path of the key, e.g.
         ``config/config.yaml: extraction.sise: unknown key, did you mean 'size'?``
     """
     faults = problems(instance, schema_name)
@@ -40,7 +40,7 @@ def validate(instance, schema_name: str, *, where: str) -> None:
 
 
 def misfit(problem: str, schema_name: str, *, where: str) -> PermafrostError:
-    """The error that says what does not fit a schema."""
+    """The error for an instance that does not fit its schema."""
     return PermafrostError(
         problem,
         where=where,
@@ -49,7 +49,7 @@ def misfit(problem: str, schema_name: str, *, where: str) -> PermafrostError:
 
 
 def problems(instance, schema_name: str) -> dict[str, tuple]:
-    """What is wrong with `instance`, each sentence with the path of the key; fills in defaults as `validate`."""
+    """The problems of `instance`: text -> path of the key. Fills in defaults like `validate`."""
     offer(instance, schema_name, load_schema(schema_name))
     return schema_checks.problems(instance, _validator(schema_name))
 
@@ -60,12 +60,12 @@ def _validator(schema_name: str):
 
 
 def without_faults(config: dict, faults: dict[str, tuple]) -> dict:
-    """The part of a faulty configuration that can be judged further, complete with defaults.
+    """The valid part of a configuration with faults, completed with defaults, for further checks.
 
     Parameters
     ----------
-    config : as `problems` left it.
-    faults : what that found.
+    config : after `problems`.
+    faults : the result of `problems`.
     """
     usable = {"backbones": ["-"], "datasets": ["-"], "probes": {"-": None}}
     problems(usable, "config")
