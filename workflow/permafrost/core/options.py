@@ -10,8 +10,9 @@ import functools
 import re
 import types
 import typing
+from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from annotated_types import Ge, Gt, Interval, Len, MinLen
 
@@ -28,7 +29,7 @@ class Options:
     """
 
     __pydantic_config__ = {"extra": "forbid", "strict": True}
-    BY_TASK = {}
+    BY_TASK: ClassVar[dict[tuple[str, ...], dict[str, Any]]] = {}
     PLAIN = False
 
 
@@ -41,7 +42,7 @@ def build[T](kind: type[T], content: dict) -> T:
     return kind(**{key: _built(hints[key], value) for key, value in content.items()})
 
 
-_hints = functools.cache(typing.get_type_hints)
+_hints: Callable[[type], dict[str, Any]] = functools.cache(typing.get_type_hints)
 
 
 def _built(hint, value):
