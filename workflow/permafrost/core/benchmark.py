@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 #: Snakemake's columns, in seconds, megabytes and percent of a core; NA: not measured
+COLUMNS: tuple[str, ...]
 COLUMNS = ("s", "h:m:s", "max_rss", "max_vms", "max_uss", "max_pss", "io_in", "io_out")
 COLUMNS += ("mean_load", "cpu_time")
 _MB = 1 << 20

@@ -7,7 +7,7 @@ import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import pyarrow as pa
 
@@ -111,7 +111,7 @@ class Table:
     @classmethod
     def descriptions(cls) -> dict[str, str]:
         """Description of every column by name; ``""`` describes a row."""
-        above = cls.__base__.descriptions() if cls is not Table else {}
+        above = cast("type[Table]", cls.__base__).descriptions() if cls is not Table else {}
         row, _, section = inspect.cleandoc(cls.__doc__ or "").partition("\n\nColumns\n-------\n")
         found = {"": row}
         for names, text in re.findall(r"^(\S.*?) : (.*(?:\n +.*)*)", section, re.MULTILINE):

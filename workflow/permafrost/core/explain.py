@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from permafrost.core.errors import near_names
 from permafrost.core.text import shortened
 
@@ -30,7 +32,9 @@ def explain(error) -> str:
         case "required":
             missing = [key for key in wanted if key not in error.instance]
             what = "key" if len(missing) == 1 else "keys"
-            told = ", ".join(f"{key!r}{_meaning(error.schema, key)}" for key in missing)
+            told: str | list[str] = ", ".join(
+                f"{key!r}{_meaning(error.schema, key)}" for key in missing
+            )
             return f"{path}: missing {what} {told}"
         case "dependentRequired":
             given = [(key, needs) for key, needs in wanted.items() if key in error.instance]
@@ -199,7 +203,7 @@ def _wrong_length(error) -> str:
         twice = next(one for place, one in enumerate(value) if one in value[:place])
         return f"{shown(twice)} is in the list twice"
     if not value:
-        what = {list: "list", dict: "mapping"}.get(type(value), "text")
+        what = cast("dict[type, str]", {list: "list", dict: "mapping"}).get(type(value), "text")
         return f"the {what} is empty"
     if isinstance(value, str):
         return f"{shown(value)} has {len(value)} characters; the limit is {bound}"

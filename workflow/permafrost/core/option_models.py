@@ -9,6 +9,8 @@ import inspect
 import json
 import textwrap
 import typing
+from collections.abc import Callable
+from typing import cast
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
@@ -39,7 +41,7 @@ def _problem(kind: type, content: object, error: ValidationError) -> str:
     return "; ".join(one.removeprefix(f"{TOP_LEVEL}: ") for one in said)
 
 
-_adapter = functools.cache(TypeAdapter)
+_adapter: Callable[[object], TypeAdapter] = functools.cache(TypeAdapter)
 
 
 def schema_of(kind) -> dict:
@@ -131,12 +133,13 @@ def _descriptions(cls: type) -> dict[str, str]:
 @functools.cache
 def _own(cls: type) -> dict[str, str]:
     try:
-        body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0].body
+        body = cast("ast.ClassDef", ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]).body
     except (OSError, TypeError):
         # the class has no source file, such as those of `named`
         return {}
     return {
-        field.target.id: " ".join(text.value.value.split())
+        # in a class, only names have annotations, and only texts are constants by themselves
+        cast("ast.Name", field.target).id: " ".join(cast("str", text.value.value).split())
         for field, text in zip(body, body[1:], strict=False)
         if isinstance(field, ast.AnnAssign)
         and isinstance(text, ast.Expr)

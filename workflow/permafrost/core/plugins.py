@@ -41,6 +41,7 @@ class Registry(dict):
 
     def __init__(self, group: str, entries: dict, added: Callable = lambda name, one: None) -> None:
         super().__init__(entries)
+        self.places: dict[str, str]
         self.group, self.added, self.places = group, added, {}
 
     def __contains__(self, name) -> bool:

@@ -175,7 +175,12 @@ class StoreWriter:
 
 @contextlib.contextmanager
 def write_store[W: StoreWriter](
-    path, *, fingerprint: str, group: Group | None = None, kind: type[W] = StoreWriter
+    path: str | Path,
+    *,
+    fingerprint: str,
+    group: Group | None = None,
+    # mypy takes no default for a type variable
+    kind: type[W] = StoreWriter,  # type: ignore[assignment]
 ) -> Iterator[W]:
     """Write a store atomically: after an error or a kill, `path` does not exist.
 
