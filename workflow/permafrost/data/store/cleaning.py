@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -28,7 +29,7 @@ class Expected:
     """
 
     bands: int
-    nodata: Nodata | str | None
+    nodata: Nodata | Literal["keep"] | None
     name: str | None = None
     dtype: np.dtype | None = None
     series: bool | None = None
