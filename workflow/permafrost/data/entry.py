@@ -342,7 +342,7 @@ class DatasetEntry(Images):
     match_distance: LeftOut[Above0] = None
     """Largest distance in pixels at which a predicted point matches (point_detection). Default is 10."""
 
-    def nodata_of(self, modality: str | None) -> str | Nodata | None:
+    def nodata_of(self, modality: str | None) -> Literal["keep"] | Nodata | None:
         """Nodata option of a modality; None is the only modality."""
         own = None if modality is None else self.modalities[modality].nodata
         return own or self.nodata

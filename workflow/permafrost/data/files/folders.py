@@ -52,12 +52,12 @@ class Read:
         )
 
 
-def content_digest(path: Path, read: Read | None = None) -> str:
+def content_digest(path: str | Path, read: Read | None = None) -> str:
     """Digest of a file's content, or of names and contents of the files below a folder that `read` selects."""
     return folder_digest(path, read) if Path(path).is_dir() else file_digest(path)
 
 
-def folder_files(folder: Path, read: Read | None = None) -> list[tuple[str, str]]:
+def folder_files(folder: str | Path, read: Read | None = None) -> list[tuple[str, str]]:
     """(relative name, path) of the files below a folder that `read` selects, sorted.
 
     Raises `PermafrostError` for a pipe or device: opening a pipe would wait forever.
@@ -80,7 +80,7 @@ def folder_files(folder: Path, read: Read | None = None) -> list[tuple[str, str]
     return sorted(found)
 
 
-def folder_digest(folder: Path, read: Read | None = None) -> str:
+def folder_digest(folder: str | Path, read: Read | None = None) -> str:
     """SHA-256 of sorted relative names and contents of the files below a folder that `read` selects."""
     digest = hashlib.sha256()
     for name, path in folder_files(folder, read):

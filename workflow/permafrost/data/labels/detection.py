@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from permafrost.core.errors import PermafrostError
@@ -40,7 +40,7 @@ def _used(key: str, entry: DatasetEntry) -> bool:
     return boxes and (key == "max_detections" or entry.tiles is not None)
 
 
-def check_objects(images: dict[str, Sequence[Record]], *, where: object) -> None:
+def check_objects(images: Mapping[str, Sequence[Record]], *, where: object) -> None:
     """Refuse a split without objects, which could not be scored."""
     for split, records in images.items():
         if not any((~record.objects.crowd).any() for record in records):
@@ -51,7 +51,7 @@ def check_objects(images: dict[str, Sequence[Record]], *, where: object) -> None
             )
 
 
-def detection_card(entry: DatasetEntry, images: dict[str, Sequence[Record]]) -> dict | None:
+def detection_card(entry: DatasetEntry, images: Mapping[str, Sequence[Record]]) -> dict | None:
     """The card's ``detection``; None if the labels are not objects.
 
     Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,7 +41,7 @@ def _refuse_idle(idle: Sequence[str], why: str, where: object) -> None:
     )
 
 
-def check_targets(splits: dict[str, Sequence[Record]], *, where: object) -> None:
+def check_targets(splits: Mapping[str, Sequence[Record]], *, where: object) -> None:
     """Refuse targets that are not finite, and a train split with a single target value."""
     for split, records in splits.items():
         bad = [r.sample_id for r in records if r.label is None or not np.isfinite(r.label)]
@@ -61,7 +61,7 @@ def check_targets(splits: dict[str, Sequence[Record]], *, where: object) -> None
         )
 
 
-def target_card(entry: DatasetEntry, splits: dict[str, Sequence[Record]]) -> dict:
+def target_card(entry: DatasetEntry, splits: Mapping[str, Sequence[Record]]) -> dict:
     """The card's ``target``: name, unit, and statistics of each split.
 
     ``edges`` are the bin edges of a histogram over all splits, ``histogram`` a split's counts.

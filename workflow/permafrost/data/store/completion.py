@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,10 @@ from permafrost.data.store.offset_audit import offset_doubt
 from permafrost.data.store.sample_facts import Placed, TextColumn
 from permafrost.data.store.tiles import placed_like
 from permafrost.data.store.writing import Layout, samples_table, write_labels
+
+if TYPE_CHECKING:
+    from permafrost.data.bands.in_order import Total
+    from permafrost.data.labels.targets import TargetStatistics
 
 
 @dataclass(frozen=True)
@@ -107,7 +112,9 @@ def _card(
     if targets.numbers and not targets.pixels:
         target = target_card(entry, job.images)
     if targets.numbers and targets.pixels:
-        of_pixels = {split: found[split].targets.value for split in SPLITS}
+        of_pixels = {
+            split: cast("Total[TargetStatistics]", found[split].targets).value for split in SPLITS
+        }
         check_rasters(of_pixels, where=job.where)
         rasters = {split: stores[split].group["targets"] for split in SPLITS}
         target = raster_card(entry, of_pixels, rasters)
@@ -186,6 +193,7 @@ def _modality_cards(gathered: Gathered) -> list[dict] | None:
 
 def _dates_card(columns: Sequence[TextColumn]) -> dict:
     """How many dates samples have, and the first and the last that are known."""
+    known: list[str]
     fewest, most, known = None, 0, []
     for column in columns:
         for chunk in column.column().chunks:

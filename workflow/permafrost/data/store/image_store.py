@@ -121,7 +121,7 @@ class ImageStore:
         return self.store.path
 
     @property
-    def image_shape(self) -> tuple[int, int, int]:
+    def image_shape(self) -> tuple[int, ...]:
         """(C, H, W) of the stored, padded images of the first modality."""
         return self.store.shape("images")[-3:]
 

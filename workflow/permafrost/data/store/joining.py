@@ -81,7 +81,7 @@ def join_parts(
             found[split].extend(part.path / FACTS, part.path / STATISTICS)
     with together() as group:
         with contextlib.ExitStack() as stack:
-            stores = {
+            stores: dict[str, StoreWriter] = {
                 split: stack.enter_context(
                     write_store(outputs[split], fingerprint=fingerprint, group=group)
                 )
@@ -129,7 +129,7 @@ def _holding_all(layout: Layout, read: Parts) -> Layout:
 def _lay_out(store: StoreWriter, layout: Layout, parts: Sequence[StorePart]) -> None:
     """Copy the pixels of parts into arrays of another layout than theirs."""
     count = parts[0].attributes["samples"]
-    fills = {one.stored.array: 0 for one in layout.images}
+    fills: dict[str, float] = {one.stored.array: 0 for one in layout.images}
     fills |= {one.array: one.fill for one in layout.rasters}
     for name, array in make_arrays(store, layout, count).items():
         shape, dtype = array.shape[1:], array.dtype

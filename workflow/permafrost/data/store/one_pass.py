@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
@@ -36,13 +38,15 @@ def first_layout(job: Job) -> Layout:
             failures.append(Failure.of(job.records[position], failure))
     else:
         refuse_failures(failures, total=len(positions), where=job.where)
-    images = []
+    images: list[Images] = []
     for (name, bands), array in zip(job.modalities.items(), decoded.arrays, strict=True):
         for band in job.source.bands[bands.start : bands.stop]:
             check_dtype(band.unit, array.dtype, where=job.where)
         stored = StoredModality.of(name, not images, bands, series=array.ndim == 4)
         dates = len(array) if array.ndim == 4 else None
-        images.append(Images(stored, dates, *array.shape[-2:], array.dtype))
+        images.append(
+            Images(stored, dates, *cast("tuple[int, int]", array.shape[-2:]), array.dtype)
+        )
     mask_dtype, targets = None, targets_of(job.source.task)
     if targets.masks:
         largest = max(len(job.source.classes) - 1, job.source.ignore_index or 0)
@@ -58,7 +62,7 @@ def first_layout(job: Job) -> Layout:
 def read_pixels(
     job: Job,
     writers: dict[str, SplitWriter],
-    stores: dict[str, StoreWriter],
+    stores: Mapping[str, StoreWriter],
     *,
     where: str | None = None,
 ) -> bool:

@@ -22,6 +22,7 @@ from permafrost.data.store.one_pass import Skipping, first_layout, read_pixels
 from permafrost.data.store.writing import Layout, SplitWriter
 
 if TYPE_CHECKING:
+    from permafrost.core.stores import StoreWriter
     from permafrost.data.embeddings.matched import Matching
 
 
@@ -154,7 +155,7 @@ def _write_stores(
     """All three stores, or none; returns the card."""
     with contextlib.ExitStack() as stack:
         # the stores close only after everything below has succeeded, and appear as one group
-        stores = {
+        stores: dict[str, StoreWriter] = {
             split: stack.enter_context(
                 write_store(outputs[split], fingerprint=fingerprint, group=group)
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -104,7 +104,7 @@ def read_chunks(
     rows: int,
     workers: int,
     first: int = 0,
-) -> Iterator[list[DecodedBatch]]:
+) -> Generator[list[DecodedBatch]]:
     """The batches of each chunk of `rows` records, in order.
 
     Decoding runs ahead of the consumer by at most one chunk and two batches per worker.
@@ -118,6 +118,7 @@ def read_chunks(
     running: deque[tuple[int, Future]] = deque()
     executor = ThreadPoolExecutor(max_workers=max(1, workers))
     try:
+        ready: list[DecodedBatch]
         current, ready = 0, []
         tasks = _tasks(positions, rows)
         following = next(tasks, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from typing import cast
 
 import numpy as np
 
@@ -138,7 +139,7 @@ def window_record(image: Record, window: Window, objects: Objects, size: tuple[i
         image_id=image.sample_id,
         x_offset=window.x,
         y_offset=window.y,
-        image_size=tuple(size),
+        image_size=cast("tuple[int, int]", tuple(size)),
         clipped=0,
         without_area=0,
     )

@@ -186,6 +186,7 @@ class SplitWriter:
             if self.fits:
                 decoded = [one for batch in batches for one in batch.decoded]
                 rows = slice(start, start + number)
+                kind: Images | Raster
                 for place, kind in enumerate(layout.images):
                     arrays[kind.stored.array][rows] = padded(
                         [one.arrays[place] for one in decoded], kind.shape, kind.dtype, 0
@@ -245,7 +246,7 @@ def samples_table(
 
 
 def _samples(
-    records: list[Record],
+    records: Sequence[Record],
     facts: SampleFacts,
     start: int,
     dates: dict[str, pa.ChunkedArray],
@@ -277,7 +278,7 @@ def _samples(
     return pa.table({name: columns[name] for name in schema.names}, schema=schema)
 
 
-def _windows(records: list[Record], sizes: list[tuple[int, int]]) -> dict:
+def _windows(records: Sequence[Record], sizes: list[tuple[int, int]]) -> dict:
     """Columns of objects and windows; a sample that is no window of another image is its own."""
     wholes = [
         size if record.image_size is None else record.image_size
