@@ -1,1 +1,1 @@
-"""Predictions in, numbers out: what is measured, without how it was predicted or how certain it is."""
+"""Metrics: they turn predictions into scores. Training and intervals are in other packages."""

@@ -1,11 +1,11 @@
 """Metrics of single-label and multi-label classification; numpy only.
 
-What is undefined, and which classes a mean runs over, is said in `metrics.ratios`.
+`metrics.ratios` defines undefined values, and the classes that a mean covers.
 
 Average precision is a step function: AP = sum over thresholds of (R_t - R_{t-1}) P_t. A threshold is a distinct score;
-everything that shares it is retrieved together, so the order of tied samples does not matter. This is scikit-learn's
+all samples with this score are retrieved together, so the order of tied samples does not matter. This is scikit-learn's
 ``average_precision_score``, not the interpolated area of object detection. Precision is needed only at thresholds
-where a positive is retrieved, since recall stands still elsewhere.
+where a positive is retrieved, since recall is constant elsewhere.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _REMEDY = "run the evaluation that made these predictions again"
 
 
 def evaluate(target, prediction, scores, *, task: str, classes: int) -> dict:
-    """All metrics of `task` on a whole test set.
+    """Compute all metrics of `task` on a whole test set.
 
     Parameters
     ----------
@@ -33,8 +33,8 @@ def evaluate(target, prediction, scores, *, task: str, classes: int) -> dict:
 
     Returns
     -------
-    Metric name to a float, then metric name to a (K,) array for the metrics per class; what is
-    undefined is NaN.
+    Metric name to a float, then metric name to a (K,) array for the metrics per class; NaN where
+    undefined.
     """
     check_task(task)
     check_width(scores, classes)
@@ -62,7 +62,7 @@ def metrics_of_counts(hits, targets, predictions) -> dict[str, np.ndarray]:
     """Metrics of single labels from `class_counts`, (K, …) each; trailing axes, such as resamples, are kept.
 
     Balanced accuracy is the mean recall over the classes that occur in the targets (scikit-learn's, unadjusted). A
-    class that is only predicted has no recall and is left out, unlike in ``macro_recall``.
+    class that is only predicted has no recall and is omitted, unlike in ``macro_recall``.
     """
     recall = divide(hits, targets)
     return {
@@ -82,8 +82,8 @@ def metrics_of_labels(pooled, each, f1) -> dict[str, np.ndarray]:
     pooled, f1 : average precision and F1 of all entries together.
     each : (L, …) average precision of each label.
 
-    Scikit-learn's ``average="macro"`` counts a class without positives as 0, which punishes every
-    backbone for what the test set lacks. Here it is skipped.
+    Classes without positives are skipped. Scikit-learn's ``average="macro"`` counts them as 0, which
+    lowers every backbone's score for what the test set lacks.
     """
     return {
         "micro_ap": pooled,
@@ -96,13 +96,13 @@ def metrics_of_labels(pooled, each, f1) -> dict[str, np.ndarray]:
 def micro_f1(hits, targets, predictions) -> np.ndarray:
     """F1 of all entries together from `label_counts`: 2 hits / (targets + predictions).
 
-    It is 0 for who predicts no label, and NaN where none is true or predicted (scikit-learn and torchmetrics: 0).
+    It is 0 if no label is predicted, and NaN if none is true or predicted (scikit-learn and torchmetrics: 0).
     """
     return divide(2 * hits, targets + predictions)
 
 
 def label_counts(target, prediction) -> tuple[int, int, int]:
-    """True labels that are predicted, true labels, and predicted labels of (N, L) arrays of 0 and 1."""
+    """Counts of true positives, true labels and predicted labels of (N, L) arrays of 0 and 1."""
     target, prediction = (np.asarray(labels) != 0 for labels in (target, prediction))
     if target.shape != prediction.shape:
         raise PermafrostError(
@@ -127,8 +127,8 @@ def class_counts(target, prediction, classes: int) -> tuple[np.ndarray, np.ndarr
 def top_k_hits(target, scores, k: int) -> np.ndarray:
     """(N,) bool: is the target among the k classes of highest score?
 
-    Ties go to the lowest class id, as in the nearest-neighbour vote: the target is among them when
-    fewer than k classes score higher or score the same with a lower id. With k = 1 this is
+    Ties go to the lowest class id, as in the nearest-neighbour vote: the target is among them if
+    fewer than k classes score higher, or equal with a lower id. With k = 1 this is
     ``argmax(scores) == target``.
 
     Parameters
@@ -168,7 +168,7 @@ def average_precision(target, scores) -> float:
 
     Returns
     -------
-    AP in (0, 1]; NaN without positives (scikit-learn warns and returns 0 there).
+    AP in (0, 1]; NaN without positives (scikit-learn warns and returns 0).
     """
     return _average_precision(*_label_scores(target, scores))
 
@@ -191,7 +191,7 @@ def _average_precision(target: np.ndarray, scores: np.ndarray) -> float:
         return float("nan")
     first = np.flatnonzero(np.concatenate(([True], positives[1:] != positives[:-1])))
     thresholds = positives[first]
-    # sorting values and counting from the end beats sorting indices: no labels travel along
+    # sorting values and counting from the end is faster than sorting indices
     everything = np.sort(scores, axis=None)
     retrieved = everything.size - np.searchsorted(everything, thresholds, side="left")
     found = positives.size - first
@@ -206,7 +206,7 @@ def check_task(task: str) -> None:
 
 
 def check_width(scores, classes: int) -> None:
-    """Scores have one column per class of the dataset, seen in training or not."""
+    """Refuse scores without one column per class of the dataset; classes unseen in training count."""
     shape = np.shape(scores)
     if len(shape) != 2 or shape[1] != classes:
         raise PermafrostError(
@@ -216,7 +216,7 @@ def check_width(scores, classes: int) -> None:
 
 
 def _class_ids(ids, what: str, classes: int | None = None) -> np.ndarray:
-    """`ids` as a 1-d integer array, all of them in [0, classes) where `classes` is known.
+    """`ids` as a 1-d integer array, all of them in [0, classes) if `classes` is given.
 
     Raises
     ------
@@ -251,7 +251,7 @@ def _label_scores(target, scores) -> tuple[np.ndarray, np.ndarray]:
 
     Raises
     ------
-    PermafrostError : other values than 0 and 1 in `target`, shapes that differ, NaN, no samples.
+    PermafrostError : values other than 0 and 1 in `target`, different shapes, NaN, no samples.
     """
     target, scores = np.asarray(target), _float_scores(scores)
     if target.shape != scores.shape:
@@ -268,7 +268,7 @@ def _label_scores(target, scores) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _float_scores(scores) -> np.ndarray:
-    """`scores` as a float array; NaN has no place in a ranking and is refused."""
+    """`scores` as a float array; refuses NaN, which has no rank."""
     scores = np.asarray(scores)
     if scores.dtype.kind != "f":
         scores = scores.astype(np.float64)
@@ -278,7 +278,7 @@ def _float_scores(scores) -> np.ndarray:
 
 
 def _same_length(target: np.ndarray, other: np.ndarray, what: str) -> None:
-    """Refuse arrays of different lengths, and none at all."""
+    """Refuse arrays of different lengths, or of length 0."""
     if len(target) != len(other):
         raise PermafrostError(
             f"target has {len(target)} samples, {what} {len(other)}", remedy=_REMEDY

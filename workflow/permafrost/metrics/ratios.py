@@ -4,10 +4,10 @@ Conventions
 -----------
 Per class, a ratio without a denominator is NaN: the recall of a class without targets, the
 precision of a class that was never predicted.
-The macro means run over the classes that occur in the targets *or* the predictions, and count such
-a ratio as 0 there: exactly scikit-learn's ``average="macro", zero_division=0`` with its default
-labels, and torchmetrics' ``average="macro"``. Passing scikit-learn ``labels=range(K)`` would also
-average over classes that are not there at all.
+The macro means cover the classes that occur in the targets *or* the predictions, and count such
+a ratio as 0: exactly scikit-learn's ``average="macro", zero_division=0`` with its default
+labels, and torchmetrics' ``average="macro"``. Scikit-learn with ``labels=range(K)`` would also
+average over absent classes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def divide(numerator, denominator, undefined: float = np.nan) -> np.ndarray:
 
 
 def mean_of_defined(ratios) -> np.ndarray:
-    """Mean along the first axis of what is not NaN; NaN where nothing is defined."""
+    """Mean along the first axis without NaN; NaN if all are NaN."""
     defined = ~np.isnan(ratios)
     total = np.where(defined, ratios, 0.0).sum(axis=0)
     return divide(total, np.count_nonzero(defined, axis=0))
@@ -34,16 +34,15 @@ def macro_means(hits, targets, predictions) -> dict[str, np.ndarray]:
 
     Parameters
     ----------
-    hits, targets, predictions : (K, …) number of right answers, of samples with this target, of
-        samples with this prediction; trailing axes are kept, so that all resamples of a bootstrap
-        are averaged at once.
+    hits, targets, predictions : (K, …) number of correct predictions, of samples with this target, of
+        samples with this prediction; trailing axes, such as resamples, are kept.
 
     Returns
     -------
     ``macro_precision``, ``macro_recall``, ``macro_f1``, each of the trailing shape.
     """
     present = np.count_nonzero((targets > 0) | (predictions > 0), axis=0)
-    # 2 tp / (2 tp + fp + fn), which is 0 and not undefined where precision and recall both are 0
+    # 2 tp / (2 tp + fp + fn) is 0, not undefined, if precision and recall are both 0
     ratios = {
         "macro_precision": divide(hits, predictions, undefined=0.0),
         "macro_recall": divide(hits, targets, undefined=0.0),
@@ -55,7 +54,7 @@ def macro_means(hits, targets, predictions) -> dict[str, np.ndarray]:
 def ratios_of_hits(prefix: str, hits, truths, detections) -> dict[str, np.ndarray]:
     """``{prefix}_recall``, ``_precision`` and ``_f1`` from counts of one shape; NaN where undefined.
 
-    F1 is 2 hits / (truths + detections): 0, not undefined, for who detects nothing.
+    F1 is 2 hits / (truths + detections): 0, not undefined, without detections.
     """
     return {
         f"{prefix}_recall": divide(hits, truths),

@@ -1,14 +1,14 @@
-"""How far predicted numbers lie from true ones, from sums over samples.
+"""Errors of predicted numbers, from sums over samples.
 
 With e = prediction - truth over n samples::
 
-    r2   = 1 - sum e^2 / sum (truth - mean truth)^2     share of the variance that is explained
+    r2   = 1 - sum e^2 / sum (truth - mean truth)^2     share of explained variance
     rmse = sqrt(sum e^2 / n)                            in the unit of the target
     mae  = sum |e| / n                                  in the unit of the target
     median_absolute_error = median |e|                  in the unit of the target, of single samples alone
 
-R² is 0 for always saying the mean of the truth and negative for worse; it is undefined (NaN) where all
-true numbers are the same. A few large errors decide R² and RMSE; the median does not know them.
+R² is 0 for always predicting the mean of the truth, and negative for worse predictions. It is undefined (NaN) if all
+true numbers are equal. A few large errors can dominate R² and RMSE, but not the median.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ MEDIAN = "median_absolute_error"
 
 
 def evaluate(target, prediction) -> dict[str, float]:
-    """Every metric of (N,) true and predicted numbers.
+    """All metrics of (N,) true and predicted numbers.
 
     Raises
     ------
-    PermafrostError : shapes that differ, no sample, NaN or infinity.
+    PermafrostError : different shapes, no sample, NaN or infinity.
     """
     target, prediction = (np.asarray(values, np.float64) for values in (target, prediction))
     if target.ndim != 1 or target.shape != prediction.shape or not target.size:
@@ -50,11 +50,11 @@ def evaluate(target, prediction) -> dict[str, float]:
 
 
 def sums_of(centred: np.ndarray, errors: np.ndarray) -> np.ndarray:
-    """(N, 5) what each sample adds to the sums: 1, e², |e|, truth, truth².
+    """(N, 5) contribution of each sample to the sums: 1, e², |e|, truth, truth².
 
     Parameters
     ----------
-    centred : (N,) truth less any constant close to its mean, so that its squares keep their digits.
+    centred : (N,) truth minus a constant close to its mean, so that its squares stay accurate.
     errors : (N,) prediction - truth.
     """
     return np.stack([np.ones_like(errors), errors**2, np.abs(errors), centred, centred**2], axis=1)

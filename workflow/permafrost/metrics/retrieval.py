@@ -1,4 +1,4 @@
-"""Average precision and hits of many queries, each of which has ranked the same gallery."""
+"""Average precision and hits of many queries that rank the same gallery."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import numpy as np
 
 
 def average_precisions(distances: np.ndarray, relevant: np.ndarray) -> np.ndarray:
-    """(Q,) average precision of each query; NaN for one without a relevant image.
+    """(Q,) average precision of each query; NaN for a query without a relevant image.
 
-    Equal distances are one step of the ranking: none of their images comes before the others, and all
-    have the precision that is reached with the last of them (as in scikit-learn's
-    ``average_precision_score``).
+    Images at equal distances are one step of the ranking: all have the precision after the last of
+    them (as in scikit-learn's ``average_precision_score``).
 
     Parameters
     ----------
-    distances : (Q, G), the smaller the nearer; infinite for what is not in the query's gallery.
+    distances : (Q, G) distances of gallery images; infinite for images outside of the query's gallery.
     relevant : (Q, G) bool.
     """
     order = np.argsort(distances, axis=1, kind="stable")
@@ -22,7 +21,7 @@ def average_precisions(distances: np.ndarray, relevant: np.ndarray) -> np.ndarra
     relevance = np.take_along_axis(relevant, order, axis=1)
     found = np.cumsum(relevance, axis=1)
     count = ranked.shape[1]
-    # the place where the step of each place ends
+    # last position of the step of each position
     ends = np.where(ranked[:, 1:] != ranked[:, :-1], np.arange(count - 1), count - 1)
     last = np.full((len(ranked), 1), count - 1)
     ends = np.concatenate([ends, last], axis=1)[:, ::-1]
@@ -34,9 +33,9 @@ def average_precisions(distances: np.ndarray, relevant: np.ndarray) -> np.ndarra
 
 
 def found_within(distances: np.ndarray, relevant: np.ndarray, ks) -> np.ndarray:
-    """(Q, len(ks)) number of relevant images among the nearest k; equals by ascending place.
+    """(Q, len(ks)) number of relevant images among the nearest k; ties go to the lower index.
 
-    Parameters are those of `average_precisions`; every k is at most G.
+    Parameters as in `average_precisions`; every k is at most G.
     """
     order = np.argsort(distances, axis=1, kind="stable")[:, : max(ks)]
     found = np.cumsum(np.take_along_axis(relevant, order, axis=1), axis=1)

@@ -1,6 +1,6 @@
-"""The metrics of each task, by the names they have in the score tables, and how each behaves.
+"""The metrics of each task, by their names in the score tables, and their properties.
 
-A new metric is an entry here and its formula, in the module of its task's metrics.
+To add a metric, add an entry here and its formula in the module of the task's metrics.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.plugins import Registry
 from permafrost.core.tasks import targets_of
 
-# with k classes or fewer, top-k accuracy is 1 whatever is predicted: no row is made of it
+# with k classes or fewer, top-k accuracy is always 1: it is omitted
 TOP_K = 5
 
 
@@ -23,25 +23,24 @@ class Metric:
 
     Attributes
     ----------
-    name : in the score tables.
-    words : in figures and on the page.
-    primary : what backbones are ranked by first; one per task.
-    per_class : it gives one number per class, the others one for the test set.
-    better : which direction is better; None: neither, so that no backbone is ranked by it.
-    bounds : ``unit``, [0, 1]; ``positive``, never below 0 and without an upper bound, so that its interval is formed
-        on the logarithm; ``below_one``, without a lower bound.
-    of_gaps : it is made of sizes of gaps, which chance makes larger: resamples move it up.
-    of_curves : it is read from curves over a ranking: resamples move it to one side. For both see
+    name : name in the score tables.
+    words : name in figures and on the page.
+    primary : backbones are ranked by this metric by default; one per task.
+    per_class : one number per class, else one for the test set.
+    better : the better direction; None: neither, so that it ranks no backbones.
+    bounds : ``unit``: [0, 1]; ``positive``: at least 0 without an upper bound, so that its interval is computed
+        on the logarithm; ``below_one``: at most 1 without a lower bound.
+    of_gaps : a sum or maximum of absolute differences, which sampling increases: resamples are biased upward.
+    of_curves : read from curves over a ranking: resamples are biased to one side. For both see
         `statistics.resampling.intervals`.
-    biased : few positives make it too high on average: its interval is moved by the bias.
-    of_quantiles : it is a quantile of the samples, of whose error leaving out single ones tells nothing: its interval
-        comes from resamples.
-    mean_of : the metric of classes whose intervals this one's may not fall short of.
-    formula : of a plug-in: ``formula(predictions, weights)`` with the `statistics.predictions.reading.Predictions` of a
-        test set and the (N,) number of times that each of its samples counts; gives a number, NaN if undefined, or
-        (K,) of those ``per_class``.
-    tasks : of a plug-in: the tasks that it is a metric of.
-    needs : ``boundary``, that the probe counted boundaries; ``classes``, that there are more than `TOP_K`.
+    biased : biased upward with few positives: its interval is corrected for the bias.
+    of_quantiles : a quantile of the samples, for which the jackknife fails: its interval comes from resamples.
+    mean_of : the metric per class whose intervals bound this one's width from below.
+    formula : plug-ins only: ``formula(predictions, weights)`` with the `statistics.predictions.reading.Predictions`
+        of a test set and the (N,) number of times that each of its samples counts; returns a number, NaN if
+        undefined, or (K,) numbers if ``per_class``.
+    tasks : plug-ins only: the tasks of the metric.
+    needs : ``boundary``: the probe counted boundaries; ``classes``: there are more than `TOP_K` classes.
     """
 
     name: str
@@ -97,7 +96,7 @@ METRICS: dict[str, tuple[Metric, ...]] = {
         Metric("micro_f1", "micro F1"),
         Metric("average_precision", "average precision", per_class=True, biased=True),
     ),
-    # and recall_at_k, hit_at_k for every k that was asked for
+    # and recall_at_k, hit_at_k for every requested k
     "retrieval": (Metric("mean_ap", "mean average precision", primary=True),),
     "segmentation": (
         Metric("mean_iou", "mean IoU", primary=True),
@@ -108,7 +107,7 @@ METRICS: dict[str, tuple[Metric, ...]] = {
         Metric("iou", "IoU", per_class=True),
         Metric("boundary_iou", "boundary IoU", per_class=True, needs="boundary"),
     ),
-    # means over the classes but the first, which is no change
+    # means over all classes but the first, which is no change
     "change": (
         Metric("change_f1", "F1 of change", primary=True),
         Metric("change_iou", "IoU of change"),
@@ -154,9 +153,10 @@ METRICS: dict[str, tuple[Metric, ...]] = {
         _curve("class_point_ap", "point AP", per_class=True),
     ),
 }
-# of probabilities, where a probe gives them (`core.tasks.Task.calibrated`) and the configuration asks
+# metrics of probabilities, if the probe has them (`core.tasks.Task.calibrated`) and the
+# configuration requests them
 TEMPERATURE, BRIER = "temperature", "brier_score"
-# suffix of what is measured after temperature scaling
+# suffix of metrics after temperature scaling
 SCALED = "_scaled"
 _CALIBRATION_ERRORS = {
     "expected_calibration_error": "expected calibration error",
@@ -166,7 +166,7 @@ _CALIBRATION_ERRORS = {
 
 
 def _judged(suffix: str = "", words: str = "") -> tuple[Metric, ...]:
-    """Metrics of probabilities as they are, or after scaling."""
+    """Metrics of unscaled or scaled probabilities."""
     errors = (
         Metric(f"{name}{suffix}", f"{said}{words}", better="lower", of_gaps=True)
         for name, said in _CALIBRATION_ERRORS.items()
@@ -188,7 +188,7 @@ _EVERY = [
     *(metric for metrics in METRICS.values() for metric in metrics),
 ]
 _BY_NAME = {metric.name: metric for metric in reversed(_EVERY)}
-# in the order in which tables show them
+# position in tables
 ORDER = {name: place for place, name in enumerate(dict.fromkeys(each.name for each in _EVERY))}
 
 
@@ -217,12 +217,12 @@ def added_metrics(task: str) -> list[Metric]:
 
 
 def metric_of(name: str) -> Metric:
-    """The metric of that name; one that is in no list (``recall_at_5``) is a share, and the higher the better."""
+    """The metric of that name; an unlisted one (``recall_at_5``) is a share, and higher is better."""
     return _BY_NAME.get(name) or Metric(name, name.replace("_", " "))
 
 
 def place_of(name: str) -> int:
-    """Where tables show a metric, from 0 on; those that are in no list come last."""
+    """Position of a metric in tables, from 0; unlisted metrics come last."""
     return ORDER.get(name, len(ORDER))
 
 
@@ -239,8 +239,8 @@ def overall_metrics(
 
     Parameters
     ----------
-    boundary : whether boundaries were counted; only tasks with masks have metrics of them.
-    calibration : whether probabilities were judged; only tasks that are `calibrated` have metrics of them.
+    boundary : whether boundaries were counted; only tasks with masks have boundary metrics.
+    calibration : whether calibration was evaluated; only `calibrated` tasks have calibration metrics.
     """
     found = _counted(task, classes=classes, boundary=boundary)
     judged = CALIBRATION if calibration and targets_of(task).calibrated else ()

@@ -1,4 +1,4 @@
-"""How far probabilities can be believed; numpy only."""
+"""Calibration of probabilities; numpy only."""
 
 from permafrost.metrics.calibration.confidence import (
     Confidence,

@@ -1,4 +1,4 @@
-"""What calibration needs of each test item: its confidence, whether it was right, and its bin."""
+"""Confidence, correctness and bin of each test item, from which calibration is computed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from permafrost.core.row_file import RowFile, row_blocks
 from permafrost.core.tasks import TASKS, targets_of
 
 BINS = 15
-# peers whose bins can be asked for
+# libraries whose bins can be reproduced
 LIKE = ("torchmetrics",)
 # float32 probabilities of a thousand classes add up to 1 within this
 _SUM_TOLERANCE = 1e-3
@@ -24,11 +24,11 @@ class Confidence:
 
     Attributes
     ----------
-    confidence : (N, E) of the class predicted, E = 1; or of each of E = L labels. As precise as the scores.
-    hit : (N, E) bool: whether the class is right, or the label there.
-    bin : (N, E) the bin of the confidence, in [0, n_bins). Small integers.
+    confidence : (N, E) probability of the predicted class (E = 1) or of each label (E = L), in the scores' dtype.
+    hit : (N, E) bool: whether the class is correct, or the label is present.
+    bin : (N, E) bin of the confidence, in [0, n_bins). Small integers.
     brier : (N,) Brier score of the item.
-    n_bins : number of bins, with that of exactly 1 where it is one of its own.
+    n_bins : number of bins, including the bin of exactly 1 if there is one.
     """
 
     confidence: np.ndarray
@@ -38,7 +38,7 @@ class Confidence:
     n_bins: int
 
     def take(self, rows) -> Confidence:
-        """Of the items `rows`, a slice or an array of their numbers."""
+        """The statistics of the items `rows`, a slice or an array of indices."""
         arrays = (self.confidence, self.hit, self.bin, self.brier)
         return Confidence(*(array[rows] for array in arrays), self.n_bins)
 
@@ -46,13 +46,12 @@ class Confidence:
 def confidence(
     target, scores, *, task: str, n_bins: int = BINS, like: str | None = None
 ) -> Confidence:
-    """What the calibration of a test set depends on.
+    """Compute the sufficient statistics of calibration for a test set.
 
     Bins are closed on the left, [i / n, (i + 1) / n), and the last one on both sides, so that it holds 1
-    (Guo et al., ICML 2017). With ``like="torchmetrics"`` 1 has a bin of its own, the n + 1st. An edge is
-    the number nearest to i / n that the scores' precision has, so that a
-    vote of 2 in 5 lies in the bin that begins at 0.4 whether scores are stored as float32 or not.
-    (Some of torchmetrics' edges are one number higher: of 15 bins that at 0.4 in float32.)
+    (Guo et al., ICML 2017). With ``like="torchmetrics"``, exactly 1 has a separate bin, number n + 1. Edges are
+    i / n rounded to the scores' dtype, so that a vote of 2 in 5 is in the bin that begins at 0.4 for any dtype.
+    (Some edges of torchmetrics are one float higher: the one at 0.4 of 15 bins in float32.)
 
     Parameters
     ----------
@@ -60,8 +59,8 @@ def confidence(
     scores : (N, K) probabilities that add up to 1, or (N, L), each in [0, 1]; also a `RowFile`.
 
     The Brier score of an item is the sum over classes of (p - y)^2, in [0, 2] (scikit-learn's
-    ``brier_score_loss`` with ``scale_by_half=False``); for ``multilabel`` its mean over labels, in
-    [0, 1]. The class predicted is that of the largest score, the lowest id of equals.
+    ``brier_score_loss`` with ``scale_by_half=False``); for ``multilabel`` the mean over labels, in
+    [0, 1]. The predicted class has the largest score; ties go to the lowest id.
 
     Raises
     ------
@@ -75,7 +74,7 @@ def confidence(
 def confidence_by_blocks(
     target, blocks, *, task: str, n_bins: int = BINS, like: str | None = None
 ) -> Confidence:
-    """As `confidence`, of checked targets and of (slice, scores there) in order, which are not held together."""
+    """`confidence` of checked targets and of an iterator of (slice, scores), in order; holds one block at a time."""
     if not isinstance(n_bins, int | np.integer) or n_bins < 1:
         raise PermafrostError(f"{n_bins!r} bins", remedy="give a whole number of at least 1")
     edges = bin_edges(int(n_bins), like)[:-1]
@@ -84,7 +83,7 @@ def confidence_by_blocks(
 
 
 def bin_edges(n_bins: int, like: str | None) -> np.ndarray:
-    """Where bins begin, and the end of the last one; of a bin for exactly 1 both are 1."""
+    """(n_bins + 1,) edges of the bins; a bin for exactly 1 begins and ends at 1."""
     if like is not None:
         look_up(LIKE, like, "there is no calibration like")
     edges = np.arange(n_bins + 1) / n_bins
@@ -108,7 +107,7 @@ def _of_block(target: np.ndarray, scores: np.ndarray, task: str, edges: np.ndarr
 
 
 def check(target, scores, task: str) -> tuple[np.ndarray, np.ndarray | RowFile]:
-    """Targets and probabilities that fit each other; see `confidence`."""
+    """Check targets and probabilities, and that they match; raises as `confidence`."""
     target, scores = check_shapes(target, scores, task)
     low, high, wrong, first = np.inf, -np.inf, 0, None
     for block in row_blocks(scores):
@@ -133,7 +132,7 @@ def check(target, scores, task: str) -> tuple[np.ndarray, np.ndarray | RowFile]:
 
 
 def check_shapes(target, scores, task: str) -> tuple[np.ndarray, np.ndarray | RowFile]:
-    """Targets and finite scores of one length; scores may be logits, and a `RowFile`."""
+    """Check targets and finite scores of one length; scores may be logits, or a `RowFile`."""
     calibrated = {name: one.targets for name, one in TASKS.items() if one.targets.calibrated}
     targets = look_up(calibrated, task, "no calibration of")
     target = np.asarray(target)
@@ -169,5 +168,5 @@ def check_shapes(target, scores, task: str) -> tuple[np.ndarray, np.ndarray | Ro
             f"the target holds values from {target.min()} to {target.max()}, not 0 to {top}",
             remedy="give the targets of the same predictions",
         )
-    # labels stay as small as they are: there may be millions
+    # labels keep their small dtype: there may be millions
     return target.astype(np.int64) if targets.one_class else target, scores

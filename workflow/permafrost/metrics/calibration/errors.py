@@ -6,13 +6,13 @@ With n_b entries in bin b, their summed confidence c_b and hits h_b, and n entri
     rms_calibration_error      = sqrt(sum (h_b - c_b)^2 / n_b / n)
     maximum_calibration_error  = max |h_b - c_b| / n_b    over bins that hold an entry
 
-which are torchmetrics' ``l1``, ``l2`` and ``max`` norms, and with ``like="torchmetrics"`` of its bins.
-All of them need only these sums, so that on resamples they need no predictions: sums of units, times how often
-each unit was drawn.
+These are torchmetrics' ``l1``, ``l2`` and ``max`` norms; ``like="torchmetrics"`` uses its bins, too.
+All of them depend on these sums only. So resamples need no predictions: they weight the sums of each unit with the
+number of times that the unit was drawn.
 
-All four are lower for better probabilities; the Brier score also rewards telling classes apart.
-The calibration errors are biased up, the more so on a resample, as chance alone parts confidence
-and hits in a bin: percentiles of resamples may all lie above the value. Use
+All four are lower for better probabilities; the Brier score also rewards discrimination between classes.
+The calibration errors are biased upward, and more so on a resample, since sampling alone makes confidence and hits of
+a bin differ: all percentiles of the resamples may exceed the value. Use
 `statistics.resampling.intervals.basic_square_interval`.
 Source: Naeini et al., AAAI 2015; Guo et al., ICML 2017; Brier, Monthly Weather Review 78 (1950).
 """
@@ -33,7 +33,7 @@ def evaluate(
 ) -> dict[str, float]:
     """The metrics in `NAMES` of a test set; arguments as `confidence`.
 
-    ``multilabel`` takes every label of every item as one entry, with the probability of the label
+    ``multilabel`` counts every label of every item as one entry, with the probability of the label
     as confidence (torchmetrics' ``BinaryCalibrationError`` of all entries).
     Units: probability, [0, 1]; the Brier score of ``classification`` is in [0, 2].
     """
@@ -43,7 +43,7 @@ def evaluate(
 
 
 def unit_sums(items: Confidence, units, n_units: int) -> np.ndarray:
-    """(3 n_bins + 2, U) sums of each unit, whose weighted sums serve `evaluate_sums`.
+    """(3 n_bins + 2, U) sums of each unit; `evaluate_sums` takes weighted sums of them.
 
     Rows: entries, confidence and hits of each bin; then Brier scores and number of items. With
     (U, B) counts of resamples, ``unit_sums(...) @ counts`` are the sums of all resamples.
@@ -66,7 +66,7 @@ def unit_sums(items: Confidence, units, n_units: int) -> np.ndarray:
 def evaluate_sums(sums: np.ndarray) -> dict[str, np.ndarray]:
     """The metrics in `NAMES`, each of the trailing shape of the (3 n_bins + 2, …) sums.
 
-    NaN where there are no items.
+    They are NaN without items.
     """
     *binned, brier, items = sums
     count, trust, hits = np.split(np.asarray(binned), 3)
@@ -88,7 +88,7 @@ def reliability(
 
     Returns
     -------
-    ``lower``, ``upper`` (both 1 where confidences of exactly 1 have a bin of their own), ``count``,
+    ``lower``, ``upper`` (both 1 for a separate bin of exactly 1), ``count``,
     ``confidence`` (mean) and ``accuracy`` (share of hits), NaN in an empty bin.
     """
     items = confidence(target, scores, task=task, n_bins=n_bins, like=like)

@@ -1,20 +1,20 @@
-"""Temperature scaling: one number that makes probabilities as sure as they are right.
+"""Temperature scaling: one parameter that calibrates probabilities.
 
-Logits z are divided by T > 0, so predictions stay. T maximises the likelihood of the targets. In
+Logits z are divided by T > 0, so predictions do not change. T maximises the likelihood of the targets. In
 b = 1 / T the mean negative log-likelihood is convex, with the derivatives
 
     mean (sum_k p_k z_k - z_y)   and   mean (sum_k p_k z_k^2 - (sum_k p_k z_k)^2),   p = softmax(b z)
 
-so the root of the first is found by Newton's steps within a bracket that halves where they fail.
-Probes store probabilities. Their logarithms are the logits up to a constant of each item, which
-changes nothing, so nothing is lost by starting from them; but a probability that was rounded to 0,
-or a class that no neighbour voted for, has no logit. Such a class stays at 0 at every temperature.
-Where it is the *right* class the likelihood is 0 at every temperature, and there is no best one:
-T is then undefined unless the caller names a `floor` to which probabilities are raised.
+so Newton's method finds the root of the first within a bracket, with bisection where a step fails.
+Probes store probabilities. Their logarithms are the logits up to a constant per item, which has no
+effect. But a probability that was rounded to 0, or a class without votes of neighbours, has no
+finite logit. It stays at 0 at every temperature.
+If it is the *true* class, the likelihood is 0 at every temperature and has no maximum:
+T is then undefined, unless the caller gives a `floor` to which probabilities are raised.
 
-T must be fitted on items that the probe was not trained on. A probe refitted on train and
-validation leaves only the test split for that: `cross_fit` fits T on other units of it than those
-whose probabilities it changes.
+T must be fitted on items that the probe was not trained on. If the probe was refitted on train and
+validation, only the test split remains: `cross_fit` scales each fold of its units with the T of
+the other folds.
 Source: Guo et al., On Calibration of Modern Neural Networks, ICML 2017.
 """
 
@@ -36,9 +36,9 @@ BOUNDS = (0.01, 100.0)
 KINDS = ("probabilities", "logits")
 _STEPS = 200
 _TOLERANCE = 1e-8
-# steps towards a bound where every item is right do not shrink: after so many of them it is looked at
+# if every item is right, steps towards a bound do not shrink: after this many the bound is evaluated
 _PATIENCE = 8
-# logits of more bytes are not held, but made of the scores again each time they are looked at
+# logits of more bytes are not kept, but recomputed from the scores at each use
 HELD_BYTES = 96 << 20
 
 
@@ -48,11 +48,11 @@ class Temperature:
 
     Attributes
     ----------
-    value : T; above 1 where the probe was too sure. NaN where it is undefined.
+    value : T; above 1 if the probe was overconfident; NaN if undefined.
     nll_before, nll_after : mean negative log-likelihood in nats per item (per entry for
-        multi-label) at 1 and at T; infinite where a right class has probability 0.
-    notes : ``undefined`` and why, ``flag`` (``at_bound``, ``flat``: T makes no difference), and the
-        counts ``impossible`` (entries whose right answer has probability 0) and ``raised`` (to the
+        multi-label) at 1 and at T; infinite if a true class has probability 0.
+    notes : ``undefined`` with the reason, ``flag`` (``at_bound``; ``flat``: T makes no difference), and the
+        counts ``impossible`` (entries whose true class has probability 0) and ``raised`` (to the
         floor).
     """
 
@@ -68,9 +68,9 @@ class CrossFit:
 
     Attributes
     ----------
-    answers : what was scaled.
+    answers : the targets and scores.
     fold : (N,) fold of each item.
-    temperatures : one for each fold, fitted on all the others.
+    temperatures : one for each fold, fitted on all other folds.
     """
 
     answers: _Answers
@@ -78,7 +78,7 @@ class CrossFit:
     temperatures: list[Temperature]
 
     def blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
-        """Rows and their (n, K) probabilities; NaN where the temperature of the item's fold is undefined."""
+        """Rows and their (n, K) probabilities; NaN if the temperature of the item's fold is undefined."""
         for block in row_blocks(self.answers.scores):
             _, logits, _ = self.answers.of(block)
             scaled, fold = np.full(logits.shape, np.nan), self.fold[block]
@@ -91,7 +91,7 @@ class CrossFit:
 
     @cached_property
     def scores(self) -> np.ndarray:
-        """(N, K) of all blocks."""
+        """(N, K) probabilities of all items."""
         return np.concatenate([scaled for _, scaled in self.blocks()])
 
 
@@ -104,17 +104,17 @@ def fit_temperature(
     floor: float | None = None,
     bounds: tuple[float, float] = BOUNDS,
 ) -> Temperature:
-    """The temperature that makes the targets most likely.
+    """Fit the temperature that maximises the likelihood of the targets.
 
     Parameters
     ----------
     target : (N,) class ids, or (N, L) of 0 and 1 for ``multilabel`` (one T for all labels).
     scores : (N, K) or (N, L), of items that the probe was not trained on.
     kind : ``probabilities`` or ``logits``.
-    floor : probabilities below it (and for ``multilabel`` above 1 - floor) are moved to it first.
+    floor : probabilities are first clipped to at least this (for ``multilabel`` also to at most 1 - floor).
         For a vote of k neighbours, 1 / (2 k) is half a vote.
-    bounds : least and largest T; one of them is returned, flagged, where the likelihood still
-        rises there (as where every item is right).
+    bounds : least and largest T. If the likelihood still rises at one of them (as it does when every
+        item is right), that bound is returned with a flag.
     """
     return _fit(_Answers.of_arrays(target, scores, task, kind, floor), bounds)
 
@@ -141,7 +141,7 @@ def _fit(answers: _Answers, bounds: tuple[float, float]) -> Temperature:
 def scale(
     scores, temperature: float, *, task: str, kind: str = "probabilities", floor=None
 ) -> np.ndarray:
-    """(N, K) float64 probabilities at a temperature; arguments as `fit_temperature`."""
+    """(N, K) float64 probabilities at a temperature above 0; other arguments as `fit_temperature`."""
     if not 0 < temperature < np.inf:
         raise PermafrostError(
             f"the temperature {temperature} is not a number above 0",
@@ -158,9 +158,9 @@ def item_slopes(
 ) -> np.ndarray:
     """(G, N) derivative of each item's negative log-likelihood in 1 / T, at each of G values of 1 / T.
 
-    Their sum over items rises in 1 / T, whatever the (non-negative) weights of the items, and is 0 at
-    the temperature of these weights: so they serve every resample. Arguments as `fit_temperature`;
-    for an item whose right answer has probability 0 they mean nothing.
+    Their weighted sum over items rises in 1 / T for any non-negative weights, and is 0 at the temperature of these
+    weights. So one table serves all resamples. Arguments as `fit_temperature`; the derivatives are meaningless for
+    an item whose true class has probability 0.
     """
     likelihood = _likelihood(_Answers.of_arrays(target, scores, task, kind, floor))
     return np.stack([likelihood.item_slopes(inverse) for inverse in inverses])
@@ -178,11 +178,11 @@ def cross_fit(
     floor: float | None = None,
     bounds: tuple[float, float] = BOUNDS,
 ) -> CrossFit:
-    """Scale the scores of each fold of units by the temperature that the other folds give.
+    """Scale the scores of each fold of units by the temperature fitted on the other folds.
 
     Parameters
     ----------
-    units : (N,) unit of each item; all items of a unit are in one fold. Without it each item is one.
+    units : (N,) unit of each item; all items of a unit are in one fold. None: each item is a unit.
     folds : at least 2, and at most the number of units.
     kind, floor, bounds : as `fit_temperature`.
     """
@@ -205,12 +205,12 @@ def cross_fit(
 
 @dataclass(frozen=True)
 class _Answers:
-    """Checked targets, and scores whose float64 logits are made of them, some rows at a time.
+    """Checked targets and scores, which become float64 logits block by block.
 
     Attributes
     ----------
     scores : (N, K), an array or a `RowFile`.
-    chosen : (N,) bool, the items that count; None: all.
+    chosen : (N,) bool, the items in use; None: all.
     """
 
     target: np.ndarray
@@ -236,18 +236,18 @@ class _Answers:
 
     @property
     def items(self) -> int:
-        """Number of those that count."""
+        """Number of items in use."""
         return len(self) if self.chosen is None else int(np.count_nonzero(self.chosen))
 
     def where(self, chosen: np.ndarray) -> _Answers:
         return _Answers(self.target, self.scores, self.task, self.kind, self.floor, chosen)
 
     def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
-        """What `of` gives of all items that count, in order."""
+        """The result of `of` for all items in use, block by block in order."""
         return (self.of(block) for block in row_blocks(self.scores))
 
     def of(self, block: slice) -> tuple[np.ndarray, np.ndarray, int]:
-        """Targets, float64 logits, and the number of entries that the floor moved, of some rows."""
+        """Targets, float64 logits, and the number of entries clipped to the floor, of some rows."""
         target, scores = self.target[block], self.scores[block]
         if self.chosen is not None:
             target, scores = target[self.chosen[block]], scores[self.chosen[block]]
@@ -266,7 +266,7 @@ class _Answers:
 
 
 class _Likelihood:
-    """What is common to both: parts of the answers, held where they are small."""
+    """Base of the likelihoods: blocks of the answers, kept in memory if they are small."""
 
     def __init__(self, answers: _Answers) -> None:
         self.answers, self.raised = answers, 0
@@ -283,7 +283,7 @@ class _Likelihood:
             self._held = None
 
     def parts(self) -> Iterator[tuple]:
-        """What `_part` makes of each block."""
+        """The result of `_part` for each block."""
         if self._held is not None:
             return iter(self._held)
         return (self._part(target, logits) for target, logits, _ in self.answers.blocks())
@@ -351,7 +351,7 @@ class _Binary(_Likelihood):
     def _part(self, target: np.ndarray, logits: np.ndarray) -> tuple:
         sure = np.isinf(logits)
         impossible = int(np.count_nonzero(sure & ((logits > 0) != (target == 1))))
-        # what is sure and right adds nothing at any temperature
+        # a probability of exactly 1 for the truth adds nothing at any temperature
         signs = np.where(target == 1, 1.0, -1.0)
         margins = (signs * np.where(sure, 0.0, logits))[~sure]
         return margins, np.count_nonzero(~sure, axis=1), impossible, logits.size
@@ -388,18 +388,18 @@ class _Binary(_Likelihood):
 
 
 def _minimise(likelihood, low: float, high: float) -> tuple[float, bool]:
-    """Where the derivative, which rises, crosses zero in [low, high]; else the bound it is at."""
-    ends = {low: 1, high: -1}  # bounds not looked at yet, and the sign of the derivative there
+    """The root of the rising derivative in [low, high], and whether it is a bound instead."""
+    ends = {low: 1, high: -1}  # bounds not evaluated yet, and the sign of the derivative there
     point = min(max(1.0, low), high)
     for number in range(_STEPS):
         first, second = likelihood.slopes(point)
         if first == 0:
-            # the crossing; or so far out that the derivative is rounded to 0 up to the bound
+            # the root; or the derivative is rounded to 0 from here to the bound
             flat = [end for end, sign in ends.items() if sign * likelihood.slopes(end)[0] >= 0]
             return (flat[0], True) if flat else (float(point), False)
         low, high = (low, point) if first > 0 else (point, high)
         new = point - first / second if second > 0 else np.nan
-        # a step doubles the digits, so that after one this small nothing is left to gain
+        # each step doubles the number of correct digits: after one this small, more gain nothing
         if abs(new - point) <= _TOLERANCE * point:
             return float(min(max(new, low), high)), False
         inside = low < new < high

@@ -1,1 +1,1 @@
-"""COCO's and LVIS's average precision: matching, curves and their replicates; numpy only."""
+"""COCO's and LVIS's average precision: matching, curves and their resamples; numpy only."""

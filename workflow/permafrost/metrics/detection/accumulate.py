@@ -1,9 +1,9 @@
-"""Precision and recall at the recall grid, for all categories, thresholds, ranges and caps at once.
+"""Precision on the recall grid, and recall, for all categories, thresholds, area ranges and caps at once.
 
 The precision envelope of a curve only changes at its hits: a false alarm or an ignored detection
-never raises precision, and a recall is first reached at a hit. So only the hits are walked, which are
-fewer than the truths; all else is counted with one running sum per range and cap. The values are
-those of pycocotools, bit for bit.
+never raises precision, and a recall is first reached at a hit. So only hits are visited, of which there are
+fewer than truths; a running sum per range and cap counts all other detections. The values equal
+those of pycocotools bit for bit.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from permafrost.metrics.detection.cells import Cells
 from permafrost.metrics.detection.matching import Matching
 from permafrost.metrics.detection.ragged import offsets_of
 
-# pycocotools adds it to the detections that precision is divided by
+# pycocotools adds it to the number of detections, the denominator of precision
 EPS = np.spacing(1)
-# curves of more bytes than this are refused: some 25,000 categories with COCO's axes; from the second
-# number on, also those for which there is no memory
+# curves of more bytes than the first are refused (some 25,000 categories with COCO's axes);
+# from the second on, free memory is checked
 _MOST_BYTES, _MANY_BYTES = 5 * 10**9, 10**9
 
 
 @dataclass(frozen=True)
 class Curves:
-    """What pycocotools keeps in ``eval``; -1 where a category has nothing to find.
+    """Precision, recall and scores, as pycocotools has them in ``eval``; -1 for categories without truths.
 
     Attributes
     ----------
-    precision, scores : (T, R, K, A, M) precision at each recall, and the score where it is reached.
-    recall : (T, K, A, M) recall when all detections are counted.
+    precision, scores : (T, R, K, A, M) precision at each recall, and the score at which it is reached.
+    recall : (T, K, A, M) recall of all detections.
     """
 
     precision: np.ndarray
@@ -42,12 +42,12 @@ class Curves:
     scores: np.ndarray
 
 
-# of an evaluation that was matched, but not counted
+# for an evaluation that was matched but not accumulated
 NO_CURVES = Curves(np.empty((0,) * 5), np.empty((0,) * 4), np.empty((0,) * 5))
 
 
 def accumulate(cells: Cells, matching: Matching, scores: np.ndarray, axes: Axes) -> Curves:
-    """Precision-recall curves of a matching.
+    """Compute the precision-recall curves of a matching.
 
     Parameters
     ----------
@@ -55,12 +55,12 @@ def accumulate(cells: Cells, matching: Matching, scores: np.ndarray, axes: Axes)
 
     Raises
     ------
-    PermafrostError : more categories than the curves of which fit into memory.
+    PermafrostError : the curves of all categories do not fit into memory.
     """
     shape = (len(axes.thresholds), cells.buckets, len(axes.areas), len(axes.max_dets))
     grid = len(axes.recall_grid)
     size = 16 * grid * math.prod(shape)
-    # what else is held at the same time is less than half as much
+    # all other arrays held at this time take less than half as much
     free = available_bytes() if _MANY_BYTES < size <= _MOST_BYTES else None
     if size > _MOST_BYTES or (free is not None and 1.5 * size > free):
         of_free = "" if free is None else f" ({free / 1e9:.1f} GB are free)"
@@ -78,7 +78,7 @@ def accumulate(cells: Cells, matching: Matching, scores: np.ndarray, axes: Axes)
         return Curves(precision, recall, at_scores)
     for a in range(shape[2]):
         for m, cap in enumerate(axes.max_dets):
-            # a negative cap is LVIS's way to say that there is none
+            # in LVIS a negative cap means no cap
             curves = ranked.curves(a, cap if cap >= 0 else None, axes.recall_grid)
             full = ranked.full[a]
             precision[:, :, full, a, m], recall[:, full, a, m], at_scores[:, :, full, a, m] = curves
@@ -86,16 +86,16 @@ def accumulate(cells: Cells, matching: Matching, scores: np.ndarray, axes: Axes)
 
 
 class Ranked:
-    """Rows in the order of their curves: by category, then descending score, then image, then rank.
+    """Detections sorted as their curves need them: by category, descending score, image, rank.
 
     Attributes
     ----------
-    scores, bucket, image, ranks : (D,) of every row; `buckets` is the number of categories.
-    counted : (D, A) bool: a false alarm if nothing is taken.
-    place : (C,) where the candidates of the matching stand among the rows, ascending.
-    hits, excused : (A, T, C) of the candidates, see `Matching`.
-    positives : (A, K) truths that count.
-    full : of every range the categories that have any; only they have curves.
+    scores, bucket, image, ranks : (D,) for every row; `buckets` is the number of categories.
+    counted : (D, A) bool: a false alarm if it matches no truth.
+    place : (C,) rows of the candidates of the matching, ascending.
+    hits, excused : (A, T, C) for the candidates, see `Matching`.
+    positives : (A, K) number of truths that count.
+    full : for each range the categories with positives; only they have curves.
     """
 
     def __init__(self, cells: Cells, matching: Matching, scores: np.ndarray) -> None:
@@ -113,7 +113,7 @@ class Ranked:
         by_place = np.argsort(place)
         self.place = place[by_place]
         hits, excused = matching.hits()[by_place], matching.excused()[by_place]
-        # (A, T, C), so that the candidates of a curve lie together
+        # (A, T, C), so that the candidates of a curve are contiguous
         self.hits = np.ascontiguousarray(hits.transpose(1, 2, 0))
         self.excused = np.ascontiguousarray(excused.transpose(1, 2, 0))
         self.positives = np.stack(
@@ -125,14 +125,14 @@ class Ranked:
         self.full = [np.flatnonzero(positives) for positives in self.positives]
 
     def curves(self, area: int, cap: int | None, grid: np.ndarray):
-        """(T, R, F) precision, (T, F) recall and (T, R, F) scores of one range and cap, of its F `full` categories."""
+        """(T, R, F) precision, (T, F) recall and (T, R, F) scores of one range and cap for its F `full` categories."""
         within = np.ones(len(self.order), bool) if cap is None else self.ranks < cap
         counted = within & self.counted[:, area]
         first = np.searchsorted(self.bucket, np.arange(self.buckets + 1))
         running = np.concatenate(([0], np.cumsum(counted)))
         inside = within[self.place]
         hits = self.hits[area] & inside
-        # a hit counts even if it lies outside; a detection at an ignored truth never counts
+        # a hit counts even outside of the area range; a detection at an ignored truth never counts
         change = (hits & ~counted[self.place]).astype(np.int32)
         change -= self.excused[area] & counted[self.place]
         np.cumsum(change, axis=1, out=change)
@@ -150,14 +150,14 @@ class Ranked:
         )
 
     def _read(self, area, within, first, precision, scores, begin, found, grid):
-        """Read the envelope of every curve at the grid."""
+        """Write the envelope of every curve at the recall grid into `precision` and `scores`."""
         full = self.full[area]
         positives = self.positives[area][full]
         needed = hits_needed(positives, grid)  # (F, R)
         found = found.reshape(-1, self.buckets)[:, full]
         begin = begin[:-1].reshape(-1, self.buckets)[:, full]
         reached = found[:, :, None] >= np.maximum(needed, 1)
-        # where recall 0 asks for no hit at all, the envelope begins at the first hit
+        # recall 0 needs no hit: its envelope begins at the first hit
         where = (begin[:, :, None] + np.maximum(needed, 1) - 1)[reached]
         values = np.zeros(reached.shape)
         marks = np.zeros(reached.shape)
@@ -170,7 +170,7 @@ class Ranked:
         return values.transpose(0, 2, 1), found / positives, marks.transpose(0, 2, 1)
 
     def _top_scores(self, within, first) -> np.ndarray:
-        """(K,) score of the first detection of every category, ignored ones included; 0 for none."""
+        """(K,) highest score of every category, including ignored detections; 0 without detections."""
         places = np.flatnonzero(within)
         nearest = np.searchsorted(places, first[:-1])
         out = np.zeros(self.buckets)
@@ -180,15 +180,15 @@ class Ranked:
 
 
 def _before(change: np.ndarray, bucket: np.ndarray, buckets: int) -> np.ndarray:
-    """(T, K) running change before the first candidate of every category."""
+    """(T, K) cumulative change before the first candidate of every category."""
     padded = np.zeros((len(change), change.shape[1] + 1), change.dtype)
     padded[:, 1:] = change
     return padded[:, np.searchsorted(bucket, np.arange(buckets))]
 
 
 def _highest(precision, where, begin, found, reached) -> np.ndarray:
-    """Largest precision from each wanted place up to the next, or to the end of its curve."""
-    # the end of a curve closes its last stretch; the appended value is never the largest
+    """Largest precision from each position up to the next, or to the end of its curve."""
+    # the end of a curve closes its last segment; the appended value is never the largest
     owner = np.broadcast_to(np.arange(found.size).reshape(*found.shape, 1), reached.shape)[reached]
     last = np.ones(len(where), bool)
     last[:-1] = owner[1:] != owner[:-1]
@@ -205,7 +205,7 @@ def hits_needed(positives: np.ndarray, grid: np.ndarray) -> np.ndarray:
     """
     total = np.maximum(positives, 1)[:, None]
     guess = np.ceil(grid * total) - 1
-    # the float quotient decides; the product may be one off
+    # pycocotools compares the float quotient; the product may be off by one
     for _ in range(2):
         guess += guess / total < grid
     return np.maximum(guess, 0).astype(np.int64)

@@ -10,7 +10,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError, look_up
 
-# linspace and not arange, whose points lie slightly above the true values
+# as in pycocotools; the points of arange would be slightly larger
 IOU_THRESHOLDS = np.linspace(0.5, 0.95, 10)
 RECALL_GRID = np.linspace(0.0, 1.0, 101)
 
@@ -31,11 +31,11 @@ LVIS_MAX_DETECTIONS = (300,)
 
 @dataclass(frozen=True)
 class Axes:
-    """What the entries of `precision` (T, R, K, A, M) and `recall` (T, K, A, M) stand for.
+    """The axes of `precision` (T, R, K, A, M) and `recall` (T, K, A, M).
 
     Attributes
     ----------
-    thresholds : (T,) IoU (or OKS) thresholds, as given.
+    thresholds : (T,) IoU (or OKS) thresholds, in the user's order.
     recall_grid : (R,) recalls at which precision is read.
     area_names, areas : A names and the (A, 2) bounds in square pixels, inclusive.
     max_dets : (M,) caps on detections per image and category, ascending. LVIS has one entry, the
@@ -84,20 +84,20 @@ def make_axes(
     max_dets=None,
     recall_grid=None,
 ) -> Axes:
-    """The axes of a kernel, COCO's (or LVIS's) where none are given.
+    """Make the axes of a kernel; COCO's (or LVIS's) by default.
 
     Parameters
     ----------
     iou_thresholds : numbers in [0, 1].
-    area_ranges : name to (low, high); one of the names must be ``all``, which the headline reads.
-    max_dets : positive whole numbers; sorted, as they are read by position. LVIS: one number, the
+    area_ranges : name to (low, high) in square pixels; must include ``all``, from which AP is read.
+    max_dets : positive whole numbers, in any order. LVIS: one number, the
         cap per image, negative for none.
     recall_grid : ascending recalls in [0, 1] at which precision is read (pycocotools' ``recThrs``).
 
     Raises
     ------
-    PermafrostError : a threshold or recall outside [0, 1], recalls that do not ascend, a range without
-        ``all`` or upside down, no caps.
+    PermafrostError : a threshold or recall outside [0, 1], recalls that do not ascend, ranges without
+        ``all``, a range with low > high, no caps.
     """
     keypoints = iou_type == "keypoints"
     if area_ranges is None:
@@ -112,7 +112,7 @@ def make_axes(
 
 
 def _shares(given, what: str, where: str, remedy: str) -> np.ndarray:
-    """Numbers in [0, 1], one at least."""
+    """Check numbers in [0, 1], at least one."""
     try:
         shares = np.atleast_1d(np.asarray(given, np.float64))
     except (TypeError, ValueError):

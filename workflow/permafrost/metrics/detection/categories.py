@@ -1,4 +1,4 @@
-"""Categories by name or id: which are evaluated, and groups of them that are averaged."""
+"""Selections of categories by name or id, and groups of them that are averaged."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def find_categories(categories: Categories, wanted, where: str = "categories") -
 
     Parameters
     ----------
-    wanted : names or ids; a text may be either, a number is an id.
+    wanted : names or ids; a string may be either, a number is an id.
 
     Raises
     ------
-    PermafrostError : none, an unknown one, one given twice, a text that means more than one category.
+    PermafrostError : no category, an unknown or repeated one, a string that matches several categories.
     """
     if isinstance(wanted, str):
         raise PermafrostError(
@@ -69,9 +69,9 @@ def find_categories(categories: Categories, wanted, where: str = "categories") -
 def restrict_categories(
     truths: Truths, detections: Detections | None, chosen: np.ndarray
 ) -> tuple[Truths, Detections | None]:
-    """The rows of the categories at the positions `chosen`, which are numbered anew; all images stay.
+    """The rows of the categories at the positions `chosen`, which are renumbered; all images stay.
 
-    What is left out is said in the warnings of both tables.
+    The warnings of both tables count the omitted rows.
     """
     categories = truths.categories
     number = np.full(len(categories), -1, np.int64)
@@ -101,7 +101,7 @@ def restrict_categories(
 
 
 def detections_of(detections: Detections, chosen: np.ndarray, count: int) -> Detections:
-    """The rows of the categories at the positions `chosen` of `count`, which are numbered anew."""
+    """The rows of the categories at the positions `chosen` of `count`, which are renumbered."""
     number = np.full(count, -1, np.int64)
     number[chosen] = np.arange(len(chosen))
     others = int(np.count_nonzero(number[detections.category] < 0))
@@ -136,7 +136,7 @@ def find_groups(categories: Categories, groups, where: str = "category groups") 
 
     Raises
     ------
-    PermafrostError : no mapping, an empty group, an unknown category or one that stands twice.
+    PermafrostError : not a mapping, an empty group, an unknown or repeated category.
     """
     if not isinstance(groups, Mapping) or not groups:
         raise PermafrostError(
@@ -158,7 +158,7 @@ def read_groups(path: Path) -> dict[str, list]:
 
     Raises
     ------
-    PermafrostError : the file cannot be read, or holds something else.
+    PermafrostError : the file cannot be read, or has another format.
     """
     content = read_file(path)
     if Path(path).suffix.lower() == ".json":
@@ -195,7 +195,7 @@ def _groups_of_rows(rows: list[dict], path) -> dict[str, list]:
         )
     groups: dict[str, list] = {}
     for row in rows:
-        # a category without a group is in none
+        # an empty field: the category is in no group
         if row[_GROUP_COLUMN]:
             groups.setdefault(row[_GROUP_COLUMN].strip(), []).append((row[column] or "").strip())
     return groups

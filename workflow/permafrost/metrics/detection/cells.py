@@ -1,4 +1,4 @@
-"""Cells: what one image holds of one category. Only cells with something in them exist."""
+"""Cells: the truths and detections of one image and category. Empty cells do not exist."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from permafrost.metrics.detection.inputs.tables import Detections, Truths
 class Cells:
     """Truths and detections in the order in which they are matched and counted.
 
-    Rows are the detections that the caps leave, sorted by cell, and within a cell by descending
-    score; columns are the truths, sorted by cell, in file order within. Cells ascend by category
+    Rows are the detections within the caps, sorted by cell, and within a cell by descending
+    score. Columns are the truths, sorted by cell, and within a cell in file order. Cells ascend by category
     first, then by image.
 
     Attributes
@@ -22,10 +22,10 @@ class Cells:
     truths : (G,) positions in `Truths`, in column order.
     detections : (D,) positions in `Detections`, in row order.
     truth_cell, detection_cell : (G,), (D,) cell numbers, category * I + image.
-    ranks : (D,) how many detections of the cell come before.
-    first, count : (D,) columns of the cell of each detection: first one and how many.
-    buckets : K, number of categories; 1 without categories.
-    images : I.
+    ranks : (D,) rank of the detection in its cell, from 0.
+    first, count : (D,) first column and number of columns of each detection's cell.
+    buckets : K, number of categories; 1 if they are pooled.
+    images : I, number of images.
     """
 
     truths: np.ndarray
@@ -52,16 +52,16 @@ class Cells:
 def make_cells(
     truths: Truths, detections: Detections, *, use_categories: bool, cap: int | None, by_box: bool
 ) -> Cells:
-    """Sort into cells and cut each at `cap` detections.
+    """Sort truths and detections into cells with at most `cap` detections.
 
-    Without categories an image is one cell, gathered by ascending category, then in file order, as
-    pycocotools does; the order decides ties.
+    Without categories an image is one cell, ordered by ascending category, then in file order, as
+    in pycocotools; the order decides ties.
 
     Parameters
     ----------
-    cap : most detections of a cell, None for no cap.
+    cap : largest number of detections of a cell, None for no cap.
     by_box : detections of equal score are ordered by their box (x, y, width, height), so that the
-        order of the file does not matter; otherwise they keep the file's order.
+        order of the file has no effect; otherwise they keep the file's order.
     """
     images = len(truths.images)
     truth_cell, truth_order = _cells(truths, images, use_categories)
@@ -92,7 +92,7 @@ def make_cells(
 
 
 def _cells(table: Truths | Detections, images: int, use_categories: bool):
-    """(N,) cell of every entry, and the entries in the order of their cells, else of the file."""
+    """(N,) cell of every entry, and the entries sorted by cell, then by position in the file."""
     if use_categories:
         cell = table.category * max(images, 1) + table.image
         return cell, np.argsort(cell, kind="stable")
@@ -100,7 +100,7 @@ def _cells(table: Truths | Detections, images: int, use_categories: bool):
 
 
 def _ranks(cell: np.ndarray) -> np.ndarray:
-    """0, 1, … within each stretch of equal cells."""
+    """0, 1, … within each run of equal cells."""
     begin = np.ones(len(cell), bool)
     begin[1:] = cell[1:] != cell[:-1]
     places = np.arange(len(cell))

@@ -1,4 +1,4 @@
-"""What a cap on detections leaves out."""
+"""Detections and objects that a cap excludes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Cut:
-    """What a cap on the detections of an image and category leaves out.
+    """Detections and objects that a cap per image and category excludes.
 
     Attributes
     ----------
-    cap : the largest that was evaluated.
-    detections, images : detections beyond it, and images that have some or more objects than it.
-    objects : truths beyond it, crowds and ignored ones left out: no detector can find them.
+    cap : the largest evaluated cap.
+    detections : number of detections beyond the cap.
+    images : number of images with more detections or objects of a category than the cap.
+    objects : number of truths beyond the cap, which no detector can find; without crowds and ignored truths.
     most : the largest number of detections or objects of an image and category.
     """
 
@@ -27,7 +28,7 @@ class Cut:
 
     @classmethod
     def of(cls, found: np.ndarray, true: np.ndarray, image: np.ndarray, cap: int) -> Cut:
-        """From (C,) detections and objects of cells, each of one image and category; a negative cap is none."""
+        """From (C,) counts of detections and objects, and the image, of cells; a negative cap means none."""
         if cap < 0 or not found.size:
             return cls(cap)
         beyond = [np.maximum(counts - cap, 0) for counts in (found, true)]
@@ -49,6 +50,6 @@ class Cut:
         return self.images > 0
 
     def words(self) -> str:
-        """How many are left out, such as ``50 detections and 50 objects``."""
+        """The excluded numbers, such as ``50 detections and 50 objects``."""
         amounts = ((self.detections, "detections"), (self.objects, "objects"))
         return " and ".join(f"{number} {what}" for number, what in amounts if number)

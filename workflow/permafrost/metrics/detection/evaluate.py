@@ -1,4 +1,4 @@
-"""The entry: truth and predictions in, scores and everything they follow from out."""
+"""Evaluate detections: truth and predictions in, an `Evaluation` out."""
 
 from __future__ import annotations
 
@@ -48,37 +48,37 @@ def evaluate(
 
     Parameters
     ----------
-    truth : path of COCO JSON; what it holds; or the same as arrays: a mapping with ``annotations``,
+    truth : path of COCO JSON; its parsed content; or the same as arrays: a mapping with ``annotations``,
         and optionally ``images`` and ``categories``, each a data frame or a mapping of columns.
         Annotations have ``image_id`` (N,), ``category_id`` (N,), ``bbox`` (N, 4) x, y, width, height in
         pixels, and optionally ``area`` (N,) in square pixels, ``iscrowd`` (N,) 0 or 1, ``ignore`` (N,),
         ``id`` (N,), ``segmentation`` (a list of N), ``keypoints`` (N, 3 J) or (N, J, 3) with
         ``num_keypoints`` (N,). Images have ``id`` (I,), ``width`` and ``height`` (I,) in pixels, categories
-        ``id`` (K,) and ``name``; where they are left out, they are those that occur in the annotations.
-        The columns of the annotations alone will do.
-    predictions : path of COCO's results, a list of objects; what it holds; or a data frame or mapping of
+        ``id`` (K,) and ``name``; by default they are those that occur in the annotations.
+        The columns of the annotations alone are enough.
+    predictions : path of COCO's results, a list of objects; its parsed content; or a data frame or mapping of
         columns ``image_id``, ``category_id``, ``score`` (N,), and ``bbox``, ``segmentation`` or ``keypoints``
-        as above; or an array (N, 7) of image_id, x, y, width, height, score, category_id, as of
-        pycocotools' ``loadRes``. Arrays may be tensors; NaN stands for what is not given where a value
-        is optional. Lists with arrays per image: see `from_torchmetrics`. Of boxes, truth and predictions may
+        as above; or an array (N, 7) of image_id, x, y, width, height, score, category_id, as in
+        pycocotools' ``loadRes``. Arrays may be tensors; in optional columns NaN means missing.
+        Lists with arrays per image: see `from_torchmetrics`. For boxes, truth and predictions may
         also be CSV files or data frames in DeepForest's columns, see `inputs.crown_tables`.
     iou_type : ``bbox``, ``segm``, ``boundary`` or ``keypoints``.
     mode : ``strict`` reproduces pycocotools 2.0.11, lvis 0.5.3 and boundary-iou-api bit for bit;
-        ``corrected`` differs where QUIRKS.md says so.
+        ``corrected`` differs as described in QUIRKS.md.
     lvis : use LVIS's federated rules.
     use_categories : False pools all categories.
-    max_dets, iou_thresholds, area_ranges, recall_grid : other axes than COCO's, see `make_axes`.
+    max_dets, iou_thresholds, area_ranges, recall_grid : axes that replace COCO's, see `make_axes`.
     boundary_ratio : width of the band, as a share of the image's diagonal (LVIS uses 0.008).
-    detection_area : ``auto``, ``bbox`` or ``mask``: what decides the area range of a detection.
+    detection_area : ``auto``, ``bbox`` or ``mask``: the geometry that decides the area range of a detection.
     sigmas : keypoints only: one list of sigmas, or a mapping from category id to one; COCO's 17 if None.
-    invalid : ``error`` refuses the first wrong entry, ``drop`` leaves wrong ones out and counts them.
+    invalid : ``error`` refuses the first invalid entry, ``drop`` omits and counts invalid ones.
     images : ids of the images to evaluate, all of the truth if None; see `partial`.
-    categories : names or ids of the categories to evaluate, all of the truth if None. The truths and
-        detections of others are left out, as if nobody had annotated or looked for them.
+    categories : names or ids of the categories to evaluate, all of the truth if None. Truths and
+        detections of others are omitted.
 
     Raises
     ------
-    PermafrostError : a wrong entry, by name, or a wrong option.
+    PermafrostError : an invalid entry, which the message names, or an invalid option.
     """
     request = make_request(
         iou_type=iou_type,
@@ -95,7 +95,7 @@ def evaluate(
         invalid=invalid,
         categories=categories,
     )
-    # millions of small objects of parsed JSON need not be walked again and again
+    # the garbage collector would repeatedly scan millions of small objects of parsed JSON
     with pause_collector():
         problem = read_problem(truth, predictions, request, images=images)
         return solve(problem, request.settings, request.axes, request.statistics)
@@ -112,7 +112,7 @@ def make_request(
     categories=None,
     **settings,
 ) -> Request:
-    """The options of `evaluate`, checked; `settings` are the fields of `Settings`."""
+    """Check the options of `evaluate`; `settings` are the fields of `Settings`."""
     asked = check_settings(Settings(**settings))
     check_choice(invalid, ("error", "drop"), "invalid")
     axes = make_axes(
@@ -128,7 +128,7 @@ def make_request(
 
 
 def check_settings(settings: Settings) -> Settings:
-    """The same settings; a wrong one is refused by name."""
+    """Return the settings; refuse an invalid one by name."""
     check_choice(settings.iou_type, KERNELS, "iou_type")
     check_choice(settings.mode, MODES, "mode")
     check_choice(settings.detection_area, DETECTION_AREAS, "detection_area")
@@ -148,10 +148,9 @@ def solve(
 ) -> Evaluation:
     """Match and count; `wanted` are the statistics of the summary.
 
-    `kernel` compares detections with truths, see `pairs.Similarity`; None: that of the settings.
+    `kernel` compares detections with truths, see `pairs.Similarity`; None: the one of the settings.
 
-    Where not `counted`, the curves stay empty: for a part that `joining.join` puts together with
-    others, which counts anew.
+    Without `counted` the curves stay empty: `joining.join` joins such parts and counts them.
     """
     problem, partial = _federated(problem, settings, axes)
     truths, detections = problem.truths, problem.detections
@@ -192,12 +191,12 @@ def solve(
 
 
 def _blind(settings: Settings) -> bool:
-    """pycocotools' keypoints look for category -1 where categories are pooled, and find nothing."""
+    """Whether pycocotools finds nothing: with pooled categories, its keypoints search for category -1."""
     return settings.strict and settings.iou_type == "keypoints" and not settings.use_categories
 
 
 def _federated(problem: Problem, settings: Settings, axes: Axes) -> tuple[Problem, np.ndarray]:
-    """The problem by LVIS's rules, and which detections are of categories not fully annotated."""
+    """The problem by LVIS's rules, and (D,) bool: detections of categories not fully annotated."""
     if not settings.lvis:
         return problem, np.zeros(len(problem.detections), bool)
     strict = settings.strict
@@ -207,7 +206,7 @@ def _federated(problem: Problem, settings: Settings, axes: Axes) -> tuple[Proble
     truths = federated.without_area(truth_rows, strict)
     kept = federated.in_annotated_cells(truths, kept)
     if strict and not settings.use_categories:
-        # lvis pools nothing: it looks for category -1
+        # as in lvis, which does not pool but searches for category -1
         kept, truths = rows_of(kept, np.zeros(0, np.int64)), rows_of(truths, np.zeros(0, np.int64))
     partial = federated.not_exhaustive(truths, kept)
     return rows_of_problem(problem, truths.entries, kept.entries), partial

@@ -1,4 +1,4 @@
-"""What an evaluation holds: scores, and all that follows from them without matching again."""
+"""The result of an evaluation: scores, and the matching from which analyses start."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from permafrost.metrics.detection.matching import Matching
 from permafrost.metrics.detection.pairs import Pairs
 from permafrost.metrics.detection.summarise import Statistic, line, summarise
 
-# categories that a warning names
+# largest number of categories that a warning names
 _NAMED = 3
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What was asked for, as it is stamped into reports."""
+    """The options of an evaluation, as reports show them."""
 
     iou_type: str
     mode: str = "corrected"
@@ -35,22 +35,22 @@ class Settings:
 
     @property
     def strict(self) -> bool:
-        """Whether the peers' quirks are reproduced."""
+        """Whether to reproduce the quirks of pycocotools, lvis and boundary-iou-api."""
         return self.mode == "strict"
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Scores, and all that tables, intervals and error analyses need without matching again.
+    """Scores, and the matching, so that tables, intervals and error analyses need not match again.
 
     Attributes
     ----------
-    settings, axes : what was asked for.
+    settings, axes : the options and axes.
     curves : precision, recall and scores, see `Curves`.
-    statistics : what `stats` are.
-    truths, detections : what was read, and is evaluated.
-    cells, pairs, matching : see there; rows and columns of the last three are those of `cells`.
-    problem : what a kernel needs to compare further pairs.
+    statistics : definitions of `stats`.
+    truths, detections : the evaluated objects.
+    cells, pairs, matching : see `Cells`, `Pairs`, `Matching`; all use the rows and columns of `cells`.
+    problem : data that a kernel needs to compare further pairs.
     """
 
     settings: Settings
@@ -66,12 +66,12 @@ class Evaluation:
 
     @property
     def precision(self) -> np.ndarray:
-        """(T, R, K, A, M), -1 where a category has nothing to find; LVIS: (T, R, K, A)."""
+        """(T, R, K, A, M), -1 for categories without truths; LVIS: (T, R, K, A)."""
         return self._without_caps(self.curves.precision)
 
     @property
     def recall(self) -> np.ndarray:
-        """(T, K, A, M); LVIS: (T, K, A)."""
+        """(T, K, A, M), -1 for categories without truths; LVIS: (T, K, A)."""
         return self._without_caps(self.curves.recall)
 
     @property
@@ -84,7 +84,7 @@ class Evaluation:
 
     @property
     def stats(self) -> np.ndarray:
-        """float64 in pycocotools' (or LVIS's) order; -1 where there is nothing to find, and NaN where
+        """float64 in pycocotools' (or LVIS's) order; -1 without truths, and NaN if
         a threshold, area range or cap was not evaluated (strict: -1)."""
         values = np.array([self.value(statistic) for statistic in self.statistics])
         return np.where(np.isnan(values), -1.0, values) if self.settings.strict else values
@@ -96,12 +96,12 @@ class Evaluation:
 
     @property
     def dropped(self) -> dict[str, int]:
-        """What was wrong to the number of entries left out for it."""
+        """Reason to the number of entries omitted for it."""
         return {**self.truths.notes.dropped, **self.detections.notes.dropped}
 
     @property
     def warnings(self) -> list[str]:
-        """What a reader of the scores should know."""
+        """Warnings for readers of the scores."""
         said = self.truths.notes.warnings + self.detections.notes.warnings
         said = [*said, *self.uncounted()]
         whole, images = self.problem.whole, len(self.truths.images)
@@ -112,7 +112,7 @@ class Evaluation:
 
     @cached_property
     def cut(self) -> Cut:
-        """What the largest cap leaves out. LVIS's cap is on the detections of an image: see `warnings`."""
+        """Detections and objects beyond the largest cap; for LVIS, whose cap is per image, see `warnings`."""
         pooled, images = not self.settings.use_categories, len(self.truths.images)
         cap = -1 if self.settings.lvis else self.axes.max_dets[-1]
         cells = [
@@ -124,7 +124,7 @@ class Evaluation:
 
     @cached_property
     def without_truth(self) -> dict[str, int]:
-        """Name of every category that has detections, but no truth that counts, to their number."""
+        """Name of every category with detections, but without truths that count, to the number of detections."""
         if not self.settings.use_categories:
             return {}
         names = self.truths.categories.names
@@ -134,7 +134,7 @@ class Evaluation:
         return {names[place]: int(found[place]) for place in places}
 
     def uncounted(self) -> list[str]:
-        """Warnings about detections, and objects, that no figure counts."""
+        """Warnings about detections and objects that are in no score."""
         said, cut, bare, source = [], self.cut, self.without_truth, self.detections.source
         if cut:
             unfound = ", so these objects cannot be found" if cut.objects else ""
@@ -155,14 +155,14 @@ class Evaluation:
         return said
 
     def value(self, statistic: Statistic) -> float:
-        """Any mean over the tensors."""
+        """The value of any mean over the curves."""
         categories = self.truths.categories if self.settings.use_categories else None
         return summarise(statistic, self.curves, self.axes, categories)
 
     def average_precision(
         self, *, threshold: float | None = None, area: str = "all", cap: int | None = None
     ) -> np.ndarray:
-        """(K,) average precision of every category; -1 where it has nothing to find.
+        """(K,) average precision of every category; -1 without truths.
 
         Raises
         ------
@@ -181,6 +181,6 @@ class Evaluation:
         return out
 
     def lines(self) -> list[str]:
-        """The summary as people know it."""
+        """The summary in the format of pycocotools (or lvis)."""
         pairs = zip(self.statistics, self.stats, strict=True)
         return [line(statistic, value, self.axes) for statistic, value in pairs]

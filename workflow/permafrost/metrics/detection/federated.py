@@ -11,7 +11,7 @@ from permafrost.metrics.detection.inputs.tables import Detections, Truths, rows_
 def trim(detections: Detections, cap: int) -> Detections:
     """The `cap` best detections of every image over all categories; all for a negative cap.
 
-    Of equal scores the one that comes first in the file stays.
+    Ties go to the detection that is first in the file.
     """
     if cap < 0:
         return detections
@@ -22,7 +22,7 @@ def trim(detections: Detections, cap: int) -> Detections:
 
 
 def without_area(table, strict: bool):
-    """LVIS's own index passes over objects of area 0; corrected, they are kept."""
+    """Drop rows of area 0 if `strict`, as lvis does."""
     empty = table.areas <= 0
     if not strict or not empty.any():
         return table
@@ -32,7 +32,7 @@ def without_area(table, strict: bool):
 
 
 def in_annotated_cells(truths: Truths, detections: Detections) -> Detections:
-    """Detections of categories that are known to be, or not to be, in their image."""
+    """Detections of categories that are verified as present or absent in their image."""
     count = len(truths.categories)
     known = [truths.image * count + truths.category]
     known += [image * count + categories for image, categories in enumerate(truths.images.negative)]

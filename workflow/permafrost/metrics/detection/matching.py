@@ -1,10 +1,10 @@
-"""Greedy matching of detections to truths, all cells, area ranges and thresholds at once.
+"""Greedy matching of detections to truths, for all cells, area ranges and thresholds at once.
 
-The rule is pycocotools': detections in descending score take the best truth that is left, one that
-counts before one that is ignored, of equals the later; a crowd can be taken many times.
-Detections that share no candidate do not affect each other. So all detections go at once that are
-the first in line at each of their candidates; then the next ones, until none is left. The number of
-such rounds is the longest queue at a truth, not the number of detections.
+The rule is pycocotools': in descending score, each detection matches the best free truth. Truths that
+count come before ignored ones; ties go to the later truth; a crowd can be matched many times.
+Detections without a common candidate truth do not affect each other. So each round matches all
+detections that have the highest score at each of their candidates. The number of rounds is the
+largest number of detections at a truth, not the number of all detections.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from permafrost.metrics.detection.cells import Cells
 from permafrost.metrics.detection.pairs import Pairs
 from permafrost.metrics.detection.ragged import in_blocks
 
-# pairs times lanes worked on together
+# pairs times lanes processed at once
 _BLOCK = 1 << 17
 _REGULAR = 1 << 30
 
 
 @dataclass(frozen=True)
 class Matching:
-    """Who took whom; everything that is counted later follows from this without matching again.
+    """The matched pairs, from which all counts follow.
 
-    Rows and columns are those of `Cells`.
+    Rows (detections) and columns (truths) are those of `Cells`.
 
     Attributes
     ----------
     candidates : (C,) rows that have at least one pair, ascending. All others match nothing.
-    column : (C, A, T) int32: the column that each took, -1 for none.
-    similarity : (C, A, T) float32-free float64 likeness to it, 0 for none.
+    column : (C, A, T) int32: the matched column, -1 for none.
+    similarity : (C, A, T) float64: similarity to it, 0 for none.
     truth_ignored : (G, A) bool.
-    outside : (D, A) bool: an unmatched detection does not count, as its area is out of range (or, in
-        LVIS, its category not fully annotated in the image).
+    outside : (D, A) bool: the detection does not count if unmatched, as its area is out of range (or, in
+        LVIS, its category is not fully annotated in the image).
     unseen : (G,) bool: truths whose matches do not count as matches (strict mode's id 0).
     """
 
@@ -51,17 +51,17 @@ class Matching:
         return self._taken() & ~self._ignored_partner()
 
     def excused(self) -> np.ndarray:
-        """(C, A, T) bool: detections that do not count as they took an ignored truth."""
+        """(C, A, T) bool: detections that do not count since they matched an ignored truth."""
         return (self.column >= 0) & self._ignored_partner()
 
     def matched(self, area: int, threshold: int) -> np.ndarray:
-        """(D,) column taken by every row, -1 for none."""
+        """(D,) column matched by each row, -1 for none."""
         out = np.full(len(self.outside), -1, np.int64)
         out[self.candidates] = self.column[:, area, threshold]
         return out
 
     def truth_matched(self, area: int, threshold: int) -> np.ndarray:
-        """(G,) row that took every column (the first of all at a crowd), -1 for none."""
+        """(G,) row that matched each column (the first one for a crowd), -1 for none."""
         taken = self.column[:, area, threshold]
         rows = np.flatnonzero(taken >= 0)[::-1]
         out = np.full(len(self.truth_ignored), -1, np.int64)
@@ -99,10 +99,10 @@ def match(
 
     Parameters
     ----------
-    pairs : as `find_pairs` gives them for the lowest of the thresholds.
-    thresholds : (T,) a pair must be at least this alike, or 1 - 1e-10 where that is less.
+    pairs : result of `find_pairs` for the lowest threshold.
+    thresholds : (T,) least similarity of a match; above 1 - 1e-10 they are reduced to this.
     truth_ignored : (G, A) bool.
-    crowd : (G,) bool: may be taken many times.
+    crowd : (G,) bool: may be matched many times.
     outside, unseen : as in `Matching`.
     """
     needed = np.minimum(thresholds, 1 - 1e-10)
@@ -113,7 +113,7 @@ def match(
     similarity = np.zeros((len(candidates), lanes))
     state = _State(pairs, needed, truth_ignored, crowd)
     for ready, which in _rounds(pairs, starts, crowd, len(truth_ignored)):
-        # `ready` are places of pairs, whole detections; `which` the candidates they belong to
+        # `ready` are positions of all pairs of some detections; `which` are their candidates
         sizes = np.diff(
             np.append(np.flatnonzero(np.diff(pairs.rows[ready], prepend=-1)), len(ready))
         )
@@ -135,13 +135,13 @@ def match(
 
 
 def _rounds(pairs: Pairs, starts: np.ndarray, crowd: np.ndarray, columns: int):
-    """Yield the pairs and candidates that may go together, in an order that keeps every queue."""
+    """Yield pairs and candidates that can be matched at once, so that the order at each truth is kept."""
     at = np.arange(len(pairs))
     which = np.arange(len(starts))
     first = np.empty(columns, np.int64)
     while at.size:
         rows, cols = pairs.rows[at], pairs.columns[at]
-        # rows ascend and the last of all assignments stays: the first in line at each truth
+        # rows are assigned in descending order, and the last one wins: the best row of each truth
         first[cols[::-1]] = rows[::-1]
         free = (first[cols] == rows) | crowd[cols]
         begin = np.flatnonzero(np.diff(rows, prepend=-1))
@@ -153,25 +153,25 @@ def _rounds(pairs: Pairs, starts: np.ndarray, crowd: np.ndarray, columns: int):
 
 
 class _State:
-    """Which truths are taken, per lane; lanes are area ranges times thresholds."""
+    """The matched truths per lane; lanes are area ranges times thresholds."""
 
     def __init__(self, pairs: Pairs, needed, truth_ignored, crowd) -> None:
         self.pairs, self.crowd = pairs, crowd
         areas = truth_ignored.shape[1]
         self.needed = np.tile(needed, areas)
-        # a truth that counts is preferred to any that is ignored
+        # truths that count are preferred to all ignored ones
         self.bonus = np.repeat(
             np.where(truth_ignored, 0, _REGULAR).astype(np.int32), len(needed), axis=1
         )
         self.taken = np.zeros((len(truth_ignored), areas * len(needed)), bool)
 
     def take(self, at, sizes, which, column, similarity) -> None:
-        """Let whole detections, with the pairs `at`, take their truths."""
+        """Match detections, each with all its pairs in `at`."""
         columns = self.pairs.columns[at]
         likeness = self.pairs.similarity[at]
         possible = likeness[:, None] >= self.needed
         possible &= ~self.taken[columns]
-        # pairs of a detection ascend by likeness and column, so the last possible is the best
+        # pairs of a detection ascend by similarity and column, so the last possible is the best
         place = np.arange(1, len(at) + 1, dtype=np.int32)
         value = np.where(possible, self.bonus[columns] + place[:, None], 0)
         starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))

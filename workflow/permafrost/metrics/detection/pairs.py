@@ -1,13 +1,13 @@
-"""Pairs of a detection and a truth of one cell that are alike enough to match at some threshold.
+"""Pairs of a detection and a truth of one cell that are similar enough to match at some threshold.
 
-All pairs of all cells are visited in one flat pass, in blocks that bound memory. A pair below the lowest
-threshold can never match, so only the others are kept; they are few.
+One flat pass visits all pairs of all cells, in blocks that bound memory. A pair below the lowest
+threshold can never match, so only the few others are kept.
 
-Of huge cells, only those pairs are visited whose boxes may meet: a stitched raster is one image with thousands
-of objects of one category, and each overlaps a handful of the detections. Truths of about one size (a factor of
-two) lie in a grid of squares as wide as the largest of them, each in the square of its upper left corner. What a
-detection can overlap then has its corner in the squares under the detection, or in those just left of and above
-them.
+In huge cells, only pairs whose boxes may overlap are visited: a stitched raster is one image with thousands
+of objects of one category, of which each overlaps a few detections. Truths of similar size (within a factor of
+two) are put into a grid of squares as wide as the largest of them, each in the square of its upper left corner. A
+truth that overlaps a detection then has its corner in the squares under the detection, or in those just left of
+and above them.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ import numpy as np
 from permafrost.metrics.detection.cells import Cells
 from permafrost.metrics.detection.ragged import in_blocks, spans
 
-# squares of a grid along each side, at the most: their numbers stay exact
+# largest number of squares along a side of a grid: their indices stay exact
 _SQUARES = 1 << 20
 
 
 def candidate_pairs(
     detected: np.ndarray, true: np.ndarray, block: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Indices of all pairs of boxes with a common area, and of some others, about `block` at a time.
+    """Yield indices of all pairs of boxes that overlap, and of some others, about `block` at a time.
 
     Parameters
     ----------
-    detected, true : (D, 4) and (G, 4) finite x, y, width, height, the sizes not negative.
+    detected, true : (D, 4) and (G, 4) finite x, y, width, height; sizes are not negative.
     """
     if not len(detected) or not len(true):
         return
@@ -47,16 +47,16 @@ def candidate_pairs(
 
 @dataclass(frozen=True)
 class _Grid:
-    """Points in squares.
+    """Points in a grid of squares.
 
     Attributes
     ----------
-    side : of the squares.
-    corner : (2,) number of the first square along x and y.
-    width : squares along x.
-    rows : ascending numbers along y of the rows of squares that hold a point.
-    keys : ascending squares of the points: place in `rows` times `width`, plus the number along x.
-    order : which points they are.
+    side : side of a square.
+    corner : (2,) index of the first square along x and y.
+    width : number of squares along x.
+    rows : ascending indices along y of the rows of squares that contain a point.
+    keys : squares of the points, ascending: position in `rows` times `width`, plus the index along x.
+    order : the points in the order of `keys`.
     """
 
     side: float
@@ -68,7 +68,7 @@ class _Grid:
 
     @classmethod
     def of(cls, points: np.ndarray, side: float) -> _Grid:
-        """Squares of at least this side."""
+        """Put points into squares of at least this side."""
         side = max(side, float(np.abs(points).max()) / _SQUARES)
         squares = np.floor(points / side)
         corner = squares.min(axis=0)
@@ -80,8 +80,8 @@ class _Grid:
         return cls(side, corner, width, rows, keys[order], order)
 
     def under(self, boxes: np.ndarray, block: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Pairs of a box and a point of the squares that it may reach."""
-        # a box further away than floats reach, in squares, is as far away as infinity
+        """Pairs of a box and a point in the squares under the box or just left of or above it."""
+        # indices of squares beyond the range of floats may become infinite
         with np.errstate(over="ignore"):
             low = np.floor((boxes[:, :2] - self.side) / self.side) - self.corner
             high = np.floor((boxes[:, :2] + boxes[:, 2:]) / self.side) - self.corner
@@ -100,38 +100,37 @@ class _Grid:
                 yield np.repeat(which[some], count[some]), points
 
 
-# pairs visited together
+# pairs visited at once
 _BLOCK = 1 << 16
-# pairs of a cell from which on only those that may meet are visited
+# a cell with this many pairs is huge: only pairs whose boxes may overlap are visited
 _HUGE = 1 << 16
-# what rounding may add to an upper bound
+# rounding error of an upper bound
 _SLACK = 1e-9
 
 
 class Similarity(Protocol):
-    """What a kernel offers: how alike detections and truths are, row by row."""
+    """Interface of a kernel: similarity of detections and truths, row by row."""
 
     def bound(self, detections: np.ndarray, truths: np.ndarray) -> np.ndarray | None:
-        """(P,) cheap upper bounds of `exact`, or None where there are none."""
+        """(P,) cheap upper bounds of `exact`, or None if there are none."""
 
     def exact(self, detections: np.ndarray, truths: np.ndarray) -> np.ndarray:
         """(P,) similarities of detections and truths given by their positions in the tables."""
 
     def extents(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Boxes (x, y, width, height) of all detections and truths, where no two are alike at all
-        whose boxes have no common area; None where there are no such boxes."""
+        """Boxes (x, y, width, height) of all detections and truths, such that the similarity is 0
+        if boxes do not overlap; None if there are no such boxes."""
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """P pairs, ascending by row of `Cells`, and within a row by likeness, then by column.
+    """P pairs, ascending by row of `Cells`, and within a row by similarity, then by column.
 
-    The best partner of a detection among any of its candidates is thus the last of them: of equally
-    good truths, the later one.
+    So the best of any set of candidates of a detection is the last one; ties go to the later truth.
 
     Attributes
     ----------
-    rows, columns : (P,) places in `Cells`.
+    rows, columns : (P,) positions in `Cells`.
     similarity : (P,) float64.
     """
 
@@ -144,7 +143,7 @@ class Pairs:
 
 
 def find_pairs(cells: Cells, kernel: Similarity, lowest: float) -> Pairs:
-    """All pairs at least `lowest` alike."""
+    """All pairs with a similarity of at least `lowest`."""
     parts = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
     extents = kernel.extents() if lowest > 0 else None
     for rows, columns in iterate_pairs(cells, extents):
@@ -165,12 +164,12 @@ def find_pairs(cells: Cells, kernel: Similarity, lowest: float) -> Pairs:
 def iterate_pairs(cells: Cells, extents: tuple[np.ndarray, np.ndarray] | None = None):
     """Blocks of (rows, columns) of all pairs, ascending by row, then by column.
 
-    With `extents`, see `Similarity`, pairs of huge cells come last, in any order, and only those
-    whose boxes may meet.
+    With `extents`, see `Similarity`, pairs of huge cells come last, in any order, and only if
+    their boxes may overlap.
     """
     busy = np.flatnonzero(cells.count)
     if extents is not None:
-        # rows of a cell have their first column in common
+        # rows of a cell have the same first column
         first, rows = np.unique(cells.first[busy], return_inverse=True)
         huge = (np.bincount(rows, minlength=len(first))[rows] * cells.count[busy]) > _HUGE
         busy, crowded = busy[~huge], busy[huge]
@@ -182,7 +181,7 @@ def iterate_pairs(cells: Cells, extents: tuple[np.ndarray, np.ndarray] | None = 
 
 
 def _crowded_pairs(cells: Cells, busy: np.ndarray, extents: tuple[np.ndarray, np.ndarray]):
-    """Pairs that may meet of the rows `busy`, cell by cell."""
+    """Pairs of the rows `busy` whose boxes may overlap, cell by cell."""
     begin = np.flatnonzero(np.diff(cells.first[busy], prepend=-1))
     for rows in np.split(busy, begin[1:]) if len(busy) else ():
         columns = np.arange(cells.first[rows[0]], cells.first[rows[0]] + cells.count[rows[0]])

@@ -1,4 +1,4 @@
-"""Truth and predictions as one checked problem for a kernel."""
+"""Read and check truth and predictions as one problem for a kernel."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from permafrost.metrics.detection.summarise import Statistic
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for, beside truth and predictions.
+    """The options of an evaluation.
 
     Attributes
     ----------
-    settings, axes : checked.
-    statistics : of the summary.
-    sigmas : keypoints only: as of `evaluate`.
-    drop : wrong entries are left out and counted.
-    categories : names or ids of those that are wanted, None for all.
+    settings, axes : checked settings and axes.
+    statistics : statistics of the summary.
+    sigmas : keypoints only, as in `evaluate`.
+    drop : omit and count invalid entries.
+    categories : names or ids of the categories to evaluate, None for all.
     """
 
     settings: Settings
@@ -54,7 +54,7 @@ class Request:
 
 
 def read_problem(truth, predictions, request: Request, *, images=None) -> Problem:
-    """Read and check truth and predictions, masks included; of the `images` with these ids, None for all."""
+    """Read and check truth and predictions, including masks, for the `images` with these ids (None: all)."""
     settings, drop, sigmas = request.settings, request.drop, request.sigmas
     how = reading(settings, sigmas, drop)
     truths = read_truth(truth, how)
@@ -63,7 +63,7 @@ def read_problem(truth, predictions, request: Request, *, images=None) -> Proble
     if request.categories is not None:
         chosen = find_categories(truths.categories, request.categories)
         if settings.lvis:
-            # the cap is on the detections of an image, of whatever category
+            # LVIS's cap is per image, over all categories
             detections = federated.trim(detections, request.axes.max_dets[-1])
         truths, detections = restrict_categories(truths, detections, chosen)
     if images is not None:
@@ -83,7 +83,7 @@ def read_problem(truth, predictions, request: Request, *, images=None) -> Proble
 
 
 def reading(settings: Settings, sigmas, drop: bool) -> Reading:
-    """How truth and predictions are read."""
+    """The options of reading truth and predictions."""
     if sigmas is not None and settings.iou_type != "keypoints":
         raise PermafrostError(
             f"sigmas change nothing of {settings.iou_type}: they are used with the iou_type keypoints",
@@ -102,7 +102,7 @@ def reading(settings: Settings, sigmas, drop: bool) -> Reading:
 
 
 def checked_truth(truths: Truths, settings: Settings, drop: bool) -> tuple[Truths, Masks | None]:
-    """Truths that are good as a whole, and their masks where a kernel needs them."""
+    """Truths checked as a whole, and their masks if the kernel needs them."""
     if settings.lvis and not settings.strict:
         federated.check_lists(truths)
     if settings.iou_type not in MASK_KERNELS:
@@ -111,14 +111,14 @@ def checked_truth(truths: Truths, settings: Settings, drop: bool) -> tuple[Truth
 
 
 def falloffs(truths: Truths, settings: Settings, sigmas) -> np.ndarray | None:
-    """(K, J) sigmas of the keypoints, for that kernel."""
+    """(K, J) sigmas of the keypoints; None for other kernels."""
     if settings.iou_type != "keypoints":
         return None
     return sigmas_per_category(sigmas, truths.categories)
 
 
 def _only(truths: Truths, detections: Detections, images) -> tuple[Truths, Detections, Whole]:
-    """What lies on the images with these ids; what lies on others is counted."""
+    """The truths and detections of the images with these ids; those of other images are counted."""
     known = {str(identity): place for place, identity in enumerate(truths.images.ids.tolist())}
     chosen = np.zeros(len(known), bool)
     for identity in images:
@@ -157,7 +157,7 @@ def _truth_masks(truths: Truths, settings: Settings, drop: bool) -> tuple[Truths
 
 
 def checked_detections(truths: Truths, detections: Detections, settings: Settings, drop: bool):
-    """Detections with boxes and areas complete, and their masks where a kernel needs them."""
+    """Detections with complete boxes and areas, and their masks if the kernel needs them."""
     if detections.segmentations is None:
         return detections, None
     needed = settings.iou_type in MASK_KERNELS
@@ -197,7 +197,7 @@ def _check_sizes(images, detections: Detections, rows: np.ndarray) -> None:
 
 
 def _has_partner(truths: Truths, detections: Detections, settings: Settings) -> np.ndarray:
-    """(N,) bool: detections whose cell holds a truth; only their masks are compared."""
+    """(N,) bool: detections with a truth in their cell; only their masks are compared."""
     if not settings.use_categories:
         return np.isin(detections.image, truths.image)
     count = max(len(truths.categories), 1)
@@ -220,7 +220,7 @@ def _note(table: Truths | Detections, read: ReadMasks) -> None:
 
 
 def warn(truths: Truths, detections: Detections, settings: Settings, axes: Axes) -> None:
-    """Note, with the truths, what was left out of either and what a reader should know."""
+    """Add to the notes of the truths the warnings about omitted entries and unusual input."""
     notes: Notes = truths.notes
     for dropped in (truths.notes.dropped, detections.notes.dropped):
         notes.warnings.extend(f"left out {count}: {what}" for what, count in dropped.items())
@@ -249,9 +249,9 @@ def warn(truths: Truths, detections: Detections, settings: Settings, axes: Axes)
 
 
 def with_all_masks(problem: Problem, settings: Settings) -> Problem:
-    """The problem with the masks of all detections, not only of those with a truth in their cell.
+    """The problem with the masks of all detections, also of those without a truth in their cell.
 
-    Comparisons across categories need them; everything was checked when it was read first.
+    Comparisons across categories need them. They were checked when they were first read.
     """
     if problem.detection_masks is None:
         return problem

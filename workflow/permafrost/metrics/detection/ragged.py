@@ -1,4 +1,4 @@
-"""Lists of different lengths in one flat array: the few index tricks that everything here rests on."""
+"""Lists of different lengths in one flat array: index arithmetic."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def offsets_of(lengths) -> np.ndarray:
-    """(N + 1,) int64: where each of N lists starts in the flat array, and the total at the end."""
+    """(N + 1,) int64: start of each of N lists in the flat array, and the total at the end."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
@@ -26,27 +26,27 @@ def spans(starts, lengths) -> np.ndarray:
 
 
 def owners_of(offsets: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Which list each place of the flat array lies in."""
+    """The list of each position of the flat array."""
     return np.searchsorted(offsets, places, side="right") - 1
 
 
 def sum_each(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """(N,) sum of every list; 0 of an empty one."""
+    """(N,) sum of every list; 0 for an empty one."""
     return _reduce_each(np.add, values, offsets, 0)
 
 
 def max_each(values: np.ndarray, offsets: np.ndarray, empty) -> np.ndarray:
-    """(N,) largest of every list."""
+    """(N,) maximum of every list; `empty` for an empty one."""
     return _reduce_each(np.maximum, values, offsets, empty)
 
 
 def min_each(values: np.ndarray, offsets: np.ndarray, empty) -> np.ndarray:
-    """(N,) smallest of every list."""
+    """(N,) minimum of every list; `empty` for an empty one."""
     return _reduce_each(np.minimum, values, offsets, empty)
 
 
 def _reduce_each(function, values: np.ndarray, offsets: np.ndarray, empty) -> np.ndarray:
-    # reduceat gives the element at the start, not the empty result, for an empty list
+    # for an empty list, reduceat returns the element at its start
     kept = np.flatnonzero(offsets[1:] > offsets[:-1])
     kind = np.int64 if values.dtype.kind in "biu" and function is np.add else values.dtype
     out = np.full(len(offsets) - 1, empty, kind)
@@ -56,7 +56,7 @@ def _reduce_each(function, values: np.ndarray, offsets: np.ndarray, empty) -> np
 
 
 def in_blocks(costs, budget: int):
-    """Slices of consecutive items whose costs stay below `budget` together, one item at least."""
+    """Yield slices of consecutive items with a total cost below `budget`, or of one item."""
     ends = np.cumsum(costs)
     first, count = 0, len(ends)
     while first < count:

@@ -1,14 +1,14 @@
 """Every statistic on resamples of the images, without matching again.
 
 Images do not affect each other's matching, so a resample only changes how often each detection and
-each truth is counted. A detection of an image that was drawn n times stands in the ranking n times in
+each truth counts. A detection of an image that was drawn n times is in the ranking n times in
 a row: precision rises from copy to copy of a hit, so only the last copy can shape the envelope, and
-only sums over rows weighted by how often their image was drawn are needed.
+sums over rows, weighted by how often their image was drawn, are enough.
 
 This equals an evaluation of the resampled images in which every copy of a detection follows its
-original: all that is asked of the numbering of the copies is that those of one image stay together.
-Where two detections of one category in one image have the same score, an evaluation of copied images
-puts the copies of both in another order (a b a b, not a a b b), which no rule settles.
+original, which holds if the copies of an image have consecutive ids.
+The only exception are two detections of one category in one image with the same score: an evaluation
+of copied images orders their copies a b a b instead of a a b b, and COCO has no rule for such ties.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from permafrost.metrics.detection.resampled_curves import count_truths, resample
 from permafrost.metrics.detection.summarise import Statistic, pick
 from permafrost.metrics.ratios import mean_of_defined
 
-# curves of a block of resamples are held together, at about this many bytes, and no more than these
-# resamples, so that progress can be seen
+# a block of resamples takes about this many bytes, and at most this many resamples, so that
+# progress is visible
 _BLOCK_BYTES, _BLOCK = 128 << 20, 200
-# of a detection and a resample, while its category is computed
+# bytes per detection and resample while its category is computed
 _ROW_BYTES = 40
 
 
 @dataclass(frozen=True)
 class Replicates:
-    """Statistics on B resamples; NaN where nothing is there to find, or it was not evaluated.
+    """Statistics on B resamples; NaN without truths, or if not evaluated.
 
     Attributes
     ----------
-    values : (S, B), in the order of the statistics asked for.
-    categories : (S, K, B) the same per category; rows of other frequency groups are NaN.
+    values : (S, B), in the order of the requested statistics.
+    categories : (S, K, B) the same per category; NaN for categories of other frequency groups.
     """
 
     values: np.ndarray
@@ -48,12 +48,12 @@ class Replicates:
 def replicates(
     evaluation: Evaluation, statistics: list[Statistic], counts: np.ndarray, *, each: int = 0
 ) -> Replicates:
-    """Statistics on resamples.
+    """Compute statistics on resamples.
 
     Parameters
     ----------
     counts : (I, B) how often each image, ascending by id, is in each resample.
-    each : of how many statistics, from the first, the values per category are kept.
+    each : number of statistics, from the first, whose values per category are kept.
     """
     counts = np.asarray(counts)
     source = ResampledCurves(evaluation, statistics)
@@ -77,7 +77,7 @@ def replicates(
 
 
 class ResampledCurves:
-    """What the resamples share: the ranking, and what is to be computed of it."""
+    """Data that all resamples share: the ranking and the requested statistics."""
 
     def __init__(self, evaluation: Evaluation, statistics: list[Statistic]) -> None:
         cells, self.axes = evaluation.cells, evaluation.axes
@@ -115,12 +115,12 @@ class ResampledCurves:
     def curves(self, weights: np.ndarray) -> dict:
         """(2, T, K, B) mean precision over the recall grid, and recall, per range and cap.
 
-        `weights` are (I, B); NaN where nothing is to be found.
+        `weights` are (I, B); NaN for categories without truths.
         """
         needed = {}
         for area, truths in self.truths.items():
             total = count_truths(weights, *truths)
-            # few different totals, so few rows of the table
+            # totals take few different values, so the table has few rows
             totals, row = np.unique(total, return_inverse=True)
             table = hits_needed(totals, self.axes.recall_grid)
             needed[area] = total, row.reshape(total.shape), table
@@ -132,7 +132,7 @@ class ResampledCurves:
         return out
 
     def read(self, statistic: Statistic, curves: dict) -> np.ndarray | None:
-        """(K, B) mean over its thresholds, of the members of its group; None where not evaluated."""
+        """(K, B) mean over its thresholds, for the members of its group; None if not evaluated."""
         picked = pick(statistic, self.axes)
         one_group = statistic.frequency is not None or statistic.members is not None
         if picked is None or (one_group and self.pooled):
@@ -148,17 +148,17 @@ class ResampledCurves:
 
 
 def _lane(ranked: Ranked, area: int, cap: int) -> tuple[np.ndarray, ...]:
-    """One area range and cap, as `resampled_curves` takes it: its rows and events."""
+    """Rows and events of one area range and cap, as arguments of `resampled_curves`."""
     within = ranked.ranks < cap if cap >= 0 else np.ones(len(ranked.ranks), bool)
     counted = within & ranked.counted[:, area]
     rows = np.flatnonzero(counted)
     row_start = _starts(ranked.bucket[rows], ranked.buckets)
     place = ranked.place
     bucket, image = ranked.bucket[place], ranked.image[place]
-    # rows of the category that count, up to each candidate
+    # number of counted rows of the category up to each candidate
     upto = np.searchsorted(rows, place, side="right") - row_start[bucket]
     hits = ranked.hits[area] & within[place]
-    # a hit counts even if it lies outside; a detection at an ignored truth never counts
+    # a hit counts even outside of the area range; a detection at an ignored truth never counts
     change = (hits & ~counted[place]).astype(np.int64)
     change -= ranked.excused[area] & counted[place]
     threshold, event = np.nonzero(hits | (change != 0))
@@ -167,10 +167,10 @@ def _lane(ranked: Ranked, area: int, cap: int) -> tuple[np.ndarray, ...]:
         _starts(threshold * ranked.buckets + bucket[event], len(hits) * ranked.buckets),
         *(image[event], upto[event], hits[threshold, event], change[threshold, event]),
     )
-    # half the bytes to read on every resample; a ranking has fewer than 2^31 rows
+    # int32 halves the bytes to read per resample; a ranking has fewer than 2^31 rows
     return tuple(array.astype(np.int32) for array in lane)
 
 
 def _starts(bucket: np.ndarray, buckets: int) -> np.ndarray:
-    """(K + 1,) where each bucket begins, and the end; the buckets ascend."""
+    """(K + 1,) start of each bucket, and the end; the buckets ascend."""
     return np.searchsorted(bucket, np.arange(buckets + 1))

@@ -1,4 +1,4 @@
-"""Precision and recall of every category on every resample, for `resampled`: whole columns of resamples at a time."""
+"""Precision and recall of every category on every resample, for `resampled`; vectorised over resamples."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from permafrost.metrics.detection.accumulate import EPS
 
 
 def count_truths(weights, truth_start, truth_image) -> np.ndarray:
-    """(K, B) how many truths of each category every resample holds; see `resampled_curves`."""
+    """(K, B) number of truths of each category in each resample; see `resampled_curves`."""
     total = np.zeros((len(truth_start) - 1, weights.shape[1]), np.int64)
     for k in range(len(total)):
         weights[truth_image[truth_start[k] : truth_start[k + 1]]].sum(axis=0, out=total[k])
@@ -33,30 +33,29 @@ def resampled_curves(
 ) -> None:
     """Write the mean precision over the recall grid, and the recall, of every curve.
 
-    Only hits raise precision, and a recall is first reached at a hit, so arrays have a row for each hit and no
-    other detection.
+    Only hits raise precision, and a recall is first reached at a hit, so arrays have rows for hits only.
 
     Parameters
     ----------
     weights : (I, B) how often each image is in each resample.
-    total : (K, B) truths that count, see `count_truths`.
-    needed_row, needed : hits that reach each point of the recall grid, ascending: those of category k in
-        resample b are ``needed[needed_row[k, b]]`` (R,), as of `accumulate.hits_needed`.
-    row_start, row_image : images of the detections that count, by category, best score first: those of
-        category k are ``row_image[row_start[k]:row_start[k + 1]]``.
+    total : (K, B) number of truths that count, see `count_truths`.
+    needed_row, needed : number of hits for each point of the recall grid, ascending, see
+        `accumulate.hits_needed`: ``needed[needed_row[k, b]]`` (R,) for category k in resample b.
+    row_start, row_image : images of the detections that count, by category, best score first:
+        ``row_image[row_start[k]:row_start[k + 1]]`` for category k.
     event_start, event_image, event_upto : detections at which a curve changes, by threshold and category
-        (curve ``t * K + k``), best score first: the image, and the rows of the category up to there.
-    event_hit, event_change : of each, whether it is a hit (0 or 1), and what it adds to the rows that
-        count: 1 for a hit that is no row, -1 for a row that is not counted for this threshold.
-    precise : whether precision is wanted; else only recall is written.
-    precision, recall : (T, K, B) of NaN to fill; NaN remains where a resample holds no truth of a category.
+        (curve ``t * K + k``), best score first: the image, and the number of rows of the category up to it.
+    event_hit, event_change : whether each event is a hit (0 or 1), and its change of the number of counted
+        rows: 1 for a hit that is not a row, -1 for a row that does not count at this threshold.
+    precise : whether to write precision; recall is always written.
+    precision, recall : (T, K, B) arrays of NaN to fill; NaN remains if a resample has no truth of a category.
     """
     thresholds, categories = recall.shape[:2]
     hits, first_hit = _split(event_hit, event_start)
     changes, first_change = _split(event_change, event_start)
     hit_image, hit_upto = event_image[hits], event_upto[hits]
     change_image, change = event_image[changes], event_change[changes][:, None]
-    # changes up to each hit
+    # number of changes up to each hit
     place = np.searchsorted(changes, hits, side="right")
     reached = _points_reached(needed)
     for k in range(categories):
@@ -86,24 +85,24 @@ def resampled_curves(
 
 
 def _split(values, event_start) -> tuple[np.ndarray, np.ndarray]:
-    """The events where `values` are not 0, and where those of each curve begin among them."""
+    """The events where `values` are not 0, and the start of each curve among them."""
     events = np.flatnonzero(values)
     return events, np.searchsorted(events, event_start)
 
 
 def _running(rows: np.ndarray) -> np.ndarray:
-    """(N + 1, B) sums of the rows up to each, from none on."""
+    """(N + 1, B) cumulative sums of the rows, from 0 on."""
     sums = np.zeros((len(rows) + 1, rows.shape[1]), np.int32)
     rows.cumsum(axis=0, out=sums[1:])
     return sums
 
 
 def _points_reached(needed: np.ndarray) -> np.ndarray:
-    """How many points of the recall grid so many hits reach: a row for each row of `needed`, a column per number.
+    """Points of the recall grid that a number of hits reaches: a row per row of `needed`, a column per number.
 
-    Numbers beyond the last column reach as many as that.
+    Larger numbers reach as many as the last column.
     """
-    # recall 0 asks for no hit, but its precision is that of a hit
+    # recall 0 needs no hit, but its precision is read at a hit
     needed = np.maximum(needed, 1)
     reached = np.zeros((len(needed), needed.max(initial=0) + 1), np.int32)
     np.add.at(reached, (np.arange(len(needed))[:, None], needed), 1)
@@ -115,8 +114,8 @@ def _precision_sum(found, seen, reached, row) -> np.ndarray:
 
     Parameters
     ----------
-    found, seen : (H, B) hits and rows up to each hit; overwritten.
-    reached, row : of `_points_reached`, and (B,) where the row of each resample begins in it.
+    found, seen : (H, B) number of hits and of rows up to each hit; overwritten.
+    reached, row : result of `_points_reached`, and (B,) start of each resample's row in it.
     """
     precision = seen + EPS
     np.divide(found, precision, out=precision)
@@ -125,9 +124,9 @@ def _precision_sum(found, seen, reached, row) -> np.ndarray:
     np.minimum(found, reached.shape[1] - 1, out=found)
     found += row
     points = reached.take(found, mode="clip")
-    # points that each hit is the first to reach
+    # number of points that each hit is the first to reach
     precision[0] *= points[0]
     precision[1:] *= points[1:] - points[:-1]
-    # one after the other from the last; the sum of a single column would go by halves
+    # NumPy adds rows in order, but a single column pairwise; cumsum adds it in order, too
     one = precision.shape[1] == 1
     return np.cumsum(backwards, axis=0)[-1] if one else backwards.sum(axis=0)

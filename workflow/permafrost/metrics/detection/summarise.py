@@ -1,4 +1,4 @@
-"""The familiar numbers: means over parts of the precision and recall tensors."""
+"""The summary: means over parts of the precision and recall tensors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from permafrost.metrics.detection.accumulate import Curves
 from permafrost.metrics.detection.axes import Axes
 from permafrost.metrics.detection.inputs.tables import Categories
 
-# what pycocotools reads, whatever was evaluated
+# area ranges of pycocotools' fixed summary
 _STRICT_AREAS = ("small", "medium", "large")
 _STRICT_CAP, _STRICT_KEYPOINT_CAP = 100, 20
 _FREQUENCIES = ("r", "c", "f")
@@ -19,7 +19,7 @@ _FREQUENCIES = ("r", "c", "f")
 
 @dataclass(frozen=True)
 class Statistic:
-    """One number of the summary: a mean over all categories with something to find.
+    """A number of the summary: a mean over all categories with truths.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class Statistic:
     of : ``precision`` or ``recall``.
     threshold : one IoU threshold, None for all.
     area : name of the area range.
-    cap : detections per image and category.
+    cap : largest number of detections per image and category.
     frequency : LVIS: the group of categories, None for all.
     group, members : a group of categories by name, and the positions of its categories, None for all.
     """
@@ -45,12 +45,12 @@ class Statistic:
 def of_groups(summary, groups: dict[str, np.ndarray]) -> list[Statistic]:
     """Every statistic of a summary for every group of categories, group by group.
 
-    The value of a group is the mean over those of its categories that have something to find in the
-    area range, each counting alike: what the summary would be if only these were evaluated.
+    The value of a group is the unweighted mean over its categories with truths in the area range: the
+    summary of an evaluation of these categories alone.
 
     Parameters
     ----------
-    groups : of `categories.find_groups`.
+    groups : result of `categories.find_groups`.
     """
     return [
         replace(statistic, group=name, members=tuple(places.tolist()))
@@ -61,10 +61,10 @@ def of_groups(summary, groups: dict[str, np.ndarray]) -> list[Statistic]:
 
 
 def statistics(iou_type: str, axes: Axes, *, strict: bool, lvis: bool) -> list[Statistic]:
-    """The summary of a kernel: 12 numbers, 10 for keypoints, 13 for LVIS.
+    """The statistics of a kernel's summary: 12, or 10 for keypoints, 13 for LVIS.
 
-    Strict: pycocotools' fixed list, whatever the axes are. Corrected: one number per area range and
-    cap that was evaluated, in the same order, with the headline at the largest cap.
+    Strict: pycocotools' fixed list for any axes. Corrected: one number per evaluated area range and
+    cap, in the same order, with AP at the largest cap.
     """
     largest = axes.max_dets[-1]
     if lvis:
@@ -85,7 +85,7 @@ def statistics(iou_type: str, axes: Axes, *, strict: bool, lvis: bool) -> list[S
 
 
 def _list(areas, headline: int, cap: int, caps) -> list[Statistic]:
-    """AP, its parts, AR at each cap (or at the thresholds, for keypoints), and its parts."""
+    """AP and its variants, AR at each cap (or at the thresholds, for keypoints) and its variants."""
     out = [
         Statistic("AP", "precision", None, "all", headline),
         Statistic("AP50", "precision", 0.5, "all", cap),
@@ -121,7 +121,7 @@ def _short(area: str) -> str:
 def summarise(
     statistic: Statistic, curves: Curves, axes: Axes, categories: Categories | None = None
 ) -> float:
-    """One number in [0, 1]; -1 where nothing is there to find; NaN where its threshold, area range or
+    """One number in [0, 1]; -1 without truths; NaN if its threshold, area range or
     cap was not evaluated, or its categories (None) were pooled."""
     values = curves.precision if statistic.of == "precision" else curves.recall
     # categories, areas and caps are the last three axes of both
@@ -141,13 +141,13 @@ def summarise(
         if categories is None:
             return float("nan")
         values = values[..., np.array(statistic.members, np.int64)]
-    # flat and in this order, so that NumPy's pairwise sum adds as in pycocotools
+    # flat and in this order, so that NumPy's pairwise sum equals pycocotools'
     values = values[values > -1]
     return float(np.mean(values)) if values.size else -1.0
 
 
 def pick(statistic: Statistic, axes: Axes) -> tuple[int | None, int, int] | None:
-    """Positions of the threshold (None: all), area range and cap; None where not evaluated."""
+    """Positions of the threshold (None: all), area range and cap; None if not evaluated."""
     threshold = None
     if statistic.threshold is not None:
         found = np.flatnonzero(axes.thresholds == statistic.threshold)
@@ -160,7 +160,7 @@ def pick(statistic: Statistic, axes: Axes) -> tuple[int | None, int, int] | None
 
 
 def line(statistic: Statistic, value: float, axes: Axes) -> str:
-    """A line of the summary as people know it; -1 also where the threshold, range or cap was not evaluated."""
+    """A line of the summary in pycocotools' format; -1 also if the threshold, range or cap was not evaluated."""
     value = -1.0 if np.isnan(value) else value
     title = "Average Precision" if statistic.of == "precision" else "Average Recall"
     short = "(AP)" if statistic.of == "precision" else "(AR)"

@@ -1,1 +1,1 @@
-"""Metrics of objects: which detections find which truths, and what follows for points and shapes."""
+"""Metrics of objects: matching of detections and truths, for points, boxes and polygons."""

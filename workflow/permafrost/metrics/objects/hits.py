@@ -1,4 +1,4 @@
-"""How many objects of one image are found, and by how many detections, with crowds left out."""
+"""Counts of found objects and of detections of one image, without crowds."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from permafrost.metrics.objects.matching import check_rule, match_shapes
 from permafrost.metrics.objects.overlaps import areas, find_pairs
 from permafrost.metrics.objects.point_precision import any_within
 
-# DeepForest's rule for boxes; of points only pairs within the distance decide, not far ones
+# DeepForest's rule for boxes; for points, only pairs within the distance count
 _RULES = {BOX: "area", POINT: "within"}
 
 
 class Hits(NamedTuple):
-    """Counts of one image: truths that are found, all truths, all detections; without crowds."""
+    """Counts of one image: found truths, all truths, all detections; without crowds."""
 
     hits: int
     truths: int
@@ -24,7 +24,7 @@ class Hits(NamedTuple):
 
     @property
     def f1(self) -> float:
-        """2 hits / (truths + detections); NaN of an image with neither."""
+        """2 hits / (truths + detections); NaN for an image with neither."""
         both = self.truths + self.detections
         return 2 * self.hits / both if both else float("nan")
 
@@ -41,12 +41,12 @@ def count_hits(
 def match_hits(
     kind: str, truth, crowd, detections, *, threshold: float, rule: str | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Match the detections of one image with its truths, whatever their classes.
+    """Match the detections of one image with its truths, regardless of classes.
 
-    Crowds need not be found. A detection that finds no other truth is left out where it lies mainly
-    on a crowd: COCO's rule, with the area of the intersection over that of the detection above the
-    threshold, or nearer to a crowded point than the distance. If it could find no other truth at
-    all, it takes no part in the matching, and so takes none away from another detection.
+    Crowds need not be found. An unmatched detection is excluded if it is mainly on a crowd (COCO's
+    rule): if intersection / area of the detection exceeds the threshold, or if the detected point is
+    nearer to a crowd point than the distance. If such a detection has no truth within reach, it is
+    excluded before matching, so that it cannot affect the assignment.
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ def match_hits(
 
     Returns
     -------
-    partner : (T,) the detection that found each truth; -1 of those that none found, and of crowds.
-    counted : (P,) bool, False of detections that are left out.
+    partner : (T,) the detection that matched each truth; -1 for missed truths and for crowds.
+    counted : (P,) bool, False for excluded detections.
     """
     rule = check_rule(_RULES[kind] if rule is None else rule, kind)
     crowd = np.asarray(crowd, bool)
@@ -80,19 +80,19 @@ def match_hits(
 
 
 def _on_crowd(kind: str, detections, crowd, threshold: float) -> np.ndarray:
-    """(P,) bool: detections that lie mainly on one crowd."""
+    """(P,) bool: detections that are mainly on one crowd."""
     if kind == POINT:
         return any_within(detections, crowd, threshold)
     out = np.zeros(len(detections), bool)
     pairs = find_pairs(kind, crowd, detections)
-    # pairs have a common area, so that of the detection is above 0
+    # pairs overlap, so the detection's area is above 0
     detection_areas = areas(kind, detections)[pairs.second]
     out[pairs.second[pairs.value > threshold * detection_areas]] = True
     return out
 
 
 def _could_hit(kind: str, truth, detections, threshold: float) -> np.ndarray:
-    """(P,) bool: detections with a truth in reach, taken by another or not."""
+    """(P,) bool: detections with a truth within reach, matched by another or not."""
     out = np.zeros(len(detections), bool)
     pairs = find_pairs(kind, truth, detections, reach=threshold)
     out[pairs.second if kind == POINT else pairs.second[pairs.iou > threshold]] = True

@@ -1,22 +1,23 @@
-"""Which prediction belongs to which truth, at most one to one.
+"""One-to-one matching of predictions and truths.
 
 Rules for boxes and polygons:
 
 ``area``    DeepForest's: the assignment with the greatest total intersection *area*. Neither IoU nor
-            score counts, so one huge box can take a crown away from a good box: with a truth of
-            10 x 10, a prediction of IoU 0.81 loses against a 60 x 60 box around both.
+            score counts, so a huge box can displace a good one: for a truth of 10 x 10, a prediction
+            of IoU 0.81 loses against a 60 x 60 box around both.
 ``iou``     the assignment with the greatest total IoU, of pairs above the threshold only.
-``score``   greedy: predictions by descending score, each takes the free truth of highest IoU if
-            that is above the threshold (as COCO does, but strictly above).
+``score``   greedy: in descending score, each prediction matches the free truth of highest IoU if
+            that is above the threshold (as in COCO, but strictly above).
 
 Rules for points:
 
-``distance`` DeepForest's: the assignment with the least total distance, whatever the threshold; a
-            far pair can decide over a close one.
+``distance`` DeepForest's: the assignment with the least total distance, without a threshold; a
+            far pair can displace a close one.
 ``within``  the assignment with the greatest total of (threshold - distance), of pairs within it.
-``score``   greedy, each prediction takes the nearest free truth within the threshold.
+``score``   greedy: in descending score, each prediction matches the nearest free truth within the
+            threshold.
 
-Labels have no part in any rule. Where assignments are equally good, any may be returned.
+No rule uses labels. Of equally good assignments, any may be returned.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from permafrost.core.errors import PermafrostError, near_names
 from permafrost.data.labels.geometries import POINT
 from permafrost.metrics.objects.overlaps import Pairs, find_pairs
 
-# what DeepForest takes for a match: an IoU above, or a distance in pixels below
+# DeepForest's thresholds: a match has an IoU above, or a distance in pixels below
 IOU_THRESHOLD = 0.4
 DISTANCE_THRESHOLD = 10.0
 RULES = {
@@ -38,13 +39,13 @@ RULES = {
     "polygon": ("area", "iou", "score"),
     "point": ("distance", "within", "score"),
 }
-# up to this many pairs (134 MB) the assignment is solved at once, as DeepForest does, so that even
-# equally good assignments are resolved alike; beyond, separate groups of shapes on their own
+# up to this many pairs (134 MB) one assignment is solved, as in DeepForest, so that ties are resolved
+# equally; with more, each connected group of shapes is solved separately
 _DENSE = 1 << 24
 
 
 def check_rule(rule: str | None, kind: str) -> str:
-    """The rule, DeepForest's where None."""
+    """The checked rule; DeepForest's if None."""
     rule = RULES[kind][0] if rule is None else rule
     if rule not in RULES[kind]:
         names = {name for names in RULES.values() for name in names}
@@ -67,10 +68,10 @@ def match_shapes(kind: str, truth, prediction, scores, *, rule: str, threshold: 
 
     Returns
     -------
-    partner : (T,) index of each truth's prediction, -1 without. Under ``area`` and ``distance`` also
-        one that does not reach the threshold.
-    quality : (T,) IoU or distance with the partner; 0 or infinite without.
-    pairs : the pairs of shapes that were considered, for other uses.
+    partner : (T,) index of each truth's prediction, -1 without. With ``area`` and ``distance`` it may
+        miss the threshold.
+    quality : (T,) IoU with, or distance in pixels to, the partner; 0 or infinite without.
+    pairs : the pairs of shapes that were considered.
     """
     every = rule == "distance"
     if every and len(truth) * len(prediction) > _DENSE:
@@ -97,7 +98,7 @@ def match_shapes(kind: str, truth, prediction, scores, *, rule: str, threshold: 
 
 
 def _greedy(pairs: Pairs, measure: np.ndarray, scores) -> np.ndarray:
-    """Rows of the pairs that are taken: by score, then by order; each takes its best free truth."""
+    """Rows of the matched pairs: by score, then by order, each prediction matches its best free truth."""
     order = np.lexsort((pairs.first, -measure, pairs.second, -np.asarray(scores)[pairs.second]))
     taken_truth: set[int] = set()
     taken_prediction: set[int] = set()
@@ -114,7 +115,7 @@ def _greedy(pairs: Pairs, measure: np.ndarray, scores) -> np.ndarray:
 def _assign(pairs: Pairs, weight: np.ndarray, n_truth: int, n_prediction: int, every: bool):
     """Rows of the pairs in the one-to-one assignment of greatest total weight.
 
-    Pairs that are not given weigh nothing. With `every`, all are given and weights are negative.
+    Missing pairs have weight 0. With `every`, all pairs are present and weights are negative.
     """
     if not len(weight):
         return np.empty(0, np.intp)

@@ -1,7 +1,6 @@
-"""Which shapes of two sets overlap, and by how much; and non-maximum suppression, which rests on it.
+"""Overlaps of the shapes of two sets, and non-maximum suppression.
 
-Only the pairs that overlap are visited, never all pairs: a tile may hold 100,000 crowns, of which each overlaps a
-handful.
+Only overlapping pairs are visited: a tile may have 100,000 crowns, of which each overlaps a few.
 """
 
 from __future__ import annotations
@@ -14,18 +13,18 @@ from scipy.spatial import cKDTree
 
 from permafrost.data.labels.geometries import BOX, POINT
 
-# comparisons of boxes that are made at a time
+# pairs of boxes compared at once
 _AT_ONCE = 1 << 21
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs of a shape of one set and a shape of another, by first and then by second index.
+    """Pairs of a shape of one set and a shape of another, sorted by first, then by second index.
 
     Attributes
     ----------
     first, second : (M,) indices.
-    value : (M,) float64: area of the intersection, or distance of two points.
+    value : (M,) float64: area of the intersection in square pixels, or distance of two points in pixels.
     iou : (M,) float64: intersection over union; NaN for points.
     """
 
@@ -39,13 +38,13 @@ class Pairs:
 
 
 def find_pairs(kind: str, first, second, *, reach: float = np.inf) -> Pairs:
-    """The pairs of shapes with a common area, or of points nearer than `reach`.
+    """Find the pairs of shapes that overlap, or of points nearer than `reach`.
 
     Parameters
     ----------
-    kind : of both sets, see `Annotations`.
+    kind : kind of both sets, see `Annotations`.
     first, second : shapes, as `Annotations.shape`.
-    reach : of points only; infinite for all pairs.
+    reach : points only: distance in pixels; infinite for all pairs.
     """
     if not len(first) or not len(second):
         nothing = np.empty(0, np.intp)
@@ -59,7 +58,7 @@ def find_pairs(kind: str, first, second, *, reach: float = np.inf) -> Pairs:
 
 
 def areas(kind: str, shapes) -> np.ndarray:
-    """(N,) areas of boxes or polygons."""
+    """(N,) areas of boxes or polygons in square pixels."""
     if kind == BOX:
         return (shapes[:, 2] - shapes[:, 0]) * (shapes[:, 3] - shapes[:, 1])
 
@@ -67,15 +66,15 @@ def areas(kind: str, shapes) -> np.ndarray:
 
 
 def _box_pairs(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Blocks of `first`, sorted by their left edges, meet only what begins left of their right
-    edges and not further left than the widest box reaches."""
+    """Pairs of overlapping boxes. A block of `first`, sorted by left edges, is compared only with boxes that
+    begin left of its right edge, and at most the width of the widest box left of its left edge."""
     order, others = np.argsort(first[:, 0]), np.argsort(second[:, 0])
     left = second[others, 0]
     widest = float((second[:, 2] - second[:, 0]).max())
     parts, start = [], 0
     while start < len(order):
         stop = min(len(order), start + max(1, _AT_ONCE // len(others)))
-        # a narrow block meets few others, so more of them can be compared at once
+        # a narrow block has few boxes to compare with, so the block can grow
         while True:
             block = order[start:stop]
             low = np.searchsorted(left, first[block[0], 0] - widest)
@@ -92,7 +91,7 @@ def _box_pairs(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def _compare(first: np.ndarray, second: np.ndarray):
-    """All boxes of one set with all of the other; indices and areas of those that overlap."""
+    """Compare all boxes of two sets; indices and intersection areas of the overlapping pairs."""
     width = np.minimum(first[:, None, 2], second[None, :, 2])
     width -= np.maximum(first[:, None, 0], second[None, :, 0])
     height = np.minimum(first[:, None, 3], second[None, :, 3])
@@ -127,11 +126,11 @@ DISTANCE = 5.0
 
 
 def suppress(kind: str, shapes, scores, *, threshold: float) -> np.ndarray:
-    """Indices of the shapes that remain, by descending score.
+    """Non-maximum suppression: indices of the remaining shapes, by descending score.
 
-    A shape goes where one with a higher score that remains has an IoU with it above `threshold`
-    (points: lies nearer than `threshold`), whatever the labels. Of equal scores the first wins.
-    For boxes this is ``torchvision.ops.nms``.
+    A shape is removed if its IoU with a remaining one of higher score is above `threshold`
+    (points: if the distance is below `threshold`), regardless of labels. Ties go to the first.
+    For boxes this equals ``torchvision.ops.nms``.
 
     Parameters
     ----------

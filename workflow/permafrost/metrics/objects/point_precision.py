@@ -1,8 +1,8 @@
-"""Average precision of points: what COCO computes of boxes, with a distance in the place of the IoU.
+"""Average precision of points: COCO's AP with a distance instead of the IoU.
 
-Within an image and a class, detections by descending score each take the nearest free truth that is
+Within an image and a class, detections in descending score each match the nearest free truth that is
 nearer than the distance (rule ``score`` of `matching`). All images then form one ranking per class,
-whose precision, as the best of all places from there on, is read at the recalls 0, 0.01, … 1.
+whose interpolated precision is read at the recalls 0, 0.01, … 1.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from permafrost.metrics.detection.accumulate import EPS, hits_needed
 from permafrost.metrics.detection.axes import RECALL_GRID
 from permafrost.metrics.objects.matching import match_shapes
 
-# numbers held together: detections of a class times resamples
+# array size at once: detections of a class times resamples
 _BLOCK = 1 << 19
 
 
 @dataclass(frozen=True)
 class RankedPoints:
-    """The detections of one class on all images, by descending score; images break ties.
+    """The detections of one class on all images, by descending score, ties by image.
 
     Attributes
     ----------
-    image : (D,) number of the image of each.
-    hit : (D,) bool; has found a truth.
-    counted : (D,) bool; False where it has found none and lies at a crowd, and is left out.
-    truth_image : (T,) number of the image of each truth, crowds left out.
+    image : (D,) index of the image.
+    hit : (D,) bool: it matched a truth.
+    counted : (D,) bool: False for an unmatched detection at a crowd, which is excluded.
+    truth_image : (T,) index of the image of each truth, without crowds.
     """
 
     image: np.ndarray
@@ -41,7 +41,7 @@ class RankedPoints:
     def average_precision(self, counts: np.ndarray) -> np.ndarray:
         """(B,) average precision, 101-point interpolated, of resamples of the images.
 
-        As in `metrics.detection.resampled`, a detection of an image that was drawn n times stands in the
+        As in `metrics.detection.resampled`, a detection of an image that was drawn n times is in the
         ranking n times in a row, and only its last copy can shape the envelope.
 
         Parameters
@@ -50,7 +50,7 @@ class RankedPoints:
 
         Returns
         -------
-        NaN where no truth was drawn, 0 where there are truths but no hit.
+        NaN if no truth was drawn, 0 with truths but without a hit.
         """
         out = np.empty(counts.shape[1])
         step = max(1, _BLOCK // max(1, np.count_nonzero(self.counted), len(counts)))
@@ -60,17 +60,17 @@ class RankedPoints:
         return out
 
     def precision(self, weights: np.ndarray) -> np.ndarray:
-        """(B, 101) the best precision from each recall of `RECALL_GRID` on, 0 at those that are not
+        """(B, 101) interpolated precision at each recall of `RECALL_GRID`, 0 at recalls that are not
         reached; NaN without a truth.
 
         `weights` are (B, N), how often each resample draws each image.
         """
         total = weights[:, self.truth_image].sum(axis=1)
         seen = np.cumsum(weights[:, self.image[self.counted]], axis=1)
-        # only a hit raises precision, and recall
+        # only hits raise precision and recall
         hits = np.flatnonzero(self.hit[self.counted])
         found = np.cumsum(weights[:, self.image[self.hit]], axis=1)
-        # the appended place is that of recalls which are not reached
+        # the appended column is for recalls that are not reached
         envelope = np.zeros((len(weights), len(hits) + 1))
         envelope[:, :-1] = found / (seen[:, hits] + EPS)
         envelope = np.maximum.accumulate(envelope[:, ::-1], axis=1)[:, ::-1]
@@ -82,7 +82,7 @@ class RankedPoints:
 
 @dataclass(frozen=True)
 class TruePoints:
-    """The truth of one image: (N, 2) x and y, (N,) class ids, (N,) bool crowds; as `Objects` have them."""
+    """The truth of one image, as in `Objects`: (N, 2) x and y in pixels, (N,) class ids, (N,) bool crowds."""
 
     centres: np.ndarray
     classes: np.ndarray
@@ -91,7 +91,7 @@ class TruePoints:
 
 @dataclass(frozen=True)
 class FoundPoints:
-    """The detections of one image: (M, 2) x and y, (M,) class ids, (M,) scores; as `Detected` have them."""
+    """The detections of one image, as in `Detected`: (M, 2) x and y in pixels, (M,) class ids, (M,) scores."""
 
     centres: np.ndarray
     classes: np.ndarray
@@ -99,15 +99,15 @@ class FoundPoints:
 
 
 def point_average_precision(truth, detections, *, classes: int, distance: float) -> np.ndarray:
-    """(K,) average precision of every class; NaN of a class without truth.
+    """(K,) average precision of every class; NaN for a class without truth.
 
     Parameters
     ----------
-    truth : `TruePoints` or `Objects` per image. Crowds need not be found, and excuse the detections of
-        their class nearby that find no other.
-    detections : `FoundPoints` or `Detected` per image; among equal scores the first of an image goes first.
+    truth : `TruePoints` or `Objects` per image. Crowds need not be found; unmatched detections of
+        their class near them are excluded.
+    detections : `FoundPoints` or `Detected` per image; ties keep the order within an image.
     classes : K; ids are in [0, K).
-    distance : a detection finds what is nearer than this, strictly.
+    distance : a match is strictly nearer than this, in pixels.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def rank_points(truth, detections, *, classes: int, distance: float) -> list[Ran
 
 
 def _columns(image, name: str, kind, number: int, classes: int) -> tuple[np.ndarray, ...]:
-    """Points, classes and the column `name` of an image, checked."""
+    """Check and return the points, classes and column `name` of an image."""
     points = np.asarray(image.centres, np.float64).reshape(-1, 2)
     labels, values = np.asarray(image.classes, np.int64), np.asarray(getattr(image, name), kind)
     if not np.isfinite(points).all():
@@ -158,7 +158,7 @@ def _columns(image, name: str, kind, number: int, classes: int) -> tuple[np.ndar
 def find_points(
     truth: np.ndarray, crowd: np.ndarray, detections: np.ndarray, scores, distance: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(M,) bool each: which detections of one image find a truth, and which count, see `RankedPoints`."""
+    """(M,) bool each: detections of one image that match a truth, and that count, see `RankedPoints`."""
     partner, _, _ = match_shapes(POINT, truth, detections, scores, rule="score", threshold=distance)
     hit = np.zeros(len(detections), bool)
     hit[partner[partner >= 0]] = True

@@ -1,17 +1,17 @@
-"""Predictions made window by window, put together so that no crown counts twice.
+"""Merge predictions of overlapping windows so that no crown counts twice.
 
-Suppression by IoU alone (DeepForest's) leaves halves: a crown that an edge cuts is seen whole by one
-window and in part by its neighbour, and the part may overlap the whole by less than the threshold.
-So predictions of two windows are compared where *both* windows look: within the area they share. If
-they agree there, they are one crown. Then
+Suppression by IoU alone (DeepForest's) leaves partial crowns: if a window's edge cuts a crown, another
+window may contain the whole, and the part may overlap the whole by less than the threshold.
+So predictions of two windows are compared within the area that *both* windows cover. If they agree
+there, they are one crown. Then
 
-* a part (a prediction that touches an edge of its window inside the image) goes where a whole one
-  of another window agrees with it;
-* parts that agree with each other are joined into the box (or polygon) around all of them: a crown
-  wider than the overlap, which no window sees whole;
-* what remains passes the usual suppression.
+* a part (a prediction that touches an edge of its window inside the image) is dropped if a whole
+  prediction of another window agrees with it;
+* parts that agree with each other are joined into the box (or polygon) around all of them: this is a
+  crown wider than the overlap, which no window contains;
+* the remaining predictions pass the usual suppression.
 
-This needs windows that overlap. Where they only touch, two halves cannot be told from two crowns.
+Windows must overlap. If they only touch, two halves of a crown look the same as two crowns.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from permafrost.metrics.objects.overlaps import (
 )
 
 BORDERS = ("agree", "none")
-# a prediction this close to an edge of its window is taken for a part
+# a prediction this close to an edge of its window, in pixels, counts as a part
 TOUCH = 1.0
 
 
@@ -47,8 +47,8 @@ class Stitched:
 
     Attributes
     ----------
-    crowns : by image, then by descending score.
-    parts_dropped, parts_joined, suppressed : what happened to the other predictions.
+    crowns : the crowns, by image, then by descending score.
+    parts_dropped, parts_joined, suppressed : numbers of the other predictions.
     """
 
     crowns: Annotations
@@ -57,7 +57,7 @@ class Stitched:
     suppressed: int
 
     def sentence(self) -> str:
-        """The same in words."""
+        """The numbers in a sentence."""
         before = len(self.crowns) + self.parts_dropped + self.parts_joined + self.suppressed
         return (
             f"{before} predictions in windows are {len(self.crowns)} crowns: {self.parts_dropped}"
@@ -77,20 +77,20 @@ def stitch(
     whole_pixels: bool = False,
     every: dict[str, np.ndarray] | None = None,
 ) -> Stitched:
-    """Put predictions of windows together.
+    """Merge the predictions of windows.
 
     Parameters
     ----------
     predictions : in the coordinates of their windows; `image` is the whole image's name.
-    windows : (N, 4) ``x, y, width, height`` of the window of each prediction.
-    sizes : width and height of every image.
-    threshold : IoU above which two predictions are one crown (0.15); of points a distance (5 px).
-    border : ``agree``, the rule above, or ``none``: suppression only, as DeepForest. Points cannot
-        be cut, so for them both are the same.
-    touch : pixels within which a prediction touches an edge.
-    whole_pixels : cut off decimals after the shift, as DeepForest does.
-    every : (M, 4) all windows of each image, as `windows`: one without predictions may be the one
-        that shows the seam of two others. None: there are none but those with predictions.
+    windows : (N, 4) ``x, y, width, height`` of the window of each prediction, in pixels.
+    sizes : width and height of every image in pixels.
+    threshold : IoU above which two predictions are one crown (0.15); for points a distance (5 px).
+    border : ``agree``, the rule above, or ``none``: suppression only, as in DeepForest. Edges cannot
+        cut points, so both give the same for them.
+    touch : distance in pixels within which a prediction touches an edge.
+    whole_pixels : truncate coordinates to whole pixels after the shift, as DeepForest does.
+    every : (M, 4) all windows of each image, as `windows`, since one without predictions may cover
+        the seam of two others. None: all windows have predictions.
     """
     look_up(BORDERS, border, "there is no border rule")
     if len(predictions) and not predictions.has_scores:
@@ -119,7 +119,7 @@ def stitch(
 
 
 def _shift(kind: str, shapes, origins: np.ndarray, whole_pixels: bool):
-    """Window to image coordinates."""
+    """Convert window to image coordinates."""
     if kind == POLYGON:
         counts = shapely.get_num_coordinates(shapes)
         corners = shapely.get_coordinates(shapes) + np.repeat(origins, counts, axis=0)
@@ -131,7 +131,7 @@ def _shift(kind: str, shapes, origins: np.ndarray, whole_pixels: bool):
 
 
 def _resolve_borders(crowns: Annotations, windows, size, threshold: float, touch: float):
-    """Drop parts that a whole prediction explains, join parts of one crown; see the module."""
+    """Drop parts that agree with a whole prediction, join parts of one crown; see the module."""
     cut, same = agreements(crowns, windows, size, threshold=threshold, touch=touch)
     explained = np.zeros(len(crowns), bool)
     explained[same.second[cut[same.second] & ~cut[same.first]]] = True
@@ -145,34 +145,34 @@ def _resolve_borders(crowns: Annotations, windows, size, threshold: float, touch
 def agreements(
     crowns: Annotations, windows: np.ndarray, size, *, threshold: float, touch: float = TOUCH
 ) -> tuple[np.ndarray, Pairs]:
-    """Which predictions on one image an edge may cut, and which of two windows are one crown.
+    """Predictions on one image that an edge may cut, and pairs of two windows that are one crown.
 
     Parameters
     ----------
     crowns : boxes or polygons, in pixels of the image.
-    windows : (N, 4) ``x, y, width, height`` of the window of each.
-    size : width and height of the image.
+    windows : (N, 4) ``x, y, width, height`` of the window of each, in pixels.
+    size : width and height of the image in pixels.
     threshold, touch : see `stitch`.
 
     Returns
     -------
     cut : (N,) bool.
-    same : pairs that agree where both their windows look, each both ways round, and the IoU there.
+    same : pairs that agree in the area that both windows cover, each in both orders, and the IoU there.
     """
     bounds = _bounds(windows)
-    # what sticks out of its window was not seen
+    # the window does not show what extends beyond it
     seen = _clip(crowns.kind, crowns.shape, bounds)
     cut = _touches_inner_edge(crowns, bounds, size, touch)
     return cut, _same_crowns(crowns.kind, seen, bounds, threshold)
 
 
 def _bounds(windows: np.ndarray) -> np.ndarray:
-    """``x, y, width, height`` as corners."""
+    """Convert ``x, y, width, height`` to corners."""
     return np.hstack([windows[:, :2], windows[:, :2] + windows[:, 2:]])
 
 
 def _check_overlap(bounds: np.ndarray) -> None:
-    """Where one window ends and another begins, some window must look across."""
+    """Refuse windows that touch at an edge that no other window covers."""
     for axis in (0, 1):
         start, end = np.unique(bounds[:, axis::2], axis=0).T
         seams = np.intersect1d(start, end)
@@ -205,10 +205,10 @@ def _clip(kind: str, shapes, bounds: np.ndarray):
 
 
 def _same_crowns(kind: str, seen, bounds: np.ndarray, threshold: float) -> Pairs:
-    """Pairs of predictions of different windows that agree where both windows look."""
+    """Pairs of predictions of different windows that agree in the area that both windows cover."""
     pairs = find_pairs(kind, seen, seen)
     pairs = pairs.take((bounds[pairs.first] != bounds[pairs.second]).any(axis=1))
-    # the intersection lies in both windows; of each shape only what the other window shows counts
+    # the intersection is in both windows; for the union, each shape is clipped to the other window
     own = areas(kind, _clip(kind, seen[pairs.first], bounds[pairs.second]))
     other = areas(kind, _clip(kind, seen[pairs.second], bounds[pairs.first]))
     agreement = pairs.value / (own + other - pairs.value)
@@ -221,7 +221,7 @@ def _components(count: int, first: np.ndarray, second: np.ndarray) -> np.ndarray
 
 
 def _join(crowns: Annotations, group: np.ndarray, kept: np.ndarray) -> tuple[Annotations, int]:
-    """One crown per group of the kept: around all its members, with the best member's row."""
+    """One crown per group of the kept: the shape around all members, the other fields of the best member."""
     rows = np.flatnonzero(kept)
     order = rows[np.lexsort((-crowns.score[rows], group[rows]))]
     if not len(order):

@@ -1,7 +1,7 @@
 """Measures of the features themselves, without a probe; numpy only.
 
-The measures without labels say how features are spread, not how good they are: they are shown
-beside accuracy and never ranked on.
+The measures without labels describe how features are distributed, not how good they are: they are
+shown next to accuracy and never rank backbones.
 """
 
 from permafrost.metrics.representation.cka import cka_matrix, debiased_cka, side

@@ -1,4 +1,4 @@
-"""Debiased linear CKA: how alike two backbones see the same images.
+"""Debiased linear CKA: similarity of two backbones' features of the same images.
 
     CKA = HSIC(X, Y) / sqrt(HSIC(X, X) HSIC(Y, Y))
 
@@ -8,9 +8,9 @@ need no kernel matrix. With centred rows x_i, y_i, squared lengths k_i, l_i and 
     n (n - 3) HSIC = |S|^2 - n / (n - 2) sum k_i l_i + sum k_i sum l_i / ((n - 1) (n - 2))
 
 so a pair costs O(n d^2) time and O(d^2) memory beyond the features. |S|^2 is also the inner product
-of the two (n, n) Gram matrices, which is less to hold and to compute where d > n.
+of the two (n, n) Gram matrices, which are smaller and faster if d > n.
 Source: Kornblith et al., ICML 2019; the debiased form in Nguyen et al., ICLR 2021. The biased form
-tends to 1 for any features whose dimensions outnumber the rows, and is not offered.
+is not available: it tends to 1 for any features with more dimensions than rows.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from permafrost.metrics.representation.measure import Measure, terms_by_unit, un
 from permafrost.metrics.representation.points import Points, as_points
 
 FEWEST_ROWS = 5
-# bytes of prepared backbones that a matrix keeps; beyond, they are loaded again
+# bytes of prepared features kept in memory; other backbones are loaded again for each pair
 KEPT_BYTES = 2 << 30
 
 
 @dataclass(frozen=True)
 class Side:
-    """What one backbone brings to all its pairs.
+    """The data of one backbone that all its pairs share.
 
     Attributes
     ----------
     points : its (n, d) features.
     norms : (n,) squared lengths of the centred rows.
-    gram : (n, n) their products where d > n, else None.
-    hsic, hsic_without : HSIC(X, X), and (n,) the same without each row; both times a factor.
+    gram : (n, n) inner products of the centred rows if d > n, else None.
+    hsic, hsic_without : HSIC(X, X), and (n,) the same without each row; both times a constant factor.
     """
 
     points: Points
@@ -53,7 +53,7 @@ class Side:
 
 
 def side(features, *, units=None) -> Side:
-    """Prepare (n, d) features; `units` as for all measures."""
+    """Prepare (n, d) features; `units` as in `points.as_points`."""
     points = as_points(features, units)
     values = points.values
     gram = values @ values.T if values.shape[1] > len(values) else None
@@ -67,9 +67,9 @@ def side(features, *, units=None) -> Side:
 def debiased_cka(first, second, *, units=None) -> Measure:
     """Debiased linear CKA of the (n, d) `first` and (n, d') `second` features of the same rows.
 
-    At most about 1, which it is for features equal up to rotation and scale; near 0, also below,
-    for independent ones. Units: none. Either may be a `side`. Undefined for fewer than 5 rows and
-    where the features of either do not vary. Its terms are exact delete-one differences of rows.
+    About 1 at most, for features that are equal up to rotation and scale; near 0 (possibly negative)
+    for independent ones. Units: none. Each argument may be a `side`. Undefined for fewer than 5 rows
+    and for constant features. Its terms are exact delete-one differences of rows.
     """
     first = first if isinstance(first, Side) else side(first, units=units)
     second = second if isinstance(second, Side) else side(second, units=units)
@@ -103,13 +103,13 @@ def debiased_cka(first, second, *, units=None) -> Measure:
 def cka_matrix(
     loaders: Mapping[str, Callable[[], np.ndarray]], *, units=None, kept_bytes: int = KEPT_BYTES
 ) -> dict[tuple[str, str], Measure]:
-    """CKA of every pair of backbones, each pair once, in the order of the names given.
+    """CKA of every pair of backbones, each pair once, in the order of `loaders`.
 
     Parameters
     ----------
-    loaders : backbone to a function that gives its (n, d) features, the same rows for all.
-    kept_bytes : prepared backbones are kept up to this and loaded again beyond it, so memory does
-        not grow with their number.
+    loaders : backbone to a function that returns its (n, d) features, the same rows for all.
+    kept_bytes : prepared features are kept up to this size, others are loaded again, so memory does
+        not grow with the number of backbones.
     """
     names, kept, sides = list(loaders), 0, {}
     pairs = {}
@@ -129,9 +129,9 @@ def cka_matrix(
 def _hsic(first: Side, second: Side) -> tuple[float, np.ndarray]:
     """Unbiased HSIC of all rows, and (n,) of all rows but one.
 
-    With K, L the Gram matrices without their diagonals, the estimator is made of sum K L, of the
-    sums of all K and of all L, and of the product of their row sums; a row leaves each of them in
-    closed form. Rows are centred by the mean of all, which HSIC does not depend on.
+    With K, L the Gram matrices without their diagonals, the estimator depends on sum K L, the
+    sums of K and of L, and the product of their row sums; each has a closed form without one
+    row. Rows are centred by the mean of all rows, which does not change HSIC.
     """
     k, m, rows = first.norms, second.norms, len(first.norms)
     x, y = first.points.values, second.points.values
@@ -140,7 +140,7 @@ def _hsic(first: Side, second: Side) -> tuple[float, np.ndarray]:
     else:
         shared = np.einsum("ij,ij->i", x @ (x.T @ y), y)
     products = k * m
-    # sum over j of K_ij L_ij; row sums of K and L are -k and -m, as centred rows add up to zero
+    # sum over j of K_ij L_ij; row sums of K and L are -k and -m, since centred rows sum to zero
     paired = shared - products
     total = paired.sum()
     everything = _estimate(total, k.sum() * m.sum(), products.sum(), rows)

@@ -1,8 +1,8 @@
-"""Uniformity and alignment of directions: rows are scaled to length 1 first.
+"""Uniformity and alignment of features scaled to length 1.
 
 Source: Wang and Isola, Understanding Contrastive Representation Learning through Alignment and
 Uniformity on the Hypersphere, ICML 2020, with their defaults t = 2 and alpha = 2. Units: none.
-A row of zeros has no direction: it is left out and counted in the note ``zero_rows``.
+A row of zeros has no direction: it is omitted and counted in the note ``zero_rows``.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from permafrost.metrics.representation.points import (
 )
 
 TEMPERATURE = 2.0
-#: what is doubtful of measures of views that augmentations did not change
+#: flag of measures of views if augmentations did not change the views
 STILL = "the views of every image are equal"
 
 
 class Uniformity:
     """log of the mean over i != j of exp(-2 |z_i - z_j|^2), z the (N, d) rows at length 1.
 
-    At most 0, where all directions are one; about -4 where they are spread evenly in many
-    dimensions. Lower is more uniform. Labels are not used. O(N d) memory, O(N^2 d) time.
+    0 at most, if all directions are equal; about -4 if they are uniform in many
+    dimensions. Lower is more uniform. Labels are not used. Units: none. O(N d) memory, O(N^2 d) time.
     Undefined for fewer than two rows with a direction.
 
-    Collects the kernel's row sums from blocks of pairs.
+    It sums the kernel's rows over blocks of pairs.
     """
 
     def __init__(self, points: Points) -> None:
@@ -42,7 +42,7 @@ class Uniformity:
 
     def visit(self, block: Block) -> None:
         kernel = np.exp(-TEMPERATURE * block.squared_chords)
-        # without the pair of a row with itself, whose kernel is 1
+        # minus the pair of a row with itself, whose kernel is 1
         self._sums[block.start : block.stop] = kernel @ self._weights - 1.0
 
     def measure(self) -> Measure:
@@ -53,7 +53,7 @@ class Uniformity:
         if points.collapsed:
             notes["flag"] = "all rows are equal"
         each = self._sums[self.directed] / (rows - 1)
-        # summed twice, rounding could take the mean of equal kernels above 1
+        # rounding of two sums could raise the mean of equal kernels above 1
         mean = min(1.0, float(each.mean()))
         effects = np.zeros(len(points))
         effects[self.directed] = 2.0 * (each - each.mean()) / (mean * rows)
@@ -64,17 +64,17 @@ class Uniformity:
 def alignment(features, labels, *, units=None) -> Measure:
     """Mean squared distance, at length 1, of a row to another row of its class.
 
-    A row is drawn evenly, then its positive evenly from the other rows of its class. Within a class
+    A row is drawn uniformly, then its positive uniformly from the other rows of its class. Within a class
     of n rows with directions z, the sum over i != j of |z_i - z_j|^2 is 2 n^2 - 2 |sum z|^2, so
     memory and time are O(N d).
 
     Parameters
     ----------
     features : (N, d).
-    labels : (N,) class ids. Classes with one row have no positives: they are left out and counted
+    labels : (N,) class ids. Classes with one row have no positives: they are omitted and counted
         in the note ``singletons``.
 
-    In [0, 4]; lower is better aligned. Undefined where no class has two rows with a direction, and
+    In [0, 4]; lower is better aligned. Undefined if no class has two rows with a direction, and
     for the (N, L) labels of a multi-label dataset.
     """
     points = as_points(features, units)
@@ -104,7 +104,7 @@ def alignment(features, labels, *, units=None) -> Measure:
 def view_alignment(views, *, units=None) -> Measure:
     """Mean squared distance, at length 1, of a view of an image to another view of it.
 
-    An image is drawn evenly, then a pair of its views. Over the n views with directions z of an image,
+    An image is drawn uniformly, then a pair of its views. Over the n views with directions z of an image,
     the mean over i != j of |z_i - z_j|^2 is 2 / (n - 1) times the sum of their squared distances to
     their mean, so time and memory are O(N q d).
 
@@ -113,9 +113,9 @@ def view_alignment(views, *, units=None) -> Measure:
     views : (N, q, d) features of q augmented views of each image.
     units : (N,) independent unit of each image.
 
-    In [0, 4]; lower is better aligned. Views of zeros have no direction: they are left out and counted
-    in ``zero_views``, images left with fewer than two in ``lone_images``. Undefined for one image, one
-    view, equal features, and where no image has two views with a direction.
+    In [0, 4]; lower is better aligned. Views of zeros have no direction: they are omitted and counted
+    in ``zero_views``, images with fewer than two remaining views in ``lone_images``. Undefined for one image,
+    one view, equal features, and if no image has two views with a direction.
     """
     views = np.asarray(views)
     if views.ndim != 3:
@@ -141,7 +141,7 @@ def view_alignment(views, *, units=None) -> Measure:
         notes["lone_images"] = lone
     if not kept.any():
         return undefined("no image has two views with a direction", notes)
-    # relative to one of them, equal views lie at exactly 0
+    # relative to one of them, equal views are exactly 0
     first = unit[np.arange(images), directed.argmax(axis=1)]
     unit -= first[:, None]
     unit[~directed] = 0.0
@@ -168,7 +168,7 @@ def _directions(points: Points, rows: np.ndarray) -> np.ndarray:
 
 
 def _unit(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows at length 1, and which of them have a direction."""
+    """Rows scaled to length 1, and bool: those with a direction."""
     largest = np.abs(features).max(axis=1, keepdims=True)
     features = features / np.where(largest == 0, 1.0, largest)
     lengths = np.sqrt(np.einsum("ij,ij->i", features, features))[:, None]

@@ -1,18 +1,18 @@
 """Intrinsic dimension from the distances to nearest neighbours: TwoNN and maximum likelihood.
 
-Both depend only on ratios of distances, so they are free of scale. Units: dimensions.
+Both depend only on ratios of distances, so they do not depend on scale. Units: dimensions.
 Distances of zero are handled in two steps, and counted: equal rows are one point (note
 ``duplicates``), and a row whose nearest other point is still at distance zero, because the squares
-of the differences vanish, is left out (note ``zero_distances``).
+of the differences underflow, is omitted (note ``zero_distances``).
 
-The effect of a unit is what leaving it out takes away, exactly for `mle` (its rows go, and rows
-that had a neighbour in it take their next ones) and to first order in the law of the ratios for
-`two_nn`. It is a delete-one jackknife over units and not a derivative: see `measure` for why no
-bootstrap is taken. It errs on the wide side, by a factor of 1.4 to 1.8 in simulations: a row that
-leaves moves its neighbours too, and the jackknife counts such joint effects of rows twice (Efron
-and Stein, Annals of Statistics 9 (1981)). Taking rows as independent instead gave intervals 0.7 to
-0.85 times as wide as they should be, so the wide ones are kept. Where more than half of the 40
-neighbours that are kept of a row lie in one other unit, its list is shorter than 20 without that
+The effect of a unit is the change when it is omitted: exact for `mle` (its rows are removed, and rows
+with neighbours in it get their next ones) and to first order in the distribution of the ratios for
+`two_nn`. This is a delete-one jackknife over units instead of a derivative; `measure` explains why
+there is no bootstrap. The intervals are conservative, by a factor of 1.4 to 1.8 in simulations: removing
+a row also changes its neighbours, and the jackknife counts such joint effects of rows twice (Efron
+and Stein, Annals of Statistics 9 (1981)). Treating rows as independent gave intervals 0.7 to
+0.85 times as wide as they should be, so the wide ones are kept. If more than half of the 40
+kept neighbours of a row are in one other unit, its list is shorter than 20 without that
 unit (note ``short_lists``).
 """
 
@@ -25,21 +25,21 @@ from permafrost.metrics.representation.neighbours import Neighbours
 
 # neighbours of the maximum-likelihood estimate
 NEIGHBOURS = 20
-# neighbours kept of each row, so that its list stays full when a unit is left out
+# neighbours kept per row, so that its list stays full when a unit is omitted
 KEPT = 2 * NEIGHBOURS
-# share of the largest ratios that TwoNN leaves out
+# share of the ratios, the largest, that TwoNN omits
 DISCARDED = 0.1
 _FEWEST = 10
-# logarithms of distances that differ by less are equal to rounding
+# logarithms of distances that differ by less are equal up to rounding
 _SAME = 1e-12
 
 
 def two_nn_of(found: Neighbours, notes: dict) -> Measure:
     """TwoNN: slope through the origin of -log(1 - F(mu)) on log mu, mu = d_2 / d_1 of each row.
 
-    F of the ratio of rank i (from 1) of R is i / R; the largest tenth of the ratios is left out
-    (scikit-dimension 0.5's ``TwoNN``; its releases before counted ranks from 0). At least 0. Needs 10 distinct rows;
-    undefined too where all ratios are 1. It reads dimensions above about 10 too low.
+    F of the ratio of rank i (from 1) of R is i / R; the largest tenth of the ratios is omitted
+    (as in ``TwoNN`` of scikit-dimension 0.5; earlier releases counted ranks from 0). At least 0. Needs 10 distinct
+    rows; undefined if all ratios are 1. It underestimates dimensions above about 10.
     Source: Facco et al., Scientific Reports 7, 12140 (2017).
     """
     found, notes = _without_zeros(found, notes)
@@ -62,7 +62,7 @@ def two_nn_of(found: Neighbours, notes: dict) -> Measure:
         rows_, units, keep = _losing(found, rank, 2)
         two = _first_kept(logs[rows_], keep, 2)
         moved = influence(two[:, 1] - two[:, 0]) - influences[rows_]
-        # leaving the unit out moves these rows' ratios, so the unit's presence moves them back
+        # omitting the unit changes these rows' ratios; its effect is the opposite
         terms -= np.bincount(units, moved, found.n_units)
     return Measure(value, notes, terms[:, None] / rows, "log")
 
@@ -70,9 +70,9 @@ def two_nn_of(found: Neighbours, notes: dict) -> Measure:
 def mle_of(found: Neighbours, notes: dict) -> Measure:
     """Maximum likelihood from k = 20 neighbours: 1 / mean_i mean_(j < k) log(d_k / d_j).
 
-    The mean over j has k - 1 terms; estimates of rows are joined by their harmonic mean (MacKay
-    and Ghahramani), which is scikit-dimension's ``MLE``. At least 0. Needs 21 distinct rows;
-    undefined too where every row is equally far from all its neighbours. Biased low in high
+    The mean over j has k - 1 terms; the rows' estimates are combined by their harmonic mean (MacKay
+    and Ghahramani), as in scikit-dimension's ``MLE``. At least 0. Needs 21 distinct rows;
+    undefined if every row is equally far from all its neighbours. Biased low in high
     dimensions. Source: Levina and Bickel, NIPS 2004.
     """
     found, notes = _without_zeros(found, notes)
@@ -105,7 +105,7 @@ def mle_of(found: Neighbours, notes: dict) -> Measure:
 
 
 def _without_zeros(found: Neighbours, notes: dict) -> tuple[Neighbours, dict]:
-    """Leave out rows whose nearest point is at distance zero."""
+    """Omit rows whose nearest point is at distance zero."""
     if not found.squared.shape[1] or found.squared[:, 0].all():
         return found, dict(notes)
     kept = found.squared[:, 0] > 0
@@ -115,13 +115,14 @@ def _without_zeros(found: Neighbours, notes: dict) -> tuple[Neighbours, dict]:
 
 
 def _losing(found: Neighbours, rank: int, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The rows that lose the unit of their neighbour of this rank, and not their own with it.
+    """Rows that lose neighbours when the unit of their neighbour of this rank is omitted.
 
-    A unit with more than one of the first k neighbours is met at its first.
+    Rows of the omitted unit are not among them. A unit with several of the first k neighbours of a row
+    counts at the first.
 
     Returns
     -------
-    The rows, the unit each loses, and (rows, M) which of its neighbours it keeps.
+    The rows, the unit that each loses, and (rows, M) bool: the neighbours that it keeps.
     """
     lists = found.neighbour_units
     unit = lists[:, rank]
@@ -130,33 +131,33 @@ def _losing(found: Neighbours, rank: int, k: int) -> tuple[np.ndarray, np.ndarra
         first &= (lists[:, :rank] != unit[:, None]).all(axis=1)
     rows = np.flatnonzero(first)
     keep = lists[rows] != unit[rows, None]
-    # without two neighbours left a row says nothing; it keeps what it had
+    # with fewer than two neighbours a row has no estimate; it keeps its former one
     enough = keep.sum(axis=1) >= 2
     return rows[enough], unit[rows[enough]], keep[enough]
 
 
 def _first_kept(logs: np.ndarray, keep: np.ndarray, k: int) -> np.ndarray:
-    """(n, k) the first k kept of each row of (n, M); beyond the last kept one, what was dropped."""
+    """(n, k) the first k kept values of each row of (n, M); after the last kept one come dropped values."""
     order = np.argsort(~keep, axis=1, kind="stable")[:, :k]
     return np.take_along_axis(logs, order, axis=1)
 
 
 def _inverse_dimension(logs: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """(n,) mean over j < count of log(d_count / d_j), of (n, k) log distances."""
+    """(n,) mean over j < count of log(d_count / d_j), from (n, k) log distances."""
     used = np.arange(logs.shape[1]) < count[:, None]
     last = np.take_along_axis(logs, count[:, None] - 1, axis=1)
     return np.where(used, last - logs, 0.0).sum(axis=1) / (count - 1)
 
 
 def _slope_influence(ordered: np.ndarray, heights: np.ndarray, value: float):
-    """How much a ratio x in the data moves log of the slope N / D, as a function of x.
+    """Influence of a ratio x on the log of the slope N / D, as a function of x.
 
     With L(p) = -log(1 - p), both are integrals over ranks p of the ratios x(p), up to 1 - DISCARDED:
     N of x L, D of x^2. Their influence functions are, up to a constant,
 
         -integral from x on of L(F(t)) dt    and    -integral from x on of 2 t dt
 
-    over the ratios that are not left out, a step function and a line, summed from the right.
+    over the ratios that are not omitted: a step function and a line, summed from the right.
     """
     kept = len(heights)
     knots = np.concatenate(([0.0], ordered[:kept]))

@@ -1,4 +1,4 @@
-"""LiDAR: effective rank of differences between images, relative to the variation of augmentations."""
+"""LiDAR: effective rank of the differences between images, relative to the variation of augmentations."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ def lidar(views, *, delta: float = DELTA, units=None) -> Measure:
     """exp of the entropy of the eigenvalues' shares of Sw^-1/2 Sb Sw^-1/2.
 
     Sb is the covariance of the N images' means over their q views about the mean of all, Sw the
-    mean covariance of views about their image's mean, plus `delta` times the identity; shares have
-    1e-7 added, as in RankMe. Both covariances divide by N and by N q.
+    mean covariance of views about their image's mean, plus `delta` times the identity; 1e-7 is added
+    to shares, as in RankMe. The covariances divide by N and by N q.
 
     Parameters
     ----------
     views : (N, q, d) features of q augmented views of each image.
-    delta : published ports use 1e-6 to 1e-4; here the paper's 1e-4. It is added to features as they
-        are, so values compare between backbones only as far as it is small beside their variance.
+    delta : the paper's 1e-4 by default; published ports use 1e-6 to 1e-4. It does not adapt to the scale
+        of features, so values of backbones are comparable only if it is small relative to their variance.
     units : (N,) independent unit of each image.
 
     From 1 to min(N - 1, d). Units: dimensions. Undefined for one image, one view, or images whose
-    means are all equal. Where views vary no more than `delta`, the value is little more than the rank
-    of the means, and a flag says so. O(N q d + d^2) memory.
+    means are all equal. If views vary no more than `delta`, the value is close to the rank
+    of the means, and has a flag. O(N q d + d^2) memory.
     Source: Thilak et al., LiDAR: Sensing Linear Probing Performance in Joint Embedding SSL
     Architectures, ICLR 2024.
     """
@@ -50,7 +50,7 @@ def lidar(views, *, delta: float = DELTA, units=None) -> Measure:
     means = views.mean(axis=1)
     inner = (views - means[:, None]).reshape(-1, dimensions)
     means -= means.mean(axis=0)
-    # the mean of equal numbers can be off by a rounding
+    # the mean of equal numbers may have a rounding error
     if np.abs(means).max() <= 4 * np.finfo(np.float64).eps * np.abs(views).max():
         return undefined("the means of all images are equal", notes)
     within = inner.T @ inner / len(inner)
@@ -66,7 +66,7 @@ def lidar(views, *, delta: float = DELTA, units=None) -> Measure:
     shares = values / total + EPSILON
     slopes = np.log(shares) + 1.0
     gradient = (slopes @ values / total - slopes) / total
-    # to first order an eigenvalue l moves by v' (dSb - l dSw) v, with v' Sw v = 1
+    # to first order an eigenvalue l changes by v' (dSb - l dSw) v, with v' Sw v = 1
     across = (outer @ right) ** 2
     inside = ((inner @ (whiten @ right)) ** 2).reshape(images, count, -1).mean(axis=1)
     effects = (across - values - values * (inside - inside.mean(axis=0))) @ gradient / images

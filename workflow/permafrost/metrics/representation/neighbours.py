@@ -1,8 +1,7 @@
 """The nearest other rows of every row, exact, among distinct rows.
 
-A row that equals an earlier one is the same point measured twice: it would put a neighbour at
-distance zero, from which no estimator of dimension can learn. So neighbours are searched among
-distinct rows only, and the equal ones are counted.
+A row that equals an earlier one would be a neighbour at distance zero, which no estimator of
+dimension can use. So neighbours are searched among distinct rows only, and the duplicates are counted.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ import numpy as np
 from permafrost.metrics.representation.pairs import Block
 from permafrost.metrics.representation.points import Points
 
-# below this share of the rows' squared lengths, a squared distance has lost digits in the product
+# below this share of the rows' squared lengths, a squared distance from the product is inaccurate
 _CANCELLED = 1e-6
-# a row whose whole list is below this share may have left out rows that are as close
+# if all listed distances of a row are below this share, equally close rows may be missing
 _UNSURE = 1e-11
-# float64 differences held at a time
+# float64 differences in memory at once
 _DIFFERENCES = 1_000_000
 
 
@@ -31,7 +30,7 @@ class Neighbours:
     squared : (R, M) ascending squared distances to the nearest other distinct rows.
     units : (R,) unit of each distinct row.
     neighbour_units : (R, M) units of the neighbours.
-    n_units : U.
+    n_units : U, number of units.
     """
 
     squared: np.ndarray
@@ -45,7 +44,7 @@ class NeighbourSearch:
 
     Parameters
     ----------
-    count : M, the neighbours wanted of each row; fewer if there are not so many other rows.
+    count : M, the number of neighbours of each row; fewer if there are fewer other rows.
     """
 
     def __init__(self, points: Points, count: int) -> None:
@@ -71,14 +70,14 @@ class NeighbourSearch:
         self._found[rows] = np.take_along_axis(found, order, axis=1)
 
     def neighbours(self) -> Neighbours:
-        """What was found, for the distinct rows."""
+        """The neighbours of the distinct rows."""
         kept, units = self.distinct, self.points.units
         return Neighbours(
             self._squared[kept], units[kept], units[self._found[kept]], self.points.n_units
         )
 
     def _restore(self, shortest: np.ndarray, found: np.ndarray, rows: np.ndarray) -> None:
-        """Take squared distances anew, from differences, where the product lost their digits."""
+        """Recompute squared distances from differences where the product is inaccurate."""
         norms = self._norms
         scale = norms[rows, None] + norms[found]
         lost = shortest < _CANCELLED * scale

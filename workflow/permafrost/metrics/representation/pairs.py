@@ -1,4 +1,4 @@
-"""All pairs of rows, a block of rows at a time: one product of matrices serves every measure.
+"""All pairs of rows, a block of rows at a time: one product of matrices for all measures.
 
 With centred rows c_i, the mean m and lengths l_i before centring, one product G = c c' gives both
 
@@ -6,8 +6,8 @@ With centred rows c_i, the mean m and lengths l_i before centring, one product G
     squared chords        2 - 2 (G_ij + c_i m + c_j m + |m|^2) / (l_i l_j)
 
 where a chord is the distance of two rows scaled to length 1 (a row of zeros stays zero, as in
-scikit-learn's ``normalize``). In float64; pairs of equal rows are at distance 0 exactly. Where some
-rows are far shorter than others the chords take a product of their own.
+scikit-learn's ``normalize``). In float64; pairs of equal rows are at distance 0 exactly. If some
+rows are far shorter than others, chords use a second product, of the scaled rows.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ import numpy as np
 
 from permafrost.metrics.representation.points import Points
 
-# bytes of one block of pairs; a visitor makes a few arrays of this size
+# bytes of one block of pairs; a visitor allocates a few arrays of this size
 BLOCK_BYTES = 8 << 20
 # directions whose squared chord is below this differ by rounding only
 _SAME_DIRECTION = 16 * np.finfo(np.float64).eps
-# a row this much shorter than the longest has lost its direction's digits to the mean
+# centring makes the direction of a row this much shorter than the longest inaccurate
 _SHORT = 1e-3
 
 
 class Visitor(Protocol):
-    """What is measured on pairs."""
+    """A measure of pairs."""
 
     def visit(self, block: Block) -> None:
-        """Take account of a block; its arrays are shared and must not be changed."""
+        """Process a block; its arrays are shared and must not be changed."""
 
 
 class Block:
@@ -79,7 +79,7 @@ class Block:
         return np.sqrt(self.squared_chords)
 
     def _settle(self, squared: np.ndarray) -> np.ndarray:
-        """Rounding takes no square below zero, and keeps no equal rows apart."""
+        """Remove rounding errors: clip negative squares, and set those of equal rows to 0."""
         np.maximum(squared, 0.0, out=squared)
         rows = np.arange(self.start, self.stop)
         squared[rows - self.start, rows] = 0.0
@@ -91,7 +91,7 @@ class Block:
 
 
 class _Pairs:
-    """What the blocks share."""
+    """Data that the blocks share."""
 
     def __init__(self, points: Points) -> None:
         self.points = points
@@ -114,7 +114,7 @@ class _Pairs:
 
 
 def visit_pairs(points: Points, visitors: list[Visitor]) -> None:
-    """Show every ordered pair of rows to all visitors, in blocks of whole rows."""
+    """Pass every ordered pair of rows to all visitors, in blocks of whole rows."""
     if not visitors:
         return
     pairs, rows = _Pairs(points), len(points)

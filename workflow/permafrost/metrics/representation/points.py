@@ -1,4 +1,4 @@
-"""Features made ready for measuring: checked, drawn, centred, with their equal rows known."""
+"""Prepare features for measuring: check, draw and centre rows, find equal rows."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _REMEDY = "check the backbone's weights and normalisation, then extract again"
 
 @dataclass(frozen=True)
 class Points:
-    """Rows of features, on a scale on which nothing overflows.
+    """Rows of features, scaled so that nothing overflows.
 
     Attributes
     ----------
     values : (N, d) float64 features minus their mean, times a power of two.
     mean : (d,) the mean, times the same power.
     lengths : (N,) lengths of the rows before centring, times the same power.
-    first_equal : (N,) index of the first row that equals this one: its own for the first.
+    first_equal : (N,) index of the first row that equals this one, possibly itself.
     units, n_units : (N,) the independent unit of each row in [0, U), and U.
     """
 
@@ -45,7 +45,7 @@ class Points:
         return not self.first_equal.any()
 
     def notes(self) -> dict:
-        """What every measure says of the rows."""
+        """The notes on the rows that all measures have."""
         notes = {"rows": len(self)}
         return {**notes, "duplicates": self.duplicates} if self.duplicates else notes
 
@@ -55,11 +55,11 @@ def as_points(features, units=None) -> Points:
 
     Parameters
     ----------
-    units : (N,) integer unit of each row, numbered from 0; without it every row is a unit.
+    units : (N,) integer unit of each row, numbered from 0; None: every row is a unit.
 
     Raises
     ------
-    PermafrostError : not a non-empty matrix of numbers, NaN or infinity (the row is named), units
+    PermafrostError : not a matrix of numbers, an empty one, NaN or infinity (names the row), units
         of another length.
     """
     if isinstance(features, Points):
@@ -68,11 +68,11 @@ def as_points(features, units=None) -> Points:
     units = check_units(units, len(features))
     values = features.astype(np.float64)
     largest = float(np.abs(values).max())
-    # a power of two scales without rounding; all measures of points are free of scale
+    # a power of two scales without rounding; no measure of points depends on scale
     values = np.ldexp(values, -int(np.frexp(largest)[1])) if largest else values
     lengths = np.sqrt(np.einsum("ij,ij->i", values, values))
     first_equal = equal_rows(values)
-    # the mean of equal numbers can be off by a rounding, which would not be zero spread
+    # the mean of equal numbers may have a rounding error, which would look like variance
     mean = values.mean(axis=0) if first_equal.any() else values[0].copy()
     values -= mean
     return Points(values, mean, lengths, first_equal, units, int(units.max()) + 1)
@@ -98,7 +98,7 @@ def check_features(features, what: str = "features") -> np.ndarray:
 
 
 def check_units(units, rows: int) -> np.ndarray:
-    """`units` as (N,) integers from 0; every row its own without them."""
+    """`units` as (N,) integers from 0; None: every row is a unit."""
     if units is None:
         return np.arange(rows)
     units = np.asarray(units)
@@ -134,5 +134,5 @@ def draw_rows(rows: int, max_rows: int, seed: int) -> np.ndarray:
 def equal_rows(values: np.ndarray) -> np.ndarray:
     """(N,) index of the first row that equals each row, in one pass over their bytes."""
     seen: dict[bytes, int] = {}
-    # + 0.0 turns a negative zero into the zero that it equals
+    # + 0.0 turns negative zeros into zeros
     return np.array([seen.setdefault((row + 0.0).tobytes(), i) for i, row in enumerate(values)])

@@ -1,4 +1,4 @@
-"""Every measure of one set of features, or of augmented views, at once; distances and decompositions are shared."""
+"""All measures of one set of features, or of augmented views; they share distances and decompositions."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ MEASURES = (*LABEL_FREE, *LABELLED)
 def measures(
     features, labels=None, *, seed: int, max_rows: int = 10_000, units=None, names=None
 ) -> dict[str, Measure]:
-    """Measure features, and with labels how the classes lie in them.
+    """Measure features and, with labels, the separation of classes.
 
     Parameters
     ----------
     features : (N, d) numbers without NaN.
-    labels : (N,) class ids, or (N, L) multi-label, on which the measures of `LABELLED` are
-        undefined. Without labels those measures are not made.
-    seed : draws the rows where there are more than `max_rows`; the same N gives the same rows for
-        every backbone.
+    labels : (N,) class ids, or (N, L) multi-label, for which the measures of `LABELLED` are
+        undefined. Without labels those measures are omitted.
+    seed : draws the rows if there are more than `max_rows`; with the same N, all backbones get the
+        same rows.
     units : (N,) independent unit of each row, numbered from 0; terms are by unit.
-    names : the measures wanted; all by default.
+    names : the measures to compute; all by default.
 
     Returns
     -------
@@ -65,8 +65,8 @@ def measures(
 
     Raises
     ------
-    PermafrostError : NaN or infinite features (the row is named), wrong shapes, unknown names, a
-        measure of labels without them.
+    PermafrostError : NaN or infinite features (names the row), wrong shapes, unknown names, a
+        measure of labels without labels.
     """
     features = check_features(features)
     wanted = _wanted(names, labels is not None)
@@ -77,7 +77,7 @@ def measures(
     if labels is not None:
         labels = check_labels(labels, len(features))[drawn]
         if labels.ndim == 1:
-            # silhouettes sum over slices of classes; no other measure minds the order
+            # silhouettes sum over slices of classes; no other measure depends on the order
             single = np.argsort(labels, kind="stable")
             labels, drawn = labels[single], drawn[single]
     points = as_points(features[drawn], units[drawn])
@@ -139,7 +139,7 @@ def _of_spectra(points, wanted: set[str]) -> dict[str, Measure]:
 
 
 def _of_all(measure: Measure, total: int, rows: int, n_units: int) -> Measure:
-    """Say how many rows there were, and give units without a drawn row an effect of zero."""
+    """Note the number of rows, and set the effects of units without a drawn row to zero."""
     notes = {**measure.notes, "drawn_from": total} if rows < total else measure.notes
     terms = measure.terms
     if terms is not None and len(terms) < n_units:
@@ -155,9 +155,9 @@ def measures_of_views(views, *, delta: float, units=None, names=None) -> dict[st
 
     Parameters
     ----------
-    delta : of `lidar`.
+    delta : see `lidar`.
     units : (N,) independent unit of each image, numbered from 0; terms are by unit.
-    names : the measures wanted; all by default.
+    names : the measures to compute; all by default.
 
     Raises
     ------

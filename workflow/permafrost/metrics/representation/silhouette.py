@@ -1,4 +1,4 @@
-"""Silhouette: how much nearer a row is to its own class than to the next."""
+"""Silhouette: how much nearer a row is to its class than to the nearest other class."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ class Silhouette:
 
     a is the mean euclidean distance to the other rows of the class, b the smallest mean distance
     to the rows of another class. A row alone in its class has 0, and so has one with a = b = 0
-    (= scikit-learn's ``silhouette_score``, which refuses what is undefined here).
-    In [-1, 1]; higher is better separated. Units: none. Undefined with one class, where every class
-    has one row, and where all rows are equal.
+    (as in scikit-learn's ``silhouette_score``, which raises an error for values undefined here).
+    In [-1, 1]; higher is better separated. Units: none. Undefined with one class, if every class
+    has one row, and if all rows are equal.
     Source: Rousseeuw, Silhouettes, J. Comput. Appl. Math. 20 (1987). O(N d) memory.
 
     Parameters
     ----------
-    labels : (N,) ascending class ids: the rows of a class lie side by side, so that sums over classes are
-        sums over slices.
+    labels : (N,) ascending class ids, so that sums over classes are sums over slices.
     normalise : whether rows are scaled to length 1 first; a row of zeros stays zero.
 
-    Row j moves the mean by its own s_j and by being part of other rows' a and b::
+    Row j affects the mean by its own s_j and through other rows' a and b::
 
         d a_i / d w_j = (d_ij - a_i) / (n - 1)    j of the class of i, which has n rows
         d b_i / d w_j = (d_ij - b_i) / n'         j of the next class of i, which has n' rows
@@ -58,7 +57,7 @@ class Silhouette:
         counts = (self._sizes[codes] > 1) & (largest > 0)
         each = np.divide(nearby - within, largest, out=np.zeros_like(within), where=counts)
         self._each[block.start : block.stop] = each
-        # derivatives of (nearby - within) / max: the larger of both stands in the denominator
+        # derivatives of (nearby - within) / max: the denominator is the larger of the two
         inner = counts & (within < nearby)
         outer = counts & ~inner
         by_within = -np.divide(1.0, nearby, out=np.zeros_like(within), where=inner)
@@ -74,7 +73,7 @@ class Silhouette:
             self._pull[start:stop] += pull[code] @ distances[:, start:stop]
         self._pull_of_class -= np.bincount(codes, by_within * within, len(self._sizes))
         self._pull_of_class -= np.bincount(nearest, by_nearby * nearby, len(self._sizes))
-        # a row is not among the others of its own class
+        # exclude the row itself from its class
         self._pull[block.start : block.stop] += by_within * within
 
     def measure(self) -> Measure:

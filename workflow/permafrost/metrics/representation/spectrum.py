@@ -1,15 +1,14 @@
 """Measures of the spectrum of features: how many directions they use, and how evenly.
 
-Two spectra are needed. The *centred* one are the eigenvalues of the covariance, the *uncentred* one
+There are two spectra: the *centred* one has the eigenvalues of the covariance, the *uncentred* one
 those of the second moments about zero. One product of matrices gives both matrices, and each is
-decomposed once for all its measures. With fewer rows than dimensions the (N, N) product is taken
+decomposed once for all its measures. With fewer rows than dimensions the (N, N) product is used
 instead, so memory is O(N d + min(N, d)^2).
 
 The effect of a row x on an eigenvalue l_j with eigenvector v_j is ((v_j' x)^2 - l_j) / N, so
-projections that are there anyway give every row's effect on every function of the spectrum
-(first-order perturbation; Magnus, Econometric Theory 1 (1985)). It holds for eigenvalues that
-differ: on features whose largest eigenvalues are equal, the intervals of `nesum` and `stable_rank`
-are too narrow.
+projections give every row's effect on every function of the spectrum
+(first-order perturbation; Magnus, Econometric Theory 1 (1985)). This needs distinct eigenvalues:
+if the largest eigenvalues are equal, the intervals of `nesum` and `stable_rank` are too narrow.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from permafrost.metrics.representation.measure import Measure, terms_by_unit, un
 from permafrost.metrics.representation.points import Points
 
 RANKME_EPSILON = 1e-7
-# ranks of eigenvalues, from 1, that the power law is fitted on, both included
+# first and last rank of the eigenvalues, from 1, for the fit of the power law
 ALPHA_RANKS = (12, 100)
 _FEWEST_RANKS = 10
 LPCA_SHARE = 0.05
-# eigenvalues below this share of the largest are taken anew among themselves
+# eigenvalues below this share of the largest are recomputed among themselves
 _SMALL = 1e-8
 
 
@@ -40,7 +39,7 @@ class Spectrum:
     ----------
     values : (R,) descending eigenvalues of the second moments, R = min(N, d); never negative.
     directions : (d, R) eigenvectors.
-    shift : (d,) what is added to the centred features: zero, or their mean.
+    shift : (d,) vector added to the centred features: zero, or their mean.
     points : the features.
     """
 
@@ -51,12 +50,12 @@ class Spectrum:
 
     @property
     def rank(self) -> int:
-        """Number of eigenvalues that are not zero to rounding."""
+        """Number of eigenvalues that are not zero up to rounding."""
         return int(np.count_nonzero(self.values > self.tolerance))
 
     @property
     def tolerance(self) -> float:
-        """Eigenvalues up to this are rounding: as numpy's ``matrix_rank``, for singular values."""
+        """Eigenvalues up to this are rounding errors, as in numpy's ``matrix_rank`` (of singular values)."""
         largest = max(len(self.points), self.points.values.shape[1])
         return float(self.values[0]) * (largest * np.finfo(np.float64).eps) ** 2
 
@@ -69,18 +68,18 @@ class Spectrum:
         return moves
 
     def terms(self, gradients: np.ndarray) -> np.ndarray:
-        """(U, F) effects of units on functions whose (R, F) derivatives in the values are given."""
+        """(U, F) effects of units on functions with the (R, F) derivatives `gradients` in the values."""
         points = self.points
         effects = self._moves @ gradients / len(points)
         return terms_by_unit(effects, points.units, points.n_units)
 
 
 def decompose(points: Points, *, centred: bool, gram: np.ndarray | None = None) -> Spectrum:
-    """The centred or the uncentred spectrum.
+    """Compute the centred or the uncentred spectrum.
 
     Parameters
     ----------
-    gram : what `gram_of` gives for the points, where both spectra are wanted.
+    gram : result of `gram_of` for the points, to share it between both spectra.
     """
     gram = gram_of(points) if gram is None else gram
     rows, dimensions = points.values.shape
@@ -110,10 +109,10 @@ def gram_of(points: Points) -> np.ndarray:
 
 
 def rankme_of(spectrum: Spectrum) -> Measure:
-    """RankMe: exp of the entropy of the singular values' shares, of the features uncentred.
+    """RankMe: exp of the entropy of the singular values' shares, for uncentred features.
 
-    exp(-sum p log p) with p = s / sum(s) + 1e-7. From 1 to min(N, d), barely above either by the
-    1e-7. Units: dimensions. Undefined where all features are zero.
+    exp(-sum p log p) with p = s / sum(s) + 1e-7. From 1 to min(N, d), or slightly above due to the
+    1e-7. Units: dimensions. Undefined if all features are zero.
     Source: Garrido et al., ICML 2023.
     """
     values = spectrum.values
@@ -127,9 +126,9 @@ def rankme_of(spectrum: Spectrum) -> Measure:
 
 
 def stable_rank_of(spectrum: Spectrum) -> Measure:
-    """Sum of the squared singular values over the largest, of the features uncentred.
+    """Stable rank: sum of the squared singular values over the largest, for uncentred features.
 
-    From 1 to min(N, d). Units: dimensions. Undefined where all features are zero.
+    From 1 to min(N, d). Units: dimensions. Undefined if all features are zero.
     Source: Rudelson and Vershynin, J. ACM 54 (2007).
     """
     return _over_largest(spectrum)
@@ -138,16 +137,16 @@ def stable_rank_of(spectrum: Spectrum) -> Measure:
 def nesum_of(spectrum: Spectrum) -> Measure:
     """NESum: sum of the eigenvalues of the covariance over the largest.
 
-    From 1 to min(N - 1, d). Units: dimensions. Undefined where all rows are equal.
+    From 1 to min(N - 1, d). Units: dimensions. Undefined if all rows are equal.
     Source: He and Ozay, Exploring the Gap between Collapsed and Whitened Features, ICML 2022.
     """
     return _over_largest(spectrum)
 
 
 def participation_ratio_of(spectrum: Spectrum) -> Measure:
-    """(sum of eigenvalues)^2 over the sum of their squares, of the covariance.
+    """Participation ratio: (sum of the covariance's eigenvalues)^2 over the sum of their squares.
 
-    From 1 to min(N - 1, d). Units: dimensions. Undefined where all rows are equal.
+    From 1 to min(N - 1, d). Units: dimensions. Undefined if all rows are equal.
     Source: Gao et al., bioRxiv 214262 (2017).
     """
     values = spectrum.values
@@ -156,13 +155,13 @@ def participation_ratio_of(spectrum: Spectrum) -> Measure:
 
 
 def alpha_req_of(spectrum: Spectrum) -> Measure:
-    """alpha-ReQ: the power with which the covariance's eigenvalues fall with their rank.
+    """alpha-ReQ: exponent of the power-law decay of the covariance's eigenvalues with their rank.
 
     Minus the slope of log l_j on log j, over the ranks 12 to 100, rank j weighted by 1 / j: the
     range and the weights of the published code, which are those of Stringer et al., Nature 571
-    (2019). About 1 is held to be good; larger is a faster decay. Units: none.
-    Where fewer than 100 eigenvalues differ from zero, the range ends at the last (note
-    ``range_end``), and such a value compares to no other; with fewer than 10 ranks it is undefined.
+    (2019). The authors consider values near 1 as good; larger means a faster decay. Units: none.
+    If fewer than 100 eigenvalues differ from zero, the range ends at the last (note
+    ``range_end``), and the value is not comparable with others. Undefined with fewer than 10 ranks.
     Source: Agrawal et al., NeurIPS 2022.
     """
     first, last = ALPHA_RANKS
@@ -188,15 +187,15 @@ def alpha_req_of(spectrum: Spectrum) -> Measure:
 def lpca_of(spectrum: Spectrum) -> Measure:
     """lPCA: number of the covariance's eigenvalues above 0.05 times the largest.
 
-    An integer from 1 to min(N - 1, d). Units: dimensions. Undefined where all rows are equal.
+    An integer from 1 to min(N - 1, d). Units: dimensions. Undefined if all rows are equal.
     Source: Fukunaga and Olsen, IEEE Trans. Comput. C-20 (1971); scikit-dimension's ``lPCA`` and its
     default threshold.
 
-    Its terms are those of log(l_j / l_1) for eigenvalues close to the threshold.
+    Its terms are the effects on log(l_j / l_1) of eigenvalues close to the threshold.
     """
     values = spectrum.values
     shares = values / values[0]
-    # a factor of 8 either way is more than resampling ever moves an eigenvalue
+    # resampling never changes an eigenvalue by a factor of 8
     close = np.flatnonzero((shares > LPCA_SHARE / 8) & (shares < LPCA_SHARE * 8) & (shares < 1.0))
     gradients = np.zeros((len(values), len(close)))
     gradients[close, np.arange(len(close))] = 1.0 / values[close]
@@ -225,7 +224,7 @@ def _measure(spectrum: Spectrum, value: float, log_gradient: np.ndarray) -> Meas
 def spectral(
     points: Points, chosen: list[Callable[[Spectrum], Measure]], *, centred: bool, gram=None
 ) -> list[Measure]:
-    """Several measures of one spectrum, which is decomposed once if at all."""
+    """Several measures of one spectrum; decomposes it once, or not at all if none is chosen."""
     if points.collapsed if centred else not points.lengths.any():
         reason = "all rows are equal" if centred else "all features are zero"
         return [undefined(reason, points.notes())] * len(chosen)
@@ -236,7 +235,7 @@ def spectral(
 def _directions(whole: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     """(d, N) eigenvectors in the space of features, from those of the (N, N) product.
 
-    They are scaled by their own lengths, as small eigenvalues are rounded, even below zero.
+    They are scaled by their computed lengths, since small eigenvalues have rounding errors, even below zero.
     """
     columns = whole.T @ vectors
     lengths = np.sqrt(np.einsum("ij,ij->j", columns, columns))
@@ -244,16 +243,16 @@ def _directions(whole: np.ndarray, vectors: np.ndarray) -> np.ndarray:
 
 
 def _settle_small(points: Points, shift: np.ndarray, values, directions):
-    """Take small eigenvalues anew, from the features in their directions alone.
+    """Recompute small eigenvalues from the features projected on their directions.
 
-    Next to a large eigenvalue l a small one is known to about 1e-16 l, so its square root, which
-    RankMe sums, to 1e-8 only. Features projected on the small directions have no large part left.
+    The error of a small eigenvalue is about 1e-16 times the largest l, so the error of its square
+    root, which RankMe sums, is 1e-8 sqrt(l). Projected features have no large eigenvalues.
     """
     small = values < _SMALL * values[0]
     if not small.any():
         return values, directions
     basis = np.linalg.qr(directions[:, small])[0]
-    # what rounding left of the large directions in the small ones
+    # remove the large directions that rounding left in the small ones
     large = directions[:, ~small]
     basis = np.linalg.qr(basis - large @ (large.T @ basis))[0]
     part = (points.values + shift) @ basis

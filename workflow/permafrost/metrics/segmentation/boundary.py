@@ -1,20 +1,19 @@
 """Boundary IoU: intersection over union of the bands along the insides of boundaries.
 
-The band of a class holds its pixels that are at most d pixels (by the larger of the two
-coordinates) from a pixel that is not of the class; what lies outside the image is of no class.
-Per image, d is the given share of its diagonal, rounded, and at least 1. Of the bands of truth and
-prediction the intersection and the union are counted; counts are summed over images before they
-are divided, like those of IoU.
+The band of a class consists of its pixels within d pixels (Chebyshev distance) of a pixel of
+another class or of the outside of the image. Per image, d is a share of its diagonal, rounded, and
+at least 1. The pixels in the intersection and the union of the bands of truth and
+prediction are summed over images before the division, as for IoU.
 Source: Cheng et al., Boundary IoU: Improving Object-Centric Image Segmentation Evaluation (2021),
 with d and the treatment of the image's border as in the authors' implementation, which erodes d
 times with a square of 3 x 3 pixels.
 
 A pixel survives the erosion of its class exactly if one class fills the square of 2 d + 1 pixels
-around it. So one pass tells all classes: it compares the least and the greatest class id of each
-square, and its cost depends neither on the number of classes nor, but for a logarithm, on d.
+around it. So one pass serves all classes: it compares the least and the greatest class id of each
+square. Its cost does not depend on the number of classes, and only logarithmically on d.
 
-Ignored pixels are no class either: they are taken out of truth and prediction alike, so a band runs
-along the edge of what is scored in both, and a prediction that is right everywhere has an IoU of 1.
+Ignored pixels have no class: they are removed from truth and prediction, so both have a band
+along the edge of the scored area, and a correct prediction has an IoU of 1.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ from permafrost.metrics.segmentation.confusion import checked_masks
 def boundary_counts(
     truth, prediction, classes: int, ratio: float, ignore_index: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Pixels that are in both bands of a class, and in at least one of them, for one image.
+    """Count the pixels in both bands of each class, and in at least one of them, for one image.
 
     Parameters
     ----------
     truth : (H, W) integer class ids in [0, K) or `ignore_index`.
-    prediction : (H, W) integer class ids, in [0, K) wherever `truth` is not ignored.
+    prediction : (H, W) integer class ids, in [0, K) where `truth` is not ignored.
     classes : K.
     ratio : width of the band as a share of the image's diagonal, above 0 (Cheng et al.: 0.02).
 
@@ -57,7 +56,7 @@ def boundary_counts(
 
 
 def band_width(shape: tuple[int, ...], ratio: float) -> int:
-    """d, the width in pixels of the band in an image of the `shape` (H, W)."""
+    """Width d of the band in pixels, in an image of the `shape` (H, W)."""
     if len(shape) != 2 or not 0 < ratio < 1:
         raise PermafrostError(
             f"no boundary of width {ratio} can be taken of a mask of the shape {shape}",
@@ -72,7 +71,7 @@ def interior(mask: np.ndarray, width: int, outside: int) -> np.ndarray:
     Parameters
     ----------
     mask : (H, W) unsigned class ids.
-    outside : id of what is beyond the image, which no pixel of a class has.
+    outside : id of the area beyond the image; not a class id.
     """
     padded = np.pad(mask, width, constant_values=outside)
     least, greatest = padded, padded
@@ -90,13 +89,13 @@ def _sliding(extreme, values: np.ndarray, length: int, axis: int) -> np.ndarray:
     while 2 * have <= length:
         values = extreme(values[:-have], values[have:])
         have *= 2
-    # two windows that overlap cover the rest
+    # two overlapping windows cover the whole length
     values = extreme(values[:windows], values[length - have : length - have + windows])
     return np.moveaxis(values, 0, axis)
 
 
 def _labels(mask: np.ndarray, ignored: np.ndarray | None, classes: int) -> np.ndarray:
-    """`mask` in the narrowest type, with `classes` as the id of what is of no class."""
+    """`mask` in the smallest integer type, with `classes` as the id of ignored pixels."""
     if ignored is not None:
         mask = np.where(ignored, classes, mask)
     return mask.astype(np.min_scalar_type(classes))

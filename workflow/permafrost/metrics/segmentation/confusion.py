@@ -1,4 +1,4 @@
-"""Confusion matrices of pixels, and the three counts per class that all metrics need of them."""
+"""Confusion matrices of pixels, and the three counts per class from which all metrics follow."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _REMEDY = "run the evaluation that made these predictions again"
 
 
 def confusion_matrix(truth, prediction, classes: int, ignore_index: int | None = None):
-    """Counts of each pair of true and predicted class among the pixels that are scored.
+    """Count each pair of true and predicted class among the scored pixels.
 
     Parameters
     ----------
     truth : integer class ids of any shape, in [0, K) or `ignore_index`.
-    prediction : integer class ids of the same shape, in [0, K) wherever `truth` is not ignored.
+    prediction : integer class ids of the same shape, in [0, K) where `truth` is not ignored.
     classes : K, the number of classes of the dataset, present or not.
-    ignore_index : value of `truth` whose pixels are in no cell, inside or outside [0, K).
+    ignore_index : value of `truth` whose pixels are not counted, inside or outside [0, K).
 
     Returns
     -------
@@ -33,11 +33,11 @@ def confusion_matrix(truth, prediction, classes: int, ignore_index: int | None =
 
 
 def checked_masks(truth, prediction, classes: int, ignore_index: int | None):
-    """Two masks as arrays of one shape whose scored pixels hold class ids in [0, `classes`).
+    """Check two masks: arrays of one shape, with class ids in [0, `classes`) in the scored pixels.
 
     Raises
     ------
-    PermafrostError : shapes that differ, values that are no integers, ids that are no class.
+    PermafrostError : different shapes, values that are not integers, ids outside of the classes.
     """
     truth, prediction = np.asarray(truth), np.asarray(prediction)
     if truth.shape != prediction.shape:
@@ -62,13 +62,13 @@ def checked_masks(truth, prediction, classes: int, ignore_index: int | None):
 
 
 def class_counts(confusion) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(K, …) counts of a (…, K, K) stack: pixels hit, pixels of the class, pixels given the class.
+    """(K, …) counts of a (…, K, K) stack: correct pixels, true pixels, predicted pixels of each class.
 
-    The class comes first, so that further axes (images, resamples) can be averaged along with it.
+    The class is the first axis, so that other axes (images, resamples) are kept by means over classes.
 
     Raises
     ------
-    PermafrostError : not square, not whole numbers, or negative.
+    PermafrostError : a matrix that is not square, not of integers, or has negative counts.
     """
     confusion = np.asarray(confusion)
     if confusion.ndim < 2 or confusion.shape[-1] != confusion.shape[-2]:

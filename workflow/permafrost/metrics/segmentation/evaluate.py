@@ -1,21 +1,21 @@
-"""Intersection over union and its company, from counts of pixels.
+"""IoU and other metrics of segmentation, from counts of pixels.
 
-Which classes take part
------------------------
-Ignored pixels are in no count. The means over classes run over the classes that occur in the truth
+Classes of the means
+--------------------
+Ignored pixels are not counted. Means over classes cover the classes that occur in the truth
 *or* the prediction, as in torchmetrics (``average="macro"``). A dead class, one that the dataset
-never holds or declares dead, takes part in none of them and has no IoU of its own. Pixels that are
-given a dead class remain errors for the class they are of, and pixels of a dead class, where there
-are any, for the class they are given and for pixel accuracy.
-Nothing scored gives NaN throughout, where torchmetrics has NaN for IoU and 0 for the others.
+never contains or declares dead, is in none of them and has no IoU. Pixels predicted as a dead class
+are errors of their true class. Pixels of a dead class, if there are any, are errors of the
+predicted class and in pixel accuracy.
+Without scored pixels all metrics are NaN, while torchmetrics has NaN for IoU and 0 for the others.
 
 Change
 ------
-Of masks of change, class 0 is no change, and the others are its kinds. ``change_f1``, ``change_iou``,
-``change_precision`` and ``change_recall`` are means over the kinds by the same rules. Of one kind they are those of the
-class of change, as OSCD and LEVIR-CD are scored. Of several they are plain means over kinds, where xView2 takes the
-harmonic mean of the F1 of each kind of damage on pixels of buildings. Where nothing changed and no change is predicted
-they are NaN; where change is predicted, 0.
+In masks of change, class 0 is no change, and the others are kinds of change. ``change_f1``, ``change_iou``,
+``change_precision`` and ``change_recall`` are means over the kinds by the same rules. With one kind they are the
+values of this class, as in OSCD and LEVIR-CD. With several they are arithmetic means, while xView2 uses the
+harmonic mean of the F1 of each kind of damage on pixels of buildings. If nothing changed, they are NaN if no change
+is predicted, else 0.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ from permafrost.metrics.ratios import divide, macro_means, mean_of_defined
 from permafrost.metrics.segmentation.confusion import class_counts
 from permafrost.metrics.tasks import class_metrics, overall_metrics
 
-#: of masks of change, the class of what did not change
+#: in masks of change, the class of unchanged pixels
 NO_CHANGE = 0
 
 
 def evaluate(
     confusion, *, task: str = "segmentation", dead_classes: Iterable[int] = (), boundary=None
 ) -> dict:
-    """All metrics of a task with masks.
+    """Compute all metrics of a task with masks.
 
     Parameters
     ----------
     confusion : (…, K, K) counts, rows truth, columns predictions; summed over a test set, or one
         matrix per image along the leading axes.
-    dead_classes : ids of classes that take part in no mean. An `ignore_index` that is one of the
-        classes belongs here too: it has no true pixels, but may be predicted.
-    boundary : (intersection, union) of boundaries, (…, K) each, from `boundary_counts`; None where
-        they were not counted, and then no boundary metric is among the result.
+    dead_classes : ids of classes that no mean includes. Add the `ignore_index` if it is one of the
+        classes: it has no true pixels, but may be predicted.
+    boundary : (intersection, union) of boundaries, (…, K) each, from `boundary_counts`; None omits
+        boundary metrics.
 
     Returns
     -------
-    Metric name to an array of the leading shape, then metric name to (…, K) per class; what is
-    undefined is NaN.
+    Metric name to an array of the leading shape, then metric name to (…, K) per class; NaN where
+    undefined.
     """
     boundary = None if boundary is None else [np.moveaxis(counts, -1, 0) for counts in boundary]
     counts = class_counts(confusion)
@@ -70,11 +70,11 @@ def evaluate_counts(
     dead_classes: Iterable[int] = (),
     boundary=None,
 ) -> dict:
-    """The metrics of `evaluate` from `class_counts`, classes first in and out.
+    """Compute the metrics of `evaluate` from `class_counts`; classes are the first axis.
 
     Parameters
     ----------
-    hits, truths, predictions : (K, …) counts or, for exact sums beyond integers, floats.
+    hits, truths, predictions : (K, …) counts; floats if sums exceed the range of integers.
     boundary : (intersection, union), (K, …) each.
 
     Returns
@@ -116,7 +116,7 @@ def _ratio(numerator, denominator, alive: np.ndarray) -> np.ndarray:
 
 
 def _weighted(iou: np.ndarray, truths, alive: np.ndarray) -> np.ndarray:
-    # where a class has true pixels it has an IoU, so nothing undefined is weighted
+    # a class with true pixels has an IoU, so no undefined value gets weight
     weighted = np.where(truths[alive] > 0, iou[alive] * truths[alive], 0.0)
     return divide(weighted.sum(axis=0), truths[alive].sum(axis=0))
 

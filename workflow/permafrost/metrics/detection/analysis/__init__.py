@@ -1,7 +1,6 @@
-"""What else an evaluation tells: tables, confusions, kinds of errors, thresholds, calibration.
+"""Analyses of an evaluation: tables, confusion, kinds of errors, thresholds, calibration.
 
-All start from a finished `Evaluation` and from the detections that its caps left, so that they speak
-of the same detections as the scores do.
+All use a finished `Evaluation` and the detections within its caps, the ones that are scored.
 """
 
 from permafrost.metrics.detection.analysis.calibration import Calibration, calibrate

@@ -1,4 +1,4 @@
-"""Whether a score of 0.8 means that eight in ten detections are right."""
+"""Calibration of detection scores: are 80 % of the detections with a score of 0.8 correct?"""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from permafrost.metrics.detection.evaluation import Evaluation
 from permafrost.metrics.ratios import divide, mean_of_defined
 
 BINS, LOWEST_SCORE = 15, 0.05
-# 95 percent of a normal distribution lie within this many standard deviations
+# 95 percent of a normal distribution are within this many standard deviations
 _Z = 1.959963984540054
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Reliability of the scores; bins hold equally many detections, equal edges are merged.
+    """Reliability of the scores; bins hold equal numbers of detections, equal edges are merged.
 
     Attributes
     ----------
     edges : (B + 1,) scores.
-    counts, mean_score, accuracy : (B,) per bin; NaN in an empty one.
+    counts, mean_score, accuracy : (B,) per bin; NaN if it is empty.
     low, high : (B,) Wilson interval of the accuracy at 95 percent.
     expected, largest : expected and maximal calibration error over all detections.
-    per_category : (K,) expected error by the same bins; NaN without detections.
+    per_category : (K,) expected calibration error with the same bins; NaN without detections.
     macro : mean of `per_category` over the categories with detections.
     """
 
@@ -50,11 +50,11 @@ def calibrate(
 ) -> Calibration:
     """Compare scores with the share of hits at one threshold, which must have been evaluated.
 
-    Ignored detections and those with a score below `lowest_score` are left out.
+    Ignored detections and those with a score below `lowest_score` are omitted.
 
     Raises
     ------
-    PermafrostError : scores outside 0 to 1, or none that counts.
+    PermafrostError : scores outside 0 to 1, or no detection that counts.
     """
     at, area = evaluation.axes.threshold_index(threshold), evaluation.axes.area_index("all")
     matching, cells = evaluation.matching, evaluation.cells
@@ -124,5 +124,5 @@ def _wilson(share: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarra
         scale = 1 + _Z**2 / count
         centre = (share + _Z**2 / (2 * count)) / scale
         half = _Z / scale * np.sqrt(share * (1 - share) / count + _Z**2 / (4 * count**2))
-    # rounding may leave the ends a little outside
+    # rounding may put the ends slightly outside of [0, 1]
     return np.clip(centre - half, 0, 1), np.clip(centre + half, 0, 1)

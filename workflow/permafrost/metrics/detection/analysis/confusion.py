@@ -1,4 +1,4 @@
-"""Which category is taken for which: the same detections, compared with the truths of all categories."""
+"""Confusion of categories: detections are matched with the truths of all categories."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from permafrost.metrics.detection.problem import with_all_masks
 
 
 def capped_problem(evaluation: Evaluation) -> Problem:
-    """The problem with only the detections that the caps left, in file order, with all masks."""
+    """The problem with only the detections within the caps, in file order, with all masks."""
     rows = np.sort(evaluation.cells.detections)
     problem = with_all_masks(evaluation.problem, evaluation.settings)
     return rows_of_problem(problem, np.arange(len(problem.truths)), rows)
 
 
 def pooled(evaluation: Evaluation, problem: Problem, threshold: float) -> Evaluation:
-    """`problem` matched without regard to categories, at one threshold and without a cap."""
+    """`problem` matched across categories, at one threshold and without a cap."""
     axes = make_axes(
         evaluation.settings.iou_type,
         iou_thresholds=[threshold],
@@ -34,7 +34,7 @@ def pooled(evaluation: Evaluation, problem: Problem, threshold: float) -> Evalua
 
 
 def check_categories(evaluation: Evaluation, what: str) -> None:
-    """Refuse what compares categories where they were pooled."""
+    """Refuse an analysis of categories if the evaluation pooled them."""
     if not evaluation.settings.use_categories:
         raise PermafrostError(
             f"{what} compares categories, but they were pooled",
@@ -57,7 +57,7 @@ def confusion_matrix(evaluation: Evaluation, *, threshold: float = 0.5) -> np.nd
 
     Raises
     ------
-    PermafrostError : pooled categories; so many that the matrix would not fit into memory.
+    PermafrostError : pooled categories; a matrix that does not fit into memory.
     """
     width = len(evaluation.truths.categories) + 1
     if (size := 8 * width**2) > _MOST_BYTES:
@@ -75,15 +75,15 @@ def confusion_matrix(evaluation: Evaluation, *, threshold: float = 0.5) -> np.nd
 def confused_pairs(
     evaluation: Evaluation, *, threshold: float = 0.5
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Pairs of true and predicted category that occur, ascending, and how often.
+    """Pairs of true and predicted category that occur, ascending, and their counts.
 
-    In every image, detections of all categories take truths of all categories, greedily by score.
-    Detections that take an ignored truth count nowhere.
+    In every image, detections are matched greedily by score with truths of all categories.
+    Detections that match an ignored truth are not counted.
 
     Returns
     -------
-    (P,) positions of the true category, (P,) of the predicted one, (P,) counts; the position K, one
-    beyond the last category, stands for none: false alarms have no true category, misses no predicted one.
+    (P,) positions of the true category, (P,) of the predicted one, (P,) counts. Position K, one
+    beyond the last category, means none: false alarms have no true category, misses no predicted one.
     """
     check_categories(evaluation, "the confusion matrix")
     problem = capped_problem(evaluation)

@@ -2,7 +2,7 @@
 
 At a score s, a category with TP hits, FP false alarms and FN misses has
 LRP(s) = (sum over hits of (1 - IoU) / (1 - threshold) + FP + FN) / (TP + FP + FN);
-oLRP is the minimum over s, and where it lies is the score to cut at.
+oLRP is the minimum over s, and the minimising s is the optimal score threshold.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class OptimalLRP:
 
     Attributes
     ----------
-    value : (K,) oLRP; NaN without anything to find, 1 where nothing is found.
-    localisation, false_alarms, misses : (K,) its parts: mean (1 - IoU) / (1 - threshold) of the hits,
+    value : (K,) oLRP; NaN without truths, 1 without hits.
+    localisation, false_alarms, misses : (K,) its components: mean (1 - IoU) / (1 - threshold) of the hits,
         FP / (TP + FP), FN / (TP + FN).
-    score : (K,) the score to cut at; NaN where nothing is found.
-    means : of the four values above by name: over the categories with something to find (oLRP and
+    score : (K,) optimal score threshold; NaN without hits.
+    means : name of each of the four values above to its mean: over the categories with truths (oLRP and
         misses) or with a hit (localisation and false alarms).
     """
 
@@ -40,7 +40,7 @@ class OptimalLRP:
 
 
 def optimal_lrp(evaluation: Evaluation, *, threshold: float = 0.5) -> OptimalLRP:
-    """oLRP of every category from the matching at `threshold`, which must have been evaluated."""
+    """oLRP of every category at the IoU `threshold`, which must have been evaluated."""
     at, area = evaluation.axes.threshold_index(threshold), evaluation.axes.area_index("all")
     cells, matching = evaluation.cells, evaluation.matching
     scores = evaluation.detections.scores[cells.detections]
@@ -69,7 +69,7 @@ def optimal_lrp(evaluation: Evaluation, *, threshold: float = 0.5) -> OptimalLRP
 
 
 def _one(scores, hit, alarm, error, positives: int) -> tuple[float, ...]:
-    """oLRP, its parts and its score for one category."""
+    """oLRP, its components and its score for one category."""
     if positives == 0:
         return (np.nan,) * 5
     if not hit.any():
@@ -80,7 +80,7 @@ def _one(scores, hit, alarm, error, positives: int) -> tuple[float, ...]:
         np.concatenate(([0], np.cumsum(column[order])))[kept] for column in (hit, alarm, error)
     )
     lrp = divide(errors + alarms + positives - hits, alarms + positives, undefined=0.0)
-    # of equally good scores the larger
+    # of equally good scores, the largest
     best = len(lrp) - 1 - int(np.argmin(lrp[::-1]))
     tp, fp = float(hits[best]), float(alarms[best])
     localisation = errors[best] / tp if tp else np.nan

@@ -1,4 +1,4 @@
-"""The error analyses that are figures of a whole evaluation, or the reasons why one has none."""
+"""All error analyses of an evaluation, or the reason why one is missing."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from permafrost.metrics.detection.evaluation import Evaluation
 
 @dataclass(frozen=True)
 class Analysis:
-    """Analyses at an IoU of 0.5; None where an evaluation has none.
+    """Analyses at an IoU of 0.5; None if one is impossible.
 
     Attributes
     ----------
-    tide : kinds of errors and what each costs.
+    tide : average precision lost to each kind of error.
     olrp : optimal localisation-recall-precision error.
-    calibration : whether scores are probabilities.
-    missing : name of an analysis to the reason why there is none.
+    calibration : calibration of the scores.
+    missing : name of a missing analysis to the reason.
     """
 
     tide: ErrorKinds | None
@@ -30,7 +30,7 @@ class Analysis:
 
 
 def analyse(evaluation: Evaluation) -> Analysis:
-    """All analyses of an evaluation; costs one to three times as much as the evaluation itself."""
+    """All analyses of an evaluation; takes one to three times as long as the evaluation."""
     found, missing = {}, {}
     makers = {"tide": error_kinds, "olrp": optimal_lrp, "calibration": calibrate}
     for name, make in makers.items():
@@ -42,7 +42,7 @@ def analyse(evaluation: Evaluation) -> Analysis:
 
 
 def content_of(analysis: Analysis) -> dict:
-    """The figures as JSON; what is undefined is null, and ``missing`` says why an analysis is."""
+    """The figures as JSON; null where undefined, and ``missing`` has the reasons."""
     tide, olrp, calibration = analysis.tide, analysis.olrp, analysis.calibration
     return {
         "tide": tide

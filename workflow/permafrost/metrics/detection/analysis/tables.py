@@ -1,7 +1,7 @@
 """Tables per image, category, detection and pair, as columns of NumPy arrays.
 
-They speak of the area range of all sizes and of the detections that the largest cap left. There is no
-average precision per image on purpose: it is no mean of anything that the score measures.
+They cover the area range ``all`` and the detections within the largest cap. There is no average
+precision per image on purpose: the score is not a mean of such values.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from permafrost.metrics.detection.kernels import make_kernel
 from permafrost.metrics.detection.pairs import find_pairs
 from permafrost.metrics.ratios import divide
 
-# rows of a table of pairs that still make sense to read
+# a larger table of pairs is of no use to a reader
 MOST_PAIRS = 10_000_000
-# stands for the mean over the categories in the table of curves
+# name of the mean over the categories in the table of curves
 MEAN = "__mean__"
 _THRESHOLDS = (0.5, 0.75)
 
 
 def image_table(evaluation: Evaluation) -> dict[str, np.ndarray]:
-    """A row per image: numbers of truths that count (``n_gt``) and of detections, and at every of the
-    thresholds 0.50 and 0.75 that was evaluated the hits (``tp50``), false alarms, misses and the mean
+    """A row per image: numbers of truths that count (``n_gt``) and of detections, and for each of the
+    evaluated thresholds 0.50 and 0.75 the hits (``tp50``), false alarms, misses and the mean
     IoU of the hits (NaN without hits). Ignored detections are neither hits nor false alarms."""
     cells, matching, area = evaluation.cells, evaluation.matching, _all(evaluation)
     images = evaluation.truths.images
@@ -53,9 +53,9 @@ def image_table(evaluation: Evaluation) -> dict[str, np.ndarray]:
 
 
 def category_table(evaluation: Evaluation) -> dict[str, np.ndarray]:
-    """A row per category: average precision at all and at single thresholds and per area range,
-    recall at every cap, and numbers of truths that count and of detections; -1 where there is nothing
-    to find. Without categories one row."""
+    """A row per category: average precision over all thresholds, at single ones and per area range,
+    recall at every cap, and numbers of truths that count and of detections; -1 without truths.
+    Pooled categories have one row."""
     cells, axes = evaluation.cells, evaluation.axes
     categories = evaluation.truths.categories
     kept = evaluation.settings.use_categories
@@ -82,8 +82,8 @@ def category_table(evaluation: Evaluation) -> dict[str, np.ndarray]:
 def curve_table(evaluation: Evaluation, *, areas=("all",), caps=None) -> dict[str, np.ndarray]:
     """Precision-recall curves: a row per category, threshold, area range, cap and point of the grid.
 
-    Thresholds are 0.50 and 0.75, where they were evaluated, and the mean over all (NaN). After the
-    categories comes the mean over those with something to find (`MEAN`). Categories with nothing to find have no rows.
+    Thresholds are 0.50 and 0.75, if they were evaluated, and the mean over all (NaN). After the
+    categories comes the mean over those with truths (`MEAN`). Categories without truths have no rows.
 
     Parameters
     ----------
@@ -93,8 +93,8 @@ def curve_table(evaluation: Evaluation, *, areas=("all",), caps=None) -> dict[st
     Returns
     -------
     ``category_id`` (None for the mean), ``category``, ``iou_threshold``, ``area``, ``max_dets``,
-    ``recall``, ``precision`` (the best from this recall on, as pycocotools reads it; 0 beyond the highest recall), and
-    ``score``, at which this recall is reached; NaN where it is not, and for means.
+    ``recall``, ``precision`` (interpolated: the largest at this or a higher recall; 0 beyond the highest recall), and
+    ``score``, at which this recall is reached; NaN if it is not reached, and for means.
     """
     axes, curves = evaluation.axes, evaluation.curves
     caps = [axes.max_dets[-1]] if caps is None else caps
@@ -145,7 +145,7 @@ def _curves_of(names, ids, precision, scores, threshold, area, cap, grid) -> dic
 
 
 def _labels(evaluation: Evaluation) -> tuple[np.ndarray, np.ndarray]:
-    """(K,) names and ids of the categories as objects; of all pooled, one without an id."""
+    """(K,) names and ids of the categories as objects; pooled categories are one without an id."""
     categories = evaluation.truths.categories
     if not evaluation.settings.use_categories:
         return np.array(["all categories"], object), np.array([None], object)
@@ -154,8 +154,8 @@ def _labels(evaluation: Evaluation) -> tuple[np.ndarray, np.ndarray]:
 
 def detection_table(evaluation: Evaluation, *, threshold: float = 0.5) -> dict[str, np.ndarray]:
     """A row per detection, in file order: ids, score, area, ``status`` (tp, fp or ignored) at the
-    threshold, the id of the truth it took (None without) and the best likeness to any truth of its
-    cell."""
+    threshold, the id of the matched truth (None without) and the largest similarity to any truth of its
+    image and category."""
     cells, matching, area = evaluation.cells, evaluation.matching, _all(evaluation)
     detections, truths = evaluation.detections, evaluation.truths
     at = evaluation.axes.threshold_index(threshold)
@@ -166,7 +166,7 @@ def detection_table(evaluation: Evaluation, *, threshold: float = 0.5) -> dict[s
     partner[taken >= 0] = truths.ids[cells.truths[taken[taken >= 0]]].tolist()
     pairs = find_pairs(cells, _kernel(evaluation), np.nextafter(0, 1))
     best = np.zeros(len(taken))
-    # pairs of a row ascend by likeness: the last assignment is the best
+    # pairs of a row ascend by similarity: the last assignment is the best
     best[pairs.rows] = pairs.similarity
     order = np.argsort(cells.detections)
     rows = cells.detections[order]
@@ -183,7 +183,7 @@ def detection_table(evaluation: Evaluation, *, threshold: float = 0.5) -> dict[s
 
 
 def pair_table(evaluation: Evaluation, *, lowest: float = 0.1) -> dict[str, np.ndarray]:
-    """A row per pair of a detection and a truth of one cell that are at least `lowest` alike.
+    """A row per pair of a detection and a truth of one image and category with a similarity of at least `lowest`.
 
     Raises
     ------
@@ -219,7 +219,7 @@ def _evaluated(evaluation: Evaluation) -> list[float]:
 
 
 def _hits(evaluation: Evaluation, area: int, at: int) -> tuple[np.ndarray, np.ndarray]:
-    """(D,) whether each row is a hit, and its likeness to its truth."""
+    """(D,) whether each row is a hit, and its similarity to its truth."""
     matching = evaluation.matching
     hit = np.zeros(len(evaluation.cells.detections), bool)
     likeness = np.zeros(len(hit))

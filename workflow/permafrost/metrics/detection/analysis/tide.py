@@ -1,20 +1,20 @@
-"""What kinds of errors cost average precision (after Bolya et al., TIDE).
+"""Average precision lost to each kind of error (after Bolya et al., TIDE).
 
-Every false alarm is of one kind, by its likeness s to the best truth of its own category and c to
-the best of any other, at the thresholds `match` and `near`:
+Every false alarm is of one kind, by its similarity s to the best truth of its category and c to
+the best truth of any other category, at the thresholds `match` and `near`:
 
-| kind         | condition                    | the error is mended by              |
+| kind         | condition                    | the error is corrected by           |
 |--------------|------------------------------|-------------------------------------|
-| duplicate    | s >= match                   | leaving the detection out           |
+| duplicate    | s >= match                   | removing the detection              |
 | category     | else c >= match              | giving it the other truth's category|
 | localisation | else s >= near and s >= c    | giving it the truth's geometry      |
-| both         | else c >= near               | leaving it out                      |
-| background   | else                         | leaving it out                      |
-| missed       | truths that nothing matched  | ignoring the truth                  |
+| both         | else c >= near               | removing it                         |
+| background   | else                         | removing it                         |
+| missed       | truths without a match       | ignoring the truth                  |
 
-Each kind is mended alone, and everything matched and counted again. A difference may be negative: a
-detection with a new category can push another one out. Detections are those that the caps of the
-evaluation left, here and in the scores alike.
+Each kind is corrected alone, then matching and counting run again. A gain may be negative: a
+detection with a new category can displace another one. Only detections within the caps of the
+evaluation count, as in the scores.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ MATCH, NEAR, NEAR_BOUNDARY = 0.5, 0.1, 0.05
 
 @dataclass(frozen=True)
 class ErrorKinds:
-    """Gains in average precision if one kind of error did not occur.
+    """Gain in average precision from correcting one kind of error.
 
     Attributes
     ----------
-    precision : average precision as it is, over the thresholds of the evaluation.
+    precision : average precision without corrections, over the thresholds of the evaluation.
     gain : kind of error to the gain.
-    no_false_alarms : the gain if no detection were a false alarm.
-    counts : kind of error to the number of detections (or truths) of it.
+    no_false_alarms : the gain if all false alarms were removed.
+    counts : kind of error to the number of such detections (or truths).
     """
 
     precision: float
@@ -72,13 +72,13 @@ def error_kinds(
     if not 0 < near < match <= 1:
         raise PermafrostError(f"needs 0 < near < match <= 1, not {near} and {match}", where="near")
     problem = capped_problem(evaluation)
-    # all masks are read: their text need not be carried along
+    # all masks are decoded: their encoded text is no longer needed
     problem = replace(problem, detections=replace(problem.detections, segmentations=None))
-    # all sizes and the largest cap are all that average precision is read from
+    # average precision needs only the area range `all` and the largest cap
     whole = replace(evaluation, problem=problem, axes=_headline(evaluation.axes))
     found = pooled(evaluation, problem, near)
     known = None
-    # pairs less alike than `near` are not known, and must not matter
+    # similarities below `near` are unknown: they are reused only if no threshold is that low
     if whole.axes.thresholds.min() >= near:
         known = _Known.of(found)
     before = _precision(whole, problem, known)
@@ -108,16 +108,16 @@ def _precision(evaluation: Evaluation, problem: Problem, known: _Known | None) -
 
 @dataclass(frozen=True)
 class _Known:
-    """A kernel that looks likenesses up; 0 for pairs that are not known.
+    """A kernel that looks similarities up; 0 for unknown pairs.
 
     Attributes
     ----------
     iou_type : name of the kernel.
-    keys, likeness : (P,) detection * truths + truth of the known pairs, ascending, and their likeness.
+    keys, likeness : (P,) detection * truths + truth of the known pairs, ascending, and their similarity.
     truths : number of truths.
-    rows : (D,) the known detection behind every detection.
-    kernel : for its extents, and of what was moved.
-    moved : (D,) bool: detections whose geometry is another; only the kernel knows how alike they are.
+    rows : (D,) position of every detection in the original table.
+    kernel : gives extents, and the similarities of moved detections.
+    moved : (D,) bool: detections whose geometry changed, so that the kernel must compare them.
     """
 
     iou_type: str
@@ -142,18 +142,18 @@ class _Known:
         return cls(kind, keys[order], likeness, truths, everyone, kernel, nobody)
 
     def bound(self, detections: np.ndarray, truths: np.ndarray) -> None:
-        """A look-up is cheap."""
+        """None: a look-up is as cheap as a bound."""
 
     def extents(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Those of the kernel."""
+        """The extents of the kernel."""
         extents = self.kernel.extents()
-        # the kernel of what was moved knows these detections, any other the ones before
+        # a kernel made after moving has the present detections, any other the original ones
         if extents is None or self.moved.any():
             return extents
         return extents[0][self.rows], extents[1]
 
     def exact(self, detections: np.ndarray, truths: np.ndarray) -> np.ndarray:
-        """(P,) likeness."""
+        """(P,) similarity."""
         out = np.zeros(len(detections))
         if len(self.keys):
             wanted = self.rows[detections] * self.truths + truths
@@ -168,7 +168,7 @@ class _Known:
 def _sort(
     evaluation: Evaluation, problem: Problem, found: Evaluation, match: float, near: float
 ) -> dict:
-    """Rows of the problem's tables per kind, and the truth that mends each (``… truth``)."""
+    """Rows of the problem's tables per kind, and the truth that corrects each (``… truth``)."""
     at, area = evaluation.axes.threshold_index(match), evaluation.axes.area_index("all")
     cells, matching = evaluation.cells, evaluation.matching
     # rows of the capped table, which keeps the order of the file
@@ -194,9 +194,9 @@ def _sort(
 
 
 def _best_partners(found: Evaluation, problem: Problem):
-    """(D,) likeness to, and row of, the best truth of the own and of any other category.
+    """(D,) similarity to, and row of, the best truth of the same and of any other category.
 
-    Truths that are ignored mend nothing and are no partners.
+    Ignored truths are no partners, since they correct nothing.
     """
     pairs = found.pairs
     detection, truth = found.cells.detections[pairs.rows], found.cells.truths[pairs.columns]
@@ -206,7 +206,7 @@ def _best_partners(found: Evaluation, problem: Problem):
     for chosen in (regular & same, regular & ~same):
         likeness = np.zeros(len(problem.detections))
         partner = np.full(len(problem.detections), -1)
-        # pairs of a detection ascend by likeness: the last assignment is the best
+        # pairs of a detection ascend by similarity: the last assignment is the best
         likeness[detection[chosen]] = pairs.similarity[chosen]
         partner[detection[chosen]] = truth[chosen]
         out += [likeness, partner]
@@ -216,7 +216,7 @@ def _best_partners(found: Evaluation, problem: Problem):
 def _mended(
     problem: Problem, errors: dict, kind: str, known: _Known | None
 ) -> tuple[Problem, _Known | None]:
-    """The problem without one kind of error, and what is known of its likenesses."""
+    """The problem without one kind of error, and its known similarities."""
     rows = errors[kind]
     if kind == "missed":
         ignored = problem.truths.ignored.copy()

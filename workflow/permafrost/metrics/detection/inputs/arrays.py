@@ -1,4 +1,4 @@
-"""Arrays as input, and data frames: an array or list per column instead of an object per entry."""
+"""Input as arrays or data frames: an array or list per column instead of an object per entry."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.detection.inputs.columns import Columns
 
-# columns in which NaN stands for "not given", as frames write it; elsewhere NaN is a wrong value
+# columns in which NaN means missing, as in data frames; elsewhere NaN is invalid
 _OPTIONAL = frozenset(
     ("id", "bbox", "area", "iscrowd", "ignore", "segmentation", "keypoints", "num_keypoints")
     + ("width", "height", "name", "frequency")
@@ -26,7 +26,7 @@ class Table:
     ----------
     columns : name to array, tensor, list, or series of a data frame, with a value (or a row of numbers)
         per entry.
-    where : name for messages.
+    where : name of the table, for messages.
 
     Raises
     ------
@@ -51,7 +51,7 @@ class Table:
         return self.length
 
     def values(self, name: str) -> list:
-        """The values of a column as Python's numbers, words and lists; None where there is none."""
+        """The values of a column as Python numbers, strings and lists; None if missing."""
         column = self.columns.get(name)
         if column is None:
             return [None] * len(self)
@@ -63,7 +63,7 @@ class Table:
         return values
 
     def entries(self) -> list[dict]:
-        """An object per entry, without what is not given."""
+        """A dict per entry, without its missing values."""
         names = list(self.columns)
         rows = zip(*map(self.values, names), strict=True)
         return [
@@ -72,7 +72,7 @@ class Table:
         ]
 
     def numbers(self, name: str, dimensions: int) -> np.ndarray | None:
-        """A column of numbers as an array of its own, where it is one of so many dimensions."""
+        """A copy of a column that is a numeric array with this number of dimensions, else None."""
         column = self.columns.get(name)
         if not isinstance(column, np.ndarray) or column.ndim != dimensions:
             return None
@@ -80,7 +80,7 @@ class Table:
 
 
 class ArrayColumns(Columns):
-    """Reads a `Table` as `Columns` reads a list of objects: the same values and the same errors."""
+    """Reads a `Table` like `Columns` reads a list of objects, with the same values and errors."""
 
     def __init__(self, table: Table, source: str, section: str, *, drop: bool) -> None:
         super().__init__((), source, section, drop=drop)
@@ -93,7 +93,7 @@ class ArrayColumns(Columns):
 
     @property
     def entries(self):
-        """All entries, as objects, for messages."""
+        """All entries as dicts, for messages."""
         if self._entries is None:
             self._entries = self.table.entries()
         return self._entries
@@ -160,7 +160,7 @@ def as_table(value, where: str) -> Table | None:
 
 
 def detection_table(values: np.ndarray, where: str) -> Table:
-    """Rows [image_id, x, y, width, height, score, category_id], as pycocotools takes them.
+    """A table from rows [image_id, x, y, width, height, score, category_id], as in pycocotools.
 
     Raises
     ------
@@ -183,7 +183,7 @@ def _is_column(value) -> bool:
 
 
 def _frame(value, where: str) -> dict | None:
-    """The columns of a data frame; pandas, polars and pyarrow are not imported here."""
+    """The columns of a data frame, recognised without importing pandas, polars or pyarrow."""
     if hasattr(value, "column_names") and hasattr(value, "column"):
         return {name: value.column(name).to_pylist() for name in value.column_names}
     if not (hasattr(value, "columns") and hasattr(value, "to_dict")):
@@ -212,7 +212,7 @@ def _column(value, name: str, where: str) -> np.ndarray | list:
 
 
 def _series(series):
-    """Its array where that holds numbers only, else a list with None where there is no value."""
+    """A numeric series as an array, any other as a list with None for missing values."""
     if isinstance(series.dtype, np.dtype) and series.dtype.kind in "iufb":
         return series.to_numpy()
     values = series.to_list()

@@ -1,7 +1,7 @@
-"""Columns out of lists of JSON objects, every value checked.
+"""Columns from lists of JSON objects; every value is checked.
 
-A wrong entry is one error that names it, or, where the user asked for ``invalid="drop"``, it is left
-out and counted under what was wrong with it.
+An invalid entry raises an error that names it; with ``invalid="drop"`` it is omitted and counted by
+reason.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 
-# no image is this large, and products of such numbers stay exact enough not to overflow
+# larger than any image, and small enough that products do not overflow
 NUMBER_LIMIT = 1e15
-# bytes that words of equal length may take
+# largest array of fixed-width strings, in bytes
 _MOST_BYTES = 1 << 30
-# rows of numbers checked together
+# rows of numbers checked at once
 _BLOCK = 1 << 12
 
 _ABSENT = object()
@@ -32,8 +32,8 @@ class Columns:
     ----------
     entries : the parsed list.
     source : name of the file, for messages.
-    section : name of the list in the file, "" where the file is the list.
-    drop : leave wrong entries out and count them, instead of refusing the first.
+    section : name of the list in the file, "" if the file is the list.
+    drop : omit and count invalid entries, instead of refusing the first.
     """
 
     def __init__(self, entries, source: str, section: str, *, drop: bool = False) -> None:
@@ -62,7 +62,7 @@ class Columns:
         return len(self.entries)
 
     def where(self, row: int) -> str:
-        """The entry of the file, for messages."""
+        """File, list, position and id of an entry, for messages."""
         entry = self.entries[row]
         number = f" (id {entry['id']})" if isinstance(entry, dict) and "id" in entry else ""
         return f"{self.source}: {self.section}[{row}]{number}"
@@ -70,7 +70,7 @@ class Columns:
     def refuse(
         self, rows, problem: str, *, key: str | None = None, remedy: str | None = None
     ) -> None:
-        """Report wrong rows: an error that names the first, or a count of those newly left out."""
+        """Report invalid rows: raise an error that names the first or, with `drop`, omit and count them."""
         rows = np.asarray(rows, np.int64)
         rows = rows[~self.bad[rows]]
         if not rows.size:
@@ -85,7 +85,7 @@ class Columns:
         self.pass_over(rows, problem)
 
     def pass_over(self, rows, problem: str) -> None:
-        """Leave rows out, whatever else is wrong with them, and count those newly left out."""
+        """Omit rows, also without `drop`, and count those not yet omitted."""
         rows = np.asarray(rows, np.int64)
         rows = rows[~self.bad[rows]]
         if rows.size:
@@ -93,7 +93,7 @@ class Columns:
             self.dropped[f"{self.section or 'detections'}: {problem}"] += len(rows)
 
     def raw(self, key: str, *, required: bool = True) -> tuple[list, np.ndarray]:
-        """Values and whether each is there; null counts as not there."""
+        """Values, and (N,) bool whether each is present; null counts as missing."""
         try:
             values = list(map(itemgetter(key), self.entries))
         except KeyError:
@@ -173,7 +173,7 @@ class Columns:
         return out
 
     def _words(self, values: list[str], key: str) -> np.ndarray:
-        """(N,) strings, which NumPy keeps all as long as the longest and without a last NUL."""
+        """(N,) strings; checks their size, since NumPy pads all to the longest, and refuses a final NUL."""
         wrong = [row for row, value in enumerate(values) if value.endswith("\0")]
         self.refuse(wrong, f"{key} ends in the character NUL", key=key)
         longest = max(map(len, values), default=0)
@@ -188,14 +188,14 @@ class Columns:
         return np.array(values)
 
     def are_identities(self, key: str) -> bool:
-        """Whether `identities` and `unique` would refuse nothing."""
+        """Whether `identities` and `unique` accept all values."""
         values, present = self.raw(key, required=False)
         whole = set(map(type, values)) == {int} and max(map(abs, values)) < 1 << 62
         words = set(map(type, values)) == {str} and not any(v.endswith("\0") for v in values)
         return bool(present.all()) and (whole or words) and len(set(values)) == len(values)
 
     def unique(self, ids: np.ndarray, key: str) -> None:
-        """Refuse every later entry with an id that was there before."""
+        """Refuse every entry that repeats an earlier id."""
         order = np.argsort(ids, kind="stable")
         again = order[1:][ids[order[1:]] == ids[order[:-1]]]
         self.refuse(
@@ -203,7 +203,7 @@ class Columns:
         )
 
     def flags(self, key: str) -> np.ndarray:
-        """(N,) int8: 0 or 1, -1 where there is none."""
+        """(N,) int8: 0 or 1, -1 if missing."""
         values, present = self.raw(key, required=False)
         if present.all() and set(map(type, values)) <= {int} and set(values) <= {0, 1}:
             return np.array(values, np.int8)
@@ -222,7 +222,7 @@ class Columns:
     def vectors(
         self, key: str, length: int, *, required: bool = True
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(N, length) finite floats, NaN where there are none, and whether each is there."""
+        """(N, length) finite floats, NaN if missing, and (N,) bool whether each is present."""
         values, present = self.raw(key, required=required)
         rows = np.flatnonzero(present)
         given = values if len(rows) == len(values) else [values[i] for i in rows]
@@ -251,7 +251,7 @@ class Columns:
 
     def _vectors_within(self, vectors: np.ndarray, present: np.ndarray, key: str) -> None:
         fine = np.empty(len(vectors), bool)
-        # by blocks: of many keypoints, the absolute values would be as large as they
+        # in blocks, since the absolute values of all keypoints would double the memory
         for start in range(0, len(vectors), _BLOCK):
             block = slice(start, start + _BLOCK)
             fine[block] = (np.abs(vectors[block]) <= NUMBER_LIMIT).all(axis=1)
@@ -262,8 +262,8 @@ class Columns:
 
 
 def _flat_numbers(lists) -> np.ndarray:
-    """All numbers of all lists as float64; TypeError where there is anything else."""
-    # an array of the standard library fills faster from Python's numbers than NumPy's
+    """All numbers of all lists as float64; TypeError for any other value."""
+    # the standard library's array converts Python numbers faster than NumPy
     if not set(map(type, chain.from_iterable(lists))) <= {int, float}:
         raise TypeError("not a number")
     return np.frombuffer(array("d", chain.from_iterable(lists)))

@@ -1,7 +1,7 @@
-"""Tables in DeepForest's columns as what COCO JSON would hold.
+"""Tables in DeepForest's columns, converted to the content of COCO JSON.
 
-Images are known by their path and categories by their label. The id of a box is its line in the file (or
-its row in a frame), which messages and tables then name.
+Images are identified by their path and categories by their label. The id of a box is its line in the file (or
+its row in a frame), which messages and tables show.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ COLUMN = "image_path"
 
 @dataclass(frozen=True)
 class TableEntries:
-    """What a table holds, in the form of parsed JSON.
+    """The content of a table in the form of parsed JSON.
 
     Attributes
     ----------
-    data : of a truth an object with images, categories and annotations; of predictions a list.
+    data : truth: a dict with images, categories and annotations; predictions: a list.
     source : name of the file, for messages.
-    dropped : what was wrong with rows that were left out, to their number.
+    dropped : reason to the number of rows omitted for it.
     """
 
     data: dict | list
@@ -35,7 +35,7 @@ class TableEntries:
 
 
 def is_crown_table(given) -> bool:
-    """Whether a CSV file, or a data frame with a column ``image_path``, is meant."""
+    """Whether it is the path of a CSV file, or a data frame with a column ``image_path``."""
     if is_path(given):
         return Path(given).suffix.lower() == ".csv"
     names = getattr(given, "column_names", getattr(given, "columns", ()))
@@ -43,12 +43,11 @@ def is_crown_table(given) -> bool:
 
 
 def truth_entries(given, *, iou_type: str = "bbox", drop: bool = False) -> TableEntries:
-    """Ground truth; a row of zeros names an image without boxes, and polygons give the boxes around them.
+    """Read ground truth. A row of zeros means an image without boxes; polygons become their bounding boxes.
 
     Raises
     ------
-    PermafrostError : see `permafrost.data.deepforest.reading.read_annotations`; something else than boxes is
-        to be compared.
+    PermafrostError : see `permafrost.data.deepforest.reading.read_annotations`; `iou_type` is not ``bbox``.
     """
     if iou_type != "bbox":
         raise PermafrostError(
@@ -70,7 +69,7 @@ def truth_entries(given, *, iou_type: str = "bbox", drop: bool = False) -> Table
 
 
 def prediction_entries(given, *, drop: bool = False) -> TableEntries:
-    """Detections; raises `PermafrostError` as `truth_entries`, and where there is no column ``score``."""
+    """Read detections; raises `PermafrostError` as `truth_entries`, and without a column ``score``."""
     found = _read(given, "predictions", drop)
     if not found.has_scores:
         raise PermafrostError(

@@ -1,6 +1,6 @@
-"""What a well-formed segmentation is, and what is wrong with one that is not.
+"""Checks of the form of segmentations.
 
-Many compressed masks, of which a file of detections mostly consists, are held without an object for each.
+Files of detections consist mostly of compressed masks: `Compressed` holds them without an object for each.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from permafrost.metrics.detection.masks.text import Text
 
 @dataclass(frozen=True, eq=False)
 class Compressed(Sequence):
-    """N segmentations {"size": [height, width], "counts": string}, made when they are asked for.
+    """N segmentations {"size": [height, width], "counts": string}, each created on access.
 
     Attributes
     ----------
@@ -38,14 +38,14 @@ class Compressed(Sequence):
         return {"size": self.sizes[row].tolist(), "counts": self.counts[row]}
 
     def take(self, rows: np.ndarray) -> Compressed:
-        """Those at `rows`, in that order."""
+        """The segmentations at `rows`, in that order."""
         if len(rows) == len(self) and (np.diff(rows) == 1).all():
             return self
         return Compressed(self.counts.take(rows), self.sizes[rows])
 
 
 def compacted(segmentations: list | Compressed) -> list | Compressed:
-    """The same, as `Compressed` where all are compressed and have a size of two integers."""
+    """The segmentations as `Compressed` if all are compressed and have a size of two integers."""
     if isinstance(segmentations, Compressed) or set(map(type, segmentations)) != {dict}:
         return segmentations
     try:
@@ -56,11 +56,11 @@ def compacted(segmentations: list | Compressed) -> list | Compressed:
         flat = np.frombuffer(array("q", chain.from_iterable(sizes)), np.int64)
     except (KeyError, OverflowError, TypeError):
         return segmentations
-    # true and false pass for 1 and 0 here, which no size of an ordinary image is
+    # booleans became 1 and 0; only sizes below 2 need a check of their types
     if flat.min(initial=2) < 2 and not are_pairs(sizes):
         return segmentations
     text = Text.of(counts)
-    # other characters are wrong: they are shown as they were given
+    # other characters are invalid: messages must show the original strings
     ordinary = not len(text.codes) or text.codes.max() < 128
     return Compressed(text, flat.reshape(-1, 2)) if ordinary else segmentations
 
@@ -75,14 +75,14 @@ def _are_lists_of_two(sizes: list) -> bool:
 
 
 def taken(segmentations: list | Compressed, rows: np.ndarray) -> list | Compressed:
-    """Those at `rows`, in that order."""
+    """The segmentations at `rows`, in that order."""
     if isinstance(segmentations, Compressed):
         return segmentations.take(rows)
     return [segmentations[row] for row in rows.tolist()]
 
 
 def plain_sizes(sizes: list) -> bool:
-    """Whether all are lists of two integers that NumPy can hold; the usual case, quickly told."""
+    """Whether all are lists of two integers within NumPy's range; a fast check of the usual case."""
     flat = chain.from_iterable
     return (
         are_pairs(sizes)
@@ -92,7 +92,7 @@ def plain_sizes(sizes: list) -> bool:
 
 
 def is_size(size) -> bool:
-    """Whether it is [height, width], of whatever numbers."""
+    """Whether it is a list of two integers of any value."""
     return (
         isinstance(size, list | tuple)
         and len(size) == 2
@@ -101,7 +101,7 @@ def is_size(size) -> bool:
 
 
 def run_problem(runs, pixels: int) -> str | None:
-    """What is wrong with run lengths that make up so many pixels."""
+    """The problem of run lengths that must sum to `pixels`; None if there is none."""
     kinds = set(map(type, runs))
     if not kinds <= {int} and not all(
         isinstance(n, int | np.integer) and not isinstance(n, bool) for n in runs
@@ -113,7 +113,7 @@ def run_problem(runs, pixels: int) -> str | None:
 
 
 def plain_polygons(given: list) -> bool:
-    """Whether all are polygons of three points or more; the usual case, quickly told."""
+    """Whether all are polygons of three points or more; a fast check of the usual case."""
     polygons = list(chain.from_iterable(given))
     lengths = set(map(len, polygons)) if set(map(type, polygons)) <= {list, tuple} else {0}
     return (
@@ -125,7 +125,7 @@ def plain_polygons(given: list) -> bool:
 
 
 def coordinates(polygons: list) -> np.ndarray:
-    """All numbers, cut at the limit where an integer is beyond all floats."""
+    """All numbers as float64; integers beyond the range of floats are clipped just above the limit."""
     try:
         return np.frombuffer(array("d", chain.from_iterable(polygons)))
     except OverflowError:
@@ -135,7 +135,7 @@ def coordinates(polygons: list) -> np.ndarray:
 
 
 def without_numpy(polygons) -> list:
-    """Polygons whose arrays and numbers of NumPy have become Python's."""
+    """Polygons with NumPy arrays and numbers converted to Python's."""
     listed = polygons.tolist() if isinstance(polygons, np.ndarray) else polygons
     return [
         [n.item() if isinstance(n, np.generic) else n for n in each]
@@ -146,7 +146,7 @@ def without_numpy(polygons) -> list:
 
 
 def polygon_problem(polygons, strict: bool) -> str | None:
-    """What is wrong with the polygons of an entry; `strict` is as forgiving as pycocotools."""
+    """The problem of the polygons of an entry, or None; `strict` accepts what pycocotools accepts."""
     if not len(polygons):
         return "no polygon"
     if not set(map(type, polygons)) <= {list, tuple}:
@@ -155,7 +155,7 @@ def polygon_problem(polygons, strict: bool) -> str | None:
         return "a coordinate is not a number"
     lengths = list(map(len, polygons))
     if strict:
-        # pycocotools takes four numbers for a box, and then cannot read it
+        # pycocotools treats four numbers as a box, and then fails to read it
         return "a polygon of fewer than three points" if lengths[0] <= 4 else None
     if min(lengths) < 6:
         return "a polygon of fewer than three points"
@@ -165,7 +165,7 @@ def polygon_problem(polygons, strict: bool) -> str | None:
 
 
 def as_drawn(polygons) -> list:
-    """Polygons with whole points: pycocotools passes over a last odd number."""
+    """Polygons without a last odd number, which pycocotools ignores, too."""
     if any(len(polygon) & 1 for polygon in polygons):
         return [polygon[: len(polygon) // 2 * 2] for polygon in polygons]
     return polygons

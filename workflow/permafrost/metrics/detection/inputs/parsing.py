@@ -1,4 +1,4 @@
-"""Files, parsed JSON, data frames and arrays, as lists of JSON objects or tables."""
+"""Load files, parsed JSON, data frames and arrays as lists of JSON objects or tables."""
 
 from __future__ import annotations
 
@@ -31,8 +31,12 @@ def load(given, what: str, *, check=None) -> tuple[Any, str]:
     given : path of a JSON file; parsed JSON; a data frame (pandas, polars, pyarrow) with a row per
         entry; a mapping of column names to arrays; an array of N detections by 7 numbers; or a mapping
         whose values are frames or mappings of columns. Frames and arrays become an `arrays.Table`.
-    what : ``truth`` or ``predictions``, the name where there is no file.
-    check : called with the `beginning` of a file and its name, to refuse at once what need not be parsed.
+    what : ``truth`` or ``predictions``; the name for messages if there is no file.
+    check : called with the `beginning` of a file and its name, to refuse a file before it is parsed.
+
+    Raises
+    ------
+    PermafrostError : a file that cannot be read, is empty, or is not JSON.
     """
     if is_path(given):
         content = read_file(given)
@@ -52,7 +56,7 @@ def _loaded(value, where: str):
 
 
 def is_path(given) -> bool:
-    """Whether a file is meant."""
+    """Whether it is a path."""
     return isinstance(given, str | os.PathLike)
 
 
@@ -67,16 +71,16 @@ def read_file(path: str | os.PathLike) -> bytes:
 
 
 def beginning(content: bytes) -> str:
-    """The first two characters of JSON that are no space, where it is in UTF-8."""
+    """The first two non-space characters of JSON in UTF-8."""
     head = content[:4096].removeprefix(b"\xef\xbb\xbf")
     return "".join(head.decode("ascii", "replace").split())[:2]
 
 
 def parse(content: bytes | str, path: str | os.PathLike):
-    """What JSON says."""
+    """The parsed JSON; raises `PermafrostError` if it is invalid or repeats a key."""
     try:
         if isinstance(content, bytes):
-            # strictly, unlike the parser
+            # decode strictly; json.loads would let surrogates pass
             content = content.decode(json.detect_encoding(content))
         _check_surrogates(content)
         with pause_collector():
@@ -88,7 +92,7 @@ def parse(content: bytes | str, path: str | os.PathLike):
 
 
 def _check_surrogates(text: str) -> None:
-    """ValueError for an escaped half of a surrogate pair: no character, so that no file can hold it."""
+    """ValueError for an escaped half of a surrogate pair, which no file can store."""
     if "\\ud" not in text and "\\uD" not in text:
         return
     for escape in _ESCAPES.finditer(text):
@@ -98,7 +102,7 @@ def _check_surrogates(text: str) -> None:
 
 @contextlib.contextmanager
 def pause_collector() -> Iterator[None]:
-    """No garbage collection while many small objects are made, which all stay."""
+    """Pause garbage collection while many small objects are created, none of them garbage."""
     running = gc.isenabled()
     gc.disable()
     try:

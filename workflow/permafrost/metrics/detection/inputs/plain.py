@@ -1,8 +1,8 @@
-"""Files of detections that are as they mostly are, read piece by piece.
+"""Read usual files of detections chunk by chunk.
 
-Parsed as a whole, such a file becomes millions of small objects, ten times its size. Here a piece of it
-at a time is parsed and put into columns. A file with anything unusual in it, right or wrong, is left
-to `Columns`, which names every entry.
+Parsed as a whole, such a file becomes millions of small objects, ten times its size. Here one chunk
+at a time is parsed and appended to columns. `Columns` reads files with anything unusual, valid or not, since
+its messages name every entry.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from permafrost.metrics.detection.inputs.parsing import parse, read_file
 from permafrost.metrics.detection.masks.text import Text
 from permafrost.metrics.detection.ragged import offsets_of
 
-# bytes parsed at a time: few enough that the memory of their objects is used again at once
+# bytes parsed at a time: so few that Python reuses the memory of their objects
 _PIECE = 1 << 17
-# bytes of the longest entry that is looked for; what is longer is no usual file
+# bytes of the longest entry of a usual file
 _LONGEST = 1 << 24
 _BETWEEN = re.compile(rb"\}\s*,\s*\{")
-# bytes of the longest end of one entry and beginning of the next that is looked for
+# bytes of the longest separator of two entries, from brace to brace
 _SEPARATOR = 64
 _IDS = ("image_id", "category_id", "id")
 _NEEDED = {"image_id", "category_id", "score"}
@@ -38,11 +38,11 @@ _UNUSUAL = (ValueError, LookupError, TypeError, OverflowError, AttributeError)
 
 
 class PlainColumns(Columns):
-    """Entries that all have the same keys, and values of the usual kinds, already in columns.
+    """Columns of entries that all have the same keys and values of the usual types.
 
     Parameters
     ----------
-    path : the file, read once more where an entry must be shown.
+    path : the file, read again if a message shows an entry.
     gathered : its columns.
     """
 
@@ -69,7 +69,7 @@ class PlainColumns(Columns):
 
     @property
     def entries(self):
-        """All entries, as objects."""
+        """All entries as dicts."""
         if self._parsed is None:
             self._parsed = parse(read_file(self.path), self.path)
         return self._parsed
@@ -113,17 +113,17 @@ class PlainColumns(Columns):
 
 
 def plain_columns(path: str | os.PathLike, *, drop: bool) -> PlainColumns | None:
-    """The columns of a file of detections, None where it is not as they mostly are."""
+    """The columns of a file of detections, None if it has anything unusual."""
     gathered = Gathered()
     if not os.path.isfile(path):  # a pipe can be read only once
         return None
     try:
         with open(path, "rb") as file:
             for piece in _pieces(file):
-                # in a list of numbers, true and false would pass for 1 and 0
+                # in a list of numbers, true and false would become 1 and 0
                 if b"true" in piece or b"false" in piece:
                     return None
-                # pieces that are lists of their own are together the list that the file is
+                # each chunk becomes a list; joined, they are the list of the file
                 gathered.take(json.loads(b"[" + piece + b"]", object_pairs_hook=unique_keys))
     except (*_UNUSUAL, RecursionError, OSError):
         return None
@@ -131,14 +131,14 @@ def plain_columns(path: str | os.PathLike, *, drop: bool) -> PlainColumns | None
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    """What stands between the brackets of a list of objects, cut between its entries."""
+    """Chunks of the text between the brackets of a list of objects, cut between entries."""
     head = file.read(_PIECE).lstrip()
     if head[:1] != b"[" or head[1:].lstrip()[:1] not in (b"{", b""):
         raise ValueError("not a list of objects")
-    # grows in place: text without an end of an entry is copied and searched once
+    # grows in place, so that a long entry is copied and searched only once
     rest = bytearray(head[1:])
     while more := file.read(_PIECE):
-        # an end of an entry may have been cut in two
+        # a separator may span two reads
         begin = max(0, len(rest) - _SEPARATOR)
         rest += more
         cuts = list(_BETWEEN.finditer(rest, begin))
@@ -154,7 +154,7 @@ def _pieces(file: BinaryIO) -> Iterator[bytes]:
 
 
 class Gathered:
-    """Columns that grow piece by piece; anything unusual is one of the errors in `_UNUSUAL`."""
+    """Columns that grow chunk by chunk; anything unusual raises one of the errors in `_UNUSUAL`."""
 
     def __init__(self) -> None:
         self.first: dict = {}
@@ -163,7 +163,7 @@ class Gathered:
         self.counts, self.lengths, self.sizes = bytearray(), array("q"), array("q")
 
     def take(self, entries: list) -> None:
-        """Put entries into the columns."""
+        """Append entries to the columns."""
         self.first = self.first or entries[0]
         keys = tuple(self.first)
         unusual = not set(keys) >= _NEEDED or not set(keys) <= _NEEDED | _OPTIONAL
@@ -196,7 +196,7 @@ class Gathered:
         self.sizes.frombytes(masks.sizes.tobytes())
 
     def masks(self) -> Compressed | None:
-        """All segmentations, None without."""
+        """All segmentations; None if there are none."""
         if "segmentation" not in self.first:
             return None
         offsets = offsets_of(np.frombuffer(self.lengths, np.int64))

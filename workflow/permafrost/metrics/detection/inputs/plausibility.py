@@ -1,4 +1,4 @@
-"""Warnings about inputs that are valid, but look as if something else was meant."""
+"""Warnings about inputs that are valid but probably wrong."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import numpy as np
 
 from permafrost.metrics.detection.inputs.tables import Detections, Images
 
-# more copies than this share of the detections are no coincidence
+# a larger share of exact copies is unlikely to be a coincidence
 _MOST_DUPLICATES = 0.01
 
 
 def detection_warnings(detections: Detections, images: Images) -> list[str]:
-    """Warnings about detections: none at all, scores, copies, and boxes given as corners."""
+    """Warnings about detections: none at all, implausible scores, copies, boxes as corners."""
     source = detections.source
     if not len(detections):
         return [f"{source}: there are no detections, so nothing is found"]
     return [
         *_score_warning(detections.scores, source),
-        # LVIS's rules leave detections out, so a stream of batches and the whole would count differently
+        # LVIS's rules omit detections, so that batches and the whole would have different counts
         *(_duplicate_warning(detections) if images.negative is None else []),
         *corners_warning(detections.boxes, detections.image, images, source),
     ]
@@ -34,7 +34,7 @@ def _score_warning(scores: np.ndarray, source: str) -> list[str]:
 
 
 def _duplicate_warning(detections: Detections) -> list[str]:
-    """Exact copies: the same image, category, score and box, which must be known."""
+    """Exact copies: the same image, category, score and (known) box."""
     known = np.isfinite(detections.boxes).all(axis=1)
     if detections.keypoints is not None or not known.any():
         return []
@@ -57,10 +57,10 @@ def _duplicate_warning(detections: Detections) -> list[str]:
 def corners_warning(boxes: np.ndarray, image: np.ndarray, images: Images, source: str) -> list[str]:
     """A warning if the boxes look like (x0, y0, x1, y1) instead of (x, y, width, height).
 
-    Corners have their third number above the first and the fourth above the second, and taken as
-    sizes they reach out of the image. They are suspected where that holds for every box, all lie
-    inside their image as corners and a fifth reach out as sizes; or where both hold for half of the boxes.
-    Where the size of an image is unknown, ten boxes that all have the first property are enough.
+    In corners, the third number exceeds the first and the fourth the second; read as sizes, they
+    extend beyond the image. The warning appears if the first holds for every box, all corners are
+    inside their image and a fifth of the boxes extend beyond it as sizes; or if both hold for half of the boxes.
+    If image sizes are unknown, ten boxes that all have the first property are enough.
     """
     known = np.isfinite(boxes).all(axis=1)
     boxes, image = boxes[known], image[known]

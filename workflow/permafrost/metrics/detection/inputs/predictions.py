@@ -24,7 +24,7 @@ from permafrost.metrics.detection.inputs.tables import (
     unknown_problem,
 )
 
-# detections whose keypoints are read together
+# detections whose keypoints are processed at once
 _BLOCK = 1 << 12
 
 
@@ -35,13 +35,13 @@ def read_predictions(given, truths: Truths, how: Reading, *, judged: bool = True
     ----------
     given : path, parsed JSON (a list, empty is fine), or a data frame with a row per detection; or a
         table in DeepForest's columns, see `crown_tables`.
-    how : strict is as pycocotools' loadRes: the first entry decides what the file holds, a box stands for a
-        missing mask, unknown categories are passed over (and counted).
-    judged : add `plausibility.detection_warnings`; parts of a whole are judged together, later.
+    how : strict follows pycocotools' loadRes: the first entry decides the type of the file, a box replaces a
+        missing mask, unknown categories are ignored (and counted).
+    judged : add `plausibility.detection_warnings`; parts of a whole are checked later, together.
 
     Raises
     ------
-    PermafrostError : a wrong entry, by name.
+    PermafrostError : an invalid entry, which the message names.
     """
     columns = detection_columns(given, how.drop)
     if is_crown_table(given):
@@ -77,7 +77,7 @@ def read_predictions(given, truths: Truths, how: Reading, *, judged: bool = True
 
 
 def _check_names(columns: Columns, truths: Truths) -> None:
-    """A table knows images by their names, and so must the truth."""
+    """Refuse truth with numeric image ids if the predictions are a table, which has image names."""
     if len(columns) and len(truths.images) and truths.images.ids.dtype.kind != "U":
         raise PermafrostError(
             "the table names images, but the truth numbers them",
@@ -87,7 +87,7 @@ def _check_names(columns: Columns, truths: Truths) -> None:
 
 
 def detection_columns(given, drop: bool) -> Columns:
-    """The entries of detections, of whatever form, still unchecked."""
+    """Load the entries of detections in any format, unchecked."""
     if is_crown_table(given):
         table = prediction_entries(given, drop=drop)
         columns = Columns(table.data, table.source, "", drop=drop)
@@ -104,7 +104,7 @@ def detection_columns(given, drop: bool) -> Columns:
 
 
 def _check_beginning(text: str, source: str) -> None:
-    """Refuse a file of another shape before it is parsed, which takes long where it is large."""
+    """Refuse a file of another structure before it is parsed, since parsing a large file is slow."""
     if text[:1] == "{":
         _refuse_object(source)
     if text == "[[":
@@ -140,7 +140,7 @@ def _category(columns: Columns, truths: Truths, how: Reading) -> np.ndarray:
 
 
 def _ids(columns: Columns, strict: bool, notes: Notes) -> np.ndarray:
-    """The ids that were given, where all have one; else 1, 2, … in file order, as pycocotools numbers."""
+    """The detections' ids if all have one; else 1, 2, … in file order, as in pycocotools."""
     numbers = np.arange(1, len(columns) + 1)
     if not len(columns) or not columns.all_have("id"):
         given = np.count_nonzero(columns.raw("id", required=False)[1])
@@ -151,7 +151,7 @@ def _ids(columns: Columns, strict: bool, notes: Notes) -> np.ndarray:
             )
         return numbers
     if strict and not columns.are_identities("id"):
-        # pycocotools never looks at them
+        # pycocotools ignores them
         notes.warnings.append(
             f"{columns.source}: the ids of the detections are not all different whole numbers; they are"
             " numbered 1, 2, … in the order of the file"
@@ -198,10 +198,10 @@ def _geometry(columns: Columns, how: Reading) -> dict:
 
 
 def branch_of(columns: Columns) -> str:
-    """What the first entry says that the file holds; the order is pycocotools'."""
+    """The type of a file by its first entry: bbox, segmentation or keypoints, in pycocotools' order."""
     first = columns.first() if len(columns) else {"bbox": [0]}
     box = first.get("bbox")
-    # an array has no truth value of its own
+    # an array has no truth value
     if box is not None and (np.size(box) if isinstance(box, np.ndarray) else box):
         return "bbox"
     for key in ("segmentation", "keypoints"):
@@ -213,7 +213,7 @@ def branch_of(columns: Columns) -> str:
 
 
 def _area_by_mask(columns, branch, detection_area, has_box, has_mask) -> np.ndarray:
-    """(N,) bool: whose area is its mask's."""
+    """(N,) bool: detections whose area is that of the mask."""
     if detection_area == "mask":
         columns.refuse(
             np.flatnonzero(~has_mask),
@@ -232,13 +232,13 @@ def _area_by_mask(columns, branch, detection_area, has_box, has_mask) -> np.ndar
 
 
 def _box_of_keypoints(boxes: np.ndarray, rows: np.ndarray, keypoints: np.ndarray) -> None:
-    """Give `rows` the box around all their points, whatever their visibility."""
+    """Set the boxes of `rows` to the bounding boxes of all their points, visible or not."""
     places = np.flatnonzero(rows)
     for start in range(0, len(places) if keypoints.size else 0, _BLOCK):
         some = places[start : start + _BLOCK]
         points = keypoints[some][:, :, :2]
         low, high = points[:, 0].copy(), points[:, 0].copy()
-        # joint by joint, which NumPy does far faster than a minimum over so few
+        # joint by joint: much faster in NumPy than a minimum over a short axis
         for joint in range(1, points.shape[1]):
             np.minimum(low, points[:, joint], out=low)
             np.maximum(high, points[:, joint], out=high)
@@ -246,7 +246,7 @@ def _box_of_keypoints(boxes: np.ndarray, rows: np.ndarray, keypoints: np.ndarray
 
 
 def _rectangles(segmentations: list, has_mask: np.ndarray, boxes: np.ndarray) -> list:
-    """Missing masks as the polygon of the box, which is what pycocotools scores."""
+    """The segmentations, with the box as a polygon for missing masks, as in pycocotools."""
     if has_mask.all():
         return segmentations
     out = list(segmentations)

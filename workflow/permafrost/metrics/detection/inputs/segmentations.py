@@ -1,4 +1,4 @@
-"""COCO segmentations (polygons, run lengths, compressed run lengths) as masks, every one checked."""
+"""Read COCO segmentations (polygons, run lengths, compressed run lengths) as masks, and check each."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from permafrost.metrics.detection.ragged import offsets_of
 
 @dataclass(frozen=True)
 class ReadMasks:
-    """N masks and what was wrong.
+    """N masks, and the invalid entries.
 
     Attributes
     ----------
-    masks : those that are wanted; the others have no stretches.
-    areas : (N,) pixels of foreground; NaN where not wanted.
-    boxes : (N, 4) x, y, width, height; NaN where not wanted.
-    bad : (N,) bool, entries to leave out.
-    dropped : what was wrong to the number of entries.
+    masks : the masks; those not requested have no foreground.
+    areas : (N,) pixels of foreground; NaN if not requested.
+    boxes : (N, 4) x, y, width, height in pixels; NaN if not requested.
+    bad : (N,) bool, entries to omit.
+    dropped : reason to the number of entries.
     """
 
     masks: Masks
@@ -65,16 +65,16 @@ def read_masks(
     segmentations : a list or `Compressed` of lists of polygons [x0, y0, x1, y1, …], or
         {"size": [h, w], "counts": …} with the run lengths as a list or as COCO's compressed string.
     heights, widths : (N,) sizes of the images.
-    where : names an entry.
-    strict : a mask of another size than its image keeps its size (and overlaps with nothing of
-        another size); a last odd number is passed over.
-    drop : mark wrong entries instead of refusing the first.
-    keep : (N,) bool, masks whose stretches are wanted; all are checked.
-    measured : (N,) bool, masks whose area and box are wanted; all where None.
+    where : gives the name of an entry, for messages.
+    strict : a mask of another size than its image keeps its size (and overlaps no mask of
+        another size); a last odd coordinate is ignored.
+    drop : mark invalid entries instead of refusing the first.
+    keep : (N,) bool, masks whose runs are needed (all if None); all masks are checked.
+    measured : (N,) bool, masks whose area and box are needed; all if None.
 
     Raises
     ------
-    PermafrostError : a wrong segmentation, by name.
+    PermafrostError : an invalid segmentation, which the message names.
     """
     return _Reader(segmentations, heights, widths, where, strict, drop, keep, measured).read()
 
@@ -146,14 +146,14 @@ class _Reader:
                 if not is_size(size):
                     self.refuse(row, "size is not [height, width]")
             rows = [row for row in rows if not self.bad[row]]
-            # beyond 32 bits a size is wrong however large it is
+            # clipped: all sizes beyond 32 bits are equally invalid
             sizes = [
                 [min(max(int(n), -1), 1 << 32) for n in self.given[row]["size"]] for row in rows
             ]
         self._check_sizes(np.array(rows, np.int64), np.array(sizes, np.int64).reshape(-1, 2))
 
     def _check_sizes(self, rows: np.ndarray, given: np.ndarray) -> None:
-        """Refuse sizes that no image has, or that the image of the entry has not."""
+        """Refuse impossible sizes, and sizes that differ from the image's."""
         wrong = (given < 1).any(axis=1) | (given.astype(np.float64).prod(axis=1) >= 1 << 32)
         for row in rows[wrong]:
             self.refuse(row, "size is not an image size")
@@ -218,7 +218,7 @@ class _Reader:
         return at, self._measured(at, masks)
 
     def _polygon(self, row: int) -> list:
-        """The polygons of an entry, checked; none where they are wrong."""
+        """The checked polygons of an entry; none if they are invalid."""
         given = without_numpy(self.given[row])
         problem = polygon_problem(given, self.strict)
         if problem:
@@ -226,7 +226,7 @@ class _Reader:
         return [] if problem else as_drawn(given)
 
     def _finite(self, rows, sizes, points, owners):
-        """Without the polygons of entries that have a coordinate that cannot be drawn."""
+        """The polygons without those of entries with a coordinate that cannot be drawn."""
         wrong = ~(np.abs(points) <= COORDINATE_LIMIT).all(axis=1)
         if not wrong.any():
             return sizes, points, owners

@@ -1,4 +1,4 @@
-"""Truth and detections as columns: what every later step works on; and a name for a truth by what it says."""
+"""Truth and detections as columns, the input of all later steps; and a digest of a truth."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Images:
     Attributes
     ----------
     ids : (I,) int64 or strings.
-    widths, heights : (I,) int64 pixels; 0 where the file does not say.
+    widths, heights : (I,) int64 pixels; 0 if unknown.
     negative, not_exhaustive : LVIS only: per image the positions of the categories that are verified
-        to be absent, and of those that are not annotated completely.
+        to be absent, and of those that are not fully annotated.
     """
 
     ids: np.ndarray
@@ -48,12 +48,12 @@ class Categories:
 
 @dataclass(frozen=True)
 class Notes:
-    """What reading did besides reading: nothing is dropped or doubted in silence.
+    """Warnings and omissions of reading.
 
     Attributes
     ----------
     warnings : sentences for the report.
-    dropped : what was wrong to the number of entries left out for it.
+    dropped : reason to the number of entries omitted for it.
     """
 
     warnings: list[str] = field(default_factory=list)
@@ -62,13 +62,13 @@ class Notes:
 
 @dataclass(frozen=True)
 class Whole:
-    """The truth that an evaluation of some of its images is a part of.
+    """The whole truth, if an evaluation covers only some of its images.
 
     Attributes
     ----------
-    digest : of all its images, categories and annotations, see `digest.digest`.
-    images : how many it has.
-    elsewhere : detections on its other images, which are not evaluated.
+    digest : digest of all its images, categories and annotations, see `digest`.
+    images : number of its images.
+    elsewhere : number of detections on its other images, which are not evaluated.
     """
 
     digest: str
@@ -81,11 +81,11 @@ class Named:
 
     source: str
     entries: np.ndarray
-    # what a file calls its list; "" where the file is the list
+    # name of the list in the file; "" if the file is the list
     section = ""
 
     def where(self, row: int) -> str:
-        """The entry of the file behind a row, as `Columns.where` names it."""
+        """The file's entry of a row, named as by `Columns.where`."""
         number = f" (id {self.ids[row]})" if self.section else ""
         return f"{self.source}: {self.section}[{self.entries[row]}]{number}"
 
@@ -97,14 +97,14 @@ class Truths(Named):
     Attributes
     ----------
     source : name of the file, for messages.
-    images, categories : what the positions in `image` and `category` refer to.
+    images, categories : the images and categories that `image` and `category` index.
     entries : (N,) position of each in the file.
     ids : (N,) int64 or strings.
     image, category : (N,) positions.
-    boxes : (N, 4) x, y, width, height in pixels; NaN where not given and not needed.
-    areas : (N,) square pixels, as the file says; where it says nothing, of the mask or box.
+    boxes : (N, 4) x, y, width, height in pixels; NaN if missing and not needed.
+    areas : (N,) square pixels, from the file; if missing there, of the mask or box.
     crowd : (N,) bool.
-    ignored : (N,) bool: left out of the score whatever the area range.
+    ignored : (N,) bool: excluded from the score in every area range.
     segmentations : N raw COCO segmentations, or None.
     keypoints : (N, J, 3) x, y, visibility, or None.
     """
@@ -136,9 +136,9 @@ class Detections(Named):
 
     Attributes
     ----------
-    ids : (N,) 1 … as in pycocotools, or the ids given.
+    ids : (N,) ids of the file, or 1, 2, … as in pycocotools.
     scores : (N,) float64, finite.
-    areas : (N,) square pixels; NaN until the masks are read where the mask decides.
+    areas : (N,) square pixels; an area of a mask is NaN until the masks are read.
     """
 
     source: str
@@ -173,7 +173,7 @@ def rows_of(table, keep: np.ndarray):
 def restrict(
     truths: Truths, detections: Detections, chosen: np.ndarray
 ) -> tuple[Truths, Detections]:
-    """The rows of the chosen images ((I,) bool), which are numbered anew."""
+    """The rows of the chosen images ((I,) bool), which are renumbered."""
     number = np.cumsum(chosen) - 1
     images = _images(truths.images, np.flatnonzero(chosen))
     truths = rows_of(truths, chosen[truths.image])
@@ -198,7 +198,7 @@ def _images(images: Images, rows: np.ndarray) -> Images:
 
 
 def unknown_problem(key: str, wanted: np.ndarray, known: np.ndarray, whose: str) -> str:
-    """What is wrong with ids that are not among the `known`: perhaps they are of another kind."""
+    """The message for ids that are not among the `known`; says if they have another type."""
     kinds = {True: "words", False: "whole numbers"}
     own, other = (ids.dtype.kind == "U" for ids in (wanted, known))
     if len(known) and own != other:
@@ -207,7 +207,7 @@ def unknown_problem(key: str, wanted: np.ndarray, known: np.ndarray, whose: str)
 
 
 def positions_of(known: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Position of every wanted id in the ascending `known` ids, -1 where it is not among them."""
+    """Position of every wanted id in the ascending `known` ids, -1 if it is not among them."""
     if not len(known) or not len(wanted) or (known.dtype.kind == "U") != (wanted.dtype.kind == "U"):
         return np.full(len(wanted), -1, np.int64)
     found = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
@@ -216,19 +216,19 @@ def positions_of(known: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Reading:
-    """How truth and predictions are read.
+    """Options of reading truth and predictions.
 
     Attributes
     ----------
-    iou_type : decides which geometry must be there.
-    strict : treat what belongs to no image or category, the ``ignore`` flag and missing masks as the peers
-        do; see `truth.read_truth` and `predictions.read_predictions`.
+    iou_type : decides which geometry is required.
+    strict : treat rows without a known image or category, the ``ignore`` flag and missing masks as pycocotools
+        does; see `truth.read_truth` and `predictions.read_predictions`.
     lvis : read LVIS's frequencies and lists of categories.
     use_categories : False reads truth without categories.
-    detection_area : what decides the area range of an unmatched detection: its ``bbox``, its ``mask``, or
-        ``auto``, the box where it has one.
+    detection_area : geometry that decides the area range of an unmatched detection: ``bbox``, ``mask``, or
+        ``auto``, the box if there is one.
     joints : number of keypoints of an object.
-    drop : leave wrong entries out and count them.
+    drop : omit invalid entries and count them.
     """
 
     iou_type: str
@@ -246,13 +246,13 @@ class Reading:
 
 
 def check_choice(value: str, choices, what: str) -> None:
-    """Refuse a word that is not one of `choices`."""
+    """Refuse a value that is not one of `choices`."""
 
     look_up(choices, value, f"no {what}", where=what)
 
 
 def digest(truths: Truths) -> str:
-    """32 hexadecimal digits over all images, categories and annotations, geometry included."""
+    """Digest (32 hexadecimal digits) of all images, categories and annotations, including geometry."""
     total = hashlib.sha256()
     images, categories = truths.images, truths.categories
     arrays = [images.ids, images.widths, images.heights, categories.ids]
@@ -273,7 +273,7 @@ def digest(truths: Truths) -> str:
 
 
 def plain(value):
-    """What JSON has no word for: run lengths as bytes, masks, NumPy's numbers and arrays."""
+    """Convert values that JSON lacks: run lengths as bytes, masks, NumPy numbers and arrays."""
     if isinstance(value, Compressed):
         return list(value)
     if isinstance(value, bytes):

@@ -1,4 +1,4 @@
-"""COCO and LVIS ground truth, read and checked."""
+"""Read and check COCO and LVIS ground truth."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def read_truth(given, how: Reading) -> Truths:
     Parameters
     ----------
     given : path, parsed JSON, or a mapping of data frames or of mappings of columns (``images``,
-        ``categories``, ``annotations``); or the columns of the annotations alone. Of annotations in
-        columns, ids may be left out, and images and categories: they are those that occur. Or a table in
+        ``categories``, ``annotations``); or the columns of the annotations alone. Columns may omit
+        ids, images and categories: the last two are then those that occur. Or a table in
         DeepForest's columns, see `crown_tables`.
-    how : strict treats the ``ignore`` flag, and what belongs to no image or category, as the peers do.
+    how : strict treats the ``ignore`` flag, and rows without a known image or category, as pycocotools does.
 
     Raises
     ------
-    PermafrostError : a wrong entry, by name.
+    PermafrostError : an invalid entry, which the message names.
     """
     dropped: dict[str, int] = {}
     if is_crown_table(given):
@@ -74,7 +74,7 @@ def read_truth(given, how: Reading) -> Truths:
 
 
 def _check_beginning(text: str, source: str) -> None:
-    """Refuse a list before it is parsed, which takes long where it is large."""
+    """Refuse a list before it is parsed, since parsing a large file is slow."""
     if text[:1] == "[":
         _refuse_other(source)
 
@@ -88,7 +88,7 @@ def _refuse_other(source: str) -> NoReturn:
 
 
 def _refuse_no_categories(source: str, how: Reading) -> NoReturn:
-    # pycocotools needs the list, whatever is asked for, but not that it holds any
+    # pycocotools always needs the list, but it may be empty
     raise PermafrostError(
         "the ground truth has no categories",
         where=source,
@@ -98,7 +98,7 @@ def _refuse_no_categories(source: str, how: Reading) -> NoReturn:
 
 
 def _completed(data: dict, source: str, drop: bool) -> dict:
-    """With ids of annotations, and the images and categories that occur, where columns leave them out."""
+    """Add ids of annotations, and the images and categories that occur, if columns omit them."""
     table = data.get("annotations")
     if not isinstance(table, Table):
         return data
@@ -149,7 +149,7 @@ def _category_lists(columns: Columns, key: str, categories: Categories, order) -
                 f"{key} is not a list of category ids", where=columns.where(int(row))
             )
         found = positions_of(categories.ids, np.array(ids, np.int64))
-        # LVIS lists what the evaluated set need not have: such a category has no cell to protect
+        # LVIS may list categories that the evaluated set lacks: they have no detections to exclude
         out.append(np.unique(found[found >= 0]))
     return out
 
@@ -211,9 +211,9 @@ def _annotations(columns: Columns, images: Images, categories: Categories, how: 
 
 
 def _areas(columns: Columns, boxes: np.ndarray, by_mask: bool) -> tuple[np.ndarray, list[str]]:
-    """(N,) areas, with a warning where some are not given.
+    """(N,) areas, with a warning if some are missing.
 
-    A missing area is that of the box, or NaN where masks are compared, which tell it when they are read.
+    A missing area is the box's; if masks are compared it is NaN until they are read.
     """
     areas = columns.numbers("area", required=False)
     columns.refuse(np.flatnonzero(areas < 0), "the area is negative", key="area")
@@ -232,8 +232,8 @@ def _areas(columns: Columns, boxes: np.ndarray, by_mask: bool) -> tuple[np.ndarr
 def base_ignore(flags, crowd, iou_type: str, strict: bool, lvis: bool) -> np.ndarray:
     """(N,) bool: which truths never count.
 
-    pycocotools overwrites an explicit ``ignore`` with ``iscrowd``, boundary-iou-api takes either,
-    LVIS knows no crowds; corrected: an explicit flag decides, a crowd is ignored without one.
+    pycocotools overwrites an explicit ``ignore`` with ``iscrowd``, boundary-iou-api uses either,
+    LVIS has no crowds. Corrected: an explicit flag decides; without one, crowds are ignored.
     """
     if lvis:
         return flags == 1
@@ -243,7 +243,7 @@ def base_ignore(flags, crowd, iou_type: str, strict: bool, lvis: bool) -> np.nda
 
 
 def _known(columns: Columns, key: str, known: np.ndarray, whose: str, strict: bool) -> np.ndarray:
-    """(N,) positions among the `known` ids. The peers pass over rows of no image or category, we refuse them."""
+    """(N,) positions among the `known` ids. Unknown ids are refused or, if `strict`, omitted as in pycocotools."""
     ids = columns.identities(key)
     found = positions_of(known, ids)
     unknown = np.flatnonzero(found < 0)
@@ -260,7 +260,7 @@ def _keypoints(columns: Columns, boxes, ignored, joints: int) -> tuple[np.ndarra
     keypoints = flat.reshape(-1, joints, 3)
     labelled = columns.numbers("num_keypoints")
     invisible = ~(keypoints[:, :, 2] > 0).any(axis=1)
-    # without a visible point, the distance to the box is what counts
+    # without a visible point, OKS uses the distance to the box
     columns.refuse(
         np.flatnonzero(invisible & np.isnan(boxes).any(axis=1)),
         "has neither visible keypoints nor a bbox",

@@ -1,4 +1,4 @@
-"""Similarity of detections and truths. A further kernel is one file here and one line below."""
+"""Similarity of detections and truths. To add a kernel, add a file here and a line below."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ MASK_KERNELS = ("segm", "boundary")
 
 @dataclass(frozen=True)
 class Problem:
-    """All that a kernel may look at.
+    """The input of a kernel.
 
     Attributes
     ----------
-    truth_masks, detection_masks : masks of every row of the tables, for the mask kernels; rows
-        without a partner in their cell may come without foreground.
+    truth_masks, detection_masks : masks of every row of the tables, for the mask kernels; those
+        without a partner in their cell may be empty.
     boundary_ratio : width of the boundary band, as a share of the image's diagonal.
-    sigmas : (K, J) falloff of every keypoint per category.
-    whole : where only some images of the truth are evaluated: the truth they belong to.
+    sigmas : (K, J) sigma of every keypoint per category.
+    whole : the whole truth, if only some of its images are evaluated.
     """
 
     truths: Truths
@@ -43,6 +43,6 @@ class Problem:
 
 
 def make_kernel(name: str, problem: Problem):
-    """The kernel `name`, made ready for a problem."""
+    """The kernel `name` for a problem."""
     module, kind = KERNELS[name].split(":")
     return getattr(import_module(module), kind).of(problem)

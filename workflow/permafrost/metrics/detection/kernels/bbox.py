@@ -6,9 +6,9 @@ import numpy as np
 
 
 class BoxOverlap:
-    """IoU of (x, y, width, height); against a crowd, the share of the detection inside it.
+    """IoU of (x, y, width, height); for a crowd, the share of the detection inside it.
 
-    The operations and their order are pycocotools', so that every bit agrees.
+    The operations and their order are pycocotools', so that all bits are equal.
     """
 
     def __init__(self, detections: np.ndarray, truths: np.ndarray, crowd: np.ndarray) -> None:
@@ -20,7 +20,7 @@ class BoxOverlap:
         return cls(problem.detections.boxes, problem.truths.boxes, problem.truths.crowd)
 
     def bound(self, detections, truths) -> None:
-        """The exact value is as cheap as any bound."""
+        """None: the exact value is as cheap as a bound."""
         return None
 
     def extents(self) -> tuple[np.ndarray, np.ndarray]:
@@ -33,7 +33,7 @@ class BoxOverlap:
 
 
 def box_overlap(detected: np.ndarray, true: np.ndarray, crowd: np.ndarray) -> np.ndarray:
-    """(P,) IoU of (P, 4) boxes, row by row; (P,) `crowd` says whose union is the detection."""
+    """(P,) IoU of (P, 4) boxes, row by row; where (P,) `crowd`, the denominator is the detection's area."""
     dx, dy, dw, dh = np.ascontiguousarray(detected.T)
     tx, ty, tw, th = np.ascontiguousarray(true.T)
     width = np.minimum(dw + dx, tw + tx) - np.maximum(dx, tx)

@@ -1,4 +1,4 @@
-"""Boundary IoU: the lesser of the IoU of the masks and of the bands along their outlines."""
+"""Boundary IoU: the smaller of the IoU of the masks and the IoU of the bands along their outlines."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from permafrost.metrics.detection.masks.runs import Masks
 
 
 class BoundaryOverlap:
-    """As boundary-iou-api: a crowd is compared by its mask alone.
+    """Boundary IoU as in boundary-iou-api; crowds are compared by mask IoU alone.
 
-    The band of a mask is what a 3 x 3 erosion, repeated `margin` times, takes away. The image's edge
-    counts as outline.
+    The band of a mask consists of the pixels that a 3 x 3 erosion, repeated `margin` times, removes. The
+    image's edge counts as outline.
     """
 
     def __init__(self, masks: MaskOverlap, ratio: float) -> None:
@@ -25,7 +25,7 @@ class BoundaryOverlap:
         return cls(MaskOverlap.of(problem), problem.boundary_ratio)
 
     def bound(self, detections: np.ndarray, truths: np.ndarray) -> np.ndarray:
-        """(P,) the bound of the mask IoU."""
+        """(P,) the upper bound of the mask IoU."""
         return self.masks.bound(detections, truths)
 
     def extents(self) -> tuple[np.ndarray, np.ndarray]:
@@ -35,7 +35,7 @@ class BoundaryOverlap:
     def exact(self, detections: np.ndarray, truths: np.ndarray) -> np.ndarray:
         """(P,) boundary IoU."""
         out = self.masks.exact(detections, truths)
-        # where the masks share nothing, their bands do not either
+        # masks without common pixels have no common band
         plain = np.flatnonzero(~self.masks.crowd[truths] & (out > 0))
         band = self._bands(detections[plain], truths[plain])
         out[plain] = np.minimum(out[plain], band)

@@ -6,8 +6,8 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 
-# how far annotators disagree at each point of a person, in tenths; dividing here, as pycocotools
-# does, keeps the last bits of its values
+# standard deviation of annotations of each keypoint of a person, in tenths; divided below, as in
+# pycocotools, to get the same last bits
 COCO_SIGMAS = (
     np.array(
         [0.26, 0.25, 0.25, 0.35, 0.35, 0.79, 0.79, 0.72, 0.72]
@@ -16,15 +16,15 @@ COCO_SIGMAS = (
     / 10.0
 )
 
-# pairs compared together
+# pairs compared at once
 _BLOCK = 1 << 15
 
 
 class KeypointSimilarity:
     """OKS: mean over the labelled points of exp(-distance² / (2 area (2 sigma)²)).
 
-    A truth without a labelled point is compared by how far each point lies outside of its box, made
-    three times as large. The visibility of detected points is not read; crowds have no rule here.
+    For a truth without a labelled point, the distance is from each detected point to its box, enlarged
+    three times. The visibility of detected points is ignored; crowds have no special rule.
     """
 
     def __init__(self, detections, truths, boxes, areas, categories, sigmas) -> None:
@@ -46,11 +46,11 @@ class KeypointSimilarity:
         )
 
     def bound(self, detections, truths) -> None:
-        """There is no bound cheaper than the value."""
+        """None: no bound is cheaper than the value."""
         return None
 
     def extents(self) -> None:
-        """Objects are somewhat alike at any distance."""
+        """None: OKS is above 0 at any distance."""
         return None
 
     def exact(self, detections: np.ndarray, truths: np.ndarray) -> np.ndarray:
@@ -77,8 +77,8 @@ class KeypointSimilarity:
         labelled[bare] = True
         count[bare] = labelled.shape[1]
         out = np.empty(len(points))
-        # rows with equally many points are summed together: NumPy's pairwise sum then adds each row
-        # in the order in which it would add it alone
+        # sum rows with equal numbers of points together: NumPy's pairwise sum then adds each row in
+        # the same order as alone
         for points_used in np.unique(count):
             rows = np.flatnonzero(count == points_used)
             used = error[rows][labelled[rows]].reshape(len(rows), points_used)
@@ -87,7 +87,7 @@ class KeypointSimilarity:
 
 
 def _beyond(values, low, high) -> np.ndarray:
-    """How far values lie outside of [low, high]."""
+    """Distance of values from [low, high], 0 inside."""
     return np.maximum(0, low - values) + np.maximum(0, values - high)
 
 

@@ -9,17 +9,17 @@ from permafrost.metrics.detection.masks.pieces import Pieces, shared_by_pieces
 from permafrost.metrics.detection.masks.runs import Masks
 from permafrost.metrics.detection.ragged import in_blocks
 
-# words of packed masks held at once
+# 64-bit words of packed masks in memory at once
 _BLOCK = 1 << 16
-# pairs of pieces per column beyond which counting packed bits is quicker, as measured
+# pairs of pieces per column above which counting packed bits was faster in measurements
 _RAGGED = 3.0
 
 
 class MaskOverlap:
-    """IoU in pixels; against a crowd, the share of the detection inside it.
+    """IoU of masks in pixels; for a crowd, the share of the detection inside it.
 
-    Masks of different sizes have IoU -1, as in pycocotools: they match nothing. Empty masks have
-    IoU 0 with everything.
+    Masks of different image sizes have IoU -1, as in pycocotools, so that they never match. Empty masks
+    have IoU 0 with all others.
     """
 
     def __init__(self, detections: Masks, truths: Masks, crowd: np.ndarray) -> None:
@@ -35,7 +35,7 @@ class MaskOverlap:
         return cls(problem.detection_masks, problem.truth_masks, problem.truths.crowd)
 
     def bound(self, detections: np.ndarray, truths: np.ndarray) -> np.ndarray:
-        """(P,) most that the IoU can be, from areas and boxes."""
+        """(P,) upper bound of the IoU, from areas and boxes."""
         a, b = self.boxes[0][detections], self.boxes[1][truths]
         width = np.minimum(a[:, 0] + a[:, 2], b[:, 0] + b[:, 2]) - np.maximum(a[:, 0], b[:, 0])
         height = np.minimum(a[:, 1] + a[:, 3], b[:, 1] + b[:, 3]) - np.maximum(a[:, 1], b[:, 1])
@@ -59,12 +59,12 @@ class MaskOverlap:
         )
         other = self.detections.heights[detections] != self.truths.heights[truths]
         other |= self.detections.widths[detections] != self.truths.widths[truths]
-        # pycocotools looks at the sizes only where the boxes meet
+        # pycocotools compares the sizes only if the boxes overlap
         out[other] = np.where(self.bound(detections[other], truths[other]) > 0, -1.0, 0.0)
         return out
 
     def _shared(self, detections: np.ndarray, truths: np.ndarray) -> np.ndarray:
-        """(P,) pixels in both."""
+        """(P,) number of common pixels."""
         mine, theirs = self.pieces
         ragged = mine.density()[detections] * theirs.density()[truths] > _RAGGED
         out = np.empty(len(detections), np.int64)
@@ -76,7 +76,7 @@ class MaskOverlap:
 
     @staticmethod
     def ratio(shared, area, other, crowd) -> np.ndarray:
-        """Shared pixels over the union, or over the detection for a crowd; 0 where none is shared."""
+        """Shared pixels over the union, or over the detection for a crowd; 0 without shared pixels."""
         union = np.where(crowd, area, area + other - shared)
         return shared / np.where(shared == 0, 1, union)
 
@@ -84,7 +84,7 @@ class MaskOverlap:
 def shared_by_bits(first: Masks, second: Masks, rows, others) -> np.ndarray:
     """(P,) pixels shared by pairs of masks.
 
-    Pairs of neighbouring rows share masks, so packing goes block by block.
+    Consecutive pairs share masks, so masks are packed block by block.
     """
     out = np.zeros(len(rows), np.int64)
     for block, mine, theirs, row, other in packed_blocks(first, second, rows, others):
@@ -93,7 +93,7 @@ def shared_by_bits(first: Masks, second: Masks, rows, others) -> np.ndarray:
 
 
 def packed_blocks(first: Masks, second: Masks, rows, others):
-    """Pairs in blocks: a slice, the masks of either side that it needs, and which of them."""
+    """Yield blocks of pairs: a slice, its masks of both sides, and the pairs' positions among them."""
     used, row_of = np.unique(rows, return_inverse=True)
     sizes = packed_sizes(first.take(used))[row_of]
     for block in in_blocks(sizes + 1, _BLOCK):

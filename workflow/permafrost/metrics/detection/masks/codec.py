@@ -1,8 +1,8 @@
 """COCO's compressed run-length strings, many at a time.
 
 A run is written in digits of 5 bits, lowest first, as the characters ``chr(48 + digit)``, plus 32
-while more digits follow; the highest bit of the last digit is the sign. From the fourth run on, what
-is written is the difference to the run two before, which is of the same colour.
+if more digits follow; the highest bit of the last digit is the sign. From the fourth run on, the
+difference to the run two before, which has the same colour, is written.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from permafrost.metrics.detection.ragged import (
     sum_each,
 )
 
-# characters decoded together: small enough for the cache, and for memory to be used again at once
+# characters decoded at once: few enough for the CPU cache, and for memory to be reused
 _BLOCK = 1 << 18
 # seven digits hold 35 bits, and no run of an image below 2**32 pixels needs more
 _MOST_DIGITS = 7
@@ -39,16 +39,16 @@ def decode(
 
     Parameters
     ----------
-    strings : N strings; what is no ASCII is a problem like any other foreign character.
-    heights, widths : (N,) sizes that the masks are said to have.
-    keep : (N,) bool, the masks whose stretches are wanted (all where None); the others are checked
-        and come back without stretches.
-    measured : (N,) bool, the masks whose area and box are wanted (all where None).
+    strings : N strings; non-ASCII characters are a problem like any other invalid one.
+    heights, widths : (N,) declared sizes of the masks in pixels.
+    keep : (N,) bool, the masks whose runs are needed (all if None); the others are checked
+        and returned without foreground.
+    measured : (N,) bool, the masks whose area and box are needed (all if None).
 
     Returns
     -------
-    The N masks, their (N, 5) areas and boxes (x, y, width, height; NaN where not wanted), and the
-    problems: position of a bad string to one sentence. A bad string gives an empty mask.
+    The N masks, their (N, 5) areas and boxes (x, y, width, height; NaN if not requested), and the
+    problems: position of an invalid string to a sentence. An invalid string gives an empty mask.
     """
     heights, widths = np.asarray(heights, np.int64), np.asarray(widths, np.int64)
     keep = np.ones(len(strings), bool) if keep is None else keep
@@ -70,26 +70,26 @@ def decode(
                 masks = masks.without(~keep[block])
             yield masks
 
-    # a stretch takes two numbers
+    # a stretch has two numbers
     masks = Masks.gathered(parts(), heights, widths, int(sizes[keep].sum()) // 2)
     measures[~measured] = np.nan
     return masks, measures, problems
 
 
 def _without(pairs, dropped: np.ndarray):
-    """`pairs`, those of `dropped` masks left out."""
+    """`pairs` without those of `dropped` masks."""
     lengths, background, foreground = pairs
     kept = np.repeat(~dropped, lengths)
     return np.where(dropped, 0, lengths), background[kept], foreground[kept]
 
 
 def _decode_block(text: Text, pixels: np.ndarray):
-    """Pairs of runs per mask, the two runs of every pair, and problems.
+    """Number of pairs of runs per mask, the two runs of every pair, and problems.
 
     Masks with a problem have no runs.
     """
     bad: dict[int, int] = {}
-    # a damaged mask would spoil those after it: find the damaged, leave them out, begin again
+    # a damaged mask would corrupt all after it: find the damaged, remove them, decode again
     while True:
         found = _damaged_text(text)
         if not found:
@@ -118,8 +118,7 @@ def _damaged_text(text: Text) -> dict[int, int]:
 def _damaged_runs(lengths, background, foreground, pixels, known) -> dict[int, int]:
     offsets = offsets_of(lengths)
     sides = (background, foreground)
-    # sums of runs that are each at most 2**32 cannot wrap around
-    # (and as an unsigned number, a negative one is above all others)
+    # sums of runs of at most 2**32 each cannot overflow; as unsigned numbers, negative runs are larger
     if any(side.view(np.uint64).max(initial=0) > 1 << 32 for side in sides):
         large = np.flatnonzero(np.logical_or(*(side > 1 << 32 for side in sides)))
         negative = np.flatnonzero(np.logical_or(*(side < 0 for side in sides)))
@@ -145,7 +144,7 @@ def encode(masks: Masks) -> list[bytes]:
     while True:
         digit = (rest & 31).astype(np.uint8)
         rest >>= 5
-        # the last digit's highest bit must be the sign of what is left
+        # the last digit's highest bit must equal the sign of the rest
         more = np.where(digit & 16, rest != -1, rest != 0) & going
         chars.append(digit + 48 + 32 * more.astype(np.uint8))
         if not more.any():

@@ -1,7 +1,7 @@
-"""Masks as bits, cut to their boxes: overlaps by AND and count, erosion by shifts.
+"""Masks as bits, cropped to their boxes: overlaps by AND and bit count, erosion by shifts.
 
-A mask keeps the columns of its box, each as 64-bit words that begin at multiples of 64 rows of the
-image, so that words of different masks line up.
+A mask stores the columns of its box, each as 64-bit words that begin at multiples of 64 rows of the
+image, so that words of different masks are aligned.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from permafrost.metrics.detection.ragged import (
 )
 
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
-# words compared together
+# words compared at once
 _BLOCK = 1 << 16
 
 
@@ -32,7 +32,7 @@ class Packed:
     Attributes
     ----------
     words : flat uint64, mask by mask, column by column.
-    offsets : (N + 1,) where each mask starts.
+    offsets : (N + 1,) first word of each mask.
     left, columns : (N,) first column and number of columns.
     top, height : (N,) first word of a column and number of words per column.
     """
@@ -54,13 +54,13 @@ class Packed:
 
 
 def packed_sizes(masks: Masks) -> np.ndarray:
-    """(N,) words that each mask takes when packed."""
+    """(N,) number of words of each mask when packed."""
     _, columns, _, height = _frames(masks)
     return columns * height
 
 
 def pack(masks: Masks) -> Packed:
-    """Masks as bits."""
+    """Pack masks as bits."""
     left, columns, top, height = _frames(masks)
     offsets = offsets_of(columns * height)
     packed = Packed(np.zeros(offsets[-1], np.uint64), offsets, left, columns, top, height)
@@ -69,7 +69,7 @@ def pack(masks: Masks) -> Packed:
 
 
 def pack_shrunk(masks: Masks, margins: np.ndarray) -> Packed:
-    """Masks in the same boxes, each piece of a column `margins` (N,) pixels shorter at both ends."""
+    """Pack masks in the same boxes, with each piece of a column `margins` (N,) pixels shorter at both ends."""
     left, columns, top, height = _frames(masks)
     offsets = offsets_of(columns * height)
     packed = Packed(np.zeros(offsets[-1], np.uint64), offsets, left, columns, top, height)
@@ -81,7 +81,7 @@ def pack_shrunk(masks: Masks, margins: np.ndarray) -> Packed:
 
 
 def _frames(masks: Masks):
-    """First column, columns, first word of a column, words per column."""
+    """First column, number of columns, first word of a column, words per column."""
     boxes = masks.boxes().astype(np.int64)
     full = boxes[:, 2] > 0
     top = boxes[:, 1] >> 6
@@ -120,7 +120,7 @@ def _combine(words, target, bits) -> None:
 
 
 def overlaps(first: Packed, second: Packed, rows, others) -> np.ndarray:
-    """(P,) int64: pixels that masks `rows` of one and `others` of the other collection share."""
+    """(P,) int64: number of pixels shared by masks `rows` of one and `others` of the other collection."""
     rows, others = np.asarray(rows, np.int64), np.asarray(others, np.int64)
     left = np.maximum(first.left[rows], second.left[others])
     right = np.minimum(
@@ -153,9 +153,9 @@ def _words(packed: Packed, masks, left, top, size, column, word) -> np.ndarray:
 
 
 def bands(masks: Masks, margins: np.ndarray) -> Packed:
-    """The pixels of each mask within `margins` (N,) pixels of its outside, diagonals included.
+    """The pixels of each mask within `margins` (N,) pixels of its outside, diagonally, too.
 
-    What lies outside of the image is outside of the mask.
+    Beyond the image counts as outside.
     """
     whole = pack(masks)
     inner = pack_shrunk(masks, margins)
@@ -166,7 +166,7 @@ def bands(masks: Masks, margins: np.ndarray) -> Packed:
 
 
 def _narrowed(packed: Packed, chosen: np.ndarray, margin: int) -> np.ndarray:
-    """Words in which every chosen mask keeps what is set in all columns up to `margin` away."""
+    """Words of the chosen masks, with only the bits that are set in all columns up to `margin` away."""
     sizes = packed.columns * packed.height
     which = np.repeat(np.arange(len(sizes)), np.where(chosen, sizes, 0))
     if not len(which):
@@ -183,7 +183,7 @@ def _narrowed(packed: Packed, chosen: np.ndarray, margin: int) -> np.ndarray:
         inside = (column + step >= 0) & (column + step < columns)
         return np.where(inside, bits[np.where(inside, flat + step * tall, 0)], np.uint64(0))
 
-    # after each turn a word holds the AND of `width` columns, itself the leftmost
+    # after each iteration a word is the AND of `width` columns, of which it is the leftmost
     width, total = 1, 2 * margin + 1
     while width < total:
         step = min(width, total - width)

@@ -1,7 +1,7 @@
-"""Masks as pieces of columns: overlaps by comparing ends, without touching pixels.
+"""Masks as pieces of columns: overlaps from the ends of pieces instead of pixels.
 
-Most masks have one piece per column. A pair of them is compared in as many steps as they have columns
-in common, which is far less than their pixels, and less than packing them as bits.
+Most masks have one piece per column. Comparing two of them takes one step per common column, much
+less than per pixel, and less than packing them as bits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from permafrost.metrics.detection.ragged import (
     sum_each,
 )
 
-# pieces made, or compared, together
+# pieces created or compared at once
 _BLOCK = 1 << 16
 
 
@@ -31,9 +31,9 @@ class Pieces:
 
     Attributes
     ----------
-    low, high : (P,) first row of every piece and the row after its last, in few bytes.
-    first : (sum of columns + 1,) where the pieces of each column of each mask start.
-    offsets : (N + 1,) where the columns of each mask start in `first`.
+    low, high : (P,) first row of every piece and the row after its last, in a small integer type.
+    first : (sum of columns + 1,) first piece of each column of each mask.
+    offsets : (N + 1,) first column of each mask in `first`.
     left : (N,) the first column of each mask.
     """
 
@@ -45,12 +45,12 @@ class Pieces:
 
     @classmethod
     def of(cls, masks: Masks) -> Pieces:
-        """From stretches, which may run over more than one column."""
+        """From stretches, which may extend over several columns."""
         heights = np.maximum(masks.heights, 1)
         left, columns = _columns(masks, heights)
         kind = least_integer(int(heights.max(initial=0)))
         offsets = offsets_of(columns)
-        # a stretch that runs into the next column is of two pieces, at the most one per column
+        # a stretch that extends into the next column is two pieces; at most one extra per column
         most = len(masks.starts) + int(offsets[-1])
         low, high = np.empty(most, kind), np.empty(most, kind)
         first = np.zeros(int(offsets[-1]) + 1, least_integer(most))
@@ -68,16 +68,16 @@ class Pieces:
 
     @property
     def columns(self) -> np.ndarray:
-        """(N,) columns from the first to the last of each mask."""
+        """(N,) number of columns from the first to the last of each mask."""
         return np.diff(self.offsets)
 
     def density(self) -> np.ndarray:
-        """(N,) pieces per column; 0 of an empty mask."""
+        """(N,) pieces per column; 0 for an empty mask."""
         pieces = np.diff(self.first[self.offsets])
         return pieces / np.maximum(self.columns, 1)
 
     def boxes(self) -> np.ndarray:
-        """(N, 4) float64: as `Masks.boxes`."""
+        """(N, 4) float64 boxes, as `Masks.boxes`."""
         pieces = self.first[self.offsets]
         top = min_each(self.low, pieces, 0)
         bottom = max_each(self.high, pieces, 0)
@@ -86,7 +86,7 @@ class Pieces:
 
 
 def _columns(masks: Masks, heights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(N,) first column of each mask, and how many it has."""
+    """(N,) first column and number of columns of each mask."""
     filled = np.flatnonzero(masks.offsets[1:] > masks.offsets[:-1])
     left, columns = np.zeros(len(masks), np.int64), np.zeros(len(masks), np.int64)
     left[filled] = masks.starts[masks.offsets[filled]] // heights[filled]
@@ -106,7 +106,7 @@ def column_pieces(masks: Masks):
     if not over.any():
         return owner, first, low, high
     height = np.broadcast_to(height, high.shape)
-    # the column of the last pixel, and the row after it there
+    # columns beyond the first up to the one of the last pixel
     more = np.where(over, (high - 1) // np.maximum(height, 1), 0)
     which = np.repeat(np.arange(len(owner)), more + 1)
     step = places_within(more + 1)
@@ -116,7 +116,7 @@ def column_pieces(masks: Masks):
 
 
 def shared_by_pieces(first: Pieces, second: Pieces, rows, others) -> np.ndarray:
-    """(P,) int64: pixels that masks `rows` of one and `others` of the other collection share."""
+    """(P,) int64: number of pixels shared by masks `rows` of one and `others` of the other collection."""
     rows, others = np.asarray(rows, np.int64), np.asarray(others, np.int64)
     left = np.maximum(first.left[rows], second.left[others])
     right = np.minimum(
@@ -134,7 +134,7 @@ def shared_by_pieces(first: Pieces, second: Pieces, rows, others) -> np.ndarray:
 
 
 def _shared(first: Pieces, second: Pieces, columns, others) -> np.ndarray:
-    """(C,) rows that columns of the one and of the other collection share."""
+    """(C,) number of rows shared by columns of the two collections."""
     begin, other_begin = first.first[columns], second.first[others]
     count, other_count = first.first[columns + 1] - begin, second.first[others + 1] - other_begin
     combinations = count * other_count
@@ -157,7 +157,7 @@ def _shared(first: Pieces, second: Pieces, columns, others) -> np.ndarray:
 
 
 def _common(first: Pieces, second: Pieces, pieces, others) -> np.ndarray:
-    """(P,) rows that pieces share."""
+    """(P,) number of rows shared by pieces."""
     high = np.minimum(first.high[pieces], second.high[others])
     low = np.maximum(first.low[pieces], second.low[others])
     return np.maximum(high - low, 0)

@@ -1,9 +1,9 @@
-"""Polygons to masks, pixel for pixel as pycocotools draws them, many at a time.
+"""Rasterise polygons pixel for pixel like pycocotools, many at a time.
 
 pycocotools magnifies a polygon five times, walks every edge step by step, and keeps the steps that
-cross the middle of a pixel column; the parity of these crossings down the columns is the mask. Only
-the crossings matter, so here they are computed directly: per edge and column, one. They need no
-sorting where a column has two, as most have.
+cross the middle of a pixel column; the parity of these crossings down the columns is the mask. This
+module computes the crossings directly, one per edge and column. Columns with two crossings, as most
+have, need no sorting.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from permafrost.metrics.detection.ragged import (
 )
 
 _SCALE = 5
-# crossings drawn together: small enough for the cache
+# crossings drawn at once: few enough for the CPU cache
 _BLOCK = 1 << 16
 # beyond this, pycocotools' 32-bit arithmetic on magnified coordinates is undefined
 COORDINATE_LIMIT = float(1 << 25)
 
 
 def rasterise(points, sizes, owners, heights, widths) -> Masks:
-    """Draw polygons; those of one owner are united.
+    """Rasterise polygons; a mask is the union of its polygons.
 
     Parameters
     ----------
     points : flat (sum of sizes, 2) float64 x, y of the corners in pixels, finite and within
         ``COORDINATE_LIMIT``.
-    sizes : (P,) corners of every polygon.
-    owners : (P,) which mask each polygon belongs to, ascending.
-    heights, widths : (N,) sizes of the masks.
+    sizes : (P,) number of corners of every polygon.
+    owners : (P,) mask of each polygon, ascending.
+    heights, widths : (N,) sizes of the masks in pixels.
     """
     points = np.asarray(points, np.float64).reshape(-1, 2)
     sizes, owners = np.asarray(sizes, np.int64), np.asarray(owners, np.int64)
@@ -47,7 +47,7 @@ def rasterise(points, sizes, owners, heights, widths) -> Masks:
         return Masks.empty(heights, widths)
     offsets = offsets_of(sizes)
     following = _following(offsets)
-    # of an edge, the columns it may cross; every column takes two crossings
+    # number of columns that an edge may cross
     across = np.abs(points[:, 0] - points[following, 0])
     across = np.minimum(across, np.repeat(widths[owners], sizes)).astype(np.int64) + 2
     mask_first = offsets_of(np.bincount(owners, minlength=len(heights)))
@@ -70,7 +70,7 @@ def rasterise(points, sizes, owners, heights, widths) -> Masks:
 
 
 def _following(offsets: np.ndarray) -> np.ndarray:
-    """The corner after each corner of closed polygons."""
+    """The next corner of each corner of closed polygons."""
     following = np.arange(1, offsets[-1] + 1)
     filled = offsets[1:] > offsets[:-1]
     following[offsets[1:][filled] - 1] = offsets[:-1][filled]
@@ -79,7 +79,7 @@ def _following(offsets: np.ndarray) -> np.ndarray:
 
 def _draw(points, following, offsets, owners, heights, widths) -> Masks:
     sizes = np.diff(offsets)
-    # a cast to int drops the fraction, towards zero, as in C
+    # a cast to int truncates towards zero, as in C
     corners = (_SCALE * points + 0.5).astype(np.int64)
     edges = _Edges.of(corners, corners[following], np.repeat(widths[owners], sizes))
     columns = _Columns.of(edges, offsets)
@@ -103,10 +103,10 @@ def _draw(points, following, offsets, owners, heights, widths) -> Masks:
 
 @dataclass(frozen=True)
 class _Edges:
-    """Edges between magnified corners, from left to right or, where steeper, from the top down.
+    """Edges between magnified corners, from left to right or, if steeper than 45°, from the top down.
 
-    The middle of pixel column n lies between the magnified columns 5 n + 2 and 5 n + 3; `first` and
-    `counts` say which middles inside the image an edge crosses.
+    The middle of pixel column n is between the magnified columns 5 n + 2 and 5 n + 3; `first` and
+    `counts` are the first column and the number of columns whose middle an edge crosses in the image.
     """
 
     x: np.ndarray
@@ -149,7 +149,7 @@ class _Edges:
 
 @dataclass(frozen=True)
 class _Columns:
-    """The pixel columns from the first to the last that a polygon crosses; `offsets` into all."""
+    """The pixel columns from the first to the last that each polygon crosses; `offsets` index all columns."""
 
     left: np.ndarray
     offsets: np.ndarray
@@ -166,14 +166,14 @@ class _Columns:
 
 
 def _stretches(cell, y, cells: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Beginning, end and cell of the stretches between the crossings of each cell, ascending.
+    """Start, end and cell of the stretches between the crossings of each cell, ascending.
 
-    A cell is a column of a polygon. As polygons are closed, the crossings of a column are even in
-    number, nearly always two; a stretch may be empty.
+    A cell is a column of a polygon. As polygons are closed, a column has an even number of
+    crossings, nearly always two. A stretch may be empty.
     """
     count = np.bincount(cell, minlength=cells)
     one, other = np.empty(cells, np.int64), np.empty(cells, np.int64)
-    # of several assignments the last one stays: the last and the first crossing of each cell
+    # the last assignment wins: these are the last and the first crossing of each cell
     one[cell], other[cell[::-1]] = y, y[::-1]
     usual = np.flatnonzero(count == 2)
     low, high = np.minimum(one[usual], other[usual]), np.maximum(one[usual], other[usual])
@@ -188,7 +188,7 @@ def _stretches(cell, y, cells: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def _rows_of_flat(xs, ys, slope, target) -> np.ndarray:
-    """Lower of the rows at the steps to `target` and to the column after it."""
+    """The smaller of the rows at the steps to `target` and to the next column."""
     step = target - xs
     here = (ys + slope * step + 0.5).astype(np.int64)
     there = (ys + slope * (step + 1) + 0.5).astype(np.int64)
@@ -196,14 +196,14 @@ def _rows_of_flat(xs, ys, slope, target) -> np.ndarray:
 
 
 def _rows_of_steep(xs, ys, slope, target) -> np.ndarray:
-    """Row of the step before the walk, which goes down by rows, passes `target`."""
+    """Row of the last step before the walk down the rows passes `target`."""
     rising = slope > 0
 
     def passed(step):
         column = (xs + slope * step + 0.5).astype(np.int64)
         return np.where(rising, column > target, column <= target)
 
-    # rounding may put the estimate one step off; the exact formula decides
+    # rounding may shift the estimate by a step; the exact formula decides
     step = np.floor((target + 0.5 - xs) / slope).astype(np.int64) - 1
     for _ in range(3):
         step += ~passed(step)
@@ -211,7 +211,7 @@ def _rows_of_steep(xs, ys, slope, target) -> np.ndarray:
 
 
 def _united(starts, stops, polygon, owners, heights, widths) -> Masks:
-    """Masks from the stretches of their polygons, ascending within each polygon."""
+    """Masks as unions of the stretches of their polygons, which ascend within each polygon."""
     owner = owners[polygon]
     shared = (np.bincount(owners, minlength=len(heights)) > 1)[owner]
     if shared.any():
@@ -226,10 +226,10 @@ def _united(starts, stops, polygon, owners, heights, widths) -> Masks:
 
 
 def _merge(starts, stops, owner):
-    """Union of stretches per owner: where the number of open ones leaves 0 and comes back to it."""
+    """Union of stretches per owner: from where the number of open stretches leaves 0 to where it returns."""
     keys = np.concatenate([owner << 33 | starts, owner << 33 | stops])
     change = np.repeat(np.array([1, -1]), len(starts))
-    # what begins where another ends goes on with it, so beginnings come first
+    # adjacent stretches merge, so starts sort before ends
     order = np.lexsort((-change, keys))
     keys, change = keys[order], change[order]
     covered = np.cumsum(change)

@@ -1,4 +1,4 @@
-"""Binary masks as the stretches of foreground that COCO's run-length code describes.
+"""Binary masks as stretches (runs of foreground), as in COCO's run-length code.
 
 Pixels are numbered down the columns: pixel (row y, column x) of an image of height h is y + x h.
 """
@@ -19,19 +19,19 @@ from permafrost.metrics.detection.ragged import (
     sum_each,
 )
 
-# stretches measured together: small enough for the cache
+# stretches measured at once: few enough for the CPU cache
 _BLOCK = 1 << 16
 
 
 @dataclass(frozen=True)
 class Masks:
-    """N masks, the stretches of each in ascending order.
+    """N masks, each with its stretches in ascending order.
 
     Attributes
     ----------
-    offsets : (N + 1,) where the stretches of each mask start.
-    starts, stops : first pixel of every stretch and the pixel after its last one. No stretch is
-        empty, and none touches the one before it.
+    offsets : (N + 1,) first stretch of each mask.
+    starts, stops : first pixel of every stretch and the pixel after its last one. Stretches are
+        not empty, and do not touch.
     heights, widths : (N,) size of each mask in pixels.
     """
 
@@ -65,12 +65,12 @@ class Masks:
 
     @classmethod
     def gathered(cls, parts: Iterable[Masks], heights, widths, most: int) -> Masks:
-        """The same of parts that are made one by one, and are copied as they come.
+        """Like `joined`, from an iterator; each part is copied when it arrives.
 
         Parameters
         ----------
         heights, widths : (N,) sizes of all masks.
-        most : their stretches are no more than these; memory that they do not fill is never touched.
+        most : upper bound of the number of stretches; unused memory is never touched.
         """
         kind = place_type(heights, widths)
         starts, stops = np.empty(most, kind), np.empty(most, kind)
@@ -98,7 +98,7 @@ class Masks:
         )
 
     def without(self, dropped: np.ndarray) -> Masks:
-        """The same masks, those in `dropped` ((N,) bool) without foreground."""
+        """The same masks, with those in `dropped` ((N,) bool) empty."""
         lengths = np.diff(self.offsets)
         kept = np.repeat(~dropped, lengths)
         return Masks(
@@ -110,7 +110,7 @@ class Masks:
         )
 
     def areas(self) -> np.ndarray:
-        """(N,) int64: pixels of foreground."""
+        """(N,) int64: number of foreground pixels."""
         areas = np.empty(len(self), np.int64)
         for block in in_blocks(np.diff(self.offsets), _BLOCK):
             part = self.part(block)
@@ -118,10 +118,10 @@ class Masks:
         return areas
 
     def boxes(self) -> np.ndarray:
-        """(N, 4) float64 x, y, width, height of the smallest box; zeros without a stretch.
+        """(N, 4) float64 x, y, width, height of the bounding box in pixels; zeros if empty.
 
-        A stretch that runs over the end of a column makes the box as high as the image, as its
-        pixels fill both ends of the columns that it joins.
+        A stretch that continues in the next column makes the box as high as the image, since it
+        contains the last row of one column and the first of the next.
         """
         boxes = np.empty((len(self), 4))
         for block in in_blocks(np.diff(self.offsets), _BLOCK):
@@ -129,7 +129,7 @@ class Masks:
         return boxes
 
     def part(self, block: slice) -> Masks:
-        """A view of neighbouring masks."""
+        """A view of consecutive masks."""
         offsets = self.offsets[block.start : block.stop + 1]
         flat = slice(offsets[0], offsets[-1])
         return Masks(
@@ -179,7 +179,7 @@ class Masks:
 
 
 def masks_of_runs(lengths, counts, heights, widths) -> Masks:
-    """From run lengths that were checked: none negative, each mask's sum height times width.
+    """Masks from checked run lengths: not negative, with a sum of height times width per mask.
 
     Parameters
     ----------
@@ -188,13 +188,13 @@ def masks_of_runs(lengths, counts, heights, widths) -> Masks:
     """
     lengths = np.asarray(lengths, np.int64)
     odd = lengths & 1
-    # a last run of the background is paired with one of length 0
+    # pair a final run of background with a run of length 0
     counts = np.insert(np.asarray(counts, np.int64), np.cumsum(lengths)[odd == 1], 0)
     return masks_of_pairs((lengths + odd) >> 1, counts[::2], counts[1::2], heights, widths)
 
 
 def masks_of_pairs(lengths, background, foreground, heights, widths) -> Masks:
-    """As `masks_of_runs`, from pairs of runs: (N,) numbers of pairs and their flat lengths."""
+    """Like `masks_of_runs`, from pairs of runs: (N,) numbers of pairs and their flat lengths."""
     offsets = offsets_of(lengths)
     stops = np.cumsum(background + foreground)
     # the sum before each mask is the end of the mask before it
@@ -206,17 +206,17 @@ def masks_of_pairs(lengths, background, foreground, heights, widths) -> Masks:
 
 
 def least_integer(most: int) -> type:
-    """The smallest signed integers that hold the numbers up to `most`, for they need less memory."""
+    """The smallest signed integer type for numbers up to `most`, to save memory."""
     return next(kind for kind in (np.int16, np.int32, np.int64) if most <= np.iinfo(kind).max)
 
 
 def place_type(heights: np.ndarray, widths: np.ndarray) -> type:
-    """Integers for all pixels of such images."""
+    """The integer type for pixel numbers of images of these sizes."""
     return least_integer(max(1 << 16, int((heights * widths).max(initial=0))))
 
 
 def in_fewest(offsets, starts, stops, heights, widths) -> Masks:
-    """Masks of ascending stretches that may be empty or touch: runs of length 0 are legal."""
+    """Masks from ascending stretches that may be empty or touch, since runs of length 0 are legal."""
     keep = stops > starts
     if not keep.all():
         starts, stops, offsets = starts[keep], stops[keep], _moved(offsets, keep)
@@ -231,15 +231,15 @@ def in_fewest(offsets, starts, stops, heights, widths) -> Masks:
 
 
 def _moved(offsets: np.ndarray, keep: np.ndarray) -> np.ndarray:
-    """`offsets` when only the items of `keep` are left."""
+    """`offsets` after removing all items but those of `keep`."""
     return np.concatenate(([0], np.cumsum(keep)))[offsets]
 
 
 def split_pixels(pixels, heights, lengths) -> tuple[np.ndarray, np.ndarray]:
-    """Column and row of pixels; (N,) `heights` of the masks, which have `lengths` pixels each.
+    """Column and row of pixels; the N masks have `heights` (N,) and `lengths` (N,) of these pixels each.
 
-    A float quotient of whole numbers below 2**32 is never rounded across a whole number, and floats
-    divide several times faster than integers.
+    Float division is several times faster than integer division, and exact here: a quotient of whole
+    numbers below 2**32 is never rounded up to the next whole number.
     """
     if not len(pixels):
         return pixels, pixels
@@ -249,7 +249,7 @@ def split_pixels(pixels, heights, lengths) -> tuple[np.ndarray, np.ndarray]:
 
 
 def heights_of(heights: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """The height for each of `lengths` (N,) pixels of N masks, flat; a single one if all agree."""
+    """The height for each of `lengths` (N,) pixels of N masks, flat; a single number if all are equal."""
     if len(heights) and (heights == heights[0]).all():
         return heights[:1]
     return np.repeat(heights, lengths)

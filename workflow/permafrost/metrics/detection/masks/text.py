@@ -1,7 +1,7 @@
-"""COCO's strings as the runs that they stand for, many strings in one flat pass.
+"""Decode COCO's strings to runs, many strings in one flat pass.
 
-The passes are over all characters of a block at once. Most numbers have one digit; so every number is
-first read as its last digit alone, and the few longer ones are read once more.
+Every step processes all characters of a block at once. Most numbers have one digit, so every number is
+first read as its last digit, and the few longer ones are then read in full.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class LongNumbers:
 
     Attributes
     ----------
-    ends, sizes : place of the last digit of each, and how many digits it has.
-    which : how many numbers, of one digit or of several, come before it in the block.
+    ends, sizes : position of the last digit and number of digits of each.
+    which : index of each among all numbers of the block.
     """
 
     ends: np.ndarray
@@ -31,12 +31,12 @@ class LongNumbers:
 
 @dataclass(frozen=True)
 class Text:
-    """N strings as one.
+    """N strings in one array.
 
     Attributes
     ----------
     codes : flat uint8 characters.
-    offsets : (N + 1,) where each string starts.
+    offsets : (N + 1,) first character of each string.
     """
 
     codes: np.ndarray
@@ -51,12 +51,12 @@ class Text:
 
     @classmethod
     def of(cls, strings: list[bytes] | list[str]) -> Text:
-        """From bytes, or from strings of characters."""
+        """From bytes or str."""
         if set(map(type, strings)) == {str}:
             joined = "".join(strings)
             if joined.isascii():
                 return cls._of(joined.encode(), strings)
-        # what is no ASCII is no digit either
+        # non-ASCII characters become bytes that are not digits, and are refused later
         coded = [s.encode("utf-8", "surrogatepass") if type(s) is str else s for s in strings]
         return cls._of(b"".join(coded), coded)
 
@@ -65,12 +65,12 @@ class Text:
         return cls(np.frombuffer(joined, np.uint8), offsets_of(list(map(len, strings))))
 
     def part(self, block: slice) -> Text:
-        """A view of neighbouring strings."""
+        """A view of consecutive strings."""
         offsets = self.offsets[block.start : block.stop + 1]
         return Text(self.codes[offsets[0] : offsets[-1]], offsets - offsets[0])
 
     def without(self, rows: list[int]) -> Text:
-        """The same strings, those at `rows` empty."""
+        """The same strings, with those at `rows` empty."""
         kept = np.ones(len(self), bool)
         kept[rows] = False
         lengths = np.diff(self.offsets)
@@ -84,12 +84,12 @@ class Text:
 
     @cached_property
     def digits(self) -> np.ndarray:
-        """Flat uint8, 0 to 63; above that where the character is not of the alphabet."""
+        """Flat uint8, 0 to 63; larger for characters outside of the alphabet."""
         return self.codes - np.uint8(48)
 
     @cached_property
     def going(self) -> np.ndarray:
-        """Places of the digits that another one of the same number follows."""
+        """Positions of all digits but the last of each number."""
         return np.flatnonzero(self.digits > 31)
 
     @cached_property
@@ -100,17 +100,17 @@ class Text:
         return LongNumbers(ends, np.diff(last, prepend=-1) + 1, self.going[last] - last)
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Pairs of runs per mask, and the flat lengths of their background and their foreground.
+        """Number of pairs of runs per mask, and the flat lengths of background and foreground.
 
-        A mask whose last run is of the background ends with a pair without foreground. All
-        characters must be digits, all numbers finished and of at most seven digits; the runs are not
+        A mask whose last run is background ends with a pair without foreground. All
+        characters must be digits, all numbers complete and of at most seven digits; the runs are not
         checked.
         """
         lengths, unpaired, background, foreground = self._numbers()
         filled = lengths > 0
         ends = np.cumsum(lengths)
         first, sizes = (ends - lengths)[filled], lengths[filled]
-        # run 0 takes part in no chain of differences
+        # run 0 is in no chain of differences
         plain = background[first]
         background[first] = 0
         np.cumsum(background, out=background)
@@ -123,12 +123,12 @@ class Text:
         return lengths, background, foreground
 
     def _numbers(self):
-        """Pairs per mask, whether one was completed with a 0, and what is written in each place."""
+        """Pairs per mask, whether one was completed with a 0, and the written number of each run."""
         digits, offsets = self.digits, self.offsets
         counts = np.diff(offsets) - np.diff(np.searchsorted(self.going, offsets))
         odd = counts & 1
         unpaired = odd == 1
-        # the last digit with its sign
+        # the last digit, with its sign
         values = (digits[digits < 32] << 3).view(np.int8) >> 3
         values = np.insert(values, np.cumsum(counts)[unpaired], 0)
         sides = values[::2].astype(np.int64), values[1::2].astype(np.int64)
@@ -140,7 +140,7 @@ class Text:
         return (counts + odd) >> 1, unpaired, *sides
 
     def _read(self, ends: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-        """Numbers of several digits in full."""
+        """Read numbers of several digits in full."""
         last = (self.digits[ends] << 3).view(np.int8) >> 3
         values = last.astype(np.int64) << 5 * (sizes - 1)
         starts = ends - sizes + 1
