@@ -7,6 +7,7 @@ are taken in single precision, as feature stores hold them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -21,6 +22,9 @@ from permafrost.interface.given import group_names, in_one_order, pair_of
 from permafrost.probes.knn.search import NeighbourSearch, vote
 from permafrost.probes.linear import LinearSettings, fit_linear
 from permafrost.probes.sgd.linear_probe import SgdLinearOptions, fit_sgd_linear
+
+if TYPE_CHECKING:
+    from permafrost.core.targets import Labels
 
 
 class _Probe(ClassifierMixin, BaseEstimator):
@@ -81,7 +85,7 @@ class _Probe(ClassifierMixin, BaseEstimator):
     def predict(self, X) -> np.ndarray:
         """(N,) classes of (N, d) features, or (N, L) of 0 and 1."""
         shares = self.predict_proba(X)
-        found = targets_of(self.task_).answers(shares)
+        found = cast("Labels", targets_of(self.task_)).answers(shares)
         return (
             found.astype(self._label_type) if self.task_ == "multilabel" else self.classes_[found]
         )
@@ -226,7 +230,10 @@ class LinearSweep(_Probe):
         )
         with as_value_errors():
             self._fit = fit_linear(
-                *((np.asarray(rows, np.float32), labels) for rows, labels in (train, val)),
+                *cast(
+                    "tuple[tuple, tuple]",
+                    ((np.asarray(rows, np.float32), labels) for rows, labels in (train, val)),
+                ),
                 settings,
                 n_classes=len(self.classes_),
                 task=self.task_,
@@ -307,7 +314,8 @@ class SGDLinear(_Probe):
             train, val = self._splits(X, ids, validation, groups)
         names = ("momentum", "weight_decay", "epochs", "batch_size", "standardize")
         options = SgdLinearOptions(
-            learning_rate=self.learning_rates if one else list(self.learning_rates),
+            # `one` says which of the two types it has
+            learning_rate=self.learning_rates if one else list(self.learning_rates),  # type: ignore[arg-type]
             **{name: getattr(self, name) for name in names},
         )
         splits = {

@@ -25,6 +25,7 @@ class Samples:
 
     def __init__(self) -> None:
         self.count: int | None = None
+        self._index: pd.Index | None
         self._indexed, self._index = "", None
 
     def ordered(self, value, what: str):
@@ -165,7 +166,8 @@ def as_list(names) -> list | None:
 
 def check_numbers(*, confidence, resamples) -> None:
     """Refuse options of intervals that are no numbers, or out of their range."""
-    if not isinstance(confidence, Real) or not 0 < confidence < 1:
+    # mypy knows no order of int and Real
+    if not isinstance(confidence, Real) or not 0 < confidence < 1:  # type: ignore[operator]
         raise InputError(
             f"the confidence {confidence!r} is not a number between 0 and 1",
             remedy="give for example 0.95",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from permafrost.interface.given import (
 )
 from permafrost.statistics.predictions.labelled import LabelledSamples
 from permafrost.statistics.predictions.numbers import PredictedNumbers
+
+if TYPE_CHECKING:
+    from permafrost.core.targets import Labels
 
 _ONE_ANSWER = "give one class per sample, or probabilities (N, K) of all classes"
 
@@ -103,7 +107,7 @@ class Given:
                 raise InputError(
                     f"{name} holds infinity, or values beyond single precision", remedy="scale it"
                 )
-            found = self.targets.answers(scores)
+            found = cast("Labels", self.targets).answers(scores)
         elif self.targets.several:
             found = _labels(p, name)
             scores = found.astype(np.float32)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -91,7 +91,11 @@ def evaluate(
     given = Given(y, classes, task, groups, {"p": p})
     with as_value_errors():
         predictions = given.predictions("p")
-        options = {"resamples": resamples, "confidence": confidence, "method": method}
+        options: dict[str, Any] = {
+            "resamples": resamples,
+            "confidence": confidence,
+            "method": method,
+        }
         rows = bootstrap_scores(predictions, **options, seed=seed)
         met = score_gates(predictions, rows)
     known = [

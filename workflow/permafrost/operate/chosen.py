@@ -7,7 +7,7 @@ import functools
 import glob
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -129,7 +129,7 @@ def _takes(wanted: str, words: str) -> bool:
 
 def bands_words(entry: dict, offered: Callable[[], Installed | None]) -> str:
     """``rgb``, ``all``, ``13 sentinel2`` or ``?``: the bands that a backbone wants."""
-    wants: dict = {}
+    wants: Mapping = {}
     try:
         known = kind_of(entry).known({"weights": None, **entry}, "", offered)
         wants = {} if known is None else known.wants

@@ -6,6 +6,7 @@ import textwrap
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from permafrost.backbones.input.fed import formula, listed, values_words
 from permafrost.core.errors import PermafrostError, near_names
@@ -18,6 +19,9 @@ from permafrost.plan.catalogue import EVERY
 from permafrost.plan.validation import load_schema
 from permafrost.probes.kinds import KINDS
 from permafrost.report.explanations.gates import explain_at_length
+
+if TYPE_CHECKING:
+    from permafrost.backbones.input.fed import FedChannel
 
 _WIDTH, _INDENT = 100, 14
 _MOST_NAMED = 12
@@ -87,6 +91,7 @@ def facts(offers: Offers, name: str, dataset: str | None = None) -> dict:
         what, name = find_one(offers, name)
     else:
         what, name = "backbone", _fed_backbone(offers, name, backbones)
+    at_hand: dict[str, Any]
     if what == "dataset":
         entry, found = offers.dataset(name), misfits(offers, [name], backbones)
         at_hand = {
@@ -177,6 +182,7 @@ def _about_backbone(offers: Offers, name: str) -> list[str]:
 def _fed(offers: Offers, name: str, dataset: str) -> list[str]:
     """What the dataset would feed the backbone: a line for each channel, then what is done with the image."""
     card = known_card(offers, dataset)
+    unusual: list[FedChannel]
     plan, fed, unusual = planned_input(offers, dataset, name), None, []
     if card is not None:
         plan, fed, unusual = fed_of(offers, card, name)

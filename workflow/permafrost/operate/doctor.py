@@ -252,7 +252,10 @@ def _check(known: Offers, config: dict, where: str, mistakes: Mistakes) -> None:
         for name in catalogue.names(config.get(f"{kind}s", [])):
             with mistakes.gathered():
                 chosen[kind][name] = catalogue.entry(name)
-    places = {"dataset": known.datasets.where, "backbone": known.backbones.where}
+    places: dict[str, Callable[[str], str]] = {
+        "dataset": known.datasets.where,
+        "backbone": known.backbones.where,
+    }
     config.setdefault("probes", {})
     check_options(config, where, mistakes)
     found = check_entries(

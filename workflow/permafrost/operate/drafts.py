@@ -272,7 +272,7 @@ def _of_library(model: str, name: str | None, offered: Installed | None) -> Entr
             where=model,
             remedy=extras.remedy("workflow"),
         )
-    tries: list[Mapping] = [
+    tries: list[dict] = [
         {"kind": "timm", "model": model, "weights": {"source": "pretrained"}},
         {"kind": "timm", "model": model, "weights": {"source": "random"}},
     ]

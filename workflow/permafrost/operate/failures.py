@@ -150,7 +150,7 @@ def end_failed_run(
             print(f"{one.stage} {named}: {one.error}")
         print(f"permafrost: error: {error}")
         return
-    command = ["permafrost", "incomplete", "--failures", record]
+    command: list[str | Path] = ["permafrost", "incomplete", "--failures", record]
     gathered = not is_running(workflow) and "aggregate" in rules_of_run(workflow)
     if on_store or not gathered:
         command.append("--list")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import cast
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.home import HOME
@@ -73,7 +74,9 @@ def _write_images(folder: Path) -> None:
     validate(entry, "dataset", where=folder)
     source = open_source(read_entry(entry, where=folder), where=folder)
     for index, record in enumerate(source.records()):
-        place = folder / record.split / source.classes[record.label] / f"{index:03d}.png"
+        place = (
+            folder / record.split / source.classes[cast("int", record.label)] / f"{index:03d}.png"
+        )
         place.parent.mkdir(parents=True, exist_ok=True)
         shown = np.clip(source.decode(index).image / _BRIGHTEST * 255, 0, 255).astype(np.uint8)
         Image.fromarray(np.moveaxis(shown, 0, -1)).save(place)

@@ -266,14 +266,15 @@ def misfits(
         if not mistakes and _are_elsewhere(offers, dataset, backbone):
             mistakes.add(PermafrostError("embeddings do not exist for generated images"))
         if fed is not None and not mistakes:
-            refused = check_feeding({backbone: fed}, {dataset: bands}, extraction, mistakes)
+            # without mistakes, neither is an error
+            refused = check_feeding({backbone: fed}, {dataset: bands}, extraction, mistakes)  # type: ignore[dict-item]
             mistakes.add(*refused.values())
         if fed is None and not mistakes:
             entries = (
                 {backbone: offers.backbones.entry(backbone)},
                 {dataset: offers.dataset(dataset)},
             )
-            places = {"backbone": offers.backbones.where}
+            places: dict[str, Callable[[str], str]] = {"backbone": offers.backbones.where}
             mistakes.add(*check_without_pixels(*entries, {}, places).values())
         try:
             mistakes.refuse(offers.backbones.where(backbone))
@@ -312,7 +313,7 @@ def planned_input(
             where=where,
             remedy=extras.remedy("workflow"),
         )
-    card = known_card
+    card: Card | OfferedBands | None = known_card
     if card is None:
         bands, selected = selected_bands(checked_entry(described, where=place), where=place)
         card = OfferedBands(dataset, [{**band, **NO_STATISTICS} for band in bands], selected)

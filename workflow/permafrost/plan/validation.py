@@ -23,7 +23,7 @@ def load_schema(name: str) -> dict:
     return yaml.load((SCHEMAS / f"{name}.schema.yaml").read_text(encoding="utf-8"), Loader=loader)
 
 
-def validate(instance, schema_name: str, *, where: str) -> None:
+def validate(instance, schema_name: str, *, where: object) -> None:
     """Check `instance` and fill in the schema's defaults, in place.
 
     Of an ``anyOf`` or ``oneOf``, one alternative fills in its defaults: the one whose constants
@@ -39,7 +39,7 @@ def validate(instance, schema_name: str, *, where: str) -> None:
         raise misfit("; ".join(faults), schema_name, where=where)
 
 
-def misfit(problem: str, schema_name: str, *, where: str) -> PermafrostError:
+def misfit(problem: str, schema_name: str, *, where: object) -> PermafrostError:
     """The error for an instance that does not fit its schema."""
     return PermafrostError(
         problem,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from permafrost.core.specification import Specification
 from permafrost.plan.recorded import planned, read_plan
@@ -61,13 +62,17 @@ def run(arguments) -> None:
         for row in planned(plan, stage)
     }
     tables = read_scores(expected, expect=expected)
-    about = {"fingerprint": fingerprint, "stage": "aggregate"}
+    about: dict[str, Any] = {"fingerprint": fingerprint, "stage": "aggregate"}
     if spec.left_out:
         about["left_out"] = spec.left_out
     about |= {"suite": spec.suite} if spec.suite else {}
     about |= {"fit": spec.fit} if spec.fit else {}
     table = write_leaderboard(tables, arguments.parquet, arguments.csv, about, spec.cells)
-    options = {"groups": spec.groups, "ranking": spec.ranking, "comparison": spec.options}
+    options: dict[str, Any] = {
+        "groups": spec.groups,
+        "ranking": spec.ranking,
+        "comparison": spec.options,
+    }
     options["cells"] = spec.cells
     write_standings(tables, arguments.standings, arguments.standings_csv, about, options)
     written = [

@@ -112,6 +112,7 @@ def parser_of(command: str) -> argparse.ArgumentParser:
 
 def stage_of(command: str) -> tuple[ModuleType, argparse.ArgumentParser, tuple]:
     """The module of a command, its parser, and its kind of probe, if any."""
+    kind: tuple
     if command in COMMANDS:
         stage = importlib.import_module(f"permafrost.stages.{command.replace('-', '_')}")
         (brief, examples), kind = COMMANDS[command], ()

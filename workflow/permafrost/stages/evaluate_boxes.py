@@ -199,7 +199,8 @@ def _leave(arguments, scores: list, notes: list[str]) -> None:
         if (curves := scores[0].curves()) is not None:
             tables["curves"] = arrow_table(curves)
     if arguments.against:
-        more["comparison"] = crown_differences(*scores, units, **drawn)
+        # two with --against; mypy takes a list for any number of arguments
+        more["comparison"] = crown_differences(*scores, units, **drawn)  # type: ignore[call-arg,arg-type]
         lines += score_text.difference_lines(more["comparison"], arguments.against, digits=4)
         if arguments.tables:
             tables["comparison"] = score_files.comparison_table(more["comparison"])

@@ -23,6 +23,10 @@ from permafrost.stages.lists import (
 if TYPE_CHECKING:
     import argparse
 
+    from permafrost.evaluators.intervals.detection import DetectionScores
+    from permafrost.metrics.detection.evaluation import Evaluation
+    from permafrost.statistics.resampling.units import Units
+
 # what the parts of --merge were made with, or are made of
 _OF_AN_EVALUATION = (
     *("truth", "predictions", "iou_type", "lvis", "mode", "max_dets", "no_categories"),
@@ -196,10 +200,10 @@ class _Scored:
     """
 
     arguments: argparse.Namespace
-    evaluation: object
-    scores: object
+    evaluation: Evaluation
+    scores: DetectionScores
     groups: list | None
-    units: object
+    units: Units
     drawn: dict
     lines: list[str]
     notes: list[str]

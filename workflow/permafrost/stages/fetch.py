@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from permafrost.backbones.weights.published import FOLDER, check
 from permafrost.core.errors import PermafrostError
@@ -16,6 +17,9 @@ from permafrost.data.download.fetching import Download, check_room, fetch, missi
 from permafrost.data.download.steps import Get, fetchable
 from permafrost.data.download.weights import first_to_be_had, get_weights
 from permafrost.stages.list import add_json, add_places, offers_of, print_json
+
+if TYPE_CHECKING:
+    from permafrost.operate.offers import Offers
 
 
 def add_arguments(parser) -> None:
@@ -42,7 +46,7 @@ class _Wanted:
 
     name: str
     entry: dict
-    download: object
+    download: Download
     get: Callable[[], None]
 
 
@@ -117,7 +121,7 @@ def _run_for_a_program(arguments) -> int:
     return _failures(failed)
 
 
-def _missing(arguments):
+def _missing(arguments) -> tuple[Offers, list[_Wanted], list[PermafrostError]]:
     """The catalogues, what is missing of all that is named, and what cannot be had or asked."""
     files = [Path(name) for name in arguments.names if _is_file(name)]
     arguments.config = [*arguments.config, *files]
@@ -131,7 +135,7 @@ def _is_file(name: str) -> bool:
     return Path(name).suffix in (".yaml", ".yml")
 
 
-def _offers(arguments):
+def _offers(arguments) -> Offers:
     offers = offers_of(arguments)
     if any(map(_is_file, arguments.names)):
         named = [*offers.config.get("datasets", []), *offers.config.get("backbones", [])]

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from permafrost.backbones.input.fed import formula, values_words
 from permafrost.core.errors import PermafrostError
@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 _SHEET, _TRIAL = 96, 2000
 #: the first that fits is measured
 _BASELINES = ("imagestats", "imagestats-all")
-_NEIGHBOURS = {"5-nn": {"kind": "knn", "k": 5}, "5-nn-patches": {"kind": "dense_knn", "k": 5}}
+_NEIGHBOURS: dict[str, dict[str, Any]] = {
+    "5-nn": {"kind": "knn", "k": 5},
+    "5-nn-patches": {"kind": "dense_knn", "k": 5},
+}
 # no neighbours label objects; a plan wants a probe
 _OBJECTS = {"objects": {"kind": "detection"}}
 _SIZE = 224

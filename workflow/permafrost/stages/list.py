@@ -83,6 +83,7 @@ def run(arguments) -> None:
         raise PermafrostError(
             f"{option} chooses backbones, not {arguments.what}", remedy="leave it out"
         )
+    asked: tuple
     if arguments.what == "probes":
         asked = (arguments.task, arguments.pattern)
     elif arguments.what == "datasets":

@@ -8,7 +8,7 @@ about bands, units and normalisation is decided here and nowhere else. Pure func
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -87,7 +87,7 @@ class InputContract:
 
 
 def input_contract(
-    own: dict, entry_input: dict, extraction: dict, *, where: object = None
+    own: Mapping, entry_input: dict, extraction: dict, *, where: object = None
 ) -> InputContract:
     """The contract of an entry: what it says itself, else what its weights want, else the run's default.
 

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, look_up
-from permafrost.evaluators.intervals.replicated import Figures, Name, Replicated
+from permafrost.evaluators.intervals.replicated import Name, Replicated, Scored
 from permafrost.evaluators.intervals.standalone import (
     JACKKNIFE,
     carriers_of,
@@ -150,7 +150,7 @@ def image_units(evaluation: Evaluation, groups=None) -> Units:
 
 
 def detection_rows(
-    scores: Figures,
+    scores: Scored,
     units: Units,
     *,
     resamples: int,

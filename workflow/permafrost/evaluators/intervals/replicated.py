@@ -20,8 +20,8 @@ Name = tuple[str, str | None]  # metric, class (None: overall)
 FORMS = ("t", "wilson", "signed", "log")
 
 
-class Figures(Protocol):
-    """An evaluation with its figures by name, and the same on resamples; see `standalone.score_rows`."""
+class Scored(Protocol):
+    """An evaluation: its scores by name, and the same on resamples; see `standalone.score_rows`."""
 
     @property
     def values(self) -> Mapping[Name, float]: ...
@@ -44,7 +44,7 @@ class Replicated:
     resamples : number of resamples, used to estimate the bias.
     """
 
-    def __init__(self, evaluation: Figures, units: Units, *, resamples: int, seed: int) -> None:
+    def __init__(self, evaluation: Scored, units: Units, *, resamples: int, seed: int) -> None:
         self.values, self.units = evaluation.values, units
         drawn = draw_resamples(units.count, resamples, seed)
         self.drawn = evaluation.replicates(drawn.counts[units.index])

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from permafrost.evaluators.intervals.replicated import Figures, Name, Replicated, without_parts
+from permafrost.evaluators.intervals.replicated import Name, Replicated, Scored, without_parts
 from permafrost.statistics.resampling.carriers import Carriers
 from permafrost.statistics.resampling.intervals import check_method, percentile_interval, reflected
 from permafrost.statistics.resampling.jackknife import PARTS, part_sizes
@@ -21,7 +21,7 @@ _FORMS = {"matched_distance": "log", "kappa": "signed"}
 
 
 def score_rows(
-    evaluation: Figures,
+    evaluation: Scored,
     units: Units,
     *,
     resamples: int = 1000,
@@ -69,7 +69,7 @@ def score_rows(
     return rows
 
 
-def carriers_of(evaluation: Figures, units: Units, kind: str | None = None) -> dict[Name, Carriers]:
+def carriers_of(evaluation: Scored, units: Units, kind: str | None = None) -> dict[Name, Carriers]:
     """The `Carriers` of every score: the units in which it is defined and, for a class with truth,
     that hold some of this truth.
 
@@ -109,8 +109,8 @@ def gate_of(carriers: dict[Name, Carriers], name: Name, value) -> str:
 
 
 def difference_rows(
-    one: Figures,
-    other: Figures,
+    one: Scored,
+    other: Scored,
     units: Units,
     *,
     resamples: int,

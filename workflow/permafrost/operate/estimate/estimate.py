@@ -75,7 +75,7 @@ class JobEstimate:
 class Machines:
     """Where it runs: cores of all machines together, and GPUs, which may be none."""
 
-    cores: int
+    cores: float
     gpus: int
 
 

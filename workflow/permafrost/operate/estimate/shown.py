@@ -160,7 +160,7 @@ def _of_rates(estimate: Estimate):
 
 def check_lines(estimate: Estimate):
     """What finished jobs took against what was estimated without them, by stage and kind of probe."""
-    cells = [("jobs", "finished", "estimated", "took", "ratio")]
+    cells: list[tuple[str, ...]] = [("jobs", "finished", "estimated", "took", "ratio")]
     by_kind: dict[str, list[JobEstimate]] = defaultdict(list)
     for job in estimate.jobs:
         if job.took is not None:

@@ -42,6 +42,7 @@ class TimeLeft:
     ) -> None:
         self._make, self._wanted, self._lost, self._cores = make, wanted, lost, cores
         self._estimate: Estimate | None = None
+        self._said: float | None
         self._said, self._at, self._next = None, 0.0, 0.0
         self.thread = threading.Thread(target=self._begin, daemon=True)
         self.thread.start()

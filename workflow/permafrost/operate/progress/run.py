@@ -33,7 +33,7 @@ class Run:
         self.messages = messages
         self._workflow, self._plan = workflow, plan
         self._wanted = {_key(job) for job in jobs_to_run(workflow)}
-        self._kept = []
+        self._kept: list = []
 
     def targets(self) -> set[str]:
         """Rules that only gather others."""

@@ -13,10 +13,17 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from permafrost.operate.failures import error_in
 from permafrost.operate.progress import drawn
 from permafrost.operate.progress.counts import Counts, job_of
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+    from permafrost.operate.progress.left import TimeLeft
+    from permafrost.operate.progress.run import Run
 
 #: what says nothing about this run, or is said better by the view
 NOISE = re.compile(
@@ -64,12 +71,12 @@ class View:
     """
 
     def __init__(self) -> None:
-        self.run = None
+        self.run: Run | None = None
         self.ended = threading.Event()
         self.counts = Counts()
         self._since = time.time()
         self._cores: int | None = None
-        self._left = None
+        self._left: TimeLeft | None = None
         self._shows = self._interrupted = False
 
     def show(self, record: logging.LogRecord) -> None:
@@ -215,7 +222,7 @@ class DryRun(View):
         super().__init__()
         self._keeps_table = table_alone
 
-    def show(self, record: logging.LogRecord) -> None:
+    def show(self, record) -> None:
         event = str(getattr(record, "event", None) or "message")
         if event == "job_info":
             title = job_of(record.rule_name, record.wildcards, "").title
@@ -241,7 +248,7 @@ class Terminal(View):
         from rich.console import Console
 
         self._console = Console(stderr=True, no_color=nocolor or None, highlight=False)
-        self._live = None
+        self._live: Live | None = None
 
     def _say(self, text: str, level: int) -> None:
         from rich.text import Text
