@@ -1,4 +1,5 @@
-"""Options of intervals, of paired differences and of rankings; their defaults are those of the functions."""
+"""Options of intervals, paired differences and rankings; their defaults are those of the
+functions."""
 
 from __future__ import annotations
 
@@ -25,9 +26,9 @@ class Resampling(Options):
     """Intervals from resamples of the test units."""
 
     confidence: Share = 0.95
-    """Of intervals."""
+    """Confidence level of the intervals."""
     seed: Natural = 0
-    """Draws the resamples."""
+    """Seed of the resamples."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +38,9 @@ class Bootstrap(Resampling):
     resamples: AtLeast2 = 200
     """Resamples of the test units."""
     method: Literal["auto", "percentile", "bca"] = "auto"
-    """How intervals of scores are formed. auto takes for each metric and number of test units the one that covers
-    (docs/intervals.md); percentile and bca are the bootstrap's."""
+    """How intervals of scores are computed. auto takes for each metric and number of test units the
+    method with the right coverage (docs/intervals.md); percentile and bca are bootstrap
+    intervals."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +48,7 @@ class Comparison(Resampling):
     """Paired differences between backbones, on the same units of the test set."""
 
     resamples: AtLeast2 = 2000
-    """More than for intervals, since an adjusted p-value is no smaller than 1 / (resamples + 1)."""
+    """More than for intervals, because an adjusted p-value is at least 1 / (resamples + 1)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,15 +56,18 @@ class CalibrationSettings(Options):
     """How calibration is measured."""
 
     bins: Positive = 15
-    """Bins of equal width that confidences are sorted into."""
+    """Number of bins of equal width for confidences."""
     like: Literal["torchmetrics", None] = None
-    """Whose bins are taken. The last one holds a confidence of exactly 1; torchmetrics' gives it a separate bin."""
+    """Definition of the bins. By default the last bin includes a confidence of exactly 1; that of
+    torchmetrics has a separate bin for it."""
     folds: AtLeast2 = 5
-    """Folds of the test units. The scores of each are scaled by the temperature that was fitted on the others,
-    since probes may have been trained on all the rest. With fewer units, there are as many folds as units."""
+    """Folds of the test units. The scores of each fold are scaled by a temperature fitted on the
+    other folds, because probes may be trained on all other splits. With fewer units, there are as
+    many folds as units."""
     floor: Annotated[float, Interval(gt=0, lt=0.5)] | None = None
-    """Probabilities are raised to this before they are scaled. Without it there is no temperature if a right answer
-    has probability 0, as of neighbours that all vote for others; half a vote is 1 / (2 k)."""
+    """Smallest probability: lower ones are raised to it before scaling. Without it there is no
+    temperature if a right answer has probability 0, as with neighbours that all vote for other
+    classes; half a vote is 1 / (2 k)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,12 +95,12 @@ class ComparisonOptions(Comparison):
 
 @dataclass(frozen=True, kw_only=True)
 class BoundsFile(Options):
-    """A file of bounds of normalised means."""
+    """A file with bounds of normalised means."""
 
     file: Text
     """JSON, such as the normalizer.json of GEO-Bench-2: name to [low, high]."""
     datasets: Annotated[dict[str, str], MinLen(1)]
-    """Their name of a dataset to the one here; others in the file are not used."""
+    """The file's name of a dataset to ours; other datasets of the file are not used."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,17 +108,19 @@ class RankingSettings(Options):
     """Standings over groups of datasets. Confidence and seed are those of comparison."""
 
     uncertainty: Literal["both", "datasets", "items"] = "both"
-    """Uncertainty that intervals hold. datasets, of their choice; items, of test items and seeds within them."""
+    """Sources of uncertainty in intervals: datasets, the choice of datasets; items, test items and
+    seeds within them; or both."""
     draws: Annotated[int, Ge(100)] = 1000
     """Draws of datasets and items."""
     rope: AtLeast0 = 0.01
-    """Differences of scores up to here are practically none."""
+    """Score differences up to this are practically equivalent."""
     baseline: str | None = "imagestats"
-    """Backbone that gains are over; without it in the run there are none."""
+    """Backbone that gains are relative to; without it in the run there are no gains."""
     bounds: dict[str, Two[float]] | BoundsFile | None = None
-    """Scores that become 0 and 1 in normalised means, dataset to [low, high], or a file that has them."""
+    """Scores that become 0 and 1 in normalised means: dataset to [low, high], or a file with
+    them."""
     reference: Annotated[Different[str], MinLen(2), MaxLen(2)] | None = None
     """Two backbones, worst and best, whose scores become 0 and 1 in normalised means."""
     missing: Literal["common", "worst", "baseline"] = "common"
-    """Without a score of some backbone: common leaves the dataset out; worst gives it the worst score of the others
-    there, baseline that of the baseline, and filled-in scores are marked."""
+    """If a backbone lacks a score: common excludes the dataset; worst uses the worst score of the
+    others there, baseline the score of the baseline; both mark imputed scores."""

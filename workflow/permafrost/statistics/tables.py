@@ -1,4 +1,4 @@
-"""The columns that tables of scores, measures and profiles, and the leaderboard, share."""
+"""Columns shared by the tables of scores, measures and profiles, and the leaderboard."""
 
 from __future__ import annotations
 

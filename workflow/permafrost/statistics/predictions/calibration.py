@@ -1,12 +1,12 @@
 """Calibration of probabilities, on a test set and on many resamples of its units at once.
 
-Everything is a function of sums over units: of bins and Brier scores before and after temperature
-scaling, and for the temperature itself of the likelihood's derivative on a grid of temperatures.
+All values are functions of sums over units: of bins and Brier scores before and after temperature
+scaling, and, for the temperature, of the derivative of the likelihood on a grid of temperatures.
 
-Probes may be refitted on train and validation, which leaves only the test split for temperatures.
-So scores are scaled by temperatures that other units of it gave (`metrics.calibration.cross_fit`), and
-the scaled scores then stay as they are on resamples: their intervals hold what another test set would
-change in the errors, not what it would change in the temperatures that were fitted.
+Probes may be refitted on train and validation, so only the test split is left for temperatures.
+Scores are therefore scaled by temperatures from other test units (`metrics.calibration.cross_fit`).
+The scaled scores are then fixed across resamples: intervals include the variation of the errors
+with another test set, but not the variation of the fitted temperatures.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from permafrost.statistics.resampling.intervals import same_in_all_units
 from permafrost.statistics.resampling.resamples import Resamples
 
 FEW_ERRORS, SPARSE_BINS = "few_errors", "sparse_bins"
-# in fewer units with an error than this, resamples do not show how much errors move a calibration error;
-# with fewer entries in a bin, chance decides how far its hits are from its confidence
+# with errors in fewer units, resamples do not show how much errors vary a calibration error; with
+# fewer entries in a bin, its gap between accuracy and confidence is mostly chance
 ENOUGH_ERRORS, ENOUGH_IN_BIN = 5, 100
 UNDEFINED, AT_BOUND, FLAT = "temperature_undefined", "temperature_at_bound", "temperature_flat"
 _FLAGS = {"at_bound": AT_BOUND, "flat": FLAT}
-# the grid: so many standard errors to either side, where the derivative is nearly a straight line
+# grid positions in standard errors; within this range the derivative is nearly linear
 _ERRORS = np.linspace(-4.5, 4.5, 7)
 _COARSE = 5
-# counts of resamples are turned to floats this many bytes at a time, so that they stay in the cache
+# bytes of resample counts converted to floats at a time, so that they stay in the cache
 _FLOAT_BYTES = 4 << 20
 
 
@@ -55,9 +55,9 @@ class Calibration:
 
     Parameters
     ----------
-    target, scores : as `metrics.calibration.confidence`; refused if they are not probabilities.
+    target, scores : as in `metrics.calibration.confidence`; scores must be probabilities.
     units : (N,) unit of each sample.
-    task : one whose probes can give probabilities.
+    task : one whose probes can predict probabilities.
     """
 
     def __init__(self, target, scores, units, *, task: str, options: CalibrationOptions) -> None:
@@ -81,22 +81,23 @@ class Calibration:
         once = Resamples.of(np.ones((self.n_units, 1), np.uint8))
         values = {name: float(value[0]) for name, value in self.replicates(once, metrics).items()}
         if TEMPERATURE in values and self.temperature:
-            values[TEMPERATURE] = self.temperature.value  # that of the grid is rounded
+            values[TEMPERATURE] = self.temperature.value  # the value on the grid is rounded
         return values
 
     @property
     def few_errors(self) -> list[str]:
-        """``few_errors:3 of 100`` where 3 of 100 items are wrong, in fewer than `ENOUGH_ERRORS` units."""
+        """``few_errors:3 of 100`` if 3 of 100 items are wrong, in fewer than `ENOUGH_ERRORS`
+        units."""
         if self.n_units < 2 or len(np.unique(self.units[self.wrong])) >= ENOUGH_ERRORS:
             return []
         return [f"{FEW_ERRORS}:{np.count_nonzero(self.wrong)} of {len(self.wrong)}"]
 
     def flags(self, metric: str) -> list[str]:
-        """Signs that a metric or its interval means little, or why it is undefined; see the names above.
+        """Reasons why a metric or its interval is unreliable or undefined; see the names above.
 
-        `few_errors` of all but the Brier score of independent items, whose interval allows for them.
-        ``sparse_bins:9 of 12``: of 12 bins that hold an entry, 9 hold fewer than `ENOUGH_IN_BIN`; of
-        the largest gap of any bin.
+        `few_errors` for all metrics but the Brier score of independent items, whose interval allows
+        for them. ``sparse_bins:9 of 12``, for the largest gap of any bin: of 12 bins with entries,
+        9 have fewer than `ENOUGH_IN_BIN`.
         """
         covered = metric == BRIER and self.n_units == len(self.wrong)
         flags = set() if covered else set(self.few_errors)
@@ -107,10 +108,11 @@ class Calibration:
         return sorted(flags | self._of_temperatures(metric))
 
     def widened(self, row: dict) -> dict:
-        """The ends of a row's interval, moved where the test set cannot show them.
+        """Widen a row's interval for errors that the test set cannot show.
 
-        Where no item is wrong, a share of `same_in_all_units` of the units may yet be as bad as can be, which moves
-        gaps by that share in either direction. A temperature at its bound may be any.
+        If no item is wrong, a share `same_in_all_units` of the units may still be as wrong as
+        possible, which changes gaps by that share in either direction. A temperature at its bound
+        may have any value.
         """
         metric, value = row["metric"], row["value"]
         if self.n_units < 2 or np.isnan(value):
@@ -138,7 +140,7 @@ class Calibration:
         return flags | {UNDEFINED for one in fitted if one is None or np.isnan(one.value)}
 
     def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
-        """Metric name to (B,) on each resample; NaN where undefined on the whole test set."""
+        """Metric name to (B,) on each resample; NaN if undefined on the whole test set."""
         wanted = [name for name in CALIBRATION if metrics is None or name in metrics]
         before, after = (
             any(name != TEMPERATURE and name.endswith(SCALED) == scaled for name in wanted)
@@ -164,21 +166,22 @@ class Calibration:
         }
 
     def without_scores(self) -> Calibration:
-        """The same for metrics that need no temperature: no more than the sums."""
+        """The same without scores, for metrics that need no temperature: only the sums."""
         light = Calibration.__new__(Calibration)
         light.sums, light.n_units = self.sums, self.n_units
         return light
 
     @cached_property
     def temperature(self) -> Temperature | None:
-        """Fitted on the whole test set; None for one unit, whose temperature says nothing of others."""
+        """Temperature of the whole test set; None for a single unit, from which no other can be
+        inferred."""
         if self.n_units < 2:
             return None
         return fit_temperature(self.target, self.scores, **self.scaling)
 
     @cached_property
     def fitted(self) -> CrossFit | None:
-        """Scores scaled by what other units give; None where there are no others."""
+        """Scores scaled by temperatures of other units; None for a single unit."""
         if self.n_units < 2:
             return None
         folds = min(self.options.folds, self.n_units)
@@ -193,7 +196,7 @@ class Calibration:
 
     @cached_property
     def scaled_sums(self) -> np.ndarray | UnitSums | None:
-        """As `sums`, after scaling; None if any of the temperatures is undefined."""
+        """Like `sums`, after scaling; None if any of the temperatures is undefined."""
         if self.fitted is None or any(np.isnan(one.value) for one in self.fitted.temperatures):
             return None
         items = confidence_by_blocks(
@@ -216,9 +219,10 @@ class Calibration:
         return bool(fitted and not np.isnan(fitted.value) and fitted.notes.get("flag") != "flat")
 
     def _temperatures(self, drawn: np.ndarray) -> np.ndarray:
-        """(B,) temperatures, where straight lines through the (G, B) derivatives cross zero."""
+        """(B,) temperatures, at the zero crossings of the linearly interpolated (G, B)
+        derivatives."""
         grid, columns = self._derivatives[0], np.arange(drawn.shape[1])
-        # derivatives rise along the grid, so that the last one below zero is before the crossing
+        # derivatives rise along the grid, so the crossing follows the last negative one
         after = np.clip(np.count_nonzero(drawn < 0, axis=0), 1, len(grid) - 1)
         low, high = drawn[after - 1, columns], drawn[after, columns]
         rise = high - low
@@ -244,11 +248,11 @@ class Calibration:
 
 
 class Joined:
-    """Two families of metrics as one: both evaluated on the same resamples."""
+    """Two families of metrics as one, both evaluated on the same resamples."""
 
     def __init__(self, *families) -> None:
         self.families = families
-        # the first one's metrics may have exact intervals, see `families.SingleLabel`
+        # metrics of the first family may have exact intervals, see `families.SingleLabel`
         for name in ("proportions", "holders"):
             if hasattr(families[0], name):
                 setattr(self, name, getattr(families[0], name))
@@ -262,7 +266,7 @@ class Joined:
 
 
 def calibration_of(predictions, units: np.ndarray, options: dict) -> Calibration:
-    """The calibration of `labelled.LabelledSamples`; `options` are `CalibrationOptions`."""
+    """The calibration of `labelled.LabelledSamples`; `options` as in `CalibrationOptions`."""
     if not isinstance(predictions, LabelledSamples):
         raise PermafrostError(
             f"{type(predictions).__name__} of the task {predictions.task!r} have no probabilities",
@@ -278,13 +282,14 @@ def calibration_of(predictions, units: np.ndarray, options: dict) -> Calibration
 
 
 def _wrong(items: Confidence, task: str) -> np.ndarray:
-    """(N,) whether an item is wrong: its class, or any of its labels at a probability of 0.5."""
+    """(N,) whether an item is wrong: its class, or any label thresholded at 0.5."""
     right = (items.confidence > 0.5) == items.hit if targets_of(task).several else items.hit
     return ~right.all(axis=1)
 
 
 class _SumsOfItems:
-    """`metrics.calibration.unit_sums` of many units, made of the items of some units at a time."""
+    """`metrics.calibration.unit_sums` for many units, computed from the items of some units at a
+    time."""
 
     def __init__(self, items: Confidence, units: np.ndarray, n_units: int) -> None:
         if (units[1:] < units[:-1]).any():

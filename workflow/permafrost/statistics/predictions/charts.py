@@ -1,6 +1,6 @@
 """Details of detections for charts: precision and recall, kinds of errors, and calibration.
 
-The values are plain lists and numbers, as the metadata of a table of scores keep them; None is undefined.
+Values are plain lists and numbers, for the metadata of a score table; None is undefined.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ def detection_charts(predictions: DetectedObjects) -> dict:
 
     Returns
     -------
-    ``precision_recall``: ``recall`` and ``precision``, lists of equal length (see `precision_recall`). Of
-    boxes also ``errors``, by kind the ``gain`` in AP and the ``counts`` (`metrics.detection.analysis.tide`),
-    and ``calibration``, by bin the ``counts``, ``mean_score``, ``accuracy``, its interval ``low`` and ``high``,
-    and the ``expected`` error (`metrics.detection.analysis.calibration`); None where no score counts.
+    ``precision_recall``: ``recall`` and ``precision``, lists of equal length (see
+    `precision_recall`). For boxes also ``errors``, with the ``gain`` in AP and the ``counts`` per
+    kind (`metrics.detection.analysis.tide`), and ``calibration``, with ``counts``, ``mean_score``,
+    ``accuracy``, its interval ``low`` and ``high`` per bin, and the ``expected`` error
+    (`metrics.detection.analysis.calibration`); None if no score counts.
     """
     recall, precision = precision_recall(predictions)
     charts = {"precision_recall": {"recall": _plain(recall), "precision": _plain(precision)}}
@@ -39,10 +40,10 @@ def detection_charts(predictions: DetectedObjects) -> dict:
 
 
 def precision_recall(predictions: DetectedObjects) -> tuple[np.ndarray, np.ndarray]:
-    """Recalls (R,), and the best precision from each of them on, (R,), as the mean over classes.
+    """Recalls (R,), and the best precision at each of them or beyond, (R,), averaged over classes.
 
-    Boxes match at an IoU of 0.5, so that the mean of the curve is ``AP50``; points match within the
-    dataset's distance, so that it is ``point_ap``. Classes without objects are left out; NaN without any.
+    Boxes match at an IoU of 0.5, so the mean of the curve is ``AP50``; points match within the
+    dataset's distance, so it is ``point_ap``. Classes without objects are excluded; NaN if all are.
     """
     if targets_of(predictions.task).points:
         once = np.ones((1, len(predictions)), np.int64)
@@ -73,7 +74,7 @@ def _calibration(predictions: DetectedObjects) -> dict | None:
 
 
 def _plain(values):
-    """Numbers as JSON has them: None in the place of NaN."""
+    """Numbers for JSON, with None for NaN."""
     if np.ndim(values):
         return [_plain(value) for value in np.asarray(values).tolist()]
     return None if np.isnan(values) else float(values)

@@ -1,4 +1,5 @@
-"""Columns of prediction tables as arrays, their order, and what tables with one target per sample have in common."""
+"""Columns of prediction tables as arrays, their order, and the common part of tables with one
+target per sample."""
 
 from __future__ import annotations
 
@@ -10,9 +11,9 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.row_file import RowFile
 from permafrost.core.tables import iter_column
 
-#: scores that are more than these bytes stay on disk
+#: scores of more bytes stay on disk
 HELD_BYTES = 128 << 20
-# rows of a table that are decoded at a time; of a thousand classes 16 MB
+# table rows decoded at a time; 16 MB for a thousand classes
 _ROWS_TOGETHER = 4096
 _REMEDY = "run its evaluation again"
 
@@ -31,13 +32,13 @@ def array_of(table, name: str, width: int | None = None) -> np.ndarray:
 
     Raises
     ------
-    PermafrostError : a value is null; lists that do not have the `width` that is asked for.
+    PermafrostError : a value is null; lists of another length than `width`.
     """
     return array_of_column(table.column(name).combine_chunks(), name, width)
 
 
 def array_of_column(column, name: str, width: int | None = None) -> np.ndarray:
-    """As `array_of`, of the column itself."""
+    """Like `array_of`, for the column itself."""
     size = getattr(column.type, "list_size", None)
     if width is not None and size != width:
         what = f"lists of {size} numbers" if size else f"the type {column.type}"
@@ -55,7 +56,7 @@ def array_of_column(column, name: str, width: int | None = None) -> np.ndarray:
 
 
 def groups_of(table) -> list | None:
-    """The groups of a table's rows, None where none is known."""
+    """The groups of a table's rows; None if no group is known."""
     if "group_id" not in table.column_names:
         return None
     column = table.column("group_id")
@@ -63,7 +64,8 @@ def groups_of(table) -> list | None:
 
 
 def sorted_rows(sample_ids, groups) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """(order, sample ids, groups): rows ascending by sample id, so that no result depends on the table's order."""
+    """(order, sample ids, groups): rows sorted by sample id, so that no result depends on the
+    table's order."""
     ids = np.array(list(map(str, sample_ids)))
     order = np.argsort(ids, kind="stable")
     if groups is not None:
@@ -73,12 +75,12 @@ def sorted_rows(sample_ids, groups) -> tuple[np.ndarray, np.ndarray, np.ndarray 
 
 
 def list_rows(path: Path, name: str, order: np.ndarray, scratch: Path) -> np.ndarray | RowFile:
-    """(N, K) of a column of lists, its rows in the given `order` of the table's.
+    """(N, K) values of a column of lists, with the rows of the table in the given `order`.
 
     Parameters
     ----------
     path : of a table that `core.tables.read_table` has checked.
-    scratch : folder with room for rows of more than `HELD_BYTES`, which stay in a file.
+    scratch : folder for a file of rows that exceed `HELD_BYTES`.
     """
     ranks = np.empty_like(order)
     ranks[order] = np.arange(len(order))
@@ -107,7 +109,8 @@ def list_rows(path: Path, name: str, order: np.ndarray, scratch: Path) -> np.nda
 
 
 class Targets:
-    """Part of `Predictions`; has ``sample_ids``, ``target`` and, unless ``answers`` is overridden, ``prediction``."""
+    """Part of `Predictions`; uses ``sample_ids``, ``target`` and, unless ``answers`` is overridden,
+    ``prediction``."""
 
     dead_classes = ()
     rules = ()

@@ -1,4 +1,4 @@
-"""Predictions of masks: what is kept of them is one confusion matrix of pixels per image."""
+"""Predictions of masks, stored as one confusion matrix of pixels per image."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Confusions:
 
     Attributes
     ----------
-    confusion : (N, K, K) int64 pixels of each image, rows truth, columns predictions; ignored
-        pixels are in none.
-    boundaries : (intersection, union), (N, K) int64 each, or None where they were not counted.
+    confusion : (N, K, K) int64 pixels of each image, rows truth, columns predictions, without
+        ignored pixels.
+    boundaries : (intersection, union), (N, K) int64 each, or None if they were not counted.
     ignore_index : value of the masks that is not scored, or None.
-    dead_classes : ids of classes that take part in no mean: those the dataset never holds, and
-        the ignored value where it is the id of a class.
+    dead_classes : ids of classes excluded from means: classes that the dataset never contains, and
+        the ignored value if it is a class id.
     """
 
     sample_ids: np.ndarray
@@ -75,8 +75,7 @@ class Confusions:
 
         Raises
         ------
-        PermafrostError : matrices that do not fit the classes, counts that are negative, no pixel
-            that is scored.
+        PermafrostError : matrices that do not match the classes, negative counts, no scored pixel.
         """
         order, ids, groups = sorted_rows(sample_ids, groups)
         width = len(classes)
@@ -118,7 +117,8 @@ class Confusions:
 
     @classmethod
     def settings_from_table(cls, table, metadata: dict, count: int) -> list[Confusions]:
-        """What each of `count` settings predicted, from its part of the column ``setting_confusions``."""
+        """Predictions of each of `count` settings, from its part of the column
+        ``setting_confusions``."""
         need_columns(table, ("sample_id", "setting_confusions"))
         names, width = table.column("sample_id").to_pylist(), len(metadata["classes"])
         counts = array_of(table, "setting_confusions", count * width * width)
@@ -158,13 +158,13 @@ class Confusions:
 
 
 class ChangeConfusions(Confusions):
-    """Predictions of the task ``change``, whose class 0 is no change."""
+    """Predictions of the task ``change``, whose class 0 means unchanged."""
 
     task = "change"
 
 
 def _counts(values, shape: tuple[int, ...], name: str) -> np.ndarray:
-    """`values` as int64 of the `shape`; anything but counts of pixels is refused."""
+    """`values` as int64 of this `shape`; refuse anything but pixel counts."""
     values = np.asarray(values)
     if values.shape != shape or values.dtype.kind not in "iu" or (values < 0).any():
         raise PermafrostError(

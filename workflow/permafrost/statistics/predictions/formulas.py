@@ -1,4 +1,5 @@
-"""Metrics of one's own: the formulas of plug-ins, applied to the predictions of a test set and of its resamples."""
+"""Metrics of plug-ins: their formulas, applied to the predictions of a test set and of its
+resamples."""
 
 from __future__ import annotations
 
@@ -23,12 +24,13 @@ def evaluated(predictions: Predictions) -> dict:
 
 
 def family_of(predictions: Predictions, units: np.ndarray):
-    """Every metric on resamples of the units, with those of plug-ins; `units` is (N,), see `units`."""
+    """Every metric, including those of plug-ins, on resamples of the units; `units` is (N,), see
+    `units`."""
     return with_formulas(predictions.family(units), predictions, units)
 
 
 def with_formulas(family, predictions: Predictions, units: np.ndarray):
-    """A family, and the metrics that plug-ins add to the task of its `predictions` unless it has them already."""
+    """A family with the plug-in metrics of its task, unless it already has them."""
     own = added_metrics(predictions.task)
     complete = not own or getattr(family, "has_formulas", False)
     return family if complete else _WithFormulas(family, predictions, units, own)
@@ -36,7 +38,7 @@ def with_formulas(family, predictions: Predictions, units: np.ndarray):
 
 @dataclass(frozen=True)
 class _WithFormulas:
-    """A family with metrics that are computed anew for each resample; has the other attributes of `family`."""
+    """A family with metrics computed for each resample; other attributes are those of `family`."""
 
     family: object
     predictions: Predictions
@@ -49,7 +51,7 @@ class _WithFormulas:
         return getattr(self.family, name)
 
     def holders(self, metric: str) -> np.ndarray | None:
-        """As of `families.SingleLabel`; all units carry a metric of a plug-in."""
+        """As in `families.SingleLabel`; all units carry a metric of a plug-in."""
         known = getattr(self.family, "holders", lambda _: None)
         return None if metric in {one.name for one in self.own} else known(metric)
 
@@ -72,11 +74,11 @@ def apply(metric: Metric, predictions: Predictions, weights: np.ndarray) -> np.n
 
     Parameters
     ----------
-    weights : (N,) how often each sample counts.
+    weights : (N,) number of times each sample counts.
 
     Raises
     ------
-    PermafrostError : the formula fails on these predictions, or gives another shape.
+    PermafrostError : the formula fails on these predictions, or returns another shape.
     """
     expected = (len(predictions.classes),) if metric.per_class else ()
     problem = cause = None

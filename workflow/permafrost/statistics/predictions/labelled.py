@@ -28,7 +28,8 @@ class LabelledSamples(Targets):
     Attributes
     ----------
     target, prediction : (N,) class ids, or (N, L) of 0 and 1 for ``multilabel``.
-    scores : (N, K) or (N, L) float, column c belongs to class c; a `RowFile` where those of classes are many.
+    scores : (N, K) or (N, L) float, column c for class c; a `RowFile` if scores of classes are
+        large.
     """
 
     sample_ids: np.ndarray
@@ -63,18 +64,18 @@ class LabelledSamples(Targets):
 
     @classmethod
     def from_file(cls, path: Path, table, metadata: dict, scratch: Path) -> LabelledSamples:
-        """As `from_table`, of a table that was read without its scores.
+        """Like `from_table`, for a table that was read without its scores.
 
         Parameters
         ----------
-        path : of the table. scratch : folder for a copy of scores that are not to be held.
+        path : of the table. scratch : folder for a copy of scores too large for memory.
         """
         need_columns(table, ("sample_id", "target", "prediction"))
         order, ids, groups = sorted_rows(table.column("sample_id").to_pylist(), groups_of(table))
         target, prediction = (array_of(table, name)[order] for name in ("target", "prediction"))
         scores = list_rows(path, "scores", order, scratch)
         if targets_of(metadata["task"]).several:
-            # ranking needs all of them
+            # ranking needs all scores in memory
             scores = np.asarray(scores)
         about = {"task": metadata["task"], "classes": list(metadata["classes"])}
         return cls(ids, groups, target, prediction, scores, **about)

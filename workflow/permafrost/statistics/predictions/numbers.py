@@ -1,4 +1,4 @@
-"""Predictions of one number per sample, and their metrics on many resamples at once."""
+"""Predictions of one number per sample, with metrics on many resamples at once."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from permafrost.statistics.predictions.columns import (
 from permafrost.statistics.replicates.weighted import weighted_by_counts
 from permafrost.statistics.resampling.resamples import Resamples
 
-# resamples whose counts are turned into floats at a time
+# resamples whose counts are converted to floats at a time
 _TOGETHER = 256
-# counts of samples that are added up at a time
+# sample counts summed at a time
 _ELEMENTS = 1 << 22
-# with no more samples on either side of the middle, all of them are looked at
+# with no more samples on either side of the median, use all of them
 _FEW = 1000
 
 
@@ -66,7 +66,8 @@ class PredictedNumbers(Targets):
 
     @classmethod
     def settings_from_table(cls, table, metadata: dict, count: int) -> list[PredictedNumbers]:
-        """What each of `count` settings predicted, from its part of the column ``setting_numbers``."""
+        """Predictions of each of `count` settings, from its part of the column
+        ``setting_numbers``."""
         need_columns(table, ("sample_id", "target", "setting_numbers"))
         names, target = table.column("sample_id").to_pylist(), array_of(table, "target")
         numbers = array_of(table, "setting_numbers", count)
@@ -86,11 +87,11 @@ class PredictedNumbers(Targets):
 
 
 class NumberErrors:
-    """Metrics of numbers from five sums per unit: nothing is evaluated anew for a resample.
+    """Metrics of numbers from five sums per unit, so that resamples need no new evaluation.
 
     Parameters
     ----------
-    samples : (N, 5) finite sums of each sample, as `metrics.regression.sums_of` has them.
+    samples : (N, 5) finite sums of each sample, as in `metrics.regression.sums_of`.
     units : (N,) unit of each sample.
     """
 
@@ -105,21 +106,21 @@ class NumberErrors:
         return {name: values[name] for name in values if metrics is None or name in metrics}
 
     def _weighted(self, parts: dict, resamples: Resamples) -> dict[str, np.ndarray]:
-        # as many resamples at a time, whatever the number of units
+        # always the same number of resamples at a time, whatever the number of units
         together = 8 * _TOGETHER * self._sums.shape[1]
         return weighted_by_counts(parts, resamples, float_bytes=together)
 
     def largest_share(self, metric: str) -> float:
-        """Share of the errors that the unit with most of them has: of e² in R² and RMSE, else of abs(e).
+        """Share of all errors in the unit with the most: of e² for R² and RMSE, else of abs(e).
 
-        0 where all errors are 0.
+        0 if all errors are 0.
         """
         held = self._sums[1 if metric in ("r2", "rmse") else 2]
         return float(divide(held.max(), held.sum(), undefined=0.0))
 
 
 class SampleErrors(NumberErrors):
-    """`NumberErrors` of single samples, whose errors have a median.
+    """`NumberErrors` of single samples, with the median of absolute errors.
 
     Parameters
     ----------
@@ -141,9 +142,9 @@ class SampleErrors(NumberErrors):
         return values
 
     def _medians(self, resamples: Resamples) -> np.ndarray:
-        """(B,) medians of abs(e), each as often as its unit was drawn; the mean of the two in the middle.
+        """(B,) medians of abs(e), weighted by the units' counts; the mean of the two middle values.
 
-        Of many samples only those around the middle are looked at, as widely as the resamples ask for.
+        Of many samples only those around the median are used, as many as the resamples need.
         """
         size = len(self._ordered)
         around = int(8 * np.sqrt(size)) + _FEW
@@ -155,7 +156,7 @@ class SampleErrors(NumberErrors):
             around *= 4
 
     def _medians_within(self, first: int, last: int, resamples: Resamples):
-        """Whether all medians are among the ordered samples [first, last), and they."""
+        """Whether all medians are among the ordered samples [first, last), and these medians."""
         units = self._sums.shape[1]
         counted = np.stack([np.bincount(self._units[:first], minlength=units), self._sums[0]])
         below, total = self._weighted({"counts": counted.astype(float)}, resamples)["counts"]

@@ -1,4 +1,4 @@
-"""Predictions of objects: the truth and the detections of every whole image, matched once."""
+"""Predictions of objects: truth and detections of every whole image, matched once."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ _REMEDY = "run its evaluation again"
 
 @dataclass(frozen=True)
 class ObjectScoring:
-    """How the detections of a dataset are scored.
+    """Scoring rules for the detections of a dataset.
 
     Attributes
     ----------
     task : ``detection`` or ``point_detection``.
-    score_threshold : detections that score less take no part in recall, precision, F1 and counts.
-    max_detections : of an image and a class that average precision looks at; of boxes.
-    match_distance : pixels within which a detection finds a point; None for boxes.
+    score_threshold : detections with lower scores are excluded from recall, precision, F1 and
+        counts.
+    max_detections : detections per image and class used for average precision of boxes.
+    match_distance : pixels within which a detection matches a point; None for boxes.
 
     Raises
     ------
@@ -60,7 +61,7 @@ class DetectedObjects:
 
     Attributes
     ----------
-    objects : of every whole image, crowds included.
+    objects : of every whole image, including crowds.
     detections : of every whole image.
     sizes : (N, 2) height and width of the images.
     """
@@ -88,7 +89,7 @@ class DetectedObjects:
 
     @property
     def rules(self) -> tuple:
-        """Caps and distances of the dataset, which all its evaluations share."""
+        """Caps and distances of the dataset, the same for all its evaluations."""
         return self.scoring.max_detections, self.scoring.match_distance
 
     @cached_property
@@ -98,7 +99,7 @@ class DetectedObjects:
 
     @cached_property
     def truth_keys(self) -> np.ndarray:
-        """(N,) digests of all objects, and of the images' sizes."""
+        """(N,) digests of all objects and of the image size."""
         keys = []
         for one, size in zip(self.objects, self.sizes, strict=True):
             columns = (size, one.classes, one.boxes, one.areas, one.crowd)
@@ -108,7 +109,7 @@ class DetectedObjects:
 
     @cached_property
     def answers(self) -> np.ndarray:
-        """(N, K) detections of each class, whatever their scores."""
+        """(N, K) detections of each class, with any score."""
         return self._per_class([each.classes for each in self.detections])
 
     @classmethod
@@ -125,8 +126,8 @@ class DetectedObjects:
 
         Raises
         ------
-        PermafrostError : class ids that are not those of `scoring`; corners that are not finite or
-            lie the wrong way round; scores that are not finite.
+        PermafrostError : class ids that are not in `scoring`; corners that are not finite or in the
+            wrong order; scores that are not finite.
         """
         order, ids, groups = sorted_rows(sample_ids, groups)
         for what, rows in (("objects", objects), ("detections", detections)):
@@ -210,9 +211,9 @@ class DetectedObjects:
 
 
 class ObjectFamily:
-    """Every metric on many resamples at once; nothing is matched again.
+    """Every metric on many resamples at once, without matching again.
 
-    What is read from curves takes every detection as often as its image was drawn; the others are
+    Values from curves count every detection as often as its image was drawn; the others are
     ratios of sums over images.
 
     Parameters
@@ -225,7 +226,8 @@ class ObjectFamily:
         self.sums = sum_by_unit(predictions.scores.counts, self.units)
 
     def holders(self, metric: str) -> np.ndarray | None:
-        """As of `families.SingleLabel`: of a class, the units with an object that counts in the metric."""
+        """As in `families.SingleLabel`: for a class, the units with an object that counts in the
+        metric."""
         return self.predictions.scores.holders(metric, self.units)
 
     def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:

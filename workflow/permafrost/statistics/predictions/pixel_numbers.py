@@ -1,4 +1,4 @@
-"""Predictions of a number per pixel: what is kept of them is a few sums per image."""
+"""Predictions of a number per pixel, stored as a few sums per image."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class PredictedPixels:
 
     Attributes
     ----------
-    sums : (N, 5) over the pixels of each image that have data: 1, e², |e|, truth, truth², truth less
-        `centre`.
-    ranges : (N, 4) smallest and largest true number of each image, then those predicted; NaN where no
-        pixel has data.
-    centre : the number that truth is counted from.
+    sums : (N, 5) over the valid pixels of each image: 1, e², |e|, truth, truth²; truth is relative
+        to `centre`.
+    ranges : (N, 4) smallest and largest true number of each image, then predicted ones; NaN without
+        valid pixels.
+    centre : number subtracted from the truth.
     """
 
     sample_ids: np.ndarray
@@ -50,7 +50,7 @@ class PredictedPixels:
 
     @property
     def truth_keys(self) -> np.ndarray:
-        """(N, 3) pixels with data, and the sums of truth and of its squares."""
+        """(N, 3) valid pixels, and the sums of truth and of its squares."""
         return self.sums[:, [0, 3, 4]]
 
     @property
@@ -69,7 +69,7 @@ class PredictedPixels:
 
         Raises
         ------
-        PermafrostError : sums that are NaN, infinite or negative where they cannot be; no pixel at all.
+        PermafrostError : NaN, infinite or impossible negative sums; no valid pixel.
         """
         order, ids, groups = sorted_rows(sample_ids, groups)
         sums, ranges = (np.asarray(array, np.float64)[order] for array in (sums, ranges))
@@ -109,5 +109,5 @@ class PredictedPixels:
 
 
 def _with_gaps(table, name: str) -> np.ndarray:
-    """A column of numbers, NaN where there is none."""
+    """A column of numbers, NaN for null."""
     return table.column(name).to_numpy().astype(np.float64)

@@ -1,4 +1,4 @@
-"""Retrieval: one row per query, and metrics that are means over queries."""
+"""Retrieval: one row per query; metrics are means over queries."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from permafrost.statistics.predictions.columns import array_of, groups_of, need_
 from permafrost.statistics.replicates.weighted import weighted_by_counts
 from permafrost.statistics.resampling.resamples import Resamples
 
-# counts of resamples are turned to floats this many bytes at a time
+# bytes of resample counts converted to floats at a time
 _FLOAT_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
 class Queries:
-    """The results of a test set's queries; see `predictions.Predictions`.
+    """Results of the queries of a test set; see `predictions.Predictions`.
 
     Attributes
     ----------
-    precision : (N,) average precision, NaN where nothing is relevant.
+    precision : (N,) average precision, NaN if no image is relevant.
     relevant : (N,) number of relevant images in the gallery.
     found : (N, len(ks)) number of relevant images among the nearest k.
-    ks : the numbers k of nearest images.
-    gallery : number of images that a query ranks.
-    rules : what is relevant, which gallery, which metric.
+    ks : numbers k of nearest images.
+    gallery : number of images ranked per query.
+    rules : definition of relevance, gallery and metric.
     """
 
     sample_ids: np.ndarray
@@ -78,10 +78,10 @@ class Queries:
         )
 
     def each(self) -> dict[str, np.ndarray]:
-        """Metric name to (N,) its value for every query; NaN where nothing is relevant.
+        """Metric name to (N,) values per query; NaN if no image is relevant.
 
-        ``recall_at_k`` is the share of all relevant images that are among the nearest k; ``hit_at_k``
-        is 1 where any is, which work on metric learning calls recall at k.
+        ``recall_at_k`` is the share of all relevant images that are among the nearest k;
+        ``hit_at_k`` is 1 if any is, which is called recall at k in metric learning.
         """
         relevant = self.relevant[:, None].astype(np.float64)
         recall = divide(self.found.astype(np.float64), np.broadcast_to(relevant, self.found.shape))
@@ -93,7 +93,7 @@ class Queries:
         }
 
     def evaluate(self) -> dict:
-        """Every metric on the whole test set: the mean over queries to which anything is relevant."""
+        """Every metric on the whole test set: the mean over queries with relevant images."""
         once = Resamples.of(np.ones((len(self), 1), np.uint8))
         values = self.family(np.arange(len(self))).replicates(once)
         return {name: float(value[0]) for name, value in values.items()}
@@ -114,11 +114,12 @@ class _Means:
         self.proportions = frozenset(name for name in each if name.startswith("hit_at_"))
 
     def holders(self, metric: str) -> np.ndarray:
-        """(1,) units with a query to which anything is relevant; see `families.SingleLabel`."""
+        """(1,) number of units with a query that has relevant images; see
+        `families.SingleLabel`."""
         return np.array([np.count_nonzero(self.sums[0])])
 
     def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
-        """Metric name to (B,); NaN on a resample without a query to which anything is relevant."""
+        """Metric name to (B,); NaN on a resample without a query that has relevant images."""
         drawn = weighted_by_counts({"sums": self.sums}, resamples, float_bytes=_FLOAT_BYTES)
         total = drawn["sums"]
         means = divide(total[1:], np.broadcast_to(total[0], total[1:].shape))

@@ -1,4 +1,4 @@
-"""The predictions of one backbone on one test set, whatever their task."""
+"""Read the predictions of one backbone on one test set, for any task."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from permafrost.core.tables import read_table
 from permafrost.core.tasks import task_of
 from permafrost.statistics.predictions.settings import headline_of
 
-# what judges given files asks this module for names alone
+# evaluators of outside files need only names from this module
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 class Predictions(Protocol):
-    """What statistics ask of predictions; rows are in the ascending order of their sample ids.
+    """Interface of predictions for statistics; rows are sorted by sample id.
 
     Attributes
     ----------
     sample_ids : (N,) unique strings, ascending.
-    groups : (N,) strings or None, or None as a whole where no group is known.
+    groups : (N,) strings or None, or None as a whole if no group is known.
     task : a name of `core.tasks`.
     classes : names of the K classes.
-    truth : (N, …) what is true of each sample: class ids or numbers (N,), labels (N, L) of 0 and 1, or
-        pixels or objects of each class (N, K).
+    truth : (N, …) per sample: class ids or numbers (N,), labels (N, L) of 0 and 1, or pixels or
+        objects of each class (N, K).
     truth_keys : (N, …) identifies a test set: `truth`, or a digest of it.
-    answers : (N, …) what was predicted, in the form of `truth`.
-    dead_classes : ids of classes that are scored nowhere.
-    rules : what else decides on the scores and is the dataset's, such as a distance of matching.
+    answers : (N, …) predictions, in the form of `truth`.
+    dead_classes : ids of classes that are never scored.
+    rules : the dataset's other settings that affect scores, such as a matching distance.
     boundary : whether boundaries were counted.
     """
 
@@ -59,7 +59,7 @@ class Predictions(Protocol):
         """Every metric on the whole test set: name to a float, or to (K,) per class."""
 
     def family(self, units: np.ndarray):
-        """What evaluates every metric on resamples of the units; `units` is (N,), see `units`."""
+        """Evaluates every metric on resamples of the units; `units` is (N,), see `units`."""
 
 
 def predictions_from_table(table, metadata: dict) -> Predictions:
@@ -78,15 +78,16 @@ def predictions_from_table(table, metadata: dict) -> Predictions:
 def read_predictions(
     path: Path, *, expect: str | None = None, scratch: Path
 ) -> tuple[Predictions, pa.Table, dict]:
-    """Predictions in a file, with its table and metadata; large scores are neither held nor in the table.
+    """Predictions in a file, with its table and metadata; large scores are neither in memory nor in
+    the table.
 
     Parameters
     ----------
-    scratch : folder with room for a copy of scores that are not to be held.
+    scratch : folder for a copy of scores too large for memory.
 
     Raises
     ------
-    PermafrostError : of `core.tables.read_table` and of `predictions_from_table`.
+    PermafrostError : as in `core.tables.read_table` and `predictions_from_table`.
     """
     table, metadata = read_table(
         path, expect=expect, without=lambda found: ("scores",) if _by_blocks(found) else ()
@@ -98,7 +99,7 @@ def read_predictions(
 
 
 def _by_blocks(metadata: dict) -> bool:
-    """Whether scores are read by themselves."""
+    """Whether scores are read separately, block by block."""
     if metadata.get("headline") is not None:
         return False
     return hasattr(task_of(metadata["task"]).load_reader(), "from_file")

@@ -1,12 +1,12 @@
 """Predictions of a test set under the settings of one probe, some of them drawn repeatedly.
 
-A setting that was drawn repeatedly has one value per metric, the mean over its draws, and an interval of that
-mean, which holds the chance of the test set, that all draws share, and that of the draws (`resampling.runs`). The
-spread of draws on the whole test set, like the spread over seeds (`across_datasets.ranks.add_seed_spread`), is given
-beside it.
+A setting drawn repeatedly has one value per metric, the mean over its draws, and an interval of
+this mean. The interval includes the sampling error of the test set, which all draws share, and that
+of the draws (`resampling.runs`). The spread of draws on the whole test set is reported separately,
+like the spread over seeds (`across_datasets.ranks.add_seed_spread`).
 
-A gain is the difference of every metric between two settings, on the whole test set and on the same resamples of
-its units, so that the chance of the test set cancels.
+A gain is the difference of every metric between two settings, on the whole test set and on the same
+resamples of its units, so that the sampling error of the test set cancels.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WholeSetting:
-    """The predictions of one setting: `predictions`, whose attributes it has, and `about`, what the setting is."""
+    """Predictions of one setting: the attributes of `predictions`, and `about`, a description of
+    the setting."""
 
     predictions: Predictions
     about: object
@@ -52,13 +53,14 @@ class WholeSetting:
 
 @dataclass(frozen=True)
 class Gain:
-    """Metrics of `first` less those of `second`; both are of the same test set. Has the attributes of `first`."""
+    """Metrics of `first` minus those of `second`, on the same test set. Has the attributes of
+    `first`."""
 
     first: Predictions
     second: Predictions
     about: object
 
-    # what it evaluates are differences, whatever range the metrics have
+    # values are differences, which the metrics' ranges do not bound
     is_difference = True
 
     def __len__(self) -> int:
@@ -68,7 +70,7 @@ class Gain:
         return getattr(self.first, name)
 
     def evaluate(self) -> dict:
-        """The difference of every metric, per class where a metric is."""
+        """The difference of every metric, per class for metrics per class."""
         one, other = evaluated(self.first), evaluated(self.second)
         return {name: value - other[name] for name, value in one.items() if name in other}
 
@@ -95,11 +97,11 @@ def whole_settings(table, metadata: dict, about: list) -> list[WholeSetting]:
 
     Parameters
     ----------
-    about : what each of them is, in the order of the table's columns.
+    about : descriptions of the settings, in the order of the table's columns.
 
     Raises
     ------
-    PermafrostError : the table lacks the column of the settings, or it has another width than it should.
+    PermafrostError : the table lacks the settings' column, or the column has an unexpected width.
     """
     reader = task_of(metadata["task"]).load_reader()
     predictions = reader.settings_from_table(table, metadata, len(about))
@@ -107,7 +109,7 @@ def whole_settings(table, metadata: dict, about: list) -> list[WholeSetting]:
 
 
 def gain_of(settings: list, metadata: dict) -> Gain | None:
-    """What the table says is to be scored against what; None where it says nothing."""
+    """The gain between the settings that the table's metadata name; None if they name none."""
     if not metadata.get("paired"):
         return None
     named = {one.about.name: one for one in settings}
@@ -119,14 +121,14 @@ def gain_of(settings: list, metadata: dict) -> Gain | None:
 
 @dataclass(frozen=True)
 class ScoredSetting:
-    """What is known of a setting, of all its draws together.
+    """Description of a setting, over all its draws.
 
     Attributes
     ----------
     name : in words.
-    settings : those of the first draw, without what was chosen anew in every draw.
-    n_train, n_val : number of samples that a draw learned from (the mean over draws, rounded).
-    gates : those that any draw met.
+    settings : those of the first draw, without options that every draw chooses again.
+    n_train, n_val : number of samples per draw (the mean over draws, rounded).
+    gates : warnings of any draw.
     """
 
     name: str
@@ -144,7 +146,7 @@ class Draws(Targets):
     ----------
     target : (N,) class ids, or (N, L) of 0 and 1 for ``multilabel``.
     drawn : (D, N) class ids, or (D, N, L) scores for ``multilabel``.
-    about : what the setting is.
+    about : description of the setting.
     """
 
     sample_ids: np.ndarray
@@ -156,19 +158,20 @@ class Draws(Targets):
     about: ScoredSetting
 
     def each(self) -> list[Draws]:
-        """Every draw by itself."""
+        """Every draw separately."""
         return [
             replace(self, drawn=self.drawn[place : place + 1]) for place in range(len(self.drawn))
         ]
 
     @property
     def answers(self) -> np.ndarray:
-        """Predictions of the first draw, which represents the others where predictions are shown, not scored."""
+        """Predictions of the first draw, which stands for the others if predictions are shown, not
+        scored."""
         return targets_of(self.task).answers_of(self.drawn[0])
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Those over all classes that need no scores of single labels."""
+        """Names of the metrics over all classes that need no scores of single labels."""
         known = overall_metrics(self.task, len(self.classes))
         own = (one.name for one in added_metrics(self.task) if not one.per_class)
         return *(name for name in known if name != "top5_accuracy"), *own
@@ -178,7 +181,8 @@ class Draws(Targets):
         return self._values(self.metrics)
 
     def class_values(self) -> dict[str, np.ndarray]:
-        """(L,) mean over draws of what ``macro_ap`` is the mean of: the intervals of the labels widen its interval."""
+        """(L,) mean over draws of the values that ``macro_ap`` averages; their intervals widen its
+        interval."""
         return {name: each.mean(axis=0) for name, each in self._values(self._of_labels).items()}
 
     @property
@@ -186,7 +190,7 @@ class Draws(Targets):
         return ("average_precision",) if targets_of(self.task).several else ()
 
     def _values(self, names) -> dict[str, np.ndarray]:
-        """(D, …) of every draw, on the whole test set."""
+        """(D, …) values of every draw, on the whole test set."""
         once = Resamples.of(np.ones((len(self), 1), np.uint8))
         each = [one.replicates(once, names) for one in self._families(np.arange(len(self)))]
         return {name: np.stack([one[name][..., 0] for one in each]) for name in names}
@@ -220,7 +224,8 @@ class Draws(Targets):
 
 
 class _MeanOverDraws:
-    """Metrics of all draws on the same resamples, averaged; `draws` has the (D,) values on the whole test set."""
+    """Metrics averaged over all draws on the same resamples; `draws` has (D,) values on the whole
+    test set."""
 
     has_formulas = True
 
@@ -229,7 +234,8 @@ class _MeanOverDraws:
         self.holders = families[0].holders
 
     def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
-        """Metric name to (B,), or (L, B) per label; NaN on a resample where any draw is undefined."""
+        """Metric name to (B,), or (L, B) per label; NaN on a resample on which any draw is
+        undefined."""
         wanted = [name for name in self.names if metrics is None or name in metrics]
         each = [family.replicates(resamples, wanted) for family in self.families]
         return {name: np.mean([one[name] for one in each], axis=0) for name in wanted}
@@ -240,8 +246,7 @@ def settings_from_table(table, metadata: dict) -> list[Draws] | list[WholeSettin
 
     Raises
     ------
-    PermafrostError : the table lacks the column of the settings, or it has another width than the
-        metadata say.
+    PermafrostError : the table lacks the settings' column, or its width differs from the metadata.
     """
     listed = metadata.get("scored_settings")
     if not listed:
@@ -273,7 +278,7 @@ def settings_from_table(table, metadata: dict) -> list[Draws] | list[WholeSettin
 
 
 def headline_of(table, metadata: dict) -> Draws | None:
-    """The setting that is ranked by all of its draws together; None where a single prediction is."""
+    """The ranked setting, with all of its draws; None if a single prediction is ranked."""
     if metadata.get("headline") is None:
         return None
     for one in settings_from_table(table, metadata):

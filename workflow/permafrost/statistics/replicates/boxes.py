@@ -23,7 +23,7 @@ from permafrost.metrics.ratios import ratios_of_hits
 from permafrost.statistics.resampling.carriers import units_with_truth
 
 _SETTINGS = Settings("bbox")
-# of ``AR10``; no more than the largest cap
+# caps of ``AR1`` and ``AR10``; at most the largest cap
 _CAPS = (1, 10)
 
 
@@ -83,7 +83,8 @@ class BoxScores:
         return np.array(found, np.int64).reshape(-1, 3).T
 
     def holders(self, metric: str, units: np.ndarray) -> np.ndarray | None:
-        """(K,) units with truth of each class in the metric's range of areas; see `families.SingleLabel`."""
+        """(K,) number of units with truth of each class in the metric's area range; see
+        `families.SingleLabel`."""
         ranges = {one.name: one.area for one in (*self.overall, *self.per_class)}
         return (
             units_with_truth(self.evaluation, units)[ranges[metric]] if metric in ranges else None
@@ -94,7 +95,8 @@ class BoxScores:
         return ratios_of_hits("box", *sums)
 
     def curve_values(self) -> dict:
-        """COCO's scores of the whole test set: name to a float, or to (K,); NaN where COCO says -1."""
+        """COCO's scores of the whole test set: name to a float, or to (K,); NaN where COCO has
+        -1."""
         evaluation = self.evaluation
         values: dict = {each.name: _defined(evaluation.value(each)) for each in self.overall}
         for each in self.per_class:
@@ -103,7 +105,7 @@ class BoxScores:
         return values
 
     def curve_replicates(self, counts: np.ndarray, wanted: set[str]) -> dict[str, np.ndarray]:
-        """Those of COCO's scores that are `wanted`, on resamples that draw image i counts[i] times."""
+        """The `wanted` COCO scores on resamples that draw image i counts[i] times."""
         each = [one for one in self.per_class if one.name in wanted]
         others = [one for one in self.overall if one.name in wanted]
         if not each and not others:
@@ -122,9 +124,9 @@ def _defined(value: float) -> float:
 
 
 def _evaluate(objects, detections, sizes, classes: list[str], cap: int) -> Evaluation:
-    """What `metrics.detection.evaluate` makes of the same as COCO JSON, without the JSON.
+    """The result of `metrics.detection.evaluate` on the same data as COCO JSON, without the JSON.
 
-    Images are numbered as they come, classes and objects too.
+    Images, classes and objects are numbered in input order.
     """
     images, categories = len(objects), len(classes)
     truth_image = np.repeat(np.arange(images), [len(each) for each in objects])

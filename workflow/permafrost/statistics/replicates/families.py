@@ -1,7 +1,7 @@
-"""Every metric of a task on many resamples at once, from the counts of a resample.
+"""Every metric of a task on many resamples at once, from the counts of each resample.
 
-A family is made from a test set's predictions and then asked for its values on resamples. It
-yields the same names as `metrics.classification`, each with a trailing axis of resamples.
+A family is built from the predictions of a test set and then evaluated on resamples. It yields the
+same names as `metrics.classification`, each with a trailing axis of resamples.
 """
 
 from __future__ import annotations
@@ -47,11 +47,12 @@ class SingleLabel:
         self.hit = self.target == self.prediction
         self.sizes = np.bincount(self.units)
 
-    # shares of samples that are right, each sample counting once: binomial where samples are the units
+    # shares of correct samples, each counted once: binomial if samples are the units
     proportions = frozenset({"accuracy", "top5_accuracy", "recall", "precision"})
 
     def holders(self, metric: str) -> np.ndarray | None:
-        """(K,) units that hold each class that a metric is of, or a mean of; None where all units carry it."""
+        """(K,) number of units of each class that a metric is of, or averages; None if all units
+        carry it."""
         if metric.endswith("precision"):
             return self._answered
         return self._held if metric in ("recall", "balanced_accuracy", *_MACRO) else None
@@ -70,7 +71,7 @@ class SingleLabel:
         drawn = self._drawn(resamples)
         values = {}
         if "accuracy" in wanted:
-            # the sums over classes give the same, but need those of each class
+            # sums over classes give the same, but require the counts of each class
             values["accuracy"] = share_of(self.hit, self.units, resamples, drawn)
         if "top5_accuracy" in wanted:
             values["top5_accuracy"] = share_of(self._top_hits, self.units, resamples, drawn)
@@ -102,7 +103,8 @@ class SingleLabel:
 
 
 class MultiLabel:
-    """Metrics of multi-label classification: average precisions from rankings that are sorted once, F1 from counts.
+    """Metrics of multi-label classification: average precision from rankings sorted once, F1 from
+    counts.
 
     Parameters
     ----------
@@ -122,7 +124,8 @@ class MultiLabel:
     proportions = frozenset()
 
     def holders(self, metric: str) -> np.ndarray | None:
-        """As of `SingleLabel`: of a label, the units in which it is true; (1,) of all labels together."""
+        """As in `SingleLabel`: for a label, the units in which it is true; (1,) for all labels
+        together."""
         if metric in ("micro_ap", "micro_f1"):
             return np.array([len(np.unique(self.units[self.target.any(axis=1)]))])
         return self._held if metric in ("average_precision", "macro_ap") else None
@@ -148,14 +151,14 @@ class MultiLabel:
         return {name: values[name] for name in values if name in wanted}
 
     def _label_counts(self, resamples: Resamples) -> np.ndarray:
-        """(3, B) as `metrics.classification.label_counts`."""
+        """(3, B) counts as in `metrics.classification.label_counts`."""
         found = (self.target & self.prediction, self.target, self.prediction)
         rows = [self.units[np.nonzero(labels)[0]] for labels in found]
         bounds = np.cumsum([0, *map(len, rows)])
         return Segments(np.concatenate(rows), bounds).totals(resamples).astype(np.int64)
 
     def _ranking(self, label: int | None) -> Ranking:
-        """The ranking of one class, or of all entries together; kept for the next block."""
+        """The ranking of one class, or of all entries together; cached for the next block."""
         if label not in self._rankings:
             if label is None:
                 ranking = Ranking(self.target.ravel(), self.scores.ravel(), self.units)
@@ -166,7 +169,7 @@ class MultiLabel:
 
 
 def share_of(hit: np.ndarray, units: np.ndarray, resamples: Resamples, drawn) -> np.ndarray:
-    """(B,) share of samples with `hit` in each resample, summing only the rarer outcome's rows.
+    """(B,) share of samples with `hit` in each resample; sums only the rows of the rarer outcome.
 
     Parameters
     ----------

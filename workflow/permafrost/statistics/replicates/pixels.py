@@ -1,9 +1,9 @@
-"""Every metric of masks on many resamples at once, from counts of pixels.
+"""Every metric of masks on many resamples at once, from pixel counts.
 
-A confusion matrix of a resample is the sum of those of its units, each as often as it was drawn.
-The metrics need less of it: pixels hit, pixels of each class, pixels predicted as each class. With these
-3 K numbers of U units as rows S, and with the counts of B resamples as columns W, one product S W
-of (3 K, U) and (U, B) has them for all resamples.
+The confusion matrix of a resample is the weighted sum of those of its units. The metrics need less:
+correct pixels, pixels of each class, pixels predicted as each class. With these 3 K numbers of U
+units as rows S, and the counts of B resamples as columns W, one product S W of (3 K, U) and (U, B)
+gives them for all resamples.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from permafrost.metrics.segmentation.evaluate import NO_CHANGE
 from permafrost.metrics.tasks import class_metrics, overall_metrics
 from permafrost.statistics.resampling.resamples import Resamples
 
-# counts of resamples are turned to floats this many bytes at a time, so that they stay in the cache
+# bytes of resample counts converted to floats at a time, so that they stay in the cache
 _FLOAT_BYTES = 4 << 20
-# whole numbers below this are exact in double precision, in any order of summation
+# integers below this are exact in double precision, in any order of summation
 _EXACT = 1 << 53
 
 
 class PixelCounts:
-    """Metrics of masks from counts of pixels per unit.
+    """Metrics of masks from pixel counts per unit.
 
     Parameters
     ----------
     confusion : (N, K, K) counts of each image, rows truth, columns predictions.
     units : (N,) unit of each image.
-    task : with masks.
-    dead_classes : ids of classes that take part in no mean.
+    task : a task with masks.
+    dead_classes : ids of classes excluded from means.
     boundaries : (intersection, union) of boundaries, (N, K) each, or None.
     """
 
@@ -45,7 +45,8 @@ class PixelCounts:
         self.sums = sum_by_unit(np.concatenate(counts).astype(np.int64), np.asarray(units))
 
     def holders(self, metric: str) -> np.ndarray | None:
-        """As of `families.SingleLabel`: of a class, the units with a pixel of it that counts in the metric."""
+        """As in `families.SingleLabel`: for a class, the units with a pixel of it that counts in
+        the metric."""
         if metric in ("pixel_accuracy", "frequency_weighted_iou"):
             return None
         truths, answers = np.count_nonzero(
@@ -76,15 +77,15 @@ class PixelCounts:
 
 
 def weighted_sums(sums: np.ndarray, resamples: Resamples) -> np.ndarray:
-    """(S, B) exact sums of the (S, U) whole numbers, weighted by the (U, B) counts.
+    """(S, B) exact sums of (S, U) integers, weighted by the (U, B) counts.
 
-    In double precision, in which matrix products are fastest, while nothing can reach 2^53; beyond
-    in 64-bit integers.
+    Uses double precision, with the fastest matrix products, if no sum can reach 2^53; otherwise
+    64-bit integers.
     """
-    # the metrics add some of these sums, so that all of them together must stay exact
+    # metrics add some of these sums, so their total must be exact
     largest = int(sums.sum()) * max(1, resamples.peak)
     kind = np.float64 if largest < _EXACT else np.int64
-    # rows that are zero everywhere (classes that are never predicted, dead ones) cost nothing
+    # skip rows of zeros (classes that are never predicted, dead classes)
     rows = np.flatnonzero(sums.any(axis=1))
     factors = sums[rows].astype(kind)
     out = np.zeros((len(sums), len(resamples)), kind)

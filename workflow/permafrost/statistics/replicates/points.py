@@ -48,8 +48,8 @@ class PointScores:
 
     @cached_property
     def counts(self) -> np.ndarray:
-        """(5, N) int64: hits, truths, detections above the threshold, how far the last two are
-        apart, and 1, of every image."""
+        """(5, N) int64 per image: hits, truths, detections above the threshold, absolute difference
+        of the last two, and 1."""
         found = [
             count_hits(
                 POINT,
@@ -64,7 +64,8 @@ class PointScores:
         return np.stack([*counts, np.abs(counts[1] - counts[2]), np.ones_like(counts[0])])
 
     def holders(self, metric: str, units: np.ndarray) -> np.ndarray | None:
-        """(K,) units with objects of each class, for what is read from curves; see `families.SingleLabel`."""
+        """(K,) number of units with objects of each class, for values from curves; see
+        `families.SingleLabel`."""
         if metric not in ("point_ap", "class_point_ap"):
             return None
         own = [np.unique(each.classes[~each.crowd]) for each in self.objects]

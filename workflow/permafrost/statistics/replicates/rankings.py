@@ -1,6 +1,6 @@
 """Average precision on all resamples of a ranking that is sorted once.
 
-With w the counts of a resample, and thresholds at the ends of tied scores that hold a positive::
+With w the counts of a resample, and thresholds at the ends of tied scores that contain a positive::
 
     TP_g = sum of w over positives down to threshold g      N_g = the same over all entries
     AP   = sum_g (TP_g - TP_{g-1}) TP_g / N_g / TP_last
@@ -15,26 +15,26 @@ import numpy as np
 from permafrost.statistics.replicates.totals import Segments
 from permafrost.statistics.resampling.resamples import Resamples
 
-# resamples whose running sums are formed together: they stay in the second-level cache
+# resamples whose running sums are computed together, so that they stay in the second-level cache
 _TOGETHER = 8
-# bytes of their running sums: with millions of thresholds fewer are formed together
+# bytes of these running sums: with millions of thresholds, fewer resamples are processed together
 _SUMS_BYTES = 64 << 20
-# bytes of segment totals at a time; rankings of millions of entries take fewer resamples at once
+# bytes of segment totals at a time; with millions of entries, fewer resamples at once
 _TOTALS_BYTES = 64 << 20
 
 
 class Ranking:
-    """Entries ranked by score, ready for average precision on any resamples.
+    """Entries ranked by score, for average precision on any resamples.
 
     Parameters
     ----------
     target : (M,) bool.
     scores : (M,) floats without NaN.
-    units : (M / L,) unit of each item, which has L entries side by side; of each entry where L is 1.
+    units : (M / L,) unit of each item, whose L entries are adjacent; of each entry if L is 1.
     """
 
     def __init__(self, target: np.ndarray, scores: np.ndarray, units: np.ndarray) -> None:
-        # entries may be many millions: nothing is kept in longer integers than it takes, or longer than needed
+        # there may be many millions of entries: use the shortest integers and free arrays early
         entries, per_item = len(scores), len(scores) // max(1, len(units))
         order = np.argsort(-scores)
         ordered = scores[order]
@@ -48,14 +48,14 @@ class Ranking:
         del order
         positives = np.zeros(entries + 1, short)
         np.cumsum(positive, out=positives[1:])
-        # thresholds where nothing is found add nothing, nor does what lies below the last positive
+        # thresholds without a new positive add nothing, nor do entries below the last positive
         gaining = np.diff(positives[ends + 1], prepend=0) > 0
         stops = ends[gaining] + 1
         self.everything = Segments(units, np.concatenate(([0], stops)))
         self.positives = Segments(units[positive], np.concatenate(([0], positives[stops])))
 
     def average_precision(self, resamples: Resamples) -> np.ndarray:
-        """(B,) average precision on each resample; NaN where no positive was drawn."""
+        """(B,) average precision on each resample; NaN if no positive was drawn."""
         thresholds = len(self.everything)
         if thresholds == 0:
             return np.full(len(resamples), np.nan)
@@ -70,7 +70,7 @@ class Ranking:
 
 
 def _step_function(everything: np.ndarray, positives: np.ndarray) -> np.ndarray:
-    """Average precision from (G, B) weights that are added at each threshold."""
+    """Average precision from (G, B) weights added at each threshold."""
     thresholds, resamples = everything.shape
     result = np.full(resamples, np.nan)
     together = min(_TOGETHER, resamples, max(1, _SUMS_BYTES // (24 * thresholds)))
@@ -87,7 +87,7 @@ def _step_function(everything: np.ndarray, positives: np.ndarray) -> np.ndarray:
         gained[part] = found[part]
         np.cumsum(retrieved[part], axis=1, out=retrieved[part])
         np.cumsum(found[part], axis=1, out=found[part])
-        # before anything is drawn both are 0 and nothing is gained; running sums begin with that
+        # before any entry is drawn both sums are 0 and nothing is gained; running sums start there
         empty = max(int(np.searchsorted(row, 1)) for row in retrieved[part])
         np.maximum(retrieved[:, :empty], 1, out=retrieved[:, :empty])
         np.divide(found[part], retrieved[part], out=precision[part])

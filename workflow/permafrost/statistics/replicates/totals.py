@@ -1,4 +1,4 @@
-"""Sums of rows of a counts array over many segments: the one kernel that all statistics share."""
+"""Sums of rows of a counts array over many segments: the kernel that all statistics share."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ import numpy as np
 
 from permafrost.statistics.resampling.resamples import Resamples
 
-# bytes that are gathered at a time, so that they are summed while still in the cache
+# bytes gathered at a time, so that they are summed while in the cache
 _GATHER_BYTES = 1 << 19
 
 
 class Segments:
-    """Rows of a counts array, in consecutive segments that are to be summed.
+    """Rows of a counts array in consecutive segments, for summation.
 
     Parameters
     ----------
-    rows : (M,) indices of units, segment after segment; a unit may occur many times.
-    bounds : (S + 1,) where each segment begins in `rows`, and the end; a segment may be empty.
+    rows : (M,) unit indices, segment after segment; a unit may occur many times.
+    bounds : (S + 1,) start of each segment in `rows`, and the end; a segment may be empty.
     """
 
     def __init__(self, rows, bounds) -> None:
         rows = np.asarray(rows)
-        # short integers stay short: there may be many millions
+        # keep short integers: there may be many millions
         self.rows = rows if rows.dtype.kind in "iu" else rows.astype(np.intp)
         self.bounds = np.asarray(bounds, np.intp)
 
     @classmethod
     def by_label(cls, units, labels, n_labels: int) -> Segments:
-        """One segment per label in [0, n_labels): the units of the samples that carry it."""
+        """One segment per label in [0, n_labels): the units of the samples with this label."""
         order = np.argsort(labels, kind="stable")
         sizes = np.bincount(labels, minlength=n_labels)
         return cls(np.asarray(units)[order], np.concatenate(([0], np.cumsum(sizes))))
@@ -38,9 +38,9 @@ class Segments:
     def totals(self, resamples: Resamples) -> np.ndarray:
         """(S, B) sums of the (U, B) counts over each segment, without overflow.
 
-        Small counts are added in their own narrow type, as many rows as surely fit; only the sums
-        of such pieces are added in a wider one. One addition then handles many counts of a byte.
-        The result has the narrowest unsigned type that surely holds it: widen it before summing.
+        Small counts are added in their own narrow type, in pieces too short to overflow. Only the
+        piece sums are added in a wider type, so that one addition handles many one-byte counts. The
+        result has the narrowest unsigned type that cannot overflow: widen it before summing.
         """
         counts, peak = resamples.counts, max(1, resamples.peak)
         pieces, owners = _cut(self.bounds, np.iinfo(counts.dtype).max // peak)
@@ -55,7 +55,7 @@ def _cut(bounds: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarray]:
     """Cut segments into pieces of at most `longest` rows.
 
     Returns the bounds of the pieces in the rows, and of the segments in the pieces. An empty
-    segment is one empty piece.
+    segment gives one empty piece.
     """
     lengths = np.diff(bounds)
     per_segment = np.maximum(1, -(-lengths // longest))

@@ -1,4 +1,4 @@
-"""Sums over units, weighted by how often each unit is in a resample, in double precision."""
+"""Sums over units, weighted by each unit's count in a resample, in double precision."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 
 from permafrost.statistics.resampling.resamples import Resamples
 
-# with more units, counts are turned to floats for some units at a time, else for all units of some resamples
+# with more units, counts are converted to floats for blocks of units, else for blocks of resamples
 MANY_UNITS = 1 << 15
 _UNITS_TOGETHER = 2048
 
 
 class UnitSums(Protocol):
-    """(S, U) sums of units that are made when they are needed; an array serves as well."""
+    """(S, U) sums of units, computed on access; an array serves as well."""
 
     @property
     def shape(self) -> tuple[int, int]: ...
@@ -31,10 +31,10 @@ def weighted_by_counts(
 
     Parameters
     ----------
-    float_bytes : counts of few units are turned to floats this many bytes at a time. The last bit of a
+    float_bytes : with few units, bytes of counts converted to floats at a time. The last bit of a
         product may depend on it.
     """
-    # each part for itself: the last bit of a product may depend on the number of its rows
+    # one product per part: the last bit of a product may depend on its number of rows
     out = {name: np.zeros((sums.shape[0], len(resamples))) for name, sums in parts.items()}
     width = max((sums.shape[1] for sums in parts.values()), default=1)
     if width > MANY_UNITS:

@@ -1,1 +1,1 @@
-"""Resamples of units, and the intervals and p-values that follow from them."""
+"""Resamples of units, and intervals and p-values from them."""

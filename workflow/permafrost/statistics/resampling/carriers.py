@@ -1,13 +1,14 @@
-"""Which units of a test set carry a number, and what follows for its interval.
+"""Which units of a test set carry a value, and the consequences for its interval.
 
-A number of a class rests on the few units that hold the class, however many units there are. So the degrees of
-freedom of Student's t are no more than the units that carry a number allow, a number that rests on too few is
-marked, and one that a single unit carries has no error at all: it may be anything in its range.
+The value of a class depends only on the units that hold the class, however many units there are.
+Therefore the degrees of freedom of Student's t are limited by the number of units that carry the
+value, a value with too few carriers is marked, and one with a single carrier has no error estimate:
+it may be anything in its range.
 
-With n_k units that hold class k, and units that tell about the same, the variance of a mean over
-classes is proportional to sum_k 1 / n_k, and Satterthwaite's degrees of freedom of its estimate are
-(sum 1 / n_k)^2 / sum (1 / n_k^2 / (n_k - 1)): n - 1 for a single class. A class of one unit, whose variance
-is unknown, counts as half a degree.
+With n_k units that hold class k, all equally informative, the variance of a mean over classes is
+proportional to sum_k 1 / n_k, and Satterthwaite's degrees of freedom of its estimate are
+(sum 1 / n_k)^2 / sum (1 / n_k^2 / (n_k - 1)): n - 1 for a single class. A class with one unit,
+whose variance is unknown, counts as half a degree.
 Source: Satterthwaite, An Approximate Distribution of Estimates of Variance Components (1946).
 """
 
@@ -24,21 +25,21 @@ from permafrost.statistics.resampling.units import Units
 
 ONE_UNIT = "one_unit"
 FEW_UNITS = "few_units"
-# with fewer units no sign test can reject at 5 %: whatever an interval says rests on assumptions alone
+# with fewer units no sign test can reject at 5 %: an interval then rests on assumptions alone
 ENOUGH_UNITS = 6
 
 
 @dataclass(frozen=True)
 class Carriers:
-    """The units that carry a figure.
+    """The units that carry a value.
 
     Attributes
     ----------
-    labels : of the classes that the figure is a mean of; (None,) or its class where it is no mean.
-    counts : (K,) units of each. A class without any is left out, unless it has a value all the same, as a
-        share of false alarms has: then nothing is known of it.
+    labels : classes that the value averages; (None,) or its own class otherwise.
+    counts : (K,) number of units of each. A class without units is excluded, unless it has a value,
+        such as a share of false positives: then its uncertainty is unknown.
     units : U, of the test set.
-    kind : what a unit is called.
+    kind : name of a unit.
     has : what a class has in these units, in words.
     """
 
@@ -59,7 +60,7 @@ class Carriers:
         has: str = "has truth",
         valued=False,
     ):
-        """`valued` (K,) bool are the classes that have a value."""
+        """`valued` (K,) bool marks the classes that have a value."""
         counts = np.asarray(counts)
         kept = np.flatnonzero((counts > 0) | np.asarray(valued, bool))
         labels = tuple(labels[place] for place in kept)
@@ -76,32 +77,34 @@ class Carriers:
 
     @property
     def effective(self) -> float:
-        """Number of units of one class that would have as many degrees of freedom."""
+        """Number of units of a single class with the same degrees of freedom."""
         return 1.0 if self.alone else min(self.df + 1, self.units)
 
     @property
     def alone(self) -> bool:
-        """Whether one unit carries all: it cannot be left out."""
+        """Whether one unit carries everything, so that it cannot be left out."""
         return self.units == 1 or (len(self.counts) == 1 and int(self.counts[0]) <= 1)
 
     @property
     def number(self) -> int:
-        """`effective` as a whole number, 0 where no unit carries it."""
+        """`effective` as an integer, 0 if no unit carries the value."""
         return int(self.effective + 1e-9) if self.counts.any() else 0
 
     @property
     def support(self) -> float:
-        """Units that would know a mean over the classes as well, each with the same chance: `harmonic_support`."""
+        """Number of units, sampled with equal probability, that would estimate the mean over
+        classes equally well: `harmonic_support`."""
         return max(harmonic_support(self.counts), 1.0)
 
     @property
     def of_all(self) -> bool:
-        """Whether all units carry the figure, so that there is nothing more to say of it than of the test set."""
+        """Whether all units carry the value, so that warnings about the test set suffice."""
         return bool(self.counts.size) and int(self.counts.min()) >= self.units
 
     @property
     def gate(self) -> str:
-        """``one_unit`` or ``few_units`` with the reason, or nothing; see `gates`."""
+        """The warning ``one_unit`` or ``few_units`` with the reason, or an empty string; see
+        `gates`."""
         if not self.counts.size or self.effective >= ENOUGH_UNITS:
             return ""
         code = ONE_UNIT if self.alone else FEW_UNITS
@@ -112,16 +115,18 @@ class Carriers:
             return f"{code}: {number}"
         more = int(np.count_nonzero(self.counts < ENOUGH_UNITS)) - 1
         rest = f", {more} more in fewer than {ENOUGH_UNITS}" if more > 0 else ""
-        # gates are joined by semicolons
+        # warnings are joined by semicolons
         label = str(self.labels[fewest]).replace(";", ",")
         return f'{code}: class "{label}" {self.has} in {number}{rest}'
 
     def deciding_gate(self, deciding: float) -> str:
-        """``few_units`` where few of many units decide a figure, as errors near 1 do; or nothing.
+        """``few_units`` if few of many units determine a value, as with errors near 1; or an empty
+        string.
 
         Parameters
         ----------
-        deciding : see `jackknife.Spread`. Of units that are alike, chance alone leaves a third.
+        deciding : see `jackknife.Spread`. For homogeneous units it is about a third of their
+            number.
         """
         if not deciding < min(ENOUGH_UNITS, self.effective / 4):
             return ""
@@ -130,11 +135,12 @@ class Carriers:
 
 
 def carriers_of_metrics(family, values: dict, classes, units: Units) -> dict[str, list[Carriers]]:
-    """Metric to its `Carriers`, one for each of its classes where it has a value of each.
+    """Metric to its `Carriers`, one per class if it has a value per class.
 
     Parameters
     ----------
-    family : has ``holders``, see `families.SingleLabel.holders`; all units carry what it does not know.
+    family : has ``holders``, see `families.SingleLabel.holders`; all units carry metrics that it
+        does not know.
     values : metric to a number, or (K,).
     """
     holders = getattr(family, "holders", lambda _: None)
@@ -158,7 +164,8 @@ def carriers_of_metrics(family, values: dict, classes, units: Units) -> dict[str
 def quantiles_of(
     spreads: dict[str, Spread], carriers: dict[str, list[Carriers]], confidence: float
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Metric to quantiles of Student's t: for its spread, and for as many units as carry it."""
+    """Metric to quantiles of Student's t: for the df of its spread, and for the number of its
+    carriers."""
     degrees = []
     for name, spread in spreads.items():
         most = np.array([own.df for own in carriers[name]]).reshape(spread.df.shape)
@@ -176,13 +183,14 @@ def quantiles_of(
 
 
 def units_of_each(labels, units, classes: int) -> np.ndarray:
-    """(K,) number of different units among the samples of each label; `labels` and `units` are (N,)."""
+    """(K,) number of distinct units among the samples of each label; `labels` and `units` are
+    (N,)."""
     pairs = np.unique(np.asarray(labels, np.int64) + classes * np.asarray(units, np.int64))
     return np.bincount(pairs % classes, minlength=classes)
 
 
 def units_with_truth(evaluation, units: np.ndarray) -> dict[str, np.ndarray]:
-    """Range of areas to the (K,) units with truth of each category that counts in it.
+    """Area range to the (K,) numbers of units with truth of each category in it.
 
     Parameters
     ----------
@@ -199,6 +207,7 @@ def units_with_truth(evaluation, units: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def harmonic_support(each: np.ndarray) -> float:
-    """K^2 / sum 1 / n_k over the K classes that occur: units that know the mean over classes as well."""
+    """K^2 / sum 1 / n_k over the K classes that occur: units that estimate a mean over classes
+    equally well."""
     present = each[each > 0]
     return float(len(present) ** 2 / np.sum(1 / present)) if present.size else 0.0

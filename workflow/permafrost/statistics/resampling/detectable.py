@@ -1,4 +1,4 @@
-"""The smallest difference that a test set and a family of comparisons can find."""
+"""The smallest difference that a test set and a family of comparisons can detect."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from permafrost.statistics.resampling.student_t import (
     t_quantile,
 )
 
-#: chance with which a difference of this size is found
+#: probability of detecting a difference of this size
 POWER = 0.8
 _Z = normal_quantile(2 * POWER - 1)
 _HALVINGS = 50
 
 
 def smallest_found(error, df, critical) -> np.ndarray:
-    """Differences that a two-sided t test finds with the chance `POWER`; infinite where `critical` is.
+    """Differences that a two-sided t test detects with power `POWER`; infinite if `critical` is.
 
     Parameters
     ----------
     error : standard errors of differences; df : their degrees of freedom.
-    critical : size of t beyond which a difference is significant.
+    critical : |t| above which a difference is significant.
 
-    The noncentral t is taken as normal. Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.10.
+    The noncentral t is approximated as normal. Source: Abramowitz and Stegun, Handbook of
+    Mathematical Functions, 26.7.10.
     """
     error, df, critical = (np.asarray(each, np.float64) for each in (error, df, critical))
     with np.errstate(invalid="ignore"):
@@ -35,11 +36,13 @@ def smallest_found(error, df, critical) -> np.ndarray:
 
 
 def critical_value(largest: np.ndarray, confidence: float) -> float:
-    """Beyond which a statistic has an adjusted p-value of 1 - confidence or less; infinite where none has.
+    """Value above which a statistic has an adjusted p-value of at most 1 - confidence; infinite if
+    none has.
 
     Parameters
     ----------
-    largest : (B,) largest of a family's statistics without any difference, see `p_values.step_down_max_t`.
+    largest : (B,) largest statistic of a family under the null hypothesis, see
+        `p_values.step_down_max_t`.
     """
     exceeding = math.floor((1 - confidence) * (len(largest) + 1) * (1 + 1e-12)) - 1
     if exceeding < 0:
@@ -48,9 +51,10 @@ def critical_value(largest: np.ndarray, confidence: float) -> float:
 
 
 def units_that_must_differ(n_units: int, level: float) -> float:
-    """Share of units that must differ, all in one direction, for a sign test to find it with the chance `POWER`.
+    """Share of units that must differ, all in one direction, for a sign test to detect it with
+    power `POWER`.
 
-    The test needs m units with 2^(1 - m) <= level. NaN where there are fewer.
+    The test needs m units with 2^(1 - m) <= level. NaN if there are fewer.
     """
     needed = math.ceil(1 - math.log2(level) - 1e-12)
     if needed > n_units:
@@ -67,15 +71,16 @@ def units_that_must_differ(n_units: int, level: float) -> float:
 def planned(
     n_units: int, backbones: int, resamples: int, confidence: float, deviation: float
 ) -> float:
-    """The difference that would be found with the chance `POWER`, before anything is known; NaN where none would.
+    """Difference that would be detected with power `POWER`, before any result; NaN if none would
+    be.
 
-    All pairs of backbones are one family, whose tests are taken to be independent: of dependent ones somewhat smaller
-    differences are found.
+    All pairs of backbones are one family of tests, assumed independent; dependent tests detect
+    slightly smaller differences.
 
     Parameters
     ----------
-    resamples : no adjusted p-value is below 1 / (resamples + 1), nor below 2^(1 - U).
-    deviation : standard deviation of the difference of two backbones from unit to unit.
+    resamples : an adjusted p-value is at least 1 / (resamples + 1), and at least 2^(1 - U).
+    deviation : standard deviation over units of the difference of two backbones.
     """
     pairs = backbones * (backbones - 1) // 2
     level = 1 - confidence

@@ -1,7 +1,7 @@
 """Intervals: from a standard error and Student's t, and from bootstrap replicates.
 
-Those of replicates are percentile, basic (of squares too), and BCa, bias-corrected and accelerated.
-`docs/intervals.md` says which covers when.
+Intervals from replicates are percentile, basic (also of squares), and BCa, bias-corrected and
+accelerated. `docs/intervals.md` shows their coverage.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy as np
 from permafrost.core.errors import PermafrostError, look_up
 from permafrost.statistics.resampling.student_t import normal_quantile, t_quantile
 
-# those to choose from; ``auto`` takes what covers, see `bootstrap.bootstrap_scores`
+# available methods; ``auto`` chooses by coverage, see `bootstrap.bootstrap_scores`
 METHODS = ("auto", "percentile", "bca")
-# with fewer items of the rarer outcome, Wilson's interval of a share is too narrow on one side
+# with fewer items of the rarer outcome, one end of Wilson's interval is too close
 _FEW = 10
 
 
 def check_method(method: str, confidence: float) -> None:
-    """Refuse an unknown kind of interval and a confidence outside (0, 1)."""
+    """Refuse an unknown interval method and a confidence level outside (0, 1)."""
     look_up(METHODS, method, "there is no interval named")
     if not 0 < confidence < 1:
         raise PermafrostError(
@@ -31,15 +31,15 @@ def check_method(method: str, confidence: float) -> None:
 
 
 def wilson_interval(value: float, size: float, quantile: float) -> tuple[float, float]:
-    """Wilson's interval of a share in [0, 1], which has a width at 0 and 1 too.
+    """Wilson's interval of a share in [0, 1], which has positive width even at 0 and 1.
 
-    It holds the shares p from which the value lies no more than `quantile` standard errors
-    sqrt(p (1 - p) / size) away, so that the error is that of the share and not of the value.
+    It contains the shares p within `quantile` standard errors sqrt(p (1 - p) / size) of the value;
+    the error is evaluated at p, not at the value.
 
     Parameters
     ----------
-    size : number of independent units that would give the value's standard error.
-    quantile : of a normal distribution, or of Student's t where the error was estimated.
+    size : number of independent units with the same standard error as the value.
+    quantile : of the normal distribution, or of Student's t if the error was estimated.
 
     Source: Wilson, Probable Inference, the Law of Succession, and Statistical Inference (1927);
     Korn and Graubard, Confidence Intervals for Proportions with Small Expected Number of Positive
@@ -48,16 +48,16 @@ def wilson_interval(value: float, size: float, quantile: float) -> tuple[float, 
     extra = quantile**2 / size
     centre = value + extra / 2
     half = quantile * math.sqrt(value * (1 - value) / size + extra / (4 * size))
-    # rounding may leave [0, 1], and must not part the value from its end
+    # rounding may leave [0, 1], and must not separate the value from its bound
     return max(0.0, (centre - half) / (1 + extra)), min(1.0, (centre + half) / (1 + extra))
 
 
 def share_interval(value: float, size: int, confidence: float) -> tuple[float, float]:
-    """The interval of a share of `size` independent items: Wilson's, no narrower than that of mid-P.
+    """The interval of a share of `size` independent items: Wilson's, at least as wide as mid-P.
 
-    Wilson's alone holds the truth in no more than 84 % where 0.15 items of the rarer outcome are
-    expected, as of an accuracy of 0.997 of 50 images. With fewer than 10 of them its ends are moved out
-    to those of the mid-P interval; both together hold it in 93 % or more, whatever the size.
+    Wilson's alone covers the true share in only 84 % if 0.15 items of the rarer outcome are
+    expected, as for an accuracy of 0.997 with 50 images. With fewer than 10 such items its bounds
+    are widened to those of the mid-P interval; the union covers in 93 % or more for any size.
 
     Source: Berry and Armitage, Mid-P Confidence Intervals: A Brief Review (1995).
     """
@@ -73,7 +73,8 @@ def share_interval(value: float, size: int, confidence: float) -> tuple[float, f
 
 @lru_cache(maxsize=1024)
 def _mid_p(count: int, size: int, confidence: float) -> tuple[float, float]:
-    """The shares p with P(X < count) + P(X = count) / 2 = (1 ± confidence) / 2, of X binomial with `size`, p."""
+    """The shares p with P(X < count) + P(X = count) / 2 = (1 ± confidence) / 2, X binomial with
+    `size` and p."""
 
     def below(p: float) -> float:
         chances = [math.comb(size, k) * p**k * (1 - p) ** (size - k) for k in range(count + 1)]
@@ -93,14 +94,16 @@ def _mid_p(count: int, size: int, confidence: float) -> tuple[float, float]:
 def skewed_interval(
     value: float, error: float, slope: float, quantile: float
 ) -> tuple[float, float]:
-    """Ends x of (x - value)^2 = quantile^2 (error^2 + slope (x - value)): the error is that of the end.
+    """Roots x of (x - value)^2 = quantile^2 (error^2 + slope (x - value)): the error is evaluated
+    at the bound.
 
-    `wilson_interval` knows how the error of a share changes with the share; this takes it from the units, which may
-    weigh very differently: one hard image costs average precision more than many others.
+    `wilson_interval` assumes the binomial error of a share. Here the slope is estimated from the
+    units, whose influence may differ widely: one hard image can affect average precision more than
+    many others.
 
     Parameters
     ----------
-    slope : of the squared error over the value, see `jackknife.Spread`.
+    slope : derivative of the squared error with respect to the value, see `jackknife.Spread`.
     """
     shift = quantile**2 * slope / 2
     half = math.hypot(quantile * error, shift)
@@ -110,15 +113,17 @@ def skewed_interval(
 def interval_of_mean(
     values: np.ndarray, ends: np.ndarray, deviations: np.ndarray
 ) -> tuple[float, float]:
-    """The interval of a mean over K classes from their own ones: halves are added as errors are.
+    """The interval of a mean over K classes from the class intervals, whose half-widths add like
+    errors.
 
-    So it keeps how far a class that few units carry, or in which nothing was seen to go wrong, may yet be off.
+    It keeps the uncertainty of a class with few units, or of one without observed errors.
 
     Parameters
     ----------
     values : (K,) of the classes. ends : (K, 2) their intervals.
-    deviations : (K, J) what leaving out each part takes away from each; how classes move together is read from them.
-        Those of a class that does not move, or is undefined without a part, count as independent.
+    deviations : (K, J) change of each class value when a block is left out, used for the
+        correlation of the classes. Classes that do not change, or are undefined without a block,
+        count as independent.
 
     Source: Zou and Donner, Construction of Confidence Limits about Effect Measures (2008), equation 5.
     """
@@ -133,7 +138,8 @@ def interval_of_mean(
 
 
 def log_interval(value: float, error: float, quantile: float) -> tuple[float, float]:
-    """value exp(± quantile error / value): the interval of a positive size, on its logarithm."""
+    """value exp(± quantile error / value): the interval of a positive quantity, on the log
+    scale."""
     if value <= 0:
         return value, value
     factor = math.exp(min(quantile * error / value, 700.0))
@@ -141,7 +147,7 @@ def log_interval(value: float, error: float, quantile: float) -> tuple[float, fl
 
 
 def same_in_all_units(n_units: int, confidence: float) -> float:
-    """Share of units that may yet differ though none of `n_units` did.
+    """Share of units that may still differ although none of `n_units` did.
 
     1 - (alpha / 2)^(1 / U), the exact bound of Clopper and Pearson for no event ("rule of three").
     """
@@ -151,21 +157,23 @@ def same_in_all_units(n_units: int, confidence: float) -> float:
 def constant_difference_interval(
     value: float, n_units: int, confidence: float, *, bound: float = 1.0
 ) -> tuple[float, float]:
-    """The interval of a difference that is `value` in each of its units, so that no error is known.
+    """The interval of a difference that equals `value` in each of its units, so that no error can
+    be estimated.
 
-    Units of the opposite difference may make up the share q of `same_in_all_units`, hence
-    value ± 2 q |value|. It leaves 0 out where 2^(1 - U) <= 1 - confidence: the p-value of the sign test. Where no unit
-    differs, the share q may yet, by `bound` at most, all in one direction: 0 ± q bound.
+    A share q of `same_in_all_units` may have the opposite difference, hence value ± 2 q |value|. It
+    excludes 0 if 2^(1 - U) <= 1 - confidence, the p-value of the sign test. If no unit differs, the
+    share q may still differ by up to `bound`, all in one direction: 0 ± q bound.
     """
     half = same_in_all_units(n_units, confidence) * (2 * abs(value) or bound)
     return value - half, value + half
 
 
 def constant_interval(value: float, n_units: int, confidence: float) -> tuple[float, float]:
-    """The interval of a positive size that is `value` in each of its units, so that no error is known.
+    """The interval of a positive quantity that equals `value` in each of its units, so that no
+    error can be estimated.
 
-    The share q of `same_in_all_units` of other units may have none of it: (1 - q) value, and as far
-    above it on the logarithm. A value of 0 has no width, since nothing tells how large others may be.
+    The share q of `same_in_all_units` may be 0 instead: the lower bound is (1 - q) value, the upper
+    symmetric on the log scale. A value of 0 gets no width, because other units may have any size.
     """
     rest = 1 - same_in_all_units(n_units, confidence)
     return value * rest, value / rest
@@ -174,57 +182,57 @@ def constant_interval(value: float, n_units: int, confidence: float) -> tuple[fl
 def percentile_interval(replicates: np.ndarray, confidence: float) -> tuple[float, float]:
     """The central `confidence` share of the replicates, linearly interpolated.
 
-    Undefined (NaN) replicates are left out; the caller counts them. NaN, NaN if none is left.
+    Undefined (NaN) replicates are excluded; the caller counts them. NaN, NaN if all are.
     """
     return _quantiles(replicates, (1 - confidence) / 2, (1 + confidence) / 2)
 
 
 def reflected(value: float, replicates: np.ndarray) -> np.ndarray:
-    """(B,) 2 value - replicate: the replicates mirrored at the value.
+    """(B,) 2 value - replicate: the replicates reflected at the value.
 
-    Precision is read from an envelope, which is the higher the fewer different images shape it: the
-    value lies above that of all images there could be, and replicates lie above the value by about
-    as much again. Percentiles of the replicates then miss on one side; those of the mirrored ones,
-    the basic interval, take both away.
+    The precision envelope is biased upward, the more so the fewer distinct images determine it. The
+    value exceeds its expectation for infinite images, and replicates exceed the value by about the
+    same amount. Percentiles of the replicates then miss on one side; percentiles of the reflected
+    ones, the basic interval, correct both.
     Source: Davison and Hinkley, Bootstrap Methods and their Application (1997), equation 5.6.
     """
     return 2 * value - replicates
 
 
 def basic_interval(value: float, replicates: np.ndarray, confidence: float) -> tuple[float, float]:
-    """Percentiles of the `reflected` replicates of a metric in [0, 1], cut to that range."""
+    """Percentiles of the `reflected` replicates of a metric in [0, 1], truncated to that range."""
     lower, upper = percentile_interval(reflected(value, replicates), confidence)
     return max(lower, 0.0), min(upper, 1.0)
 
 
 def reflected_square(value: float, replicates: np.ndarray) -> np.ndarray:
-    """(B,) sqrt(2 value^2 - replicate^2), 0 where that is negative: mirrored as squares.
+    """(B,) sqrt(2 value^2 - replicate^2), 0 if negative: reflected on the scale of squares.
 
-    For sizes of gaps, such as calibration errors. Chance adds to the square of a gap whatever the gap
-    is: with n items, E[value^2] is the true square plus some v / n, and a resample adds v / n once
-    more. So squares are mirrored without bias, while the gap itself is not: close to a true gap of 0
-    the value lies c / sqrt(n) above it, replicates only 0.41 c / sqrt(n) above the value. All of the
-    interval may lie below the value, where most of that is chance.
+    For absolute gaps, such as calibration errors. Noise adds to the squared gap independently of
+    the gap: with n items, E[value^2] is the true square plus some v / n, and a resample adds v / n
+    once more. Squares can therefore be reflected without bias, but gaps cannot: near a true gap of
+    0 the value is c / sqrt(n) too high, replicates only 0.41 c / sqrt(n) above the value. The whole
+    interval may be below the value if most of it is noise.
 
-    Coverage of intervals of 95 % from 200 resamples, simulated with 10 classes, at n = 200, 1000 and
-    5000 items, of the expected calibration error where it is 0.001, 0.06 and 0.22::
+    Coverage of 95 % intervals from 200 resamples, simulated with 10 classes, at n = 200, 1000 and
+    5000 items, for true expected calibration errors of 0.001, 0.06 and 0.22::
 
         percentile  0.00 0.00 0.00   0.03 0.77 0.95   0.92 0.94 0.94
         BCa         0.00 0.00 0.00   0.35 0.83 0.92   0.89 0.93 0.94
         reflected   0.47 0.57 0.66   0.87 0.86 0.90   0.88 0.93 0.96
         squares     0.99 0.99 0.99   0.96 0.89 0.88   0.87 0.92 0.96
 
-    and about the same for the root mean square. The largest gap of any bin is irregular: no interval
-    from resamples holds it reliably (squares: 0.14 to 0.97).
+    Results for the root mean square are similar. The largest gap of any bin is irregular: no
+    interval from resamples covers it reliably (squares: 0.14 to 0.97).
     """
     return np.sqrt(np.maximum(2 * value**2 - replicates**2, 0.0))
 
 
 def expanded(replicates: np.ndarray, n_units: int, confidence: float) -> np.ndarray:
-    """(B,) replicates moved away from their mean, by sqrt(U / (U - 1)) t / z.
+    """(B,) replicates with deviations from their mean scaled by sqrt(U / (U - 1)) t / z.
 
-    Resamples of U units vary too little by the first factor, and the second allows for a variance that
-    few units tell. Both go to 1 as U grows.
+    The first factor corrects the too small variance of resamples of U units, the second allows for
+    a variance estimated from few units. Both approach 1 as U grows.
     Source: Hesterberg, What Teachers Should Know About the Bootstrap (2015), section 4.4.
     """
     if n_units < 2 or np.isnan(replicates).all():
@@ -246,21 +254,22 @@ def basic_square_interval(
 def bca_interval(
     value: float, replicates: np.ndarray, jackknife: np.ndarray, confidence: float
 ) -> tuple[float, float] | None:
-    """Efron's BCa interval: percentiles moved for bias and for a variance that changes.
+    """Efron's BCa interval: percentiles corrected for bias and for a variance that depends on the
+    value.
 
     Parameters
     ----------
     value : the metric on the whole test set.
-    replicates : (B,) values on resamples; NaN is left out.
-    jackknife : (U,) values with one unit left out; NaN is left out.
+    replicates : (B,) values on resamples; NaN is excluded.
+    jackknife : (U,) values with one unit left out; NaN is excluded.
 
     Returns
     -------
-    The interval, or None where BCa does not exist: all replicates on one side of the value, or no
-    variation in the jackknife. The caller then takes the percentile interval and says so.
+    The interval, or None if BCa does not exist: all replicates on one side of the value, or no
+    variation in the jackknife. The caller then uses and reports the percentile interval.
 
     Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), equations 14.9 to 14.15;
-    replicates that equal the value count half, as metrics of a finite test set are discrete.
+    replicates that equal the value count half, because metrics of a finite test set are discrete.
     """
     replicates = replicates[~np.isnan(replicates)]
     jackknife = jackknife[~np.isnan(jackknife)]
@@ -269,7 +278,7 @@ def bca_interval(
     below = np.count_nonzero(replicates < value) + np.count_nonzero(replicates == value) / 2
     deviations = jackknife.mean() - jackknife
     spread = float(np.sum(deviations**2))
-    # rounding leaves a spread of about 1e-32 per unit where all values are the same
+    # rounding leaves a spread of about 1e-32 per unit if all values are equal
     if not 0 < below < replicates.size or spread <= 1e-28 * jackknife.size:
         return None
     normal = NormalDist()

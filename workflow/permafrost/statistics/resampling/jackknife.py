@@ -1,16 +1,17 @@
-"""Standard errors from leaving out parts of a test set, and what they say of differences.
+"""Delete-a-block jackknife: standard errors of metrics and of their differences.
 
-The units of a test set are divided into J parts: one for each unit where they are few, else `PARTS`. With
-a metric t on the whole test set and t_j without part j, d_j = t - t_j is what the part adds, and::
+The units of a test set are divided into J blocks (called parts in the code): one per unit if there
+are few, else `PARTS`. With a metric t on the whole test set and t_j without block j, d_j = t - t_j
+is the block's effect, and::
 
     error^2 = (J - 1) / J  sum_j d_j^2
     df      = 2 J / (kurtosis of d_j - 1)
 
-Of a mean over groups this is the cluster-robust variance called CR3, which makes up for what few
-groups hide. The degrees of freedom are Satterthwaite's, from how much the variance itself would move:
-few of them where few parts decide, as for rare classes, rare errors and heavy tails. They are no more
-than the parts that add anything, less 1, nor than (J - 1) / J (sum n_j)^2 / sum n_j^2 for parts of n_j
-samples, which is J - 1 for parts of one size.
+For a mean over groups this is the cluster-robust variance CR3, which corrects the downward bias
+with few groups. The degrees of freedom are Satterthwaite's, from the variance of the variance
+estimate: few if few blocks dominate, as with rare classes, rare errors and heavy tails. They are at
+most the number of blocks with an effect minus 1, and at most (J - 1) / J (sum n_j)^2 / sum n_j^2
+for blocks of n_j samples, which is J - 1 for blocks of equal size.
 Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 11; Cameron and Miller, A
 Practitioner's Guide to Cluster-Robust Inference (2015), section VI; Satterthwaite (1946).
 """
@@ -23,25 +24,25 @@ import numpy as np
 
 from permafrost.statistics.resampling.units import Units
 
-# that many parts know the variance to 10 %, and cost no more than as many resamples
+# this many blocks estimate the variance to 10 %, at the cost of as many resamples
 PARTS = 200
-# deviations below this share of the value are rounding
+# relative deviations below this are rounding
 ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
 class Spread:
-    """How far metrics would move with other units; arrays of one shape, NaN where undefined.
+    """Variation of metrics with other units; arrays of one shape, NaN if undefined.
 
     Attributes
     ----------
     error : standard error.
     df : its degrees of freedom, 1 to J - 1.
-    bias : of the metric, by the jackknife.
-    largest_share : of sum_j d_j^2, that of the part whose absence moves the metric most; 1 where one carries it all.
-    slope : of the squared error over the metric, sum d_j^3 / sum d_j^2 about the mean: how much smaller the error
-        comes out where chance made the metric high. Of a share (1 - 2 p) / n.
-    deciding : (sum d_j^2)^2 / sum d_j^4, of parts that add alike their number.
+    bias : jackknife estimate of the metric's bias.
+    largest_share : largest d_j^2 as a share of sum_j d_j^2; 1 if one block carries the metric.
+    slope : derivative of the squared error with respect to the metric, sum d_j^3 / sum d_j^2 about
+        the mean. For a share it is (1 - 2 p) / n.
+    deciding : (sum d_j^2)^2 / sum d_j^4, the effective number of blocks that determine the metric.
     """
 
     error: np.ndarray
@@ -53,7 +54,7 @@ class Spread:
 
 
 def part_sizes(units: Units) -> np.ndarray:
-    """(J,) number of samples in each part of `resamples.iter_jackknife`."""
+    """(J,) number of samples in each block of `resamples.iter_jackknife`."""
     parts = min(PARTS, units.count)
     return np.bincount(units.index % parts, minlength=parts)
 
@@ -64,12 +65,12 @@ def spread_of(values, left_out, sizes, *, scale=None, centred: bool = False) -> 
     Parameters
     ----------
     values : (…) on the whole test set.
-    left_out : (…, J) without each part. Where the metric is undefined without one, which then carries all of it,
-        the error is infinite.
-    sizes : (J,) of `part_sizes`.
-    scale : (…) size of the numbers that rounding is judged by; default that of the values.
-    centred : take squares about the mean of d_j. About 0 they hold the bias too, as an interval should; of a
-        difference of two metrics with the same bias they should not.
+    left_out : (…, J) without each block. If the metric is undefined without a block, this block
+        carries all of it and the error is infinite.
+    sizes : (J,) from `part_sizes`.
+    scale : (…) magnitude that rounding is relative to; default |values|.
+    centred : use squares about the mean of d_j. About 0, they include the bias, as an interval
+        should; for a difference of two metrics with the same bias they should not.
     """
     values, deviations = _deviations(values, left_out, scale)
     parts = deviations.shape[-1]
@@ -97,9 +98,9 @@ def spread_of(values, left_out, sizes, *, scale=None, centred: bool = False) -> 
 
 
 def contributions(values, left_out, sizes, *, scale=None) -> np.ndarray:
-    """(…, J) what each part contributes to the values, which are the sums of it; see `spread_of`.
+    """(…, J) contribution of each block; they sum to the value. See `spread_of`.
 
-    Of a mean over samples, exactly the part's sum over the number of all samples.
+    For a mean over samples, it is exactly the block's sum divided by the number of all samples.
     """
     values = np.asarray(values, np.float64)
     shares = sizes / np.sum(sizes)
@@ -107,7 +108,8 @@ def contributions(values, left_out, sizes, *, scale=None) -> np.ndarray:
 
 
 def strays(values, left_out, sizes, *, scale=None) -> np.ndarray:
-    """(…, J) `contributions` less the share that each part has by its size: rows with the sum 0."""
+    """(…, J) centred contributions: `contributions` minus the block's share by size; rows sum to
+    0."""
     _, deviations = _deviations(values, left_out, scale)
     weighted = deviations * (1 - sizes / np.sum(sizes))
     return weighted - weighted.mean(axis=-1, keepdims=True)

@@ -8,17 +8,17 @@ from collections.abc import Callable
 import numpy as np
 
 _ROUNDING = 1e-9
-# members whose replicates are held together
+# members whose replicates are in memory at once
 _TOGETHER = 256
 
 
 def bootstrap_p_value(differences: np.ndarray) -> float:
     """p = min(1, 2 min(1 + #{d <= 0}, 1 + #{d >= 0}) / (B + 1)) over the B defined replicates.
 
-    This inverts the percentile interval: p <= alpha when the interval at confidence 1 - alpha lies
-    on one side of 0 (up to the interpolation of the quantiles). Counting the observed sample once,
-    hence the ones, keeps it above 0: the smallest value is 2 / (B + 1), so 200 resamples cannot
-    give less than 0.00995. NaN without any defined replicate.
+    This inverts the percentile interval: p <= alpha if the interval at confidence 1 - alpha is on
+    one side of 0 (up to the interpolation of the quantiles). Counting the observed sample once,
+    hence the ones, keeps p above 0: the smallest value is 2 / (B + 1), so 200 resamples give at
+    least 0.00995. NaN without any defined replicate.
     Source: Davison and Hinkley, Bootstrap Methods and their Application (1997), section 4.4.
     """
     defined = differences[~np.isnan(differences)]
@@ -35,17 +35,18 @@ def step_down_max_t(
 
     With the statistics sorted from large to small, the i-th adjusted p-value is
     (1 + #{b : max over the members i..m of their null replicate b >= statistic i}) / (B + 1), made
-    non-decreasing. The replicates of all members come from the same resamples, so that how the tests
-    depend on each other is used and not guarded against; the smallest value, 1 / (B + 1), is the same for
-    every size of the family.
+    non-decreasing. The replicates of all members come from the same resamples, so the dependence of
+    the tests is used instead of bounded; the smallest value, 1 / (B + 1), is the same for every
+    family size.
 
     Parameters
     ----------
-    statistics : (m,) sizes of the test statistics, such as |difference| / standard error; NaN is no
-        member of the family and stays NaN. Infinity is larger than every replicate.
-    null_replicates : (k,) indices of members to (k, B) sizes where there is no difference, in the same
-        unit; NaN where a resample leaves a member undefined, which then does not enter the maximum.
-        Each member is asked for once, a block at a time, so that (m, B) numbers are never held together.
+    statistics : (m,) absolute test statistics, such as |difference| / standard error; NaN is not a
+        member of the family and stays NaN. Infinity exceeds every replicate.
+    null_replicates : function of (k,) member indices that returns (k, B) absolute statistics under
+        the null hypothesis, on the same scale; NaN if a resample leaves a member undefined, which
+        is then excluded from the maximum. Each member is computed once, a block at a time, so that
+        (m, B) numbers are never in memory at once.
 
     Source: Romano and Wolf, Exact and Approximate Stepdown Methods for Multiple Hypothesis Testing
     (2005), and Efficient Computation of Adjusted p-Values for Resampling-Based Stepdown Multiple Testing
@@ -62,7 +63,7 @@ def step_down_max_t(
         if largest is not None:
             drawn[0] = np.fmax(drawn[0], largest)
         np.fmax.accumulate(drawn, axis=0, out=drawn)
-        # rounding must not part what is equal, such as two members with the same predictions
+        # rounding must not separate equal statistics, such as two members with the same predictions
         reached = drawn >= statistics[block, None] * (1 - _ROUNDING)
         adjusted[block] = (1 + np.count_nonzero(reached, axis=1)) / (drawn.shape[1] + 1)
         largest = drawn[-1]
@@ -72,7 +73,8 @@ def step_down_max_t(
 
 
 def holm(p_values) -> np.ndarray:
-    """Holm's step-down adjusted p-values (m,), whatever the tests depend on; NaN is no member and stays NaN.
+    """Holm's step-down adjusted p-values (m,), valid under any dependence; NaN is not a member and
+    stays NaN.
 
     Source: Holm, A Simple Sequentially Rejective Multiple Test Procedure (1979).
     """
@@ -90,13 +92,13 @@ def mcnemar_p_value(only_a: int, only_b: int) -> float:
 
     Parameters
     ----------
-    only_a, only_b : number of samples that only the one, or only the other, gets right. If neither
-        is better, `only_a` is Binomial(only_a + only_b, 1/2). 1 without disagreement.
+    only_a, only_b : number of samples that only one of them, or only the other, gets right. If
+        neither is better, `only_a` is Binomial(only_a + only_b, 1/2). 1 without disagreement.
 
-    It takes samples for independent, so it says nothing about grouped ones.
+    It assumes independent samples, so it does not apply to grouped ones.
     """
-    # as `scipy.stats.binomtest`, whose import takes ten times as long as all others of `compare` together
-    # (3.7 s against 0.4 s, `python -X importtime` on two busy cores)
+    # same as `scipy.stats.binomtest`, whose import takes ten times as long as all others of
+    # `compare` together (3.7 s against 0.4 s, `python -X importtime` on two busy cores)
     trials, fewer = only_a + only_b, min(only_a, only_b)
     if trials == 0:
         return 1.0

@@ -1,16 +1,17 @@
 """Differences of all pairs of backbones on one test set: intervals, tests, and their adjustment.
 
-A difference is tested by Student's t on its standard error from `jackknife`, which also gives its
-interval: p <= 0.05 where the 95 % interval leaves 0 out.
-The adjustment for the number of pairs is step-down max-T. What the largest statistic of a family would
-be without any difference comes from turning the signs of all that a part of the test set contributes (a
-wild bootstrap with the hypothesis imposed): the same signs for all pairs, so that how they depend on
-each other is kept. Resamples of the units serve as well where units are many; with few they vary too
-little, and in simulation 12 equal backbones on 15 groups had a significant pair in 34 % of the test
-sets instead of 5 %. Calibration errors, which are not sums over parts even nearly, have resamples.
-Over several runs (seeds, draws of the training set) the mean difference is tested, with items and runs in its
-error (`runs`). Few runs say too little of a variance for signs to be turned: its p-value, as a normal score, is
-compared with the largest of normal numbers that depend on each other as what parts and runs add to the differences.
+A difference is tested by Student's t with its standard error from `jackknife`. The same error gives
+the interval: p <= 0.05 if the 95 % interval excludes 0.
+The adjustment for the number of pairs is step-down max-T. The null distribution of the largest
+statistic of a family comes from random signs of the block contributions (a wild bootstrap under the
+null hypothesis), the same signs for all pairs, which keeps their dependence. Resamples of the units
+work as well if there are many units. With few units they vary too little: in simulation, 12 equal
+backbones on 15 groups had a significant pair in 34 % of the test sets instead of 5 %. Calibration
+errors, which are not even approximately sums over blocks, use resamples.
+Over several runs (seeds, draws of the training set) the mean difference is tested, with an error
+that includes items and runs (`runs`). Few runs are too few for random signs: the p-value is
+converted to a normal score and compared with the largest of normal numbers that are correlated like
+the contributions of blocks and runs to the differences.
 Source: Romano and Wolf (2005), see `p_values.step_down_max_t`; Cameron, Gelbach and Miller,
 Bootstrap-Based Improvements for Inference with Clustered Errors (2008), for the signs.
 """
@@ -47,7 +48,7 @@ from permafrost.statistics.resampling.runs import (
 from permafrost.statistics.resampling.student_t import normal_score, t_quantile, two_sided_p
 from permafrost.statistics.resampling.units import Units
 
-# pairs computed together
+# pairs processed at once
 _TOGETHER = 1024
 
 
@@ -76,18 +77,20 @@ def paired_by_jackknife(
     bounded: bool = True,
     shared: bool = False,
 ) -> Paired:
-    """Differences of metrics that are smooth in what the parts of a test set hold, meaned over R runs.
+    """Differences of metrics that are smooth functions of the blocks' contents, averaged over R
+    runs.
 
     Parameters
     ----------
-    values : (R, K) of each backbone on the whole test set, NaN where it lacks the run: a pair is compared in the runs
-        that both have.
-    left_out : (R, K, J) without each part; not read where there is one unit.
+    values : (R, K) of each backbone on the whole test set, NaN if it lacks the run; a pair is
+        compared on the runs that both have.
+    left_out : (R, K, J) without each block; not used with a single unit.
     pairs : (P, 2) indices of backbones.
-    resamples : number of turned signs, for the adjustment; where all 2^(J - 1) - 1 are fewer, those. Over several
-        runs, of normal numbers.
-    bounded : whether the metric lies in [0, 1].
-    shared : whether runs are draws of a training set that all backbones learn from, and not trainings of each.
+    resamples : number of sign vectors for the adjustment; if all 2^(J - 1) - 1 are fewer, all of
+        them. Over several runs, number of normal draws.
+    bounded : whether the metric is in [0, 1].
+    shared : whether runs are draws of a training set that all backbones use, instead of separate
+        trainings.
     """
     values, left_out, pairs = np.asarray(values), np.asarray(left_out), np.asarray(pairs)
     test = _Differences(values, left_out, part_sizes(units), bounded, shared)
@@ -136,7 +139,7 @@ class _Differences:
     shared: bool
 
     def spread(self, pairs: np.ndarray) -> tuple[np.ndarray, Spread, np.ndarray]:
-        """(P,) differences, how far they stray, and how many of the numbers behind them are undefined."""
+        """(P,) differences, their spread, and how many of the underlying numbers are undefined."""
         if len(self.values) == 1:
             difference, without, scale = self._of_run(0, pairs)
             spread = spread_of(difference, without, self.sizes, scale=scale, centred=True)
@@ -145,9 +148,10 @@ class _Differences:
         return over.values, over.spread, undefined
 
     def standardised(self, pairs: np.ndarray) -> np.ndarray:
-        """(P, J) or, over several runs, (P, J + M) what parts and runs add to differences, of length 1 in all.
+        """(P, J) contributions of blocks to differences or, over several runs, (P, J + M) of blocks
+        and runs; scaled to unit length.
 
-        M is R where runs are shared, else R K: each backbone strays by itself.
+        M is R if runs are shared, else R K: each backbone varies independently.
         """
         if len(self.values) == 1:
             difference, without, scale = self._of_run(0, pairs)
@@ -155,7 +159,7 @@ class _Differences:
         else:
             over, _ = self._over_runs(pairs)
             of_items = strays(over.values, over.left_out, self.sizes, scale=self._scale(pairs))
-            # as large as their variance, of which parts of unequal size hold another share
+            # scale to their variance, because blocks of unequal size contribute another share
             of_runs = self._strays_of_runs(pairs, over)
             wanted = over.spread.error**2 - np.sum(of_runs**2, axis=1)
             wanted = np.sqrt(np.maximum(wanted, 0.0))
@@ -166,7 +170,7 @@ class _Differences:
         return np.divide(parts, length, out=np.zeros_like(parts), where=length > 0)
 
     def multipliers(self, resamples: int, seed: int) -> np.ndarray:
-        """(J, B) of `_signs` or, over several runs, (J + M, B) normal numbers."""
+        """(J, B) signs from `_signs` or, over several runs, (J + M, B) normal numbers."""
         runs, count, parts = self.left_out.shape
         if runs == 1:
             return _signs(parts, resamples, seed)
@@ -176,18 +180,19 @@ class _Differences:
     def detectable(
         self, pairs, spread: Spread, critical: float, family: int, n_units: int, confidence: float
     ) -> np.ndarray:
-        """(P,) differences that the family finds with 80 % power; NaN where none is large enough.
+        """(P,) differences that the family detects with 80 % power; NaN if none is large enough.
 
         Parameters
         ----------
-        critical : size that the largest statistic of the family exceeds in 1 - `confidence` of the cases.
+        critical : absolute value that the family's largest statistic exceeds with probability 1 -
+            `confidence`.
         family : number of tests.
         """
         alone = t_quantile(confidence, spread.df)
         if len(self.values) > 1:
             together = t_of_score(critical, spread.df)
         else:
-            # t of a difference whose `standardised` contributions have this sum
+            # t of a difference with this sum of `standardised` contributions
             shares = np.sum((self.sizes / np.sum(self.sizes)) ** 2)
             room = 1 - critical**2 * shares
             parts = len(self.sizes)
@@ -198,7 +203,8 @@ class _Differences:
         return np.where(np.isfinite(found), found, np.nan)
 
     def unit_bounds(self, pairs: np.ndarray) -> np.ndarray:
-        """(P,) what a single unit may differ by: 1 of metrics in [0, 1], else taken to be as large as the values."""
+        """(P,) largest difference in a single unit: 1 for metrics in [0, 1], else the magnitude of
+        the values."""
         return np.ones(len(pairs)) if self.bounded else self._scale(pairs)
 
     def _of_run(self, run: int, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -220,12 +226,12 @@ class _Differences:
         return over_runs(differences, without, self.sizes, **about), undefined
 
     def _have(self, pairs: np.ndarray) -> np.ndarray:
-        """(R, P) the runs that both of a pair have; all where it is undefined in every run."""
+        """(R, P) runs that both backbones of a pair have; all if the pair has none."""
         have = ~np.isnan(self.values[:, pairs]).any(axis=2)
         return have | ~have.any(axis=0)
 
     def _strays_of_runs(self, pairs: np.ndarray, over: OverRuns) -> np.ndarray:
-        """(P, M) what runs add; see `standardised`."""
+        """(P, M) contributions of the runs; see `standardised`."""
         have, rows = self._have(pairs), np.arange(len(pairs))
 
         def strays_from_mean(values):
@@ -252,11 +258,12 @@ def tested_pairs(
 
     Parameters
     ----------
-    values : two arrays (P,) of those that are compared.
-    left_out : two arrays (P, J) of the same without each part.
-    sizes : (J,) of `part_sizes`.
-    n_units : of the test set, or (P,) those that carry each pair; with 1 there is no test.
-    most_df : degrees of freedom are no more than this; a number or (P,).
+    values : two arrays (P,), the compared metrics.
+    left_out : two arrays (P, J), the same without each block.
+    sizes : (J,) from `part_sizes`.
+    n_units : number of units of the test set, or (P,) carriers of each pair; with 1 there is no
+        test.
+    most_df : upper limit of the degrees of freedom; a number or (P,).
     """
     difference, without = values[0] - values[1], left_out[0] - left_out[1]
     undefined = np.count_nonzero(np.isnan(without), axis=1)
@@ -271,17 +278,17 @@ def tested_pairs(
 def _tested(
     difference, spread: Spread, undefined, n_units, confidence: float, *, bounds
 ) -> list[np.ndarray]:
-    """The columns of `tested_pairs`; bounds : (P,) what a single unit may differ by."""
+    """The columns of `tested_pairs`; bounds : (P,) largest difference in a single unit."""
     if np.ndim(n_units) == 0 and n_units == 1:
         return [difference, difference, difference, np.full(len(difference), np.nan), undefined]
     n_units = np.broadcast_to(n_units, difference.shape)
-    # what a single part carries cannot be tested
+    # a value carried by a single block cannot be tested
     spread = replace(spread, error=np.where(np.isinf(spread.error), np.nan, spread.error))
     half = t_quantile(confidence, spread.df) * spread.error
     lower, upper = difference - half, difference + half
     with np.errstate(divide="ignore", invalid="ignore"):
         p_value = two_sided_p(difference / spread.error, spread.df)
-    # the same difference in all units, or none in any
+    # the difference is the same in all units, or 0 in all
     for pair in np.flatnonzero(spread.error == 0):
         value, count = difference[pair], max(float(n_units[pair]), 1.0)
         lower[pair], upper[pair] = constant_difference_interval(
@@ -292,7 +299,7 @@ def _tested(
 
 
 def t_of_score(score: float, df: np.ndarray) -> np.ndarray:
-    """The t with the p-value of a normal score."""
+    """The t with the same p-value as a normal score."""
     p_value = math.erfc(score / math.sqrt(2))
     if p_value in (0, 1):
         return np.full(np.shape(df), 0.0 if p_value else np.inf)
@@ -300,7 +307,7 @@ def t_of_score(score: float, df: np.ndarray) -> np.ndarray:
 
 
 def blocks(rows: np.ndarray) -> Iterator[np.ndarray]:
-    """As many pairs as are computed together."""
+    """Blocks of pairs that are processed at once."""
     return (rows[start : start + _TOGETHER] for start in range(0, len(rows), _TOGETHER))
 
 
@@ -309,9 +316,11 @@ def _scale(first, second) -> np.ndarray:
 
 
 def _signs(parts: int, resamples: int, seed: int) -> np.ndarray:
-    """(J, B) of 1 and -1, the first part always 1: turning all signs changes no size.
+    """(J, B) of 1 and -1, the first row always 1, because flipping all signs changes no absolute
+    value.
 
-    All but the one without a change where they are no more than asked for, so that p-values are exact.
+    If there are at most `resamples` sign vectors, all except the identity, so that p-values are
+    exact.
     """
     if parts - 1 < resamples.bit_length():
         numbers = np.arange(1, 1 << (parts - 1))
@@ -324,7 +333,8 @@ def _signs(parts: int, resamples: int, seed: int) -> np.ndarray:
 
 
 def adjusted(p_value, statistics, null_replicates) -> np.ndarray:
-    """Never below the values of single tests, and those where there is one test."""
+    """Adjusted p-values, at least those of the single tests, and equal to them for a single
+    test."""
     if np.count_nonzero(~np.isnan(p_value)) < 2:
         return p_value
     return np.maximum(p_value, step_down_max_t(statistics, null_replicates))

@@ -1,4 +1,5 @@
-"""Differences of calibration errors, which are not sums over parts even nearly, from resamples."""
+"""Differences of calibration errors, which are not even approximately sums over blocks, from
+resamples."""
 
 from __future__ import annotations
 
@@ -18,11 +19,12 @@ from permafrost.statistics.resampling.units import Units
 
 
 def paired_gaps(values, replicates, pairs, *, units: Units, confidence: float, seed: int) -> Paired:
-    """Differences of calibration errors, each mirrored as squares on the same resamples, meaned over R runs.
+    """Differences of calibration errors, each reflected as squares on the same resamples, averaged
+    over R runs.
 
     Parameters
     ----------
-    values : (R, K) of each backbone on the whole test set, NaN where it lacks the run.
+    values : (R, K) of each backbone on the whole test set, NaN if it lacks the run.
     replicates : (R, K, B) of each on the same resamples.
     pairs : (P, 2) indices of backbones.
     """
@@ -38,7 +40,7 @@ def paired_gaps(values, replicates, pairs, *, units: Units, confidence: float, s
     )
 
     def drawn_of(pair: np.ndarray) -> tuple[np.ndarray, float]:
-        """(B,) differences on resamples, with what runs add, and degrees of freedom."""
+        """(B,) differences on resamples, with the variation of the runs, and degrees of freedom."""
         first, second = mirrored[:, pair[0]], mirrored[:, pair[1]]
         have = ~np.isnan(values[:, pair]).any(axis=1)
         have |= not have.any()
@@ -59,7 +61,7 @@ def paired_gaps(values, replicates, pairs, *, units: Units, confidence: float, s
     def strayed(chosen: np.ndarray) -> tuple[np.ndarray, ...]:
         each = [drawn_of(pair) for pair in pairs[chosen]]
         drawn, df = np.stack([one for one, _ in each]), np.array([df for _, df in each])
-        # the centre is the difference without what chance adds to the errors
+        # the centre is the difference without the noise in the errors
         centre, error = np.nanmean(drawn, axis=1), np.nanstd(drawn, axis=1)
         safe = np.where(error > 0, error, np.inf)[:, None]
         correct = np.sqrt(df / (df + 1))

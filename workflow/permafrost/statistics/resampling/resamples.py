@@ -1,8 +1,8 @@
 """Resamples as counts: how often each unit was drawn.
 
 A resample draws U units with replacement from U units. Every metric here depends on a resample only
-through these counts, so they are drawn once and serve all metrics and all backbones of a dataset:
-they depend on the seed and on the number of units, on nothing else.
+through these counts. They are drawn once for all metrics and all backbones of a dataset, and depend
+only on the seed and the number of units.
 Counts are unit-major, (U, B), because statistics sum the rows of few units over all resamples.
 """
 
@@ -15,12 +15,12 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 
-# a block of counts stays below this many bytes, whatever the number of resamples
+# largest size of a block of counts, whatever the number of resamples
 BLOCK_BYTES = 64 << 20
-# resamples are drawn resample-major, then turned: this many at a time stay in the cache, and
-# blocks are whole tiles, so that what is drawn does not depend on the block
+# resamples are drawn resample-major and transposed: this many at a time stay in the cache. Blocks
+# are whole tiles, so that draws do not depend on the block
 TILE = 64
-# units drawn by one call, for small test sets more than one resample
+# units drawn per call; for small test sets this is more than one resample
 _DRAWN_TOGETHER = 1 << 14
 
 
@@ -30,8 +30,8 @@ class Resamples:
 
     Attributes
     ----------
-    counts : (U, B) unsigned: how often each unit is in each resample.
-    size : number of units in a resample; (B,) where parts of different size were left out.
+    counts : (U, B) unsigned, count of each unit in each resample.
+    size : number of units in a resample; (B,) if blocks of different size were left out.
     peak : the largest count.
     """
 
@@ -41,7 +41,7 @@ class Resamples:
 
     @classmethod
     def of(cls, counts: np.ndarray) -> Resamples:
-        """From given unsigned counts, whose columns must have the same sum."""
+        """From existing unsigned counts, whose columns must have the same sum."""
         sizes = counts.sum(axis=0, dtype=np.int64)
         if not (sizes == sizes[0]).all():
             raise ValueError("the resamples differ in size")
@@ -57,7 +57,8 @@ class Resamples:
 
 
 def draw_resamples(n_units: int, resamples: int, seed) -> Resamples:
-    """All resamples at once, for many statistics of one test set; arguments as `iter_resamples`."""
+    """All resamples at once, for many statistics of one test set; arguments as in
+    `iter_resamples`."""
     return next(iter_resamples(n_units, resamples, seed, block=max(1, resamples)))
 
 
@@ -72,7 +73,7 @@ def iter_resamples(
     resamples : B, at least 1. The first B' of them are those of a smaller B'.
     seed : an integer, or a numpy Generator, which is advanced.
     block : resamples per block, rounded up to a multiple of 64; the default keeps a block below
-        64 MiB where that is possible. What is drawn does not depend on it.
+        64 MiB if possible. It does not affect the draws.
     """
     check_resamples(resamples, n_units)
     generator = seed if isinstance(seed, np.random.Generator) else _generator(seed)
@@ -82,7 +83,7 @@ def iter_resamples(
 
 
 def check_resamples(resamples: int, n_units: int = 1) -> None:
-    """Refuse to draw nothing, or from nothing."""
+    """Refuse zero resamples or zero units."""
     if n_units < 1 or resamples < 1:
         raise PermafrostError(
             f"cannot draw {resamples} resamples of {n_units} units",
@@ -93,13 +94,13 @@ def check_resamples(resamples: int, n_units: int = 1) -> None:
 def iter_jackknife(
     n_units: int, parts: int | None = None, *, block: int | None = None
 ) -> Iterator[Resamples]:
-    """Yield resamples that leave out one part each, in the order of the parts.
+    """Yield resamples that each leave out one block of units, in the order of these blocks.
 
     Parameters
     ----------
-    parts : J, at most U. The units are assigned in turn, so that part j has the units
-        j, j + J, j + 2 J, …, which `units` numbers at random; None makes every unit a part.
-    block : as of `iter_resamples`.
+    parts : J, at most U. Block j has the units j, j + J, j + 2 J, …, which `units` numbers at
+        random; None makes every unit a block.
+    block : resamples per yield, as in `iter_resamples`.
     """
     parts = n_units if parts is None else min(parts, n_units)
     block = _whole_tiles(BLOCK_BYTES // n_units if block is None else block)
@@ -138,7 +139,7 @@ def _draw_block(generator: np.random.Generator, n_units: int, width: int) -> Res
 
 def _draw(generator: np.random.Generator, n_units: int, resamples: int) -> np.ndarray:
     """(resamples, U) counts, in one call for all of them."""
-    # four 16-bit integers are drawn from one 64-bit word
+    # four 16-bit integers come from one 64-bit word
     kind = np.uint16 if n_units <= 1 << 16 else np.uint32
     drawn = generator.integers(0, n_units, size=(resamples, n_units), dtype=kind)
     places = drawn + np.arange(resamples, dtype=np.intp)[:, None] * n_units

@@ -1,17 +1,19 @@
-"""Standard errors of a mean over runs: other seeds of a training, or other draws of a training set.
+"""Standard errors of a mean over runs: trainings with other seeds, or draws of a training set.
 
-With y_rj what the part j of the test set adds in run r, the mean over R runs strays for three reasons::
+With y_rj the contribution of block j of the test set in run r, the variance of the mean over R runs
+is::
 
     V_items + V_runs - V_both
 
-V_items is the jackknife's variance of the mean over runs, V_runs the variance of the runs' values divided by R. Both
-hold what belongs to a part and a run together (a test image that one training gets right and another one wrong),
-V_both, so it is taken off once. It is the mean of the runs' own jackknife variances less V_items, divided by R - 1.
-Where V_runs is below V_both, runs add nothing. Degrees of freedom are Satterthwaite's, with R - 1 of the runs.
-Trainings of two backbones have nothing in common, so V_runs of their difference is the sum of the two, with up to
-2 (R - 1) degrees of freedom; draws of a training set, which both learn from, are paired.
-Source: Cameron, Gelbach and Miller, Robust Inference with Multiway Clustering (2011), for the sum; Searle, Casella and
-McCulloch, Variance Components (1992), section 4.3, for the components of a two-way layout.
+V_items is the jackknife variance of the mean over runs, V_runs the variance of the runs' values
+divided by R. Both include the interaction of block and run, V_both (a test image that one training
+gets right and another one wrong), so it is subtracted once. V_both is the mean of the runs' own
+jackknife variances minus V_items, divided by R - 1. If V_runs is below V_both, runs add nothing.
+Degrees of freedom are Satterthwaite's, with R - 1 for the runs. Trainings of two backbones are
+independent, so V_runs of their difference is the sum of the two, with up to 2 (R - 1) degrees of
+freedom. Draws of a training set that both use are paired. Source: Cameron, Gelbach and Miller,
+Robust Inference with Multiway Clustering (2011), for the sum; Searle, Casella and McCulloch,
+Variance Components (1992), section 4.3, for the components of a two-way layout.
 """
 
 from __future__ import annotations
@@ -25,15 +27,15 @@ from permafrost.statistics.resampling.jackknife import ROUNDING, Spread, spread_
 
 @dataclass(frozen=True)
 class OverRuns:
-    """Means over runs and how far they stray.
+    """Means over runs and their spread.
 
     Attributes
     ----------
-    values : (…) means over the runs that are there.
-    left_out : (…, J) means without each part.
+    values : (…) means over the available runs.
+    left_out : (…, J) means without each block.
     spread : of the values, with other items and other runs.
-    factor : (…) by which what each run strays from the mean is multiplied, so that its squares add up to the variance
-        that runs add beyond the items.
+    factor : (…) scale of each run's deviation from the mean, so that its squares add up to the
+        variance that runs add beyond the items.
     """
 
     values: np.ndarray
@@ -45,23 +47,23 @@ class OverRuns:
 def over_runs(
     values, left_out, sizes, *, have=None, scale=None, centred: bool = False, of_runs=None
 ) -> OverRuns:
-    """Means of R runs on one test set; see the module.
+    """Means of R runs on one test set; see the module docstring.
 
     Parameters
     ----------
     values : (R, …) of each run on the whole test set.
-    left_out : (R, …, J) without each part.
-    sizes : (J,) of `jackknife.part_sizes`.
-    have : (R, …) whether the run is there; all are by default. Every column has one.
-    scale, centred : as of `jackknife.spread_of`.
-    of_runs : (…) variances V_runs and their degrees of freedom, where values are differences of two that strayed
-        independently; by default those of the values.
+    left_out : (R, …, J) without each block.
+    sizes : (J,) from `jackknife.part_sizes`.
+    have : (R, …) whether the run exists; by default all do. Every column has at least one.
+    scale, centred : as in `jackknife.spread_of`.
+    of_runs : (…) variances V_runs and their degrees of freedom, for differences of two values that
+        vary independently; by default computed from the values.
     """
     values, left_out = np.asarray(values, np.float64), np.asarray(left_out, np.float64)
     have = np.ones(values.shape, bool) if have is None else np.broadcast_to(have, values.shape)
     count = have.sum(axis=0)
     mean = np.where(have, values, 0.0).sum(axis=0) / count
-    # a part whose absence leaves the metric undefined carries it: `spread_of` has no error then
+    # a block carries the metric if it is undefined without it: `spread_of` then has no error
     carried = np.any(have[..., None] & np.isnan(left_out) & ~np.isnan(values)[..., None], axis=0)
     adds = values[..., None] - left_out
     adds = np.where(have[..., None] & ~np.isnan(adds), adds, 0.0)
@@ -84,7 +86,8 @@ def over_runs(
 
 
 def variance_of_runs(values, have, scale) -> tuple[np.ndarray, np.ndarray]:
-    """(…) variances of means of (R, …) values, and their degrees of freedom, at least 1; see `over_runs`."""
+    """(…) variances of means of (R, …) values, and their degrees of freedom, at least 1; see
+    `over_runs`."""
     count = have.sum(axis=0)
     strays = values - np.where(have, values, 0.0).sum(axis=0) / count
     strays = np.where(have & (np.abs(strays) > ROUNDING * scale), strays, 0.0)
@@ -95,7 +98,7 @@ def variance_of_runs(values, have, scale) -> tuple[np.ndarray, np.ndarray]:
 def _with_runs(
     spread: Spread, runs: tuple[np.ndarray, np.ndarray], adds: np.ndarray, have: np.ndarray
 ) -> tuple[Spread, np.ndarray]:
-    """The spread with what runs add, and the factor of `OverRuns`."""
+    """The spread including the runs, and the factor of `OverRuns`."""
     (of_runs, df_of_runs), count, parts = runs, have.sum(axis=0), adds.shape[-1]
     several = np.maximum(count - 1, 1)
     about = adds - adds.mean(axis=-1, keepdims=True)
@@ -116,12 +119,13 @@ def _with_runs(
 
 
 def over_runs_drawn(drawn: np.ndarray, noise: np.ndarray, n_units: int) -> tuple[np.ndarray, float]:
-    """(B,) means over R runs of replicates, moved as far as runs stray, and degrees of freedom.
+    """(B,) means over R runs of replicates, with noise for the variation of runs, and degrees of
+    freedom.
 
     Parameters
     ----------
     drawn : (R, B) on the same resamples of U units.
-    noise : (R, B) normal numbers, the same for all that are compared.
+    noise : (R, B) normal numbers, the same for all compared values.
     """
     runs = len(drawn)
     if runs == 1:

@@ -1,4 +1,5 @@
-"""Student's t distribution of whole arrays; importing SciPy would cost a light job more than its work."""
+"""Student's t distribution for arrays, without SciPy, whose import takes longer than a short job's
+work."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ _TINY = 1e-300
 
 
 def two_sided_p(statistic, df) -> np.ndarray:
-    """P(|T| >= |statistic|) with `df` >= 1 degrees of freedom; NaN where either is NaN.
+    """P(|T| >= |statistic|) with `df` >= 1 degrees of freedom; NaN if either is NaN.
 
     It is the incomplete beta function I_x(df / 2, 1 / 2) at x = df / (df + statistic²).
     """
@@ -26,16 +27,17 @@ def two_sided_p(statistic, df) -> np.ndarray:
 
 
 def t_quantile(confidence: float, df) -> np.ndarray:
-    """The t with P(|T| <= t) = `confidence`, for each of `df` >= 1; NaN where that is NaN.
+    """The t with P(|T| <= t) = `confidence`, for each `df` >= 1; NaN if `df` is NaN.
 
-    Newton's steps on the logarithm of t from an expansion in 1 / df.
+    Newton's method on log t, started from an expansion in 1 / df.
     Source of the expansion: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5.
     """
     df = np.asarray(df, np.float64)
     tail = 1 - confidence
     z = normal_quantile(confidence)
     expansion = z + (z**3 + z) / (4 * df) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * df**2)
-    # with few degrees of freedom from the exact value of one: both are below, so the steps go up
+    # for few degrees of freedom start from the exact value of one: both starts are below, so steps
+    # go up
     quantile = np.maximum(expansion, np.tan(confidence * math.pi / 2) ** (1 / df))
     constant = np.exp(-_log_beta(df / 2, 0.5)) / np.sqrt(df)
     for _ in range(_STEPS):
@@ -61,7 +63,8 @@ def normal_score(p_values) -> np.ndarray:
 
 
 def incomplete_beta(x, rest, a, b) -> np.ndarray:
-    """I_x(a, b) of arrays of one shape, with `rest` = 1 - x, which is not computed again where x is close to 1."""
+    """I_x(a, b) of arrays of one shape; `rest` = 1 - x is an argument because it loses digits near
+    x = 1."""
     x, rest, a, b = np.broadcast_arrays(*np.atleast_1d(x, rest, a, b))
     turned = x >= (a + 1) / (a + b + 2)
     first, second = np.where(turned, b, a), np.where(turned, a, b)
@@ -73,7 +76,7 @@ def incomplete_beta(x, rest, a, b) -> np.ndarray:
 
 
 def _continued_fraction(x: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """That of the incomplete beta function, by Lentz's method.
+    """Continued fraction of the incomplete beta function, by Lentz's method.
 
     Source: Press et al., Numerical Recipes (2007), section 6.4.
     """

@@ -1,4 +1,4 @@
-"""The independent unit that is resampled: the group where it is known, else the image."""
+"""The independent unit of resampling: the group if it is known, else the image."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Units:
     ----------
     kind : ``group`` or ``image``.
     count : U, the number of units.
-    index : (N,) the unit of each sample, in [0, U). Units are numbered in the order of the hashes of
-        their names: it depends neither on the order of the rows nor on what the names say. So parts that
-        take every J-th unit (`resamples.iter_jackknife`) are random, also where names are sorted by
-        region or class.
+    index : (N,) the unit of each sample, in [0, U). Units are numbered by the hashes of their
+        names, so the numbers depend neither on the row order nor on the meaning of the names.
+        Blocks of every J-th unit (`resamples.iter_jackknife`) are therefore random, even if names
+        are sorted by region or class.
     """
 
     kind: str
@@ -34,13 +34,13 @@ def find_units(n_samples: int, *, sample_ids=None, groups=None) -> Units:
 
     Parameters
     ----------
-    sample_ids : (N,) names of the samples, unique. Without them, images are numbered as they come.
-    groups : (N,) names of the groups, None where unknown: such an image is a unit of its own.
+    sample_ids : (N,) unique names of the samples. Without them, images are numbered in input order.
+    groups : (N,) names of the groups, None if unknown: such an image is a unit by itself.
 
     Raises
     ------
-    PermafrostError : a length that does not fit, a sample id twice, some groups unknown but no
-        sample ids to name those units by.
+    PermafrostError : a wrong length, a duplicate sample id, or unknown groups without sample ids to
+        name their units.
     """
     for what, names in (("sample_ids", sample_ids), ("groups", groups)):
         if names is not None and len(names) != n_samples:
@@ -70,7 +70,7 @@ def _known(groups, n_samples: int) -> np.ndarray:
 
 
 def _image_names(sample_ids, n_samples: int) -> np.ndarray:
-    """(N,) names of images, which are refused where two are the same."""
+    """(N,) names of images; refuse duplicates."""
     if sample_ids is None:
         return np.arange(n_samples).astype(str)
     names = np.array(list(map(str, sample_ids)))
@@ -85,7 +85,7 @@ def _image_names(sample_ids, n_samples: int) -> np.ndarray:
 
 
 def _numbers(names: np.ndarray) -> tuple[int, np.ndarray]:
-    """The number of different names, and (N,) the place of each in the order of their hashes."""
+    """The number of distinct names, and (N,) the rank of each in the order of their hashes."""
     different, index = np.unique(names, return_inverse=True)
     digests = b"".join(
         hashlib.blake2b(name.encode(errors="surrogateescape"), digest_size=8).digest()

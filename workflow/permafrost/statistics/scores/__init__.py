@@ -1,1 +1,1 @@
-"""Tables of scores and of paired differences, and the gates beside them."""
+"""Tables of scores and of paired differences, with warnings about them."""

@@ -58,38 +58,40 @@ def bootstrap_scores(
 
     Parameters
     ----------
-    predictions : of one backbone on a test set; units are its groups where known, else its images.
-        The error of a mean over draws of the training set holds draws and items (`runs`).
-    seed : shared by all backbones of a dataset, so that they are scored on the same resamples.
-    method : ``auto`` takes for each metric what covers in simulation (`docs/intervals.md`), from the
-        standard error of `jackknife`: ``wilson`` for metrics in [0, 1], ``jackknife_log`` for positive
-        ones and 1 - R², ``jackknife_t`` for what is read from curves (cut to [0, 1], less the bias that
-        resamples show, see `replicated.Replicated.intervals`) and for differences; and ``basic_square`` from
-        resamples for those ``of_gaps`` (`intervals.reflected_square`) and ``percentile`` ones, `expanded`, for those
-        ``of_quantiles``. ``percentile`` and ``bca`` are the bootstrap's
-        (an interval per metric that has no BCa falls back to percentile, and its row's ``method`` says so);
-        with them, metrics ``of_curves`` have ``basic`` intervals (`intervals.reflected`).
+    predictions : of one backbone on a test set; units are its groups if known, else its images. The
+        error of a mean over draws of the training set includes draws and items (`runs`).
+    seed : the same for all backbones of a dataset, so that they are scored on the same resamples.
+    method : ``auto`` takes for each metric the method with the right coverage in simulation
+        (`docs/intervals.md`). With the standard error of `jackknife`: ``wilson`` for metrics in [0,
+        1], ``jackknife_log`` for positive ones and 1 - R², ``jackknife_t`` for values from curves
+        (truncated to [0, 1], minus the bias estimated from resamples, see
+        `replicated.Replicated.intervals`) and for differences. From resamples: ``basic_square`` for
+        metrics ``of_gaps`` (`intervals.reflected_square`), and `expanded` ``percentile`` for
+        metrics ``of_quantiles``. ``percentile`` and ``bca`` are bootstrap intervals (a metric
+        without a BCa interval falls back to percentile, named in the row's ``method``); with them,
+        metrics ``of_curves`` have ``basic`` intervals (`intervals.reflected`).
     calibration : options of `calibration.Calibration`, for predictions with probabilities; None
-        leaves its metrics out, and changes nothing in the rows of the others.
+        omits its metrics, without an effect on other rows.
 
     Returns
     -------
     Rows ``metric, class (None for overall), value, lower, upper, confidence, method, resamples,
-    n_undefined, unit, n_units, n_test, primary, higher_is_better (None where neither more nor
-    less is), bootstrap_seed``; ``flags`` are what limits this one metric.
-    The value is that of the whole test set. ``resamples`` is the number of resamples that the interval
-    comes from: of draws, or of parts that were left out in turn. Those on which a metric is undefined
-    (such as the recall of a class that was not drawn) do not enter it and are counted in ``n_undefined``.
-    ``n_carriers`` units carry the value: those that hold the class, of a mean over classes as many of one class as
-    would tell as much (`carriers.Carriers.effective`), else all; ``largest_share`` is that of the part whose absence
-    moves the value most in the sum of the squares of all such moves, None where no part is left out. Where a class
-    has too few carriers, ``flags`` says so; where a single one carries the value, the interval is the metric's
-    range, and NaN where that has no end.
-    The primary row has ``strays`` too, a list of those of `jackknife.strays`; None with one unit or an undefined value.
+    n_undefined, unit, n_units, n_test, primary, higher_is_better (None if neither direction is
+    better), bootstrap_seed``; ``flags`` are warnings about this metric.
+    The value is that of the whole test set. ``resamples`` is the number of resamples behind the
+    interval: draws, or jackknife blocks. Resamples on which a metric is undefined (such as the
+    recall of a class that was not drawn) are excluded and counted in ``n_undefined``.
+    ``n_carriers`` units carry the value: those that hold the class; for a mean over classes, the
+    equivalent number of units of a single class (`carriers.Carriers.effective`); else all.
+    ``largest_share`` is the largest squared jackknife effect of a block as a share of their sum;
+    None without a jackknife. If a class has too few carriers, ``flags`` has a warning. If a single
+    unit carries the value, the interval is the metric's range, and NaN if that is unbounded.
+    The primary row also has ``strays``, the list of centred contributions (`jackknife.strays`);
+    None with one unit or an undefined value.
     """
     check_method(method, confidence)
     check_resamples(resamples)
-    # evaluating comes first: it checks the arrays
+    # evaluate first: it checks the arrays
     values = evaluated(predictions)
     units = find_units(
         len(predictions), sample_ids=predictions.sample_ids, groups=predictions.groups
@@ -127,13 +129,13 @@ def bootstrap_scores(
 
 
 def gather(family, blocks, metrics=None) -> dict[str, np.ndarray]:
-    """Replicates on blocks of resamples, joined; see the families."""
+    """Replicates on blocks of resamples, concatenated; see the families."""
     parts = [family.replicates(resamples, metrics) for resamples in blocks]
     return {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}
 
 
 def _mean_of_defined(drawn: np.ndarray) -> np.ndarray:
-    """(…) mean of (…, B) replicates that are defined; NaN where none is."""
+    """(…) mean of the defined (…, B) replicates; NaN if none is."""
     defined = ~np.isnan(drawn)
     total, count = np.where(defined, drawn, 0.0).sum(axis=-1), defined.sum(axis=-1)
     return np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
@@ -147,7 +149,7 @@ def _columns(value, classes):
 
 @dataclass(frozen=True)
 class _How:
-    """How intervals are made; see `bootstrap_scores`.
+    """Settings of intervals; see `bootstrap_scores`.
 
     Attributes
     ----------
@@ -167,12 +169,13 @@ class _Intervals:
 
     Attributes
     ----------
-    replicates : metric to (…, B) on resamples that were drawn, of the metrics whose intervals need them.
-    left_out : metric to (…, J) without each part, of those whose intervals need them.
-    spreads : of `left_out`, where the method is ``auto``.
-    biases : metric to how far resamples move what is read from curves, where the method is ``auto``.
+    replicates : metric to (…, B) on drawn resamples, for metrics whose intervals need them.
+    left_out : metric to (…, J) without each block, for metrics whose intervals need it.
+    spreads : of `left_out`, if the method is ``auto``.
+    biases : metric to the bias on resamples of values from curves, if the method is ``auto``.
     carriers : metric to the units that carry it, or each of its classes.
-    quantiles : metric to those of Student's t for its spread, and for as many units as carry it.
+    quantiles : metric to quantiles of Student's t for its spread, and for the number of its
+        carriers.
     """
 
     how: _How
@@ -234,7 +237,8 @@ class _Intervals:
         )
 
     def row(self, metric: str, column: int | None) -> dict:
-        """``value, lower, upper, method, resamples, n_undefined`` of a metric, or of its class `column`."""
+        """``value, lower, upper, method, resamples, n_undefined`` of a metric, or of its class
+        `column`."""
         pick = ... if column is None else column
         value = float(np.asarray(self.values[metric])[pick])
         if metric in self.replicates:
@@ -260,7 +264,8 @@ class _Intervals:
         }
 
     def gates(self, metric: str, column: int | None) -> list[str]:
-        """Why few units carry a metric, or its class `column`; of the whole test set `gates` knows."""
+        """Warnings about few carriers of a metric, or of its class `column`; `gates` covers the
+        whole test set."""
         pick = ... if column is None else column
         if np.isnan(np.asarray(self.values[metric])[pick]):
             return []
@@ -288,13 +293,14 @@ class _Intervals:
         return {"n_carriers": own.number, "largest_share": None if math.isnan(share) else share}
 
     def _anything(self, metric: str, value: float) -> tuple[float, float]:
-        """The interval of what a single unit carries: its range."""
+        """The interval of a value carried by a single unit: its whole range."""
         if math.isnan(value) or metric_of(metric).bounds != "unit":
             return math.nan, math.nan
         return (-1.0 if self.how.differences else 0.0), 1.0
 
     def strays(self, metric: str) -> list[float] | None:
-        """What J parts of the test set add to an overall metric (`jackknife.strays`); None where unknown."""
+        """Centred contributions of J blocks to an overall metric (`jackknife.strays`); None if
+        unknown."""
         if self.units.count == 1 or np.isnan(self.values[metric]):
             return None
         left_out = self.left_out.get(metric) if self.how.method == "auto" else None
@@ -307,7 +313,7 @@ class _Intervals:
         return strays(self.values[metric], left_out, part_sizes(self.units)).tolist()
 
     def _drawn(self, metric: str, value: float, drawn: np.ndarray, pick):
-        """The interval from replicates, and its name."""
+        """The interval from replicates, and the name of the method."""
         if metric_of(metric).of_quantiles and self.how.method == "auto":
             drawn = expanded(drawn, self.units.count, self.how.confidence)
             lower, upper = percentile_interval(drawn, self.how.confidence)
@@ -335,7 +341,7 @@ class _Intervals:
             for each in (reflected_square(value, drawn), drawn)
         )
         lower, upper = percentile_interval(mirrored, confidence)
-        # squares take away too much where gaps of few bins decide: not less than value ± t × error
+        # squares overcorrect if gaps of few bins dominate: at least value ± t × error
         half = normal_quantile(confidence) * float(np.nanstd(plain))
         return max(min(lower, value - half), 0.0), min(max(upper, value + half), 1.0)
 
@@ -378,7 +384,7 @@ class _Intervals:
         if metric_of(metric).biased and 0 < value - float(spread.bias[pick]) < 1:
             centre -= float(spread.bias[pick])
         if error == 0 or not 0 < centre < 1:
-            # all units are alike, which is known of those alone that the metric rests on
+            # all units have the same value, which is known only for the units that carry the metric
             return wilson_interval(min(max(value, 0.0), 1.0), own.support, few)
         lower, upper = wilson_interval(centre, centre * (1 - centre) / error**2, quantile)
         skew = skewed_interval(centre, error, float(spread.slope[pick]), quantile)
@@ -386,7 +392,8 @@ class _Intervals:
         return max(0.0, min(each[0] for each in ends)), min(1.0, max(each[1] for each in ends))
 
     def _of_classes(self, metric: str, value: float) -> list[tuple[float, float]]:
-        """From the intervals of the classes that `metric` is the mean of; none where it is no mean of such."""
+        """From the intervals of the classes that `metric` averages; empty if it is not such a
+        mean."""
         each = metric_of(metric).mean_of
         if each not in self.spreads:
             return []

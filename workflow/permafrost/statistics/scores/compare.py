@@ -1,7 +1,7 @@
-"""Paired comparison of backbones: differences of a metric on the same parts of one test set.
+"""Paired comparison of backbones: differences of a metric on the same blocks of one test set.
 
-Several seeds of a backbone, and several draws of its training set, are runs: the mean over them is compared. How a
-difference is tested, and adjusted for the number of pairs, is in `paired`.
+Several seeds of a backbone, and several draws of its training set, are runs; means over runs are
+compared. The test of a difference, and the adjustment for the number of pairs, are in `paired`.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ from permafrost.statistics.resampling.units import Units, find_units
 from permafrost.statistics.scores.gates import chance_level, comparison_gates
 
 ADJUSTMENT = "romano_wolf"
-# what is compared of calibration: the score that is proper, and the error that is read most
+# calibration metrics to compare: the proper score, and the most common error
 CALIBRATION_COMPARED = (BRIER, CALIBRATION_ERRORS[0])
 
-# sums of calibration that wait for resamples, which are drawn again for those of more backbones
+# bytes of calibration sums that wait for resamples; beyond, resamples are drawn again for further
+# backbones
 _WAITING_BYTES = 512 << 20
 
 
@@ -55,34 +56,34 @@ def compare(
 
     Parameters
     ----------
-    predictions_by_backbone : of one dataset and probe; of each backbone one, or those of its seeds. Each is asked for
-        once, and let go before the next. Two backbones are compared in the seeds that both have; pairs without any
-        are left out.
-    metric : an overall metric of the task; default its primary one, and with `calibration` after it
-        those in `CALIBRATION_COMPARED`.
-    resamples : no adjusted p-value is below 1 / (resamples + 1).
+    predictions_by_backbone : of one dataset and probe; per backbone one, or one per seed. Each is
+        read once and released before the next. Two backbones are compared on the seeds that both
+        have; pairs without a common seed are skipped.
+    metric : an overall metric of the task; by default its primary one, followed with `calibration`
+        by `CALIBRATION_COMPARED`.
+    resamples : adjusted p-values are at least 1 / (resamples + 1).
     seed : the dataset's, so that all its comparisons have the same resamples.
     calibration : options of `calibration.Calibration`, for predictions with probabilities, or None.
 
     Returns
     -------
-    Rows ``metric, higher_is_better, backbone_a, backbone_b, difference (a - b), lower, upper, p_value,
-    p_adjusted, detectable, adjustment, p_mcnemar, n_undefined, gates, confidence, resamples, unit, n_units, n_test,
-    seeds, n_runs, bootstrap_seed``, for pairs in the order of the names. Where less is better, a negative difference
-    speaks for a. The family of ``p_adjusted`` is all pairs of this call with one metric, and
-    ``adjustment`` names the procedure (`p_values.step_down_max_t`). ``detectable`` is the smallest difference that
-    this family would find with a chance of 80 %, None where none is large enough. ``seeds`` (joined by semicolons) are
-    those that both have, ``n_runs`` the number of runs that the difference is a mean of: seeds times draws. ``gates``
-    are those of `comparison_gates`, and of calibration `Calibration.few_errors` of both.
-    With a single unit, which every resample repeats, p-values are NaN.
-    ``p_mcnemar`` (unadjusted) is given for accuracy where images are the units and each has one
-    answer, else None. Runs that are the same for all backbones count once.
-    Empty for fewer than two backbones.
+    Rows ``metric, higher_is_better, backbone_a, backbone_b, difference (a - b), lower, upper,
+    p_value, p_adjusted, detectable, adjustment, p_mcnemar, n_undefined, gates, confidence,
+    resamples, unit, n_units, n_test, seeds, n_runs, bootstrap_seed``, for pairs in the order of the
+    names. If lower is better, a negative difference favours a. The family of ``p_adjusted`` is all
+    pairs of this call with one metric, and ``adjustment`` names the procedure
+    (`p_values.step_down_max_t`). ``detectable`` is the smallest difference that this family detects
+    with 80 % power, None if none is large enough. ``seeds`` (joined by semicolons) are those that
+    both have, ``n_runs`` the number of averaged runs: seeds times draws. ``gates`` are the warnings
+    of `comparison_gates`, and for calibration `Calibration.few_errors` of both. With a single unit,
+    which every resample repeats, p-values are NaN. ``p_mcnemar`` (unadjusted) is given for accuracy
+    if images are the units and each has a single prediction, else None. Runs that are the same for
+    all backbones count once. Empty for fewer than two backbones.
 
     Raises
     ------
-    PermafrostError : unknown metric; test samples, targets, groups, classes or rules of two
-        backbones that differ (both are named).
+    PermafrostError : unknown metric; two backbones differ in test samples, targets, groups, classes
+        or rules (the message names both).
     """
     check_method("percentile", confidence)
     names = sorted(predictions_by_backbone)
@@ -106,7 +107,7 @@ def compare(
             test_set.check(name, one)
             for draw, run in enumerate(_draws(one)):
                 found.add((place, of_seed, draw), run, _family(run, units, metrics, calibration))
-            # only what was found is kept
+            # release the predictions; only the results are kept
             one = run = None
         runs = None
     found.draw()
@@ -174,15 +175,16 @@ def _draws(one: Predictions) -> list[Predictions]:
 
 
 class _Found:
-    """What is kept of each run of each of K backbones: values, and replicates of J parts left out or of B resamples.
+    """Results of each run of each of K backbones: values, and replicates from J blocks or B
+    resamples.
 
-    A run is (seed, draw), and a key (place of the backbone, seed, draw).
+    A run is (seed, draw), and a key (index of the backbone, seed, draw).
 
     Attributes
     ----------
     values : metric to key to value.
-    replicates : metric to key to (J,), or to (B,) of those ``of_gaps``.
-    answered : key to the packed bits of which samples it has right; None where that is no pair of answers.
+    replicates : metric to key to (J,), or to (B,) for metrics ``of_gaps``.
+    answered : key to packed bits, which samples are right; None if McNemar's test does not apply.
     """
 
     def __init__(self, metrics: list[str], units: Units, resamples: int, seed: int) -> None:
@@ -199,7 +201,7 @@ class _Found:
         for metric, value in family.values.items():
             self.values[metric][key] = value
         for metric in self.smooth:
-            # nothing is left without the only unit
+            # with a single unit, leaving it out leaves nothing
             blocks = iter_jackknife(self.units.count, PARTS) if self.units.count > 1 else ()
             parts = [family.replicates(block, metric) for block in blocks]
             self.replicates[metric][key] = np.concatenate(parts) if parts else np.full(1, np.nan)
@@ -211,7 +213,7 @@ class _Found:
                 self.draw()
 
     def draw(self) -> None:
-        """Replicates of those that wait: every block of resamples serves all of them."""
+        """Compute the waiting replicates: every block of resamples serves all of them."""
         if not self._waiting:
             return
         for key, _ in self._waiting:
@@ -237,7 +239,8 @@ class _Found:
         return sorted(set.intersection(*each))
 
     def of(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
-        """(R, K) values and (R, K, J) or (R, K, B) replicates, NaN of runs that a backbone lacks."""
+        """(R, K) values and (R, K, J) or (R, K, B) replicates, NaN for runs that a backbone
+        lacks."""
         own = self.replicates[metric]
         runs = sorted({key[1:] for key in own})
         count = 1 + max(key[0] for key in own)
@@ -254,13 +257,13 @@ class _Found:
         return (values[:1], replicates[:1]) if all(same) else (values, replicates)
 
     def few_errors(self, metric: str, *places: int) -> list[str]:
-        """The gates of calibration that any run of these backbones met."""
+        """Calibration warnings of any run of these backbones."""
         if metric not in CALIBRATION:
             return []
         return sorted({gate for key in self._few if key[0] in places for gate in self._few[key]})
 
     def right(self, place: int) -> np.ndarray | None:
-        """Which samples a backbone has right, where all of its runs give the same answers."""
+        """Which samples a backbone gets right, if all of its runs agree."""
         bits = [one for key, one in self.answered.items() if key[0] == place]
         alike = all(one is not None and np.array_equal(one, bits[0]) for one in bits)
         return bits[0] if alike else None
@@ -268,18 +271,19 @@ class _Found:
 
 @dataclass(frozen=True)
 class _Family:
-    """Values of some metrics on the whole test set, and what has them on resamples."""
+    """Values of some metrics on the whole test set, and the families that evaluate them on
+    resamples."""
 
     values: dict[str, float]
     parts: list[tuple]  # (family, its metrics)
 
     def replicates(self, block: Resamples, metric: str) -> np.ndarray:
-        """(B,) one of the metrics."""
+        """(B,) values of one of the metrics."""
         family = next(family for family, metrics in self.parts if metric in metrics)
         return family.replicates(block, [metric])[metric]
 
     def only(self, metrics: list[str]) -> _Family:
-        """What some calibration errors need."""
+        """Only the parts that some calibration errors need."""
         parts = [(family, own) for family, own in self.parts if set(own) & set(metrics)]
         return _Family({}, [(family.without_scores(), own) for family, own in parts])
 
@@ -310,7 +314,8 @@ def _family(
 
 
 def _right(one: Predictions, units: Units) -> np.ndarray | None:
-    """Packed bits of which samples have the right class, where images are the units and each has one answer."""
+    """Packed bits, which samples have the right class, if images are the units with a single
+    prediction each."""
     if primary_metric(one.task) != "accuracy" or units.kind != "image":
         return None
     return np.packbits(one.answers == one.truth)
@@ -337,7 +342,7 @@ def _known_metric(metric: str | None, predictions: Predictions, *, calibration: 
 
 @dataclass(frozen=True)
 class _TestSet:
-    """What the predictions of one backbone, by name, say of the test set."""
+    """Properties of the test set from the predictions of one backbone, with its name."""
 
     name: str
     task: str
@@ -366,7 +371,7 @@ class _TestSet:
         return len(self.sample_ids)
 
     def check(self, name: str, other: Predictions) -> None:
-        """Refuse to pair predictions that are not of the same samples with the same truth."""
+        """Refuse to pair predictions with different samples or truth."""
         problem = None
         if self.task != other.task or self.classes != other.classes:
             problem = "tasks or classes"

@@ -1,4 +1,4 @@
-"""From the predictions of all backbones to a table of their paired differences."""
+"""Compute a table of paired differences from the predictions of all backbones."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Comparisons(ScoreColumns):
 
 @dataclass(frozen=True, kw_only=True)
 class OfBackbones:
-    """Fingerprints of tables of predictions, by ``backbone/seedN``."""
+    """Fingerprints of prediction tables, by ``backbone/seedN``."""
 
     predictions: dict
 
@@ -97,7 +97,7 @@ def compare_predictions(folder: Path, output: Path, *, spec: CompareSpec, finger
 
     Parameters
     ----------
-    folder : holds ``{dataset}/{backbone}/seed{seed}/{probe}.parquet``.
+    folder : contains ``{dataset}/{backbone}/seed{seed}/{probe}.parquet``.
     """
     by_backbone: dict[str, dict[int, Callable]] = {}
     for name, expected in spec.inputs.predictions.items():
@@ -121,9 +121,9 @@ def compare_predictions(folder: Path, output: Path, *, spec: CompareSpec, finger
 
 
 class _WhenAsked(Mapping):
-    """Predictions of the seeds of a backbone that are read when they are asked for, so that all are not held.
+    """Predictions of a backbone's seeds, read on access so that not all are in memory.
 
-    The gates of leakage of what is read are added to `leakage`.
+    Leakage warnings of the predictions read so far are added to `leakage`.
     """
 
     def __init__(self, readers: dict[int, Callable], leakage: dict[str, None]) -> None:

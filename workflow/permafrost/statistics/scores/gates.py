@@ -1,10 +1,11 @@
-"""Sanity gates: signs that a score should not be believed. They are recorded, never acted upon.
+"""Sanity checks (gates): warnings that a score is unreliable. They are recorded and change no
+score.
 
-What is true of a test set, ``truth`` below, is (N,) class ids, (N, L) of 0 and 1 for
-``multilabel``, (N, K) pixels of each class and image for ``segmentation`` and ``change``, or (N, K) objects of each
-class and image, crowds left out, for ``detection`` and ``point_detection``, or (N,) numbers for
-``regression``, or (N, 2) smallest and largest number of each image, NaN where it has none, for
-``pixel_regression``, or (N,) shares of the gallery that are relevant for ``retrieval``.
+The truth of a test set, ``truth`` below, is (N,) class ids; (N, L) of 0 and 1 for ``multilabel``;
+(N, K) pixels of each class and image for ``segmentation`` and ``change``; (N, K) objects of each
+class and image, without crowds, for ``detection`` and ``point_detection``; (N,) numbers for
+``regression``; (N, 2) smallest and largest number of each image, NaN without any, for
+``pixel_regression``; or (N,) relevant shares of the gallery for ``retrieval``.
 """
 
 from __future__ import annotations
@@ -41,19 +42,19 @@ OUT_OF_REACH = "significance_out_of_reach"
 
 
 def chance_level(truth, task: str, dead_classes: Iterable[int] = ()) -> float:
-    """What the primary metric gives without looking at the images.
+    """The value of the primary metric without any information from the images.
 
-    For accuracy, the share of the most frequent class of the test set (always answering it). For
-    micro-AP, the share of positives among all entries (the expected precision of a random order).
-    For mean IoU, that of giving every pixel the most frequent class: its share of the pixels,
-    divided by the number of classes of the test set. NaN if the test set holds dead classes only.
-    For F1 of change, that of saying everywhere that there was the same change: 2 p / (1 + p) of the share p of the
-    changed pixels; of several kinds, that of the most frequent one divided by the number of kinds of the test set.
-    Who never finds a change has 0. NaN if nothing changed.
-    For average precision 0, that of detecting nothing: boxes or points at random hardly ever match.
-    For R² 0, that of always saying the mean of the test set. NaN for targets without a known level.
-    For mean average precision of retrieval, the mean share of the gallery that is relevant (the
-    precision of a random order), of the queries to which anything is.
+    Accuracy: the share of the most frequent class of the test set (always predicting it).
+    micro-AP: the share of positives among all entries (the expected precision of a random order).
+    Mean IoU: assigning the most frequent class to every pixel gives its share of the pixels divided
+    by the number of classes of the test set. NaN if the test set contains dead classes only.
+    F1 of change: predicting the same change everywhere gives 2 p / (1 + p) for the share p of
+    changed pixels; with several kinds, the value of the most frequent one divided by the number of
+    kinds of the test set. Predicting no change gives 0. NaN if nothing changed.
+    Average precision: 0, for no detections, because random boxes or points hardly ever match.
+    R²: 0, for always predicting the mean of the test set. NaN for targets without a known level.
+    Mean average precision of retrieval: the mean relevant share of the gallery (the precision of a
+    random order), over queries with relevant images.
     """
     targets = targets_of(task)
     if targets.chance is not None:
@@ -67,14 +68,15 @@ def below_chance(
 ) -> list[str]:
     """``below_chance`` if the interval of the primary metric ends at or below `chance_level`.
 
-    It takes the upper end, so a backbone that may still be better than chance is not accused. On
-    a test set of one class nothing is better than chance, and the gate says so. Where chance is 0
-    because nothing is known, a value of it is enough if no other test set could give more.
+    It uses the upper end, so a backbone that may be better than chance gets no warning. On a test
+    set of one class nothing is better than chance, and the warning is given. For objects, and for
+    numbers with constant predictions, a value at or below chance suffices, because no test set
+    could give more.
 
     Parameters
     ----------
-    rows : of `bootstrap_scores` for this test set.
-    constant : whether all answers are the same, so that R² cannot be above 0.
+    rows : from `bootstrap_scores` for this test set.
+    constant : whether all predictions are the same, so that R² cannot be above 0.
     """
     chance = chance_level(truth, task, dead_classes)
     targets, primary = targets_of(task), primary_metric(task)
@@ -85,12 +87,12 @@ def below_chance(
 
 
 def one_class_predictions(truth, answers, task: str) -> list[str]:
-    """``one_class_predictions`` if all predictions are the same though the truth is not.
+    """``one_class_predictions`` if all predictions are the same although the truth varies.
 
     For numbers, ``constant_predictions``.
 
-    For multi-label arrays, if every image is given the same set of labels; for masks, if every
-    pixel of every image is given the same class; for objects, if all detections have the same class.
+    For multi-label arrays, if every image gets the same set of labels; for masks, if every pixel of
+    every image gets the same class; for objects, if all detections have the same class.
     """
     targets = targets_of(task)
     if targets.ranked or (targets.objects and not np.any(answers)):
@@ -101,19 +103,21 @@ def one_class_predictions(truth, answers, task: str) -> list[str]:
 
 
 def constant_target_in_test(truth, task: str) -> list[str]:
-    """``constant_target_in_test`` if all numbers of the test set are the same: R² is undefined then."""
+    """``constant_target_in_test`` if all numbers of the test set are equal, so that R² is
+    undefined."""
     return [CONSTANT_TEST] if targets_of(task).numbers and _one_class(truth, task) else []
 
 
 def no_detections(truth, answers, task: str) -> list[str]:
-    """``no_detections`` if no image of the test set has a detection, though there are objects."""
+    """``no_detections`` if no image of the test set has a detection although there are objects."""
     found_none = targets_of(task).objects and np.any(truth) and not np.any(answers)
     return [NO_DETECTIONS] if found_none else []
 
 
 def detections_cut(predictions: Predictions) -> list[str]:
-    """``detections_cut:90 detections and 50 objects`` if images hold more objects of a class than average precision
-    counts detections (``max_detections``). More detections than that cost nothing but the last ones, and are usual."""
+    """``detections_cut:90 detections and 50 objects`` if images contain more objects of a class
+    than average precision counts detections (``max_detections``). More detections alone are common
+    and lose only the lowest scores."""
     targets = targets_of(predictions.task)
     if targets.points or not targets.objects:
         return []
@@ -125,25 +129,26 @@ def detections_cut(predictions: Predictions) -> list[str]:
 
 
 def one_unit(rows: list[dict]) -> list[str]:
-    """``one_unit`` if the test set is a single group or image: its interval is a point and means nothing."""
+    """``one_unit`` if the test set is a single group or image: its interval is a point without
+    meaning."""
     return [ONE_UNIT] if any(row["n_units"] == 1 for row in rows) else []
 
 
 def few_units(rows: list[dict]) -> list[str]:
-    """``few_units`` if there are too few units (2 to 5) for an interval to be trusted.
+    """``few_units`` if there are too few units (2 to 5) for a reliable interval.
 
-    It is still formed, by Student's t, and covers where units are alike in size and kind; that they
-    are, so few cannot show.
+    It is still computed, by Student's t, and covers if units are similar in size and kind, which so
+    few units cannot show.
     """
     return [FEW_UNITS] if any(1 < row["n_units"] < ENOUGH_UNITS for row in rows) else []
 
 
 def heavy_tail(share: float, n_units: int) -> list[str]:
-    """``heavy_tail:40 %`` if one of the units has that `share` of all errors of a metric, in [0, 1].
+    """``heavy_tail:40 %`` if one unit has this `share`, in [0, 1], of all errors of a metric.
 
-    So it is from twelve times the fair share 1 / U on, but from 10 % in large test sets and from 30 % in small ones.
-    Errors that are normal reach it in few test sets; where they are skewed or a few are far out, others of their kind
-    were probably not drawn, and no interval from the data knows them.
+    The threshold is twelve times the fair share 1 / U, at least 10 % and, except in very small test
+    sets, at most 30 %. Normal errors rarely reach it. If errors are skewed or have outliers,
+    similar ones were probably missed in sampling, and no interval from the data includes them.
     """
     if n_units < 2 or share < max(0.1, min(0.3, 12 / n_units), 2 / n_units):
         return []
@@ -153,14 +158,16 @@ def heavy_tail(share: float, n_units: int) -> list[str]:
 def comparison_gates(
     n_units: int, resamples: int, confidence: float, *, detectable=(), room: float = np.inf
 ) -> list[str]:
-    """Gates of all comparisons on a test set: `one_unit`, `few_units`, and ``significance_out_of_reach``.
+    """Warnings for all comparisons on a test set: `one_unit`, `few_units`, and
+    ``significance_out_of_reach``.
 
-    The last says that no p-value of a family can reach 1 - confidence, whatever the data; followed by a number, that
-    half of its tests need a larger difference than that, which is all of the `room` from chance to the best value.
+    The last one means that no p-value of a family can reach 1 - confidence, whatever the data. With
+    a number, half of the tests need a difference larger than this number, the whole `room` between
+    chance and the best value.
 
-    So it is with too few resamples, since no adjusted p-value is below 1 / (resamples + 1), and with
-    too few units: if two backbones are alike, one of them is ahead on all of U units with probability
-    2^(1 - U), so that no test of paired units can reject more rarely.
+    Causes are too few resamples, because an adjusted p-value is at least 1 / (resamples + 1), and
+    too few units: if two backbones are equal, one of them is ahead on all of U units with
+    probability 2^(1 - U), so no test of paired units can have a smaller p-value.
     """
     smallest = max(1 / (resamples + 1), 2.0 ** (1 - n_units))
     rows = [{"n_units": n_units}]
@@ -180,7 +187,7 @@ def class_missing_in_test(
 ) -> list[str]:
     """``class_missing_in_test:c`` for every class id c without a (positive) test sample, pixel or object.
 
-    Dead classes are missing everywhere, as the dataset's card says, and are not repeated here.
+    Dead classes are always missing, as the dataset card reports, and are not repeated here.
     """
     targets, truth = targets_of(task), np.asarray(truth)
     if not targets.classes:
@@ -194,7 +201,7 @@ def class_missing_in_test(
 
 
 def score_gates(predictions: Predictions, rows: list[dict]) -> list[str]:
-    """All gates of this module, in a fixed order; `rows` of `bootstrap_scores` for them."""
+    """All warnings of this module, in a fixed order; `rows` from `bootstrap_scores` for them."""
     truth, task, dead = predictions.truth, predictions.task, predictions.dead_classes
     constant = one_class_predictions(truth, predictions.answers, task)
     return [
@@ -222,7 +229,8 @@ def _relevant(truth: np.ndarray, _) -> float:
 
 
 def _one_mask(truth: np.ndarray, dead_classes: Iterable[int]) -> float:
-    """Mean IoU of the most frequent class everywhere, given the (N, K) pixels of each class."""
+    """Mean IoU for predicting the most frequent class everywhere, from the (N, K) pixels of each
+    class."""
     pixels = truth.sum(axis=0)
     alive = np.delete(pixels, list(dead_classes))
     present = np.count_nonzero(alive)
@@ -230,7 +238,7 @@ def _one_mask(truth: np.ndarray, dead_classes: Iterable[int]) -> float:
 
 
 def _always_changed(truth: np.ndarray, dead_classes: Iterable[int]) -> float:
-    """The best F1 of change of one answer for all pixels, given the (N, K) pixels of each class."""
+    """The best F1 of change for one class everywhere, from the (N, K) pixels of each class."""
     pixels = truth.sum(axis=0)
     kinds = np.delete(pixels, [NO_CHANGE, *dead_classes])
     present = np.count_nonzero(kinds)
@@ -239,7 +247,7 @@ def _always_changed(truth: np.ndarray, dead_classes: Iterable[int]) -> float:
     return float(2 * kinds.max() / (kinds.max() + pixels.sum()) / present)
 
 
-#: targets whose chance level follows from what is true of the test set -> the level
+#: form of targets to the function that computes the chance level from the truth
 _CHANCE = {
     OneClass: _most_frequent,
     ManyLabels: _positives,
@@ -251,7 +259,7 @@ _CHANCE = {
 
 def _one_class(values, task: str) -> bool:
     values, targets = np.asarray(values), targets_of(task)
-    # counts of each class and image
+    # counts per class and image
     if targets.masks or targets.objects:
         return np.count_nonzero(values.sum(axis=0)) <= 1
     if targets.pixels:

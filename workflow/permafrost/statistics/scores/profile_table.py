@@ -1,4 +1,4 @@
-"""From a profile to a table: rows in the columns of a score, without a probe and without a rank."""
+"""Write a profile as a table: rows in the columns of a score, without probe and rank."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from permafrost.features.profiling.quantity import Quantity
     from permafrost.features.specification import ProfileSpec
 
-# stands where a score has its probe
+# used in the columns for the probe and its kind
 KIND = "profile"
-# what the spread of repeats is: no interval of the value
+# spread of the repeats, which is not a confidence interval
 QUARTILES = "quartiles"
 
 
@@ -85,11 +85,12 @@ class Profiles(ScoreColumns):
 
 
 def write_profile(profile: Profile, output: Path, *, spec: ProfileSpec, made: str) -> str:
-    """Write the rows of `profile`, made by the job with the fingerprint `made`; returns a line for the log.
+    """Write the rows of `profile`; `made` is the fingerprint of the profiling job; returns a line
+    for the log.
 
-    ``lower`` and ``upper`` are quartiles of repeats, of which there were ``n_units``; ``settings`` has the
-    unit, the machine, what was fed, and why there is no value. ``higher_is_better`` is null, so that nothing
-    is ranked by a cost.
+    ``lower`` and ``upper`` are quartiles of ``n_units`` repeats; ``settings`` has the unit, the
+    machine, the input, and the reason for a missing value. ``higher_is_better`` is null, so that
+    costs rank nothing.
     """
     rows = [
         {**_common(profile, spec, made), **_row(name, one, profile.about)}

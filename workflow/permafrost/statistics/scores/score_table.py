@@ -1,7 +1,7 @@
-"""From a table of predictions to a table of scores: one row per metric, with its interval.
+"""Compute a table of scores from a table of predictions: one row per metric, with its interval.
 
-Where a probe scored further settings, the rows of each follow the rows that are ranked; their column
-``setting`` names it. So do those of the test images that training has not seen, where it has seen some.
+Further settings of a probe, named in the column ``setting``, follow the ranked rows. So do the
+scores on the test images without leakage, if some occur in training.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Scores(ScoreColumns):
     }
 
 
-# columns that a score repeats from its predictions, so that every row says what it is
+# columns copied from the predictions, so that every row is self-contained
 _REPEATED = (
     "dataset", "backbone", "probe", "kind", "seed", "task", "feature_dim", "split_method",
     "spatially_random", "fingerprint", "backbone_fingerprint",
@@ -83,7 +83,7 @@ _REPEATED = (
 
 @dataclass(frozen=True, kw_only=True)
 class FromPredictions:
-    """Fingerprint of the table of predictions."""
+    """Fingerprint of the prediction table."""
 
     predictions: str
 
@@ -105,10 +105,11 @@ class BootstrapSpec(Specification):
 def score_predictions(
     predictions: Path, output: Path, *, spec: BootstrapSpec, fingerprint: str
 ) -> str:
-    """Score the table `predictions` as `spec` says and write `output`; returns a line for the log.
+    """Score the table `predictions` according to `spec` and write `output`; returns a line for the
+    log.
 
-    The resamples follow from the dataset's name and the configured seed, so all backbones and
-    probes of a dataset are scored on the same ones.
+    The resamples depend on the dataset's name and the configured seed only, so they are the same
+    for all backbones and probes of a dataset.
     """
     read, table, metadata = read_predictions(
         predictions, expect=spec.inputs.predictions, scratch=output.parent
@@ -134,7 +135,8 @@ def score_predictions(
 
 
 def _items(predictions: Predictions, rows: list[dict]) -> dict:
-    """What rankings over datasets need to know of the test items: which they are, and what parts of them add."""
+    """Facts about the test items for rankings over datasets: their identity, and the blocks'
+    contributions."""
     digest = hashlib.sha256()
     for names in (predictions.sample_ids, predictions.groups):
         listed = [] if names is None else [str(name) for name in names]
@@ -144,22 +146,23 @@ def _items(predictions: Predictions, rows: list[dict]) -> dict:
 
 
 def bootstrap_seed(dataset: str, seed: int) -> int:
-    """The seed of a dataset's resamples, from that of the configuration."""
+    """The seed of a dataset's resamples, derived from the configured one."""
     return derive_seed("bootstrap", dataset, seed)
 
 
 def calibration_options(spec: BootstrapSpec, options: dict | None) -> dict | None:
-    """The options of `calibration.CalibrationOptions`: folds are the same for all backbones of a dataset."""
+    """Options of `calibration.CalibrationOptions`; folds are the same for all backbones of a
+    dataset."""
     if options is None:
         return None
     return {**options, "seed": derive_seed("temperature", spec.dataset, spec.options.seed)}
 
 
 def _rows(predictions: Predictions, metadata: dict, options: dict) -> list[dict]:
-    """The rows of what is ranked, each with the gates that it met."""
+    """The ranked rows, each with its warnings."""
     rows = bootstrap_scores(predictions, **options)
     about = predictions.about if isinstance(predictions, Draws | WholeSetting | Gain) else None
-    # a difference is not a score: chance, say, means nothing to it
+    # warnings such as chance level do not apply to a difference
     met = () if isinstance(predictions, Gain) else score_gates(predictions, rows)
     shared = {
         "setting": None,
@@ -186,7 +189,8 @@ def _rows(predictions: Predictions, metadata: dict, options: dict) -> list[dict]
 def _rows_of_setting(
     predictions: Draws | WholeSetting | Gain, metadata: dict, options: dict
 ) -> list[dict]:
-    """The rows of a further setting: none is primary, so that it is ranked only against the same setting."""
+    """The rows of a further setting: none is primary, so they are ranked only within the same
+    setting."""
     shared = {
         "setting": predictions.about.name,
         "settings": predictions.about.settings,
@@ -212,7 +216,7 @@ def _table(rows: list[dict], metadata: dict, seed: int) -> pa.Table:
 
 
 def _brief(settings: dict) -> dict:
-    """Settings without what has one number per C: those stay with the predictions."""
+    """Settings without lists of one number per C, which stay with the predictions."""
     return {key: value for key, value in settings.items() if not isinstance(value, list | dict)}
 
 
@@ -227,11 +231,12 @@ def _summary(rows: list[dict], metadata: dict) -> str:
 def clean_part(
     predictions: Predictions, table: pa.Table, metadata: dict
 ) -> Draws | WholeSetting | None:
-    """What is ranked, on the test images without leakage; None where all or none of them leak.
+    """The ranked predictions on the test images without leakage; None if all or none of them leak.
 
     Parameters
     ----------
-    predictions : of all test images; table, metadata : that they were read from, see `reading.read_predictions`.
+    predictions : of all test images; table, metadata : their source, see
+        `reading.read_predictions`.
     """
     if LEAK not in table.column_names:
         return None
@@ -250,7 +255,7 @@ def clean_part(
 
 
 def of_samples(predictions: LabelledSamples, sample_ids: list[str]) -> LabelledSamples:
-    """Predictions of some samples; scores that lie in a file stay in one."""
+    """Predictions of some samples; scores in a file stay in a file."""
     rows = np.flatnonzero(np.isin(predictions.sample_ids, np.array(sample_ids)))
     scores = predictions.scores
     if isinstance(scores, RowFile):
