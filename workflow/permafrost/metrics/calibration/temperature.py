@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -31,6 +32,9 @@ from permafrost.core.row_file import RowFile, row_blocks
 from permafrost.core.targets import ManyLabels, OneClass, by_targets
 from permafrost.core.tasks import targets_of
 from permafrost.metrics.calibration.confidence import check, check_shapes
+
+if TYPE_CHECKING:
+    from permafrost.core.targets import Labels
 
 BOUNDS = (0.01, 100.0)
 KINDS = ("probabilities", "logits")
@@ -124,7 +128,7 @@ def _fit(answers: _Answers, bounds: tuple[float, float]) -> Temperature:
     if not 0 < low < high < np.inf:
         raise PermafrostError(f"temperatures from {low} to {high}", remedy="give 0 < low < high")
     likelihood = _likelihood(answers)
-    notes = {"raised": likelihood.raised} if likelihood.raised else {}
+    notes: dict[str, int | str] = {"raised": likelihood.raised} if likelihood.raised else {}
     if likelihood.impossible:
         notes["impossible"] = likelihood.impossible
         notes["undefined"] = "right answers have probability 0, at every temperature"
@@ -148,7 +152,7 @@ def scale(
             remedy="scale by a temperature that is defined",
         )
     scores = np.asarray(scores)
-    blank = np.zeros(targets_of(task).shape(*scores.shape), np.int64)
+    blank = np.zeros(cast("Labels", targets_of(task)).shape(*scores.shape), np.int64)
     _, logits, _ = _Answers.of_arrays(blank, scores, task, kind, floor).of(slice(None))
     return _probabilities(logits, 1.0 / temperature, task)
 
@@ -268,6 +272,29 @@ class _Answers:
 class _Likelihood:
     """Base of the likelihoods: blocks of the answers, kept in memory if they are small."""
 
+    if TYPE_CHECKING:
+        impossible: int
+        flat: bool
+
+        def _part(self, target: np.ndarray, logits: np.ndarray) -> tuple:
+            """What the other methods need of some items."""
+
+        def _look(self, part: tuple) -> None:
+            """Take note of a part when it is first made."""
+
+        def value(self, inverse: float) -> float:
+            """Mean negative log-likelihood in nats at 1 / T."""
+
+        def slopes(self, inverse: float) -> tuple[float, float]:
+            """First and second derivative of `value` in 1 / T."""
+
+        @staticmethod
+        def probabilities(logits: np.ndarray, inverse: float) -> np.ndarray:
+            """(N, K) float64 at 1 / T."""
+
+        def item_slopes(self, inverse: float) -> np.ndarray:
+            """(N,) first derivative of each item's negative log-likelihood in 1 / T."""
+
     def __init__(self, answers: _Answers) -> None:
         self.answers, self.raised = answers, 0
         self._held: list | None = []
@@ -324,11 +351,13 @@ class _Softmax(_Likelihood):
             square = np.einsum("ij,ij,ij->i", shares, finite, finite)
             first.append(mean - right)
             second.append(square - mean**2)
-        return tuple(float(np.mean(np.concatenate(each))) for each in (first, second))
+        return cast(
+            tuple[float, float],
+            tuple(float(np.mean(np.concatenate(each))) for each in (first, second)),
+        )
 
     @staticmethod
     def probabilities(logits: np.ndarray, inverse: float) -> np.ndarray:
-        """(N, K) float64 at 1 / T."""
         shares = np.exp(inverse * (logits - logits.max(axis=1, keepdims=True)))
         return shares / shares.sum(axis=1, keepdims=True)
 
@@ -387,7 +416,7 @@ class _Binary(_Likelihood):
         return np.concatenate(each)
 
 
-def _minimise(likelihood, low: float, high: float) -> tuple[float, bool]:
+def _minimise(likelihood: _Likelihood, low: float, high: float) -> tuple[float, bool]:
     """The root of the rising derivative in [low, high], and whether it is a bound instead."""
     ends = {low: 1, high: -1}  # bounds not evaluated yet, and the sign of the derivative there
     point = min(max(1.0, low), high)
@@ -411,11 +440,11 @@ def _minimise(likelihood, low: float, high: float) -> tuple[float, bool]:
     return float(point), False
 
 
-def _kind(task: str) -> type[_Softmax | _Binary]:
+def _kind(task: str) -> type[_Likelihood]:
     return by_targets({OneClass: _Softmax, ManyLabels: _Binary}, targets_of(task))
 
 
-def _likelihood(answers: _Answers) -> _Softmax | _Binary:
+def _likelihood(answers: _Answers) -> _Likelihood:
     return _kind(answers.task)(answers)
 
 

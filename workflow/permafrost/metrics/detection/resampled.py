@@ -128,7 +128,9 @@ class ResampledCurves:
         out = {}
         for (area, cap), lane in self.lanes.items():
             values = out[area, cap] = np.full(shape, np.nan)
-            resampled_curves(weights, *needed[area], *lane, self.wanted[area, cap], *values)
+            resampled_curves(  # type: ignore[call-arg]  # the lane is seven arrays
+                weights, *needed[area], *lane, self.wanted[area, cap], *values
+            )
         return out
 
     def read(self, statistic: Statistic, curves: dict) -> np.ndarray | None:

@@ -79,7 +79,7 @@ def debiased_cka(first, second, *, units=None) -> Measure:
             f"CKA of {rows} and {len(second.points)} rows",
             remedy="compare backbones on the same rows of the same dataset",
         )
-    notes = {"rows": rows}
+    notes: dict[str, int | str] = {"rows": rows}
     if rows < FEWEST_ROWS:
         return undefined(f"fewer than {FEWEST_ROWS} rows", notes)
     if first.points.collapsed or second.points.collapsed:
@@ -111,6 +111,7 @@ def cka_matrix(
     kept_bytes : prepared features are kept up to this size, others are loaded again, so memory does
         not grow with the number of backbones.
     """
+    sides: dict[str, Side]
     names, kept, sides = list(loaders), 0, {}
     pairs = {}
     for place, name in enumerate(names):

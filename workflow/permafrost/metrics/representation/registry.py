@@ -109,7 +109,7 @@ def _wanted(names, labelled: bool) -> set[str]:
 
 
 def _of_pairs(points, labels, wanted: set[str]) -> dict[str, Measure]:
-    visitors = {}
+    visitors: dict[str, Uniformity | Silhouette] = {}
     if "uniformity" in wanted:
         visitors["uniformity"] = Uniformity(points)
     if labels is not None:
@@ -126,10 +126,11 @@ def _of_pairs(points, labels, wanted: set[str]) -> dict[str, Measure]:
 
 
 def _of_spectra(points, wanted: set[str]) -> dict[str, Measure]:
+    groups: list[tuple]
     groups = [(False, UNCENTRED), (True, CENTRED)]
     groups = [(centred, [n for n in group if n in wanted], group) for centred, group in groups]
     gram = gram_of(points) if any(names for _, names, _ in groups) else None
-    found = {}
+    found: dict[str, Measure] = {}
     for centred, names, group in groups:
         if names:
             chosen = [group[name] for name in names]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.detection.analysis.calibration import Calibration, calibrate
@@ -31,8 +33,14 @@ class Analysis:
 
 def analyse(evaluation: Evaluation) -> Analysis:
     """All analyses of an evaluation; takes one to three times as long as the evaluation."""
+    found: dict[str, Any]
+    missing: dict[str, str]
     found, missing = {}, {}
-    makers = {"tide": error_kinds, "olrp": optimal_lrp, "calibration": calibrate}
+    makers: dict[str, Callable[[Evaluation], object]] = {
+        "tide": error_kinds,
+        "olrp": optimal_lrp,
+        "calibration": calibrate,
+    }
     for name, make in makers.items():
         try:
             found[name] = make(evaluation)

@@ -7,7 +7,7 @@ import gc
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ _ESCAPES = re.compile(
 )
 
 
-def load(given, what: str, *, check=None) -> tuple[Any, str]:
+def load(given, what: str, *, check: Callable[[str, str], None] | None = None) -> tuple[Any, str]:
     """The parsed JSON and a name for messages.
 
     Parameters

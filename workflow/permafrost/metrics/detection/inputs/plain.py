@@ -158,7 +158,7 @@ class Gathered:
 
     def __init__(self) -> None:
         self.first: dict = {}
-        self.numbers = {**{key: array("q") for key in _IDS}, "score": array("d")}
+        self.numbers: dict[str, array] = {**{key: array("q") for key in _IDS}, "score": array("d")}
         self.lists = {"bbox": array("d"), "keypoints": array("d")}
         self.counts, self.lengths, self.sizes = bytearray(), array("q"), array("q")
 

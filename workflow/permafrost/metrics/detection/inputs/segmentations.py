@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from permafrost.metrics.detection.masks.codec import decode
 from permafrost.metrics.detection.masks.polygons import COORDINATE_LIMIT, rasterise
 from permafrost.metrics.detection.masks.runs import Masks, masks_of_runs
 from permafrost.metrics.detection.ragged import offsets_of
+
+if TYPE_CHECKING:
+    from permafrost.metrics.detection.masks.text import Text
 
 
 @dataclass(frozen=True)
@@ -137,7 +141,10 @@ class _Reader:
             else:
                 self.refuse(row, "neither polygons nor run lengths")
         self._sizes(sized)
-        return tuple([i for i in rows if not self.bad[i]] for rows in (strings, lists, polygons))
+        return cast(
+            tuple[list, list, list],
+            tuple([i for i in rows if not self.bad[i]] for rows in (strings, lists, polygons)),
+        )
 
     def _sizes(self, rows: list[int]) -> None:
         sizes = [self.given[row].get("size") for row in rows]
@@ -173,6 +180,7 @@ class _Reader:
             )
 
     def _strings(self, rows: list[int]) -> tuple[np.ndarray, Masks]:
+        texts: Text | list[bytes] | list[str]
         if isinstance(self.given, Compressed):
             counts = self.given.counts
             texts = counts if len(rows) == len(counts) else counts.take(np.array(rows))

@@ -81,6 +81,7 @@ class Named:
 
     source: str
     entries: np.ndarray
+    ids: np.ndarray
     # name of the list in the file; "" if the file is the list
     section = ""
 

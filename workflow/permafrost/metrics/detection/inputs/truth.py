@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import NoReturn, cast
 
 import numpy as np
 
@@ -158,6 +158,7 @@ def _categories(columns: Columns, how: Reading) -> Categories:
     ids = columns.identities("id")
     columns.unique(ids, "id")
     names, present = columns.raw("name", required=False)
+    frequencies: list | tuple[str, ...] | None
     frequencies = columns.raw("frequency", required=False)[0] if how.lvis else None
     keep = np.flatnonzero(~columns.bad)
     order = keep[np.argsort(ids[keep], kind="stable")]
@@ -166,7 +167,7 @@ def _categories(columns: Columns, how: Reading) -> Categories:
         frequencies = tuple(
             f if f in ("r", "c", "f") else "" for f in (frequencies[i] for i in order)
         )
-    return Categories(ids[order], words, frequencies)
+    return Categories(ids[order], words, cast(tuple[str, ...] | None, frequencies))
 
 
 def _annotations(columns: Columns, images: Images, categories: Categories, how: Reading) -> Truths:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 
@@ -53,11 +54,14 @@ class Text:
     def of(cls, strings: list[bytes] | list[str]) -> Text:
         """From bytes or str."""
         if set(map(type, strings)) == {str}:
-            joined = "".join(strings)
+            joined = "".join(cast(list[str], strings))
             if joined.isascii():
                 return cls._of(joined.encode(), strings)
         # non-ASCII characters become bytes that are not digits, and are refused later
-        coded = [s.encode("utf-8", "surrogatepass") if type(s) is str else s for s in strings]
+        coded = [
+            s.encode("utf-8", "surrogatepass") if type(s) is str else cast(bytes, s)
+            for s in strings
+        ]
         return cls._of(b"".join(coded), coded)
 
     @classmethod
