@@ -1,1 +1,1 @@
-"""Frozen backbones: building them, what they want to be fed, and what their outputs mean."""
+"""Frozen backbones: building them, preparing their input, and reading their output."""

@@ -1,4 +1,4 @@
-"""What every kind of backbone builds: a module, what it is fed, and how its output is read; random weights."""
+"""The backbone object that every kind builds: module, input plan, and reading of its output."""
 
 from __future__ import annotations
 
@@ -24,24 +24,23 @@ if TYPE_CHECKING:
     from permafrost.data.store.card import Card
 
 
-#: what a module may be told of images, as keywords: ``place`` (B, 2) float32, longitude and latitude in degrees;
-#: ``dates`` (B, 2) int64, of all dates at once (B, T, 2), year and day of the year from 1; ``ground_distance_m`` (B,)
-#: float32, metres on the ground between the pixels of images as they are fed
+#: metadata that a module can accept as keywords: ``place`` (B, 2) float32 longitude and latitude in degrees;
+#: ``dates`` (B, 2) int64, or (B, T, 2) if all dates are input at once, year and day of the year from 1;
+#: ``ground_distance_m`` (B,) float32, ground sampling distance of the input in metres per pixel
 METADATA = ("place", "dates", "ground_distance_m")
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What a kind may use while it builds.
+    """Resources for building a backbone.
 
     Attributes
     ----------
-    where : how errors name the backbone.
-    card : the dataset's card.
+    where : the backbone's name in errors.
+    card : dataset card.
     train_count : number of images in the train split.
-    train_image : position -> tensor (C, H, W) on the CPU, exactly as the backbone is fed; cheapest when asked
-        for in rising order.
-    weights_folder : where published weights are looked for, and downloaded to, that no cache has.
+    train_image : position -> prepared input image (C, H, W) on the CPU; fastest in ascending order.
+    weights_folder : for published weights that no cache has: searched, and the target of downloads.
     """
 
     where: str
@@ -57,20 +56,21 @@ class Backbone:
 
     Attributes
     ----------
-    module : called with a float32 tensor (B, C, H, W), where it is fed all dates at once (B, T, C, H, W); returns
-        anything `pool_output` understands.
-    plan : how that tensor is made.
+    module : called with float32 (B, C, H, W), or (B, T, C, H, W) if all dates are input at once;
+        returns anything that `pool_output` supports.
+    plan : how that tensor is computed.
+    where : the backbone's name in errors.
     pooling, prefix_tokens, layout : how the output is read, see `pool_output`.
-    weights_sha256 : digest of the weights file, None where there is none.
-    notes : what was adapted on the way, for the record.
-    packages : names of packages whose version matters.
-    dense : describes the layers of the module; called only when maps are wanted.
-    layers : layers whose maps are made, coarse to fine; none until `make_maps`.
+    weights_sha256 : SHA-256 of the weights file; None without one.
+    notes : adaptations made while building, recorded in feature stores.
+    packages : names of packages whose versions are recorded.
+    dense : describes the layers of the module; called only if feature maps are needed.
+    layers : layers whose maps are returned, coarse to fine; empty before `make_maps`.
     learnable : parameters that training may change, see `learnable_parameters`.
-    takes : of `METADATA`, and of ``present`` beside all dates, those that the module is told as keywords. What is not
-        known of all samples of a dataset is not told, and the module does what its authors do without it.
-    needs : those that it cannot do without.
-    bounds : smallest and largest ``ground_distance_m`` that it can be told.
+    takes : keywords that the module accepts, of `METADATA` and ``present`` (with all dates). Fields that
+        are not known for all samples of a dataset are not passed; then the authors' default applies.
+    needs : those of `takes` that it requires.
+    bounds : field to its allowed (smallest, largest) value, for ``ground_distance_m``.
     """
 
     module: nn.Module
@@ -91,19 +91,29 @@ class Backbone:
 
     @property
     def parameters(self) -> int:
-        """Number of parameters; random filters lie in buffers and are not counted."""
+        """Number of parameters; buffers, such as random filters, do not count."""
         held = {id(tensor): tensor for tensor in self.module.parameters()}
         return sum(tensor.numel() for tensor in held.values())
 
     def make_maps(self, wanted: Sequence[str] | None, kind: dtype) -> None:
-        """From now on the forward pass also gives the maps, of type `kind`, of the layers `wanted` or default."""
+        """Let the forward pass also return feature maps.
+
+        Parameters
+        ----------
+        wanted : names of layers, coarse to fine; None: the default layers.
+        kind : type of the maps.
+
+        Raises
+        ------
+        PermafrostError : a layer is unknown, or there are no default layers.
+        """
 
         dense = Dense(self.module) if self.dense is None else self.dense()
         self.layers = choose_layers(dense, wanted, where=self.where)
         self.module = WithMaps(self.module, dense, self.layers, kind, where=self.where)
 
     def unfreeze(self) -> None:
-        """From now on a forward pass outside of `no_grad` leaves gradients in the parameters `learnable`."""
+        """Enable gradients for the parameters `learnable`."""
         for parameter in self.learnable:
             parameter.requires_grad_(True)
 
@@ -114,7 +124,7 @@ class Backbone:
     def features_and_maps(self, batch: Tensor, **told: Tensor) -> tuple[Tensor, list[Tensor]]:
         """(B, C, H, W) or (B, T, C, H, W) -> (B, K), and one map (B, C', H', W') for each of `layers`.
 
-        Of what is `told` of the images, the module gets what it takes.
+        Of the metadata `told`, the module gets the fields that it accepts.
         """
         output = self.module(batch, **{name: told[name] for name in self.takes if name in told})
         output, maps = output if self.layers else (output, [])
@@ -129,10 +139,10 @@ class Backbone:
 
 
 def learnable_parameters(module: nn.Module) -> tuple[nn.Parameter, ...]:
-    """Those that the module left open to training; all that are floats where it froze every one of them.
+    """The floating-point parameters that require gradients; all of them if none does.
 
-    So what a model keeps fixed by design, such as position embeddings made of sines, stays fixed, and one that
-    was frozen as a whole, for a benchmark of frozen backbones, can be trained nevertheless.
+    So parameters that are fixed by design, such as sinusoidal position embeddings, stay fixed, but a
+    model whose authors froze all of it can still be fine-tuned.
     """
     held = [p for p in module.parameters() if p.is_floating_point()]
     return tuple([p for p in held if p.requires_grad] or held)
@@ -140,10 +150,10 @@ def learnable_parameters(module: nn.Module) -> tuple[nn.Parameter, ...]:
 
 @contextlib.contextmanager
 def isolated_seed(seed: int) -> Iterator[None]:
-    """Inside, torch, NumPy and Python draw from `seed`; afterwards their states are as before."""
+    """Context in which torch, NumPy and Python draw from `seed`; restores their states on exit."""
     python_state, numpy_state = random.getstate(), np.random.get_state()
     try:
-        # CPU generator only: models are built on the CPU, whatever device they run on
+        # CPU generator only, since models are built on the CPU for every device
         with torch.random.fork_rng(devices=[]):
             torch.random.default_generator.manual_seed(seed)
             np.random.seed(seed % 2**32)
@@ -155,17 +165,18 @@ def isolated_seed(seed: int) -> Iterator[None]:
 
 
 class WithMaps(nn.Module):
-    """A module that returns, beside its own output, the maps of some of its layers.
+    """Wraps a module so that it also returns the maps of some of its layers.
 
-    Each map is converted and copied when its layer has just made it: what a later layer changes in place
-    does not reach it, and no map is held in a wider type than it is kept in.
+    Each map is converted and copied right after its layer, so that later in-place operations do not
+    change it, and to save memory.
 
     Parameters
     ----------
-    module : called as it would be without; `dense` says which of its layers are which.
-    names : layers, in the order in which their maps are returned.
+    module : the wrapped module.
+    dense : describes its layers.
+    names : layers, in the order of the returned maps.
     dtype : type of the maps.
-    where : how errors name the backbone.
+    where : the backbone's name in errors.
     """
 
     def __init__(
@@ -194,7 +205,12 @@ class WithMaps(nn.Module):
                 )
 
     def forward(self, images: torch.Tensor, **told: torch.Tensor):
-        """(B, C, H, W), or of all dates (B, T, C, H, W) -> output of the module, maps (B, C, H, W) by name."""
+        """(B, C, H, W) or (B, T, C, H, W) -> output of the module, list of maps (B, C, H, W).
+
+        Raises
+        ------
+        PermafrostError : a layer is not called exactly once, or its output is not a map.
+        """
         self._caught = {}
         self._fed = (images.shape[0], *images.shape[-2:])
         output = self.module(images, **told)

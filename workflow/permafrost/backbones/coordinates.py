@@ -1,4 +1,4 @@
-"""Features of longitude and latitude alone: the baseline that tells how much of a task is place."""
+"""Encoders of longitude and latitude: the location-only baseline."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from permafrost.data.embeddings.places import DEGREES, Place, moved, unit_vector
 if TYPE_CHECKING:
     from permafrost.backbones.weights.published import Published
 
-#: places that are encoded at once
+#: locations per batch
 PLACES = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
 class LikeFile(Options):
-    """A file of weights, of SatCLIP with the name of the weights that it is like."""
+    """A weights file; for SatCLIP with the name of published weights of the same architecture."""
 
     source: Literal["file"]
     path: Text
@@ -40,15 +40,15 @@ class CoordinatesOptions(Seeded):
     """An encoder of longitude and latitude."""
 
     encoder: Literal["harmonics", "sines", "satclip", "geoclip", "entrypoint"]
-    """Spherical harmonics, sines of many wavelengths, SatCLIP of torchgeo, GeoCLIP, or a module of your own that
-    takes (n, 2) longitude and latitude."""
+    """Spherical harmonics, sines of many wavelengths, SatCLIP of torchgeo, GeoCLIP, or your own module, which
+    gets (n, 2) longitude and latitude."""
     degree: Annotated[int, Interval(ge=1, le=60)] = 10
-    """Harmonics of degrees below it; its square of features."""
+    """Number of degrees of the spherical harmonics, from 0; the number of features is its square."""
     octaves: Annotated[int, Interval(ge=1, le=24)] = 12
-    """Sines of this many wavelengths, each half the last."""
+    """Number of wavelengths of the sines, each half the previous one."""
     weights: LeftOut[Text | LikeFile] = None
-    """Name of torchgeo's weights (SatCLIP_Weights.SATCLIP_VIT16_L40), or a file, of SatCLIP with the name of the
-    weights that it is like; left out, random ones."""
+    """Name of torchgeo's weights (SatCLIP_Weights.SATCLIP_VIT16_L40), or a file; for SatCLIP with the name of
+    weights of the same architecture. If left out, weights are random."""
     entrypoint: LeftOut[Function] = None
     """path/to/file.py:function or package.module:function."""
     options: dict = field(default_factory=dict)
@@ -57,7 +57,7 @@ class CoordinatesOptions(Seeded):
 
 @dataclass
 class _Encoder:
-    """Implements `Located`; ``encode`` makes (n, K) of (n,) longitudes and latitudes in degrees."""
+    """Implements `Located`; ``encode`` maps (n,) longitudes and (n,) latitudes in degrees to (n, K)."""
 
     encode: Callable[[np.ndarray, np.ndarray], np.ndarray]
     about: dict
@@ -87,9 +87,13 @@ class _Encoder:
 
 
 def harmonics(lon: np.ndarray, lat: np.ndarray, degree: int) -> np.ndarray:
-    """(n, degree²) real spherical harmonics of degrees below `degree`, orthonormal on the sphere.
+    """Real spherical harmonics of all degrees below `degree`, orthonormal on the sphere: (n, degree²).
 
-    In the order of degrees l, and of orders m from -l to l: ``√2 Im Y(l, |m|)``, ``Y(l, 0)``, ``√2 Re Y(l, m)``.
+    Ordered by degree l, then by order m from -l to l: ``√2 Im Y(l, |m|)``, ``Y(l, 0)``, ``√2 Re Y(l, m)``.
+
+    Parameters
+    ----------
+    lon, lat : (n,) in degrees.
     """
     polar, azimuth = np.radians(90.0 - lat), np.radians(lon)
     columns = []
@@ -101,13 +105,27 @@ def harmonics(lon: np.ndarray, lat: np.ndarray, degree: int) -> np.ndarray:
 
 
 def sines(lon: np.ndarray, lat: np.ndarray, octaves: int) -> np.ndarray:
-    """(n, 6 · octaves): sine and cosine of ``π 2^k`` times each coordinate on the unit sphere, k from 0."""
+    """Sine and cosine of ``π 2^k x`` for each coordinate x on the unit sphere, k from 0: (n, 6 · octaves).
+
+    Parameters
+    ----------
+    lon, lat : (n,) in degrees.
+    """
     phases = unit_vectors(lon, lat)[:, :, None] * np.pi * 2.0 ** np.arange(octaves)
     return np.concatenate([np.sin(phases), np.cos(phases)], axis=1).reshape(len(lon), 6 * octaves)
 
 
 def locate(options: CoordinatesOptions, where: str, *, weights_folder: Path) -> _Encoder:
-    """The encoder of an entry; `weights_folder` is where published weights lie, or are downloaded to."""
+    """Build the encoder of an entry.
+
+    Parameters
+    ----------
+    weights_folder : for published weights: searched, and the target of downloads.
+
+    Raises
+    ------
+    PermafrostError : options or weights do not fit the encoder.
+    """
     if options.encoder == "harmonics":
         return _Encoder(
             lambda lon, lat: harmonics(lon, lat, options.degree),
@@ -128,7 +146,7 @@ def locate(options: CoordinatesOptions, where: str, *, weights_folder: Path) -> 
 
 
 def published(options: CoordinatesOptions, where: str) -> Published | None:
-    """SatCLIP's own weights; None where others are used, or none."""
+    """The published weights of an entry; None for a file, random weights or other encoders."""
     if options.encoder != "satclip" or not isinstance(options.weights, str):
         return None
     from permafrost.backbones.torchgeo.weights import find_weights
@@ -176,7 +194,7 @@ def _satclip(options: CoordinatesOptions, where: str, weights_folder: Path) -> _
                 remedy="correct `weights` and `options`",
             ) from error
     check_finite(module.state_dict(), where=where)
-    # as its authors run it: harmonics of degree 40 are made by a recursion that float32 rounds badly
+    # float64, as its authors do: the recursion for harmonics of degree 40 is inaccurate in float32
     return _of_module(
         module.double(),
         {"encoder": "satclip", "weights": None if weights is None else str(weights)},
@@ -204,7 +222,7 @@ def _geoclip(options: CoordinatesOptions, where: str) -> _Encoder:
         path = options.weights.path
         state, digest = read_state_dict(path, where=where)
         load_into(module, state, where=f"{where}: {path}")
-    # float32 rounds phases of hundreds of turns, otherwise in every batch
+    # float64, since phases of hundreds of turns in float32 would depend on the batch by rounding
     return _of_module(
         module.double(), {"encoder": "geoclip"}, packages=("torch",), digest=digest, where=where
     )
@@ -221,7 +239,7 @@ def _own(options: CoordinatesOptions, where: str) -> _Encoder:
     with isolated_seed(options.seed):
         try:
             module = function(**options.options)
-        # a backbone is anybody's code
+        # user code may raise anything
         except Exception as error:
             raise PermafrostError(f"the function failed: {_line(error)}", where=where) from error
     return _of_module(module, {"encoder": "entrypoint"}, packages=("torch",), where=where)
@@ -230,7 +248,7 @@ def _own(options: CoordinatesOptions, where: str) -> _Encoder:
 def _of_module(
     module, about: dict, *, packages: tuple[str, ...], where: str, digest: str | None = None
 ) -> _Encoder:
-    """The encoder of a torch module that makes (n, K) of (n, 2) longitude and latitude in degrees."""
+    """The encoder of a torch module that maps (n, 2) longitude and latitude in degrees to (n, K)."""
     import torch
     from torch import nn
 
@@ -248,7 +266,7 @@ def _of_module(
         with torch.inference_mode():
             try:
                 made = module(places)
-            # a backbone is anybody's code
+            # user code may raise anything
             except Exception as error:
                 raise PermafrostError(
                     f"the forward pass failed on {len(places)} places: {_line(error)}", where=where

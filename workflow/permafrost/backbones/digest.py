@@ -1,6 +1,6 @@
-"""What makes a backbone what it is: its entry without places, its files, its own modules, its package.
+"""Identity of a backbone: its entry without paths, its files, its local modules, its package.
 
-Used when the plan is made, so it imports nothing heavy and runs no code of the entry.
+Planning uses this module, so it imports no slow library and does not run code of the entry.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from permafrost.data.files.folders import Read
 
 @dataclass(frozen=True)
 class Identified:
-    """An entry taken apart into what identifies the backbone and where it lies.
+    """An entry split into identity and paths.
 
     Attributes
     ----------
-    entry : the entry without places.
-    places : the places, in the layout of the entry.
-    files : role (``weights``, ``entrypoint``, ``model_file``, ``module NAME``, ``file NAME``, ``embeddings``) to path
-        as the entry writes it; the last one may be a folder.
-    package : name and version of the installed package that an entry point lies in.
-    read : of roles whose path may be a folder, which of its files count.
+    entry : the entry without paths.
+    places : the paths, in the layout of the entry.
+    files : role (``weights``, ``entrypoint``, ``model_file``, ``module NAME``, ``file NAME``,
+        ``embeddings``) to the path as written in the entry; that of embeddings may be a folder.
+    package : name to version of the installed package that contains an entry point.
+    read : role to the files of its folder that count.
     """
 
     entry: dict
@@ -37,20 +37,20 @@ class Identified:
 
 
 def identify(entry: dict, root: Path, located: Callable[[str], Path]) -> Identified:
-    """Take an entry apart.
+    """Split an entry into identity and paths.
 
-    Weights, the file of an entry point and the authors' file of a model count by their content alone. What stands
-    under ``files`` counts by its path too, in one spelling, since the code that reads it names it; and modules by the
-    names they are imported by.
+    Weights, the file of an entry point and the authors' model file count only by content. Files under
+    ``files`` also count by their normalized path, since the code that reads them contains it. Modules
+    count by their import names.
 
     Parameters
     ----------
-    root : the folder that relative paths refer to.
-    located : from a path as the entry writes it to where the file lies.
+    root : folder for relative paths.
+    located : path as written in the entry -> actual path.
 
     Raises
     ------
-    PermafrostError : a Python file that cannot be parsed.
+    PermafrostError : a Python file cannot be parsed.
     """
     known, places, files = dict(entry), {}, {}
     package: dict[str, str] = {}
@@ -84,20 +84,20 @@ def identify(entry: dict, root: Path, located: Callable[[str], Path]) -> Identif
 
 
 def embeddings_read(entry: dict) -> Read | None:
-    """Which files of the folder ``path`` an entry of kind embeddings reads; None of other kinds."""
+    """The files in the folder ``path`` that an entry of kind embeddings reads; None for other kinds."""
     if entry.get("kind") != "embeddings":
         return None
     return read_of_options(entry)
 
 
 def _modules(place: str, root: Path, located: Callable[[str], Path]) -> dict[str, str]:
-    """Role and path of the modules of the user's own that loading `place` imports."""
+    """Role to path of the user's modules that `place` imports."""
     modules = local_modules(place, root, located)
     return {f"module {name}": _relative(path, root) for name, path in modules.items()}
 
 
 def entrypoint_file(entrypoint: str, root: Path) -> str | None:
-    """The local Python file of ``path/to/file.py:build`` or ``package.module:build``; None in an installed package."""
+    """The Python file of ``path/to/file.py:build`` or of a local ``package.module:build``; else None."""
     place = entrypoint.rpartition(":")[0]
     if place.endswith(".py"):
         return place
@@ -106,7 +106,7 @@ def entrypoint_file(entrypoint: str, root: Path) -> str | None:
 
 
 def _spelled(path, root: Path) -> str:
-    """One spelling of a path: relative to `root` where it lies below, no ``./``, ``//`` or ``a/..``."""
+    """A normalized path: relative if it is below `root`, without ``./``, ``//`` or ``a/..``."""
     return _relative(Path(os.path.normpath(path)), root)
 
 

@@ -1,4 +1,4 @@
-"""Embeddings that others computed: rasters under an image's footprint, or tables joined by name or place."""
+"""Precomputed embeddings: rasters, read under an image's footprint, or tables, joined by name or location."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from permafrost.data.embeddings.tables import TableEmbeddings, TableOptions
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingsOptions(Options):
-    """Embeddings that others computed."""
+    """Precomputed embeddings."""
 
     RULES = {"oneOf": [{"required": ["rasters"]}, {"required": ["table"]}]}
 
     path: Text
     """A file, or a folder whose files `pattern` chooses."""
     unmatched: Literal["error", "drop"] = "error"
-    """How to treat images that have no embedding: an error that names them, or they leave the dataset before any
-    backbone sees it, so that all are compared on the same images."""
+    """How to treat images without an embedding: an error that names them, or drop them from the dataset for all
+    backbones, so that all are compared on the same images."""
     rasters: LeftOut[RasterOptions] = None
-    """GeoTIFFs whose bands are the numbers of an embedding."""
+    """GeoTIFFs whose bands are the components of an embedding."""
     table: LeftOut[TableOptions] = None
     """Parquet or GeoParquet files with one embedding per row."""
 
@@ -112,7 +112,12 @@ def _given(options) -> dict:
 
 
 def locate(options: EmbeddingsOptions, where: str, **_) -> _Rasters | _Table:
-    """The embeddings of an entry, opened; there are no weights to look for in a folder."""
+    """Open the embeddings of an entry; `weights_folder` is ignored.
+
+    Raises
+    ------
+    PermafrostError : not exactly one of `rasters` and `table`, or the files cannot be read.
+    """
     if (options.rasters is None) == (options.table is None):
         raise PermafrostError(
             "embeddings are in rasters or in a table, not both",

@@ -1,4 +1,4 @@
-"""The keys of an entry of a catalogue that backbones of several kinds have."""
+"""Keys of catalogue entries that several kinds of backbones share."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Unit = Literal["unit_interval", "uint8", "reflectance", "digital_number", "db", 
 
 @dataclass(frozen=True, kw_only=True)
 class Runtime(Options):
-    """How to run; never part of a result's identity."""
+    """How to run the backbone; does not affect fingerprints."""
 
     batch_size: LeftOut[Positive] = None
     """Images per forward pass."""
@@ -42,7 +42,7 @@ class Runtime(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class Described(Options):
-    """What an entry says of a backbone besides how it is built."""
+    """Keys that describe a backbone and do not affect how it is built."""
 
     title: LeftOut[str] = None
     """Name shown in tables and figures."""
@@ -51,19 +51,19 @@ class Described(Options):
     citation: LeftOut[str] = None
     url: LeftOut[str] = None
     year: LeftOut[Annotated[int, Interval(ge=1900, le=2100)]] = None
-    """Of the publication."""
+    """Year of publication."""
     parameters: LeftOut[Natural] = None
-    """Number of parameters of the model that is run, without heads."""
+    """Number of parameters of the model without heads."""
     trained_on: LeftOut[AnyDifferent[Name]] = None
-    """Collections of images that the weights were trained with, in lower case (ssl4eo-s12, imagenet-1k); empty for
-    random weights. If a dataset names one of them under `images_of`, the page says so."""
+    """Image collections that the weights were trained on, in lower case (ssl4eo-s12, imagenet-1k); empty for
+    random weights. The page notes if a dataset names one of them under `images_of`."""
     runtime: LeftOut[Runtime] = None
-    """How to run; never part of a result's identity."""
+    """How to run the backbone; does not affect fingerprints."""
     environment: LeftOut[
         Annotated[str, Matches("lower-case letters, digits and -", r"^[a-z0-9][a-z0-9-]*$(?!\n)")]
     ] = None
-    """Name of a separate environment, which envs/NAME.lock, envs/NAME.yaml (conda) or envs/NAME.sif (apptainer)
-    defines. Left out, the backbone runs in the main one."""
+    """Name of a separate environment, defined by envs/NAME.lock, envs/NAME.yaml (conda) or envs/NAME.sif
+    (apptainer). If left out, the backbone runs in the main one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,44 +78,44 @@ class Input(Options):
 
     bands: LeftOut[Literal["all", "rgb"] | Different[Text | Above0]] = None
     """The dataset's selected bands (all), red, green and blue (rgb), or names in the order of the channels. A
-    number is a wavelength in nanometres, and means the one band within 20 nm of it."""
+    number is a wavelength in nanometres; it selects the one band within 20 nm."""
     size: OrNull[Positive] = None
-    """Side in pixels that images are resized to; null keeps the native size."""
+    """Size in pixels that images are resized to (square); null keeps the native size."""
     crop: LeftOut[Positive] = None
-    """Side of the centre crop taken after resizing."""
+    """Size in pixels of the centre crop after resizing."""
     interpolation: LeftOut[Literal["bilinear", "bicubic", "nearest"]] = None
     antialias: LeftOut[bool] = None
     normalization: LeftOut[
         Literal["weights", "dataset", "two_sigma", "percentile", "minmax", "none"]
     ] = None
-    """Statistics of the weights, z-scores of the dataset's train split, mean ± 2 standard deviations to [0, 1] (of
-    `mean` and `std`, or else of the train split), the 2nd and 98th percentile of the train split to [0, 1], its
-    range to [0, 1], or stored values."""
+    """Statistics of the weights (weights), z-scores by the train split (dataset), mean ± 2 standard deviations
+    mapped to [0, 1] (two_sigma; by `mean` and `std`, else by the train split), the 2nd and 98th percentile
+    (percentile) or the range (minmax) of the train split mapped to [0, 1], or stored values (none)."""
     clip: LeftOut[bool] = None
-    """With two_sigma, percentile or minmax, values beyond [0, 1] become 0 and 1."""
+    """With two_sigma, percentile or minmax, clip values to [0, 1]."""
     mean: LeftOut[float | Some[float]] = None
     """Mean that the weights were trained with, in `unit`."""
     std: LeftOut[float | Some[float]] = None
     """Standard deviation that the weights were trained with, in `unit`."""
     unit: LeftOut[Unit | Some[Unit]] = None
-    """Unit of mean and std, one for all channels or one each."""
+    """Unit of mean and std, one for all channels or one per channel."""
     missing: LeftOut[Literal["error", "zero", "nearest", "leave_out"]] = None
-    """How to treat bands that the dataset lacks; zero uses the neutral value of the normalisation (0 for z-scores),
-    nearest the band with the nearest wavelength within `nearest_nm`, which feature stores record; leave_out passes
-    fewer channels, to models that take any of their bands."""
+    """How to treat bands that the dataset lacks: zero fills in the neutral value of the normalization (0 for
+    z-scores); nearest uses the band with the nearest wavelength within `nearest_nm`, and feature stores record it;
+    leave_out passes fewer channels, to models that accept any subset of their bands."""
     nearest_nm: LeftOut[Above0] = None
-    """Largest distance of centres in nanometres."""
+    """Largest distance between centre wavelengths, in nanometres."""
     dates: LeftOut[Literal["each", "all"]] = None
-    """Of a series or pair, each date is passed alone, and probes reduce the features of dates; or all of them at
-    once, for Galileo, OlmoEarth, Presto, TESSERA, or an entrypoint whose module takes (B, T, C, H, W) and gives the
-    features of a sample."""
+    """How the dates of a time series or pair are passed: each alone, and probes reduce the features of dates; or all
+    at once, for Galileo, OlmoEarth, Presto, TESSERA, or an entrypoint whose module takes (B, T, C, H, W) and returns
+    the features of a sample."""
     metadata: LeftOut[Literal["fed", "withheld"]] = None
-    """Place, date and ground distance go to models that take them, if they are known of all samples of the dataset;
-    withheld keeps them from the model, which shows how much they contribute."""
+    """Whether models that accept location, date and ground sampling distance get them, if they are known for all
+    samples of the dataset (fed), or never (withheld), which shows how much they contribute."""
     white: LeftOut[Above0] = None
-    """Reflectance that 8-bit pictures like those of the weights' training show as 255, for images in reflectance.
-    With `fit: authors`, also that of pictures whose dataset states none, for weights in reflectance that only
-    divide."""
+    """Reflectance that is 255 in 8-bit pictures like the training images of the weights; scales datasets in
+    reflectance. With `fit: authors`, it also applies to pictures whose dataset states no `white`, for weights in
+    reflectance that only divide."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,31 +125,31 @@ class Imaged(Described):
     input: Input = field(default_factory=Input)
     """Input of the backbone. Keys that are left out follow from its weights, then from `extraction`."""
     layers: LeftOut[Different[Text]] = None
-    """Layers whose maps segmentation and detection use, coarse to fine, by their names in the model (layer4,
-    blocks.11, stages.3). Left out, those of the family."""
+    """Layers whose feature maps segmentation and detection use, coarse to fine, by their names in the model
+    (layer4, blocks.11, stages.3). If left out, the defaults of the model family."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Grid(Options):
-    """Grid of the maps of a backbone that reads places."""
+    """Grid of the feature maps of a backbone that reads locations."""
 
     size: Positive | None = None
-    """Side of the maps of dense tasks; null gives every pixel of the image a cell."""
+    """Height and width of the maps for dense tasks, in cells; null: one cell per pixel of the image."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Placed(Described):
-    """Keys of a backbone that reads places and no pixels."""
+    """Keys of a backbone that reads locations instead of pixels."""
 
     input: Grid = field(default_factory=Grid)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Seeded(Options):
-    """Options of a backbone in which chance plays a part."""
+    """Options of a backbone with random components."""
 
     seed: Annotated[int, Interval(ge=0, le=2**63 - 1)] = 0
-    """Of everything random in the backbone."""
+    """Seed of everything random in the backbone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,12 +157,12 @@ class Pooled(Seeded):
     """Options of a backbone whose tokens are pooled."""
 
     pooling: LeftOut[Literal["mean", "cls", "both"]] = None
-    """How tokens become one vector. Left out, the model's own pooling is used."""
+    """How tokens are pooled to one vector. If left out, the model's own pooling is used."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WeightsFile(Options):
-    """A file of weights."""
+    """A weights file."""
 
     source: Literal["file"]
     path: Text
@@ -171,20 +171,20 @@ class WeightsFile(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class Selected(Options):
-    """Options of a state dict that holds more than the model, or by other names."""
+    """Options of a state dict with further tensors or other names."""
 
     drop: LeftOut[Different[Text]] = None
-    """Patterns (decoder*) of names of tensors in the file that the model does not have, such as those of a decoder.
-    Feature stores list the dropped tensors; a pattern that drops nothing is an error."""
+    """Patterns (decoder*) of tensor names in the file to drop, such as those of a decoder. Feature stores list the
+    dropped tensors; a pattern that matches nothing is an error."""
     prefix: LeftOut[Text] = None
-    """Prefix of the names of the tensors in the file that the model's names lack (encoder.)."""
+    """Prefix of the tensor names in the file that is removed (encoder.)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Encoded(Seeded):
-    """Options of an encoder whose authors publish a file of weights."""
+    """Options of an encoder whose authors publish a weights file."""
 
     weights: WeightsFile | None
-    """The authors' file of weights, or null for random ones."""
+    """The authors' weights file, or null for random weights."""
     patch_size: Annotated[int, Interval(ge=1, le=8)] = 8
-    """Side of a patch in pixels; the sides of images are multiples of it."""
+    """Patch size in pixels; image height and width must be multiples of it."""

@@ -1,6 +1,6 @@
-"""A backbone of the user's own: a function in a Python file, or in an importable module.
+"""User-defined backbones: a function in a Python file or in an importable module.
 
-The contract stands in ``config/backbones/template.py``, which is itself tested.
+``config/backbones/template.py`` describes the interface.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from permafrost.core.plugins import folders_of, importable, load_object
 
 @dataclass(frozen=True, kw_only=True)
 class EntrypointOptions(Seeded):
-    """A function of your own."""
+    """Your own function."""
 
     entrypoint: Function
     """path/to/file.py:function or package.module:function; see config/backbones/template.py."""
     weights: OrNull[WeightsFile] = None
-    """A file that is passed to the function as `weights`."""
+    """A file whose path is passed to the function as `weights`."""
     options: dict = field(default_factory=dict)
     """Further arguments of the function."""
     pooling: Literal["mean", "cls", "both"] = "mean"
-    """How tokens become one vector."""
+    """How tokens are pooled to one vector."""
     files: LeftOut[AnyDifferent[Text]] = None
-    """Further files that the backbone depends on; a change of their content runs its jobs again. Modules that
-    import statements name need not be listed."""
+    """Further files that the backbone depends on; its jobs rerun if their content changes. Modules in import
+    statements need not be listed."""
 
 
 def build(chosen: EntrypointOptions, plan: InputPlan, resources: Resources) -> Backbone:
@@ -84,7 +84,7 @@ def build(chosen: EntrypointOptions, plan: InputPlan, resources: Resources) -> B
 
 
 def _told(module: nn.Module, *, together: bool) -> dict[str, frozenset[str]]:
-    """Which keywords the module's forward pass takes, and which it needs; `together` where it is fed all dates."""
+    """Keywords that the module's forward pass accepts and requires; `together`: all dates are one input."""
     parameters = inspect.signature(module.forward).parameters
     known = {"present", *METADATA} if together else set(METADATA)
     takes = known & set(parameters)
@@ -99,7 +99,12 @@ def _told(module: nn.Module, *, together: bool) -> dict[str, frozenset[str]]:
 
 
 def load_function(entrypoint: str, where: str):
-    """The function behind ``path/to/file.py:build`` or ``package.module:build``."""
+    """Load the function ``path/to/file.py:build`` or ``package.module:build``.
+
+    Raises
+    ------
+    PermafrostError : it cannot be loaded or is not callable.
+    """
     function = load_object(entrypoint, where)
     if not callable(function):
         raise PermafrostError(f"{entrypoint} is not a function", where=where)
@@ -117,7 +122,7 @@ def _existing(path: str, where: str) -> str:
 
 
 def _check_options(function, options: dict, where: str) -> None:
-    """Unknown options are an error that lists the known ones, before anything is built."""
+    """Raise `PermafrostError` for unknown options before the function is called."""
     parameters = inspect.signature(function).parameters
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return
@@ -130,14 +135,18 @@ def _check_options(function, options: dict, where: str) -> None:
 
 
 def declared_dense(module: nn.Module, layout: str, where: str) -> Dense:
-    """The layers that the module declares; a declaration that cannot be meant is refused by name.
+    """Describe the layers by the module's attributes.
 
-    Attributes of the module: ``layers`` (default layers, coarse to fine), ``layout`` and ``layer_layouts`` (layout by
-    layer), ``num_prefix_tokens`` and ``grid``.
+    These are ``layers`` (default layers, coarse to fine), ``layer_layouts`` (layout by layer),
+    ``num_prefix_tokens`` and ``grid``.
+
+    Raises
+    ------
+    PermafrostError : an attribute is invalid; names it.
     """
     layers = getattr(module, "layers", ())
     if isinstance(layers, nn.Module):
-        # a part of the network that happens to have this name
+        # a submodule that happens to have this name
         layers = ()
     if isinstance(layers, str) or not isinstance(layers, Sequence):
         raise _refused("layers", layers, "a tuple of names, coarse to fine", where)
@@ -159,7 +168,7 @@ def declared_dense(module: nn.Module, layout: str, where: str) -> Dense:
 
 
 def _grid(module: nn.Module, where: str):
-    """``grid`` may be (rows, columns), or a function of the height and width fed."""
+    """The grid as a function of (height, width) of the input; ``grid`` may also be (rows, columns)."""
     grid = getattr(module, "grid", None)
     if grid is None or callable(grid):
         return grid

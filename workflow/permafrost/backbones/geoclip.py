@@ -1,4 +1,4 @@
-"""GeoCLIP's encoder of places (Vivanco Cepeda et al. 2023, arXiv:2309.16020), with its authors' names of tensors."""
+"""GeoCLIP's location encoder (Vivanco Cepeda et al. 2023, arXiv:2309.16020), with the authors' tensor names."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import math
 import torch
 from torch import Tensor, nn
 
-#: standard deviations of the frequencies: coarse, middle and fine
+#: standard deviations of the random frequencies: coarse, middle and fine
 _SIGMAS = (1.0, 16.0, 256.0)
 #: coefficients of the Equal Earth projection (Šavrič et al. 2019, doi:10.1080/13658816.2018.1504949)
 _A1, _A2, _A3, _A4 = 1.340264, -0.081106, 0.000893, 0.003796
-#: the authors' scale of the plane
+#: the authors' scale of projected coordinates
 _SCALE = 66.50336 / 180
 
 
 def equal_earth(places: Tensor) -> Tensor:
-    """(n, 2) longitude and latitude in degrees -> (n, 2) x and y in the authors' scale."""
+    """Project (n, 2) longitude and latitude in degrees to (n, 2) x and y, in the authors' scale."""
     lon, lat = torch.deg2rad(places).unbind(1)
     theta = torch.asin(math.sqrt(3) / 2 * torch.sin(lat))
     below = 3 * (9 * _A4 * theta**8 + 7 * _A3 * theta**6 + 3 * _A2 * theta**2 + _A1)
@@ -26,7 +26,7 @@ def equal_earth(places: Tensor) -> Tensor:
 
 
 class _Fourier(nn.Module):
-    """(n, 2) -> (n, 512): cosines and sines of random frequencies, which are kept with the weights."""
+    """(n, 2) -> (n, 512): random Fourier features, whose frequencies are stored with the weights."""
 
     def __init__(self, sigma: float) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class _Capsule(nn.Module):
 
 
 class LocationEncoder(nn.Module):
-    """(n, 2) longitude and latitude in degrees -> (n, 512): the sum over three scales."""
+    """(n, 2) longitude and latitude in degrees -> (n, 512), summed over three scales."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Per-band statistics of an image: the baseline that any learned feature has to beat."""
+"""Per-band statistics of an image: a baseline for learned features."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from permafrost.backbones.input.contract import InputPlan
 from permafrost.backbones.outputs.windows import WindowStatistics, window_dense
 from permafrost.core.options import Options
 
-# windows of the dense maps, in pixels
+# window sizes of the feature maps, in pixels
 _STRIDES = (32, 16, 8, 4)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageStatisticsOptions(Options):
-    """Statistics of pixels; there are no options."""
+    """Statistics of pixels; without options."""
 
 
 class ImageStatistics(nn.Module):
     """Mean, standard deviation (n - 1), maximum and minimum of each channel, in this order.
 
-    Layers that make the same of windows are added when maps are wanted.
+    If feature maps are needed, layers that compute the same per window are added as submodules.
     """
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:

@@ -1,6 +1,6 @@
-"""Which Python files of the user's own an entry point loads: before by reading them, afterwards by asking Python.
+"""Find the local Python modules of an entry point: by parsing before it runs, by `sys.modules` afterwards.
 
-A module is the user's own (local) unless it lies in ``site-packages``, in Python's library or in this one.
+A module is local (the user's) unless it is in ``site-packages``, Python's library or this library.
 """
 
 from __future__ import annotations
@@ -23,16 +23,20 @@ _PYTHON = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", 
 
 
 def local_modules(place: str, root: Path, located: Callable[[str], Path]) -> dict[str, Path]:
-    """Name to file of all local modules that an entry point can import, found without running any.
+    """Name to file of all local modules that an entry point can import, found without running them.
 
-    Followed are import statements wherever they stand, and calls of ``import_module`` and ``__import__`` with a
-    constant name.
+    Follows import statements anywhere in a file, and calls of ``import_module`` and ``__import__`` with
+    a constant name.
 
     Parameters
     ----------
-    place : ``path/to/file.py``, which is not among what is returned, or ``package.module``, which is.
-    root : the folder that the entry point is loaded from.
-    located : from a path as the entry writes it to where the file lies.
+    place : ``path/to/file.py`` (not included in the result) or ``package.module`` (included).
+    root : folder that the entry point is loaded from.
+    located : path as written in the entry -> actual path.
+
+    Raises
+    ------
+    PermafrostError : a file cannot be parsed.
     """
     if place.endswith(".py"):
         entry = located(place)
@@ -62,7 +66,7 @@ def local_modules(place: str, root: Path, located: Callable[[str], Path]) -> dic
 
 
 def loaded_modules(before: set[str], folders) -> dict[str, Path]:
-    """Name to file of the local modules below `folders` that were imported since `before`."""
+    """Name to file of the local modules below `folders` that are imported now and not in `before`."""
     found = {}
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
@@ -75,7 +79,7 @@ def loaded_modules(before: set[str], folders) -> dict[str, Path]:
 
 
 def installed_package(module: str, root: Path) -> dict[str, str]:
-    """Name and version of the distribution that `module` belongs to; none for one that lies under `root`."""
+    """Name to version of the distribution of `module`; empty for a module below `root`."""
     top = module.partition(".")[0]
     if not top or PathFinder.find_spec(top, [os.path.abspath(root)]) is not None:
         return {}
@@ -85,7 +89,7 @@ def installed_package(module: str, root: Path) -> dict[str, str]:
 
 
 def is_local(path: Path) -> bool:
-    """Whether a module's file belongs to no installed package, not to Python and not to this library."""
+    """Whether a module's file is outside of installed packages, Python's library and this library."""
     real = path.resolve()
     if _INSTALLED.intersection(path.parts) or _INSTALLED.intersection(real.parts):
         return False
@@ -93,7 +97,7 @@ def is_local(path: Path) -> bool:
 
 
 def _chain(name: str, search: list[str]) -> Iterator[tuple[str, ModuleSpec]]:
-    """The modules that importing `name` runs: a, a.b and a.b.c, as far as they exist."""
+    """The modules that ``import a.b.c`` runs: a, a.b and a.b.c, as far as they exist."""
     places: list[str] | None = search
     parts = name.split(".")
     for depth in range(1, len(parts) + 1):
@@ -108,10 +112,10 @@ def _chain(name: str, search: list[str]) -> Iterator[tuple[str, ModuleSpec]]:
 
 
 def _spec(name: str, places: list[str] | None, *, top: bool) -> ModuleSpec | None:
-    """Where a module lies. Its name without those of its packages, or Python would look for these in memory."""
+    """Find a module in `places`. `name` is the last part only, else Python would import its packages."""
     try:
         spec = PathFinder.find_spec(name, places)
-        # packages that are installed in place may be known to a finder of their own
+        # packages in editable mode can have their own finder
         if spec is None and top and name not in sys.builtin_module_names:
             spec = importlib.util.find_spec(name)
     except (ImportError, ValueError, AttributeError):
@@ -120,11 +124,16 @@ def _spec(name: str, places: list[str] | None, *, top: bool) -> ModuleSpec | Non
 
 
 def modules_named(path: Path, package: str) -> list[str]:
-    """Names of all modules that a Python file may import; `package` is the one that it lies in."""
+    """Names of all modules that a Python file may import; `package` is the file's package.
+
+    Raises
+    ------
+    PermafrostError : the file cannot be parsed.
+    """
     try:
         tree = ast.parse(path.read_bytes(), filename=str(path))
     except OSError:
-        # what is missing is said where its digest is made
+        # a missing file is reported when its digest is computed
         return []
     except (SyntaxError, ValueError) as error:
         raise PermafrostError(
@@ -144,7 +153,7 @@ def modules_named(path: Path, package: str) -> list[str]:
 
 
 def _imported_by_call(node: ast.Call, package: str) -> list[str]:
-    """The constant name in ``import_module("…")`` and ``__import__("…")``."""
+    """The constant name in a call of ``import_module("…")`` or ``__import__("…")``; else empty."""
     called = (
         node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     )

@@ -1,4 +1,4 @@
-"""What Galileo is fed: its groups of bands and the authors' numbers to normalise them. Nothing here needs torch.
+"""Input of Galileo: its groups of bands and the authors' normalization. Does not import torch.
 
 Source: nasaharvest/galileo, ``single_file_galileo.py`` (order of bands and groups) and ``config/normalization.json``.
 """
@@ -12,7 +12,7 @@ from permafrost.backbones.kinds import Known
 
 
 class Band(NamedTuple):
-    """A band of Galileo: its sensor, and mean and deviation in `unit` (dB, or digital numbers of Sentinel-2)."""
+    """A band of Galileo: sensor, and mean and standard deviation in `unit` (dB, or digital numbers)."""
 
     sensor: str
     unit: str
@@ -20,7 +20,7 @@ class Band(NamedTuple):
     std: float
 
 
-#: in the order of the authors' tensor of space and time, whose last channel is the NDVI
+#: in the order of the authors' space-time tensor, whose last channel is the NDVI
 BANDS = {
     "VV": Band("sentinel1", "db", -11.728724389184965, 4.887145774840316),
     "VH": Band("sentinel1", "db", -18.85558188024017, 5.730270320384293),
@@ -50,12 +50,12 @@ GROUPS = {
 
 
 def known(entry: dict, where: str, offered: Callable) -> Known:
-    """What an entry wants; see `kinds.Kind.known`."""
+    """The input that an entry requires; see `kinds.Kind.known`."""
     return Known(wants(entry["groups"]))
 
 
 def wants(groups: Sequence[str]) -> dict:
-    """Fields of `InputContract`: the bands of `groups`, mean ± 2 deviations to [0, 1], native size."""
+    """Fields of `InputContract`: bands of `groups`, mean ± 2 std mapped to [0, 1], native size."""
     needed = {name for group in groups for name in GROUPS[group]}
     bands = {name: band for name, band in BANDS.items() if name in needed}
     return {

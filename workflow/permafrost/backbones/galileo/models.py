@@ -1,7 +1,7 @@
-"""Galileo (Tseng et al. 2025, arXiv:2502.09356): the authors' own model code and weights, both given as files.
+"""Galileo (Tseng et al. 2025, arXiv:2502.09356), run by the authors' model file and weights file.
 
-Their code is a single Python file that is loaded as it is. Here stands how Galileo is fed: which bands fill which of
-its groups, the NDVI, months, and what is masked since it is not there.
+Their code is a single Python file, loaded unchanged. This module prepares its input: bands in groups,
+NDVI, months, and masks for missing input.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.options import Different, Matches
 from permafrost.core.plugins import load_module
 
-#: arguments of the authors' encoder, of their published sizes
+#: arguments of the authors' encoder for the published sizes
 SIZES = {
     "nano": {"embedding_size": 128, "depth": 4, "num_heads": 8},
     "tiny": {"embedding_size": 192, "depth": 12, "num_heads": 3},
     "base": {"embedding_size": 768, "depth": 12, "num_heads": 12},
 }
 _NAMES = ("Encoder", "SPACE_BANDS", "TIME_BANDS", "STATIC_BANDS", "SPACE_TIME_BANDS_GROUPS_IDX")
-# what the authors' evaluation takes where no month is known: July, counted from 0
+# month from 0 that the authors' evaluation uses if it is unknown: July
 _UNKNOWN_MONTH = 6
 _METRES = 10.0
 
@@ -44,13 +44,13 @@ class GalileoOptions(Encoded):
     model: Literal["nano", "tiny", "base"]
     """Size of the encoder."""
     model_file: Annotated[str, Matches("a file that ends in .py", r"\.py$(?!\n)")]
-    """The authors' single_file_galileo.py. It is run, as the code of an entry point is."""
+    """The authors' single_file_galileo.py. Its code is executed, like that of an entry point."""
     groups: Different[Literal[tuple(GROUPS)]] = field(default_factory=lambda: list(GROUPS))
-    """Groups of bands to use, of those that the dataset has in full. All others are masked."""
+    """Groups of bands to use if the dataset has all bands of the group. All other groups are masked."""
 
 
 def wants(options: GalileoOptions, where: str) -> dict:
-    """The bands of the groups, as the authors normalise them; those that a dataset lacks are left out."""
+    """Fields of `InputContract`; bands that a dataset lacks are left out."""
     return wants_groups(options.groups)
 
 
@@ -69,7 +69,7 @@ def build(options: GalileoOptions, plan: InputPlan, resources: Resources) -> Bac
     if options.weights is not None:
         path = options.weights.path
         state, digest = read_state_dict(path, where=where)
-        # as the authors do: some of their checkpoints have this in their names
+        # as the authors do: some of their checkpoints contain this in tensor names
         state = {name.replace(".backbone", ""): tensor for name, tensor in state.items()}
         load_into(encoder, state, where=f"{where}: {path}")
     check_finite(encoder.state_dict(), where=where)
@@ -93,11 +93,13 @@ def build(options: GalileoOptions, plan: InputPlan, resources: Resources) -> Bac
 
 
 def fed_groups(plan: InputPlan, groups: list[str], where: str) -> tuple[str, ...]:
-    """Those of `groups` whose bands are all fed, in the authors' order; the NDVI only of bands that are there.
+    """Those of `groups` whose bands are all input channels, in the authors' order.
+
+    The NDVI also needs the dataset to have its bands.
 
     Raises
     ------
-    PermafrostError : a band that Galileo does not know by this name, or no group at all.
+    PermafrostError : Galileo has no band of this name, or no group is complete.
     """
     given = [channel.wanted for channel in plan.channels]
     strangers = [name for name in given if name not in BANDS]
@@ -131,7 +133,7 @@ def _encoder(code: ModuleType, options: GalileoOptions, where: str) -> nn.Module
 
 
 def _reflectance(plan: InputPlan, card) -> dict[str, tuple[float, float]]:
-    """(factor, shift) by band, with which fed values are reflectance, or brightness, again."""
+    """Band to (factor, shift) that convert input values back to reflectance, or brightness."""
     found = {}
     for channel in plan.channels:
         if channel.index is not None:
@@ -142,13 +144,14 @@ def _reflectance(plan: InputPlan, card) -> dict[str, tuple[float, float]]:
 
 
 class Galileo(nn.Module):
-    """The authors' encoder behind a tensor of images.
+    """The authors' encoder as a module of image tensors.
 
     Parameters
     ----------
-    code : the authors' module; encoder : of their class `Encoder`.
-    groups : that are fed; all others are masked.
-    reflectance : (factor, shift) by band, for the NDVI.
+    code : the authors' module.
+    encoder : of their class `Encoder`.
+    groups : groups of bands in the input; all others are masked.
+    reflectance : band to (factor, shift), for the NDVI.
     """
 
     def __init__(
@@ -178,7 +181,7 @@ class Galileo(nn.Module):
         present: Tensor | None = None,
         ground_distance_m: Tensor | None = None,
     ) -> Tensor:
-        """(B, C, H, W) or (B, T, C, H, W) -> (B, K): the mean of the tokens of everything that is there."""
+        """(B, C, H, W) or (B, T, C, H, W) -> (B, K): mean of all unmasked tokens."""
         series = images if images.ndim == 5 else images[:, None]
         fed, months = self.inputs(series, dates, present), self._months(series, dates)
         metres = _METRES if ground_distance_m is None else ground_distance_m
@@ -190,7 +193,7 @@ class Galileo(nn.Module):
     def inputs(
         self, series: Tensor, dates: Tensor | None = None, present: Tensor | None = None
     ) -> tuple[Tensor, ...]:
-        """(B, T, C, H, W) -> the authors' four tensors and their four masks, in which 1 says that nothing is there."""
+        """(B, T, C, H, W) -> the authors' four tensors and their masks, which are 1 for missing input."""
         count, times, _, height, width = series.shape
         self._check(times, height, width)
         values = series.permute(0, 3, 4, 1, 2)
@@ -215,12 +218,12 @@ class Galileo(nn.Module):
         )
 
     def _map(self, tokens: Tensor, output: tuple) -> Tensor:
-        """(B, K, rows, columns): after the encoder's norm, the mean of the tokens of each patch that are not masked."""
+        """(B, K, rows, columns): mean of the unmasked tokens of each patch, after the encoder's norm."""
         rows, columns, times, groups = output[0].shape[1:5]
         others = [output[place].shape[-2] for place in (1, 2, 3)]
         _, mask = self.encoder.collapse_and_combine_hwtc(*output[:8])
         there = mask < 1
-        # those of a sample come first, in their order
+        # the unmasked tokens of a sample come first, in order
         kept = torch.arange(tokens.shape[1], device=tokens.device) < there.sum(1, keepdim=True)
         every = tokens.new_zeros(*mask.shape, tokens.shape[-1])
         every[there] = tokens[kept]
@@ -243,7 +246,7 @@ class Galileo(nn.Module):
             for name in GROUPS["NDVI"]
         )
         both = nir + red
-        # nothing where there is no light, as the authors do
+        # 0 if both bands are 0, as the authors do
         ndvi = torch.where(both > 0, (nir - red) / both, torch.zeros_like(both))
         return (ndvi - (NDVI_MEAN - 2 * NDVI_STD)) / (4 * NDVI_STD)
 

@@ -1,1 +1,1 @@
-"""What a backbone is fed: its contract met with a dataset's bands, units and dates."""
+"""Input of a backbone: matching its requirements with a dataset's bands, units and dates."""

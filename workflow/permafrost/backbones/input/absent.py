@@ -1,12 +1,12 @@
-"""What is fed for a band that a dataset lacks: a value that says nothing, after normalisation.
+"""Neutral input values, after normalization, for bands that a dataset lacks.
 
 =============================================== ===================================================
-weights, or statistics of the train split,      neutral value
+normalization                                   neutral value
 =============================================== ===================================================
-subtract a mean                                 0
-map mean ± 2 deviations or a range to [0, 1]    0.5
-only divide                                     the mean of pretraining images, as it would be fed
-take stored values                              0
+subtracts a mean                                0
+maps mean ± 2 std or a range to [0, 1]          0.5
+only divides                                    the normalized mean of pretraining images
+none (stored values)                            0
 =============================================== ===================================================
 """
 
@@ -22,7 +22,7 @@ from permafrost.backbones.input.scaling import TO_UNIT_INTERVAL, Scaling, to_uni
 if TYPE_CHECKING:
     from permafrost.backbones.input.contract import Channel
 
-#: mean reflectance of SSL4EO-S12's images of Sentinel-2 level 1C, by common name (zhu-xlab/SSL4EO-S12, ``S2C_MEAN``)
+#: mean reflectance of Sentinel-2 level 1C in SSL4EO-S12 by common name (zhu-xlab/SSL4EO-S12, ``S2C_MEAN``)
 MEAN_REFLECTANCE = {
     "coastal": 0.1606,
     "blue": 0.1391,
@@ -43,10 +43,10 @@ _OPTICAL = ("reflectance", "digital_number", "unit_interval", "uint8")
 
 
 def neutral_value(wanted: Wish, scaling: Scaling) -> float:
-    """What a channel without a band is filled with, see the table above.
+    """The value for a channel without a band, see the table above.
 
-    Weights that only divide and want another unit than a reflectance, or a band that `MEAN_REFLECTANCE` does not
-    name, get 0.
+    It is 0 for weights that only divide, if their unit is not convertible from reflectance or
+    `MEAN_REFLECTANCE` lacks the band.
     """
     if scaling.normalization in TO_UNIT_INTERVAL:
         return 0.5
@@ -59,7 +59,7 @@ def neutral_value(wanted: Wish, scaling: Scaling) -> float:
 
 
 def copies_as_fed(channels: Sequence[Channel]) -> tuple[Channel, ...]:
-    """`channels`, where one that stands for another band equals that of its own slot, if there is one."""
+    """Normalize substitute channels like the regular channel of the same band, if there is one."""
     own = {one.index: one for one in channels if one.stands_for is None}
     return tuple(
         dataclasses.replace(

@@ -1,4 +1,4 @@
-"""When images were taken: days of the year as months and days, and samples that have fewer dates than others."""
+"""Dates as model input: months and days, and batches with differing numbers of dates."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import torch
 
-# days before each month of a year that is no leap year, and what follows December
+# days before each month, except in leap years
 _BEFORE = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334)
 
 
 def month_and_day(dates: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Month from 0 to 11 and day of the month from 1, of (..., 2) int64 years and days of the year from 1.
+    """(month from 0 to 11, day of the month from 1) of (..., 2) int64 years and days of the year from 1.
 
-    A day of 0, which stands for a date that is not there, is taken for the first of January.
+    Day 0, which marks a missing date, gives the first of January.
     """
     year, day = dates[..., 0], dates[..., 1].clamp(min=1)
     leap = ((year % 4 == 0) & (year % 100 != 0)) | (year % 400 == 0)
@@ -32,14 +32,16 @@ def by_dates[Maps](
     dates: torch.Tensor | None,
     *others: torch.Tensor | None,
 ) -> tuple[torch.Tensor, dict[Maps, torch.Tensor]]:
-    """``run(series, dates, *others)`` of the samples that have the same dates together, each without those it lacks.
+    """Call ``run(series, dates, *others)`` for groups of samples with the same dates, without missing ones.
 
-    For models that cannot leave dates out: so no feature depends on its neighbours in the batch.
+    For models that cannot mask dates, so that features do not depend on the batch.
 
     Parameters
     ----------
-    present : (B, T) bool, which dates there are; None stands for all.
-    series, dates : (B, T, ...); others : (B, ...). What is not known is None.
+    present : (B, T) bool, which dates exist; None: all.
+    series : (B, T, ...).
+    dates : (B, T, ...), or None if unknown.
+    others : (B, ...) each, or None if unknown.
 
     Returns
     -------

@@ -1,8 +1,8 @@
-"""Where what a backbone wants meets what a dataset has.
+"""Match the input that a backbone requires with the bands of a dataset.
 
-`InputContract` says what a backbone wants to be fed; the card says what the image stores hold;
-`resolve_input` turns the two into an `InputPlan`, or into an error that lists what exists. Everything
-about bands, units and normalisation is decided here and nowhere else. Pure functions, no torch.
+`InputContract` describes the required input, the card describes the stored images, and `resolve_input`
+combines both to an `InputPlan`, or raises an error that lists the bands. All decisions on bands, units
+and normalization are made here. Pure functions without torch.
 """
 
 from __future__ import annotations
@@ -30,38 +30,39 @@ from permafrost.data.entry import PICTURES
 if TYPE_CHECKING:
     from permafrost.data.store.card import Card
 
-#: what a run says of all backbones
+#: settings of a run that apply to all backbones
 _GENERAL = ("size", "interpolation", "antialias", "fit")
 
 
 @dataclass(frozen=True)
 class InputContract:
-    """What a backbone wants to be fed.
+    """The input that a backbone requires.
 
     Attributes
     ----------
     bands : ``all`` (the dataset's selected bands), ``rgb``, or names and wavelengths in nm.
-    sensor : the sensor whose names `bands` are, e.g. ``sentinel2``, or one for each of them; None for common or
-        true names.
-    normalization : ``weights``, ``dataset``, ``two_sigma``, ``percentile``, ``minmax`` or ``none``, see `scaling`.
-    clip : whether values beyond [0, 1] become 0 and 1, before resizing; only for what `TO_UNIT_INTERVAL` lists.
-    unit : the unit in which `mean` and `std` are written, one for all channels or one each.
+    sensor : the sensor that `bands` are named by, e.g. ``sentinel2``, or one per band; None for common
+        names or those of the dataset.
+    normalization : ``weights``, ``dataset``, ``two_sigma``, ``percentile``, ``minmax`` or ``none``, see
+        `scaling`.
+    clip : whether to clip to [0, 1] before resizing; only with a normalization in `TO_UNIT_INTERVAL`.
+    unit : unit of `mean` and `std`, one for all channels or one per channel.
     mean, std : statistics that the weights were trained with; one number, or one per channel.
-    pictures : of weights with a second table, the (mean, std) in [0, 1] for a channel that a picture gives, per
-        channel. An entry cannot give it.
-    size : side in pixels after resizing; None keeps the native size.
-    crop : side of the centre crop taken after resizing; None takes none.
+    pictures : second table of some weights: (mean, std) in [0, 1] per channel, used for 8-bit pictures.
+        Not a key of entries.
+    size : size in pixels after resizing (square); None keeps the native size.
+    crop : size in pixels of the centre crop after resizing; None: no crop.
     interpolation, antialias : as in ``torch.nn.functional.interpolate`` with align_corners=False.
-    missing : what is fed for bands that do not exist: ``error``, nothing; ``zero``, the neutral value of the
-        normalisation, see `absent`; ``nearest``, the band with the nearest wavelength, at most `nearest_nm` away. It
-        may be fed twice, then as it is fed for itself; ``leave_out``, fewer channels, for kinds whose models take any
-        of their bands.
-    white : reflectance that 8-bit pictures like those of the weights' training show as 255.
-    dates : of a series, ``each`` date is fed by itself, or ``all`` of them at once.
-    fit, picture, assumed_white : the study's policy, see `fit`, what it shows as a picture, and the `white` that it
-        assumes of pictures whose dataset states none. An entry can give none of them.
-    metadata : place, dates and ground distance are ``fed`` to models that take them, where they are known of all
-        samples, or ``withheld``.
+    missing : treatment of bands that the dataset lacks. ``error``; ``zero``: the neutral value of the
+        normalization, see `absent`; ``nearest``: the band with the nearest wavelength, at most
+        `nearest_nm` away, which may fill several channels with the same normalization; ``leave_out``:
+        fewer channels, for models that accept any subset of their bands.
+    white : reflectance that is 255 in 8-bit pictures like the training images of the weights.
+    dates : for time series, whether ``each`` date is a separate input or ``all`` are one input.
+    fit, picture, assumed_white : policy of the study (see `fit`), the bands that it uses as a picture,
+        and the `white` that it assumes for pictures without one. Not keys of entries.
+    metadata : ``fed``: models get the metadata that they accept, if known for all samples;
+        ``withheld``: they get none.
     """
 
     bands: str | tuple[str | float, ...] = "rgb"
@@ -89,13 +90,17 @@ class InputContract:
 def input_contract(
     own: Mapping, entry_input: dict, extraction: dict, *, where: object = None
 ) -> InputContract:
-    """The contract of an entry: what it says itself, else what its weights want, else the run's default.
+    """The contract of an entry: its own keys, else those of its weights, else the run's defaults.
 
     Parameters
     ----------
-    own : fields of `InputContract` that the kind of backbone or its weights bring along.
+    own : fields of `InputContract` defined by the kind of backbone or its weights.
     entry_input : the mapping ``input`` of the entry.
     extraction : the run's ``size``, ``interpolation``, ``antialias``, ``fit``.
+
+    Raises
+    ------
+    PermafrostError : a key is unknown, or keys do not go together.
     """
     known = {field.name for field in dataclasses.fields(InputContract)} - {
         "sensor",
@@ -117,20 +122,20 @@ def input_contract(
     general = {k: extraction[k] for k in _GENERAL if k in extraction}
     fields = {**general, **own, **entry_input}
     if "size" in entry_input and "crop" not in entry_input:
-        # the weights' own resize-then-crop is replaced as a whole
+        # an entry's size replaces both resizing and crop of the weights
         fields["crop"] = None
     chosen, usual = fields.get("normalization"), own.get("normalization")
     if chosen != usual and "clip" not in entry_input:
-        # it belongs to the normalisation that is replaced
+        # clipping belongs to the replaced normalization
         fields["clip"] = False
     if chosen == "two_sigma" and usual != "two_sigma":
-        # the weights' statistics are for their own normalisation; those of the entry are meant
+        # statistics of the weights belong to their own normalization
         fields |= {key: entry_input.get(key) for key in ("mean", "std", "unit")}
     if "mean" in entry_input:
-        # one table for all that is fed
+        # the entry's table applies to all input
         fields["pictures"] = None
     if "bands" in entry_input:
-        # names that a person writes are the dataset's or common names
+        # names in an entry are those of the dataset or common names
         fields["sensor"] = None
     return InputContract(**{key: _frozen(value) for key, value in fields.items()})
 
@@ -138,12 +143,12 @@ def input_contract(
 def resolve_input(
     contract: InputContract, card: Card | OfferedBands, *, where: object = None
 ) -> InputPlan:
-    """Meet the wishes of `contract` with the bands of `card`, as its policy `fit` allows.
+    """Plan the input from the bands of `card`, as the contract and its policy `fit` allow.
 
     Raises
     ------
-    PermafrostError : a band is missing or ambiguous, a unit cannot be reached, statistics are absent or
-        of the wrong number; the message lists the bands that exist.
+    PermafrostError : a band is missing or ambiguous, a unit cannot be converted, or statistics are
+        missing or of the wrong number; the message lists the bands of the dataset.
     """
     first = unfilled = None
     stored = {band["name"]: band for band in card.bands}
@@ -156,7 +161,7 @@ def resolve_input(
             unfilled = error if way.missing == FILLED and way.picture is None else unfilled
         else:
             reason = None if first is None else first.problem
-            # where the policy did nothing, this is the plan of `strict`, and its features are shared
+            # if the policy changed nothing, the plan equals that of `strict`, so both share features
             policy = contract.fit if done else STRICT
             return dataclasses.replace(plan, policy=policy, done=done, reason=reason)
     if first is not None and unfilled is not None and unfilled.problem != first.problem:
@@ -179,7 +184,7 @@ def _resolved(contract: InputContract, card: Card | OfferedBands, where: object)
         )
     pairs = match_bands(contract, card, where=where)
     count = len(pairs)
-    # statistics of three channels must not stand in the way of another normalisation
+    # statistics of the weights are ignored, whatever their number, by other normalizations
     own = contract.normalization in ("weights", "two_sigma")
     units = per_channel(contract.unit if own else None, count, "unit", where)
     means = per_channel(contract.mean if own else None, count, "mean", where)
@@ -244,7 +249,7 @@ def _absent_channel(wanted: Wish, value: float) -> Channel:
 
 
 def check_kernel(kernel: int, side: int | None, where: str) -> None:
-    """Refuse filters that are larger than the images fed, of `side` pixels; None keeps their native size."""
+    """Raise `PermafrostError` if filters are larger than input images of `side` pixels (None: native)."""
     if side is not None and kernel > side:
         raise PermafrostError(
             f"kernel_size: {kernel} exceeds the image of {side} pixels",
@@ -254,7 +259,7 @@ def check_kernel(kernel: int, side: int | None, where: str) -> None:
 
 
 def check_channels(wanted: int | None, plan: InputPlan, weights: object, where: str) -> None:
-    """Refuse another number of channels than the weights were trained with; None fits any number."""
+    """Raise `PermafrostError` unless the plan has the weights' number of channels; None: any number."""
     if wanted is not None and wanted != len(plan):
         raise PermafrostError(
             f"{weights} were trained with {wanted} channels, {len(plan)} are fed"
@@ -265,13 +270,16 @@ def check_channels(wanted: int | None, plan: InputPlan, weights: object, where: 
 
 
 def wavelengths_nm(plan: InputPlan, where: str, *, radar: dict | None = None) -> list[float]:
-    """Centre wavelength of every channel; channels whose common name is in `radar` get that number instead.
+    """Centre wavelength of every channel in nm, or its value in `radar`.
 
-    One for its orbit, ``vv-ascending``, goes before the one for its polarisation.
+    Parameters
+    ----------
+    radar : common name (``vv``) or common name and orbit (``vv-ascending``, preferred) to the number
+        that a model expects in place of a wavelength.
 
     Raises
     ------
-    PermafrostError : bands whose wavelength the dataset does not say.
+    PermafrostError : the wavelength of a band is unknown.
     """
     numbers = radar or {}
     found = [
