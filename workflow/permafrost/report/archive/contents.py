@@ -58,7 +58,7 @@ _RESERVED = frozenset(
 )
 _DEVICES = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.IGNORECASE)
 _LONGEST_NAME = 255
-_RECORD = {
+_RECORD: dict[str, type | tuple[type, ...]] = {
     "rule": str, "input": list, "log": list, "shellcmd": str, "params": list, "code": str,
     "record_format_version": int, "conda_env": str, "container_img_url": str,
     "software_stack_hash": str, "job_hash": int, "starttime": (int, float), "endtime": (int, float),
@@ -78,6 +78,8 @@ def results_refusal(results: object) -> str | None:
 
 def refusals(members: Iterable[Member], results: str) -> dict[str, str]:
     """Path -> reason, for every member that has no place in an archive of a run with `results`."""
+    refused: dict[str, str]
+    seen: dict[str, str]
     refused, seen = {}, {}
     for member in members:
         reason = _refusal(member, results)

@@ -115,7 +115,11 @@ def _file(crate, root: Path, member: Member):
         return None  # described as the workflow
     suffix = Path(member.path).suffix
     kind = _TYPES.get(suffix) or mimetypes.guess_type(member.path, strict=True)[0]
-    properties = {"name": member.path, "sha256": member.sha256, "contentSize": str(member.size)}
+    properties: dict[str, str | list[str]] = {
+        "name": member.path,
+        "sha256": member.sha256,
+        "contentSize": str(member.size),
+    }
     if kind:
         properties["encodingFormat"] = kind
     if member.role == "code":

@@ -19,6 +19,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import cast
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import file_digest
@@ -215,7 +216,7 @@ def _check_contents(packed: zipfile.ZipFile, members: list[Member], archive: Pat
     results = _results_folder(packed, members, archive)
     if reason := results_refusal(results):
         raise PermafrostError(reason, where=archive, remedy=_NOT_OURS)
-    refused = refusals(members, results)
+    refused = refusals(members, cast("str", results))
     for member in members:
         if member.role == "record" and member.path not in refused:
             if member.size > _LARGEST_RECORD:

@@ -167,6 +167,9 @@ def _expand(root: Path, paths: list[Path], large: set[Path], include_stores: boo
 
     What is in `large` counts as a store.
     """
+    files: set[Path]
+    stores: set[str]
+    left_out: set[str]
     files, stores, left_out = set(), set(), set()
     for path in paths:
         if path.is_absolute() or ".." in path.parts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from permafrost.report.explanations.measures import measured_lines, notes_of
 from permafrost.statistics.leaderboard.rows import finite
@@ -89,6 +90,7 @@ def _machine(notes: dict) -> str:
 def remarks(lines: list[dict]) -> list[str]:
     """One sentence per kind of unknown or doubtful cost."""
     backbones_by_remark: dict[tuple[str, str], list[str]] = {}
+    notes: Any  # of one row, then of a row of each line
     for line in lines:
         for name, row in line["costs"].items():
             notes = notes_of(row)

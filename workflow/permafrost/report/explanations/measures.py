@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from permafrost.report.notation import true_minus
 from permafrost.statistics.leaderboard.rows import better_first, finite, overall
@@ -108,6 +108,7 @@ def remarks(lines: list[dict]) -> list[str]:
             for statement in _statements(notes_of(row)):
                 statements.setdefault(statement, {}).setdefault(line["backbone"], []).append(name)
     sentences = []
+    names: Sequence[str]
     for statement, by_backbone in statements.items():
         groups: dict[tuple, list[str]] = {}
         for backbone, names in by_backbone.items():
@@ -128,7 +129,7 @@ def _statements(notes: dict) -> list[str]:
     return statements
 
 
-def _which(names: tuple, backbones: list[str], lines: list[dict]) -> str:
+def _which(names: Sequence[str], backbones: list[str], lines: list[dict]) -> str:
     """The measures and backbones that a sentence concerns."""
     measured = measured_names(row for line in lines for row in line["measures"].values())
     what = (

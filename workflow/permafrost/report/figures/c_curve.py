@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from permafrost.report import notation
 from permafrost.report.figures import chart
@@ -68,7 +69,7 @@ def _together(curves: dict, setting: str, meaning: str, score: str, _sign: int) 
     }
     labels = {name: f"{_label(name, curve)}" for name, curve in curves.items()}
     colours = chart.series(labels, title=f"chosen {setting}", orient="right", columns=1, offset=24)
-    look = {
+    look: dict[str, Any] = {
         "marked": "datum.chosen",
         "hollow": True,
         "width": chart.WIDTH - chart.room(labels) - 80,

@@ -10,6 +10,7 @@ import json
 import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from permafrost.report.figures.style import COLOURS, FAINT, INK, shorten
 from permafrost.report.figures.vega import FILE
@@ -176,7 +177,7 @@ def dots(
     layers : drawn first; more : of the view.
     """
     y = {"y": names("row", labels, grid=True, tickBand="extent", labels=not beside)}
-    height = {"step": step}
+    height: dict[str, Any] = {"step": step}
     if len(lanes) > 1:
         offset = {"domain": list(lanes), "paddingOuter": 0.5}
         y["yOffset"] = {"field": "lane", "type": "nominal", "scale": offset}
@@ -285,7 +286,7 @@ def cells(
     x: Mapping,
     y: Mapping,
     scale: Mapping,
-    title: str,
+    title: str | Sequence[str],
     *,
     width: float,
     height: float,

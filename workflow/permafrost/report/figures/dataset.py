@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from permafrost.core.specification import SPLITS
 from permafrost.core.tasks import targets_of
@@ -33,7 +33,7 @@ def draw_balance(card: Card) -> dict:
     x = chart.number("value", f"share of the split's {counted}", zero=True, axis={"format": "~%"})
     step = 26 if len(card.classes) <= 25 else 20
     classes = chart.shortened(card.classes)
-    look = {"lanes": list(labels), "width": chart.NARROW - chart.room(classes)}
+    look: dict[str, Any] = {"lanes": list(labels), "width": chart.NARROW - chart.room(classes)}
     view = chart.dots(rows, classes, x, chart.series(labels), step=step, **look)
     return chart.figure(view, title=f"{card.dataset}: classes")
 

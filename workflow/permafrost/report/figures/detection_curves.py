@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from permafrost.report.figures import chart
 from permafrost.report.figures.style import COLOURS
 from permafrost.statistics.leaderboard.rows import finite
@@ -29,8 +31,13 @@ def draw_precision_recall(curves: dict[str, dict[str, list]], *, title: str, not
     ]
     x = chart.number("x", "recall: share of the objects that are found", domain=[0, 1])
     y = chart.number("y", "precision: share of right detections", domain=[0, 1])
-    best = {"title": "best first"} if len(curves) > 1 else {}
-    look = {"width": _SIDE, "height": _SIDE, "marked": "datum.marked", "hollow": True}
+    best: dict[str, Any] = {"title": "best first"} if len(curves) > 1 else {}
+    look: dict[str, Any] = {
+        "width": _SIDE,
+        "height": _SIDE,
+        "marked": "datum.marked",
+        "hollow": True,
+    }
     view = chart.lines(
         rows, x, y, chart.series(chart.shortened(curves), orient="right", columns=1, **best), **look
     )

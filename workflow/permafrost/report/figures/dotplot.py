@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from permafrost.report.figures import chart
 from permafrost.report.figures.style import shorten
 from permafrost.statistics.leaderboard.rows import (
@@ -49,7 +51,7 @@ def draw_dotplot(rows: list[dict], *, dataset: str, chance: float | None = None)
         )
     else:
         across = min(_PANELS_PER_ROW, len(probes))
-        look = {"step": max(14, 7 * (len(seeds) + 1)), "size": 26, "layers": layers}
+        look: dict[str, Any] = {"step": max(14, 7 * (len(seeds) + 1)), "size": 26, "layers": layers}
         look["width"] = max(90, (chart.WIDTH - chart.room(labels)) / across - 20)
         colours = chart.series(dict.fromkeys(probes, ""), legend=False)
         views = [

@@ -55,7 +55,7 @@ def draw_pictures(
     groups: list[tuple[str, list[tuple[Example, Answer]]]],
     classes: list[str],
     colours: list[str],
-    **words: str,
+    **words,
 ):
     """Image, truth, prediction and errors of every example, two examples to a line.
 
@@ -85,7 +85,7 @@ def draw_comparison(
     columns: list[tuple[str, list[Answer | None]]],
     classes: list[str],
     colours: list[str],
-    **words: str,
+    **words,
 ):
     """Image, truth and one prediction per backbone, an image to a line.
 

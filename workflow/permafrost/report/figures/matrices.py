@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from permafrost.report.figures import chart
@@ -109,7 +111,7 @@ def _matrix(
     )
     scale = {"domain": [0, 0.5, 1], "range": _BLUES, "interpolate": "rgb", "clamp": True}
     written = font if count <= _WRITTEN_UP_TO else 0
-    size = {"width": side * count, "height": side * count}
+    size: dict[str, Any] = {"width": side * count, "height": side * count}
     return chart.cells(
         rows, x, y, scale, legend, written=written, values=[0, 0.5, 1], **size, **look
     )

@@ -70,9 +70,7 @@ class Scale:
         )
 
 
-def draw_pictures(
-    groups: list[tuple[str, list[tuple[Example, Answer]]]], scale: Scale, **words: str
-):
+def draw_pictures(groups: list[tuple[str, list[tuple[Example, Answer]]]], scale: Scale, **words):
     """Image, truth, prediction and errors of every example, two examples to a line.
 
     Parameters
@@ -100,7 +98,7 @@ def draw_comparison(
     examples: list[Example],
     columns: list[tuple[str, list[Answer | None]]],
     scale: Scale,
-    **words: str,
+    **words,
 ):
     """Image, truth and one prediction per backbone, an image to a line.
 

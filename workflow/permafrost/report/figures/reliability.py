@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from permafrost.report.figures import chart
@@ -10,7 +12,7 @@ from permafrost.report.figures.style import COLOURS, FAINT, shorten
 MOST = 12  # panels in one figure
 _ACROSS = 4
 _SIDE = chart.WIDTH / _ACROSS - 36
-_WHOLE = {"domain": [0, 1], "axis": {"values": [0, 0.5, 1]}}
+_WHOLE: dict[str, Any] = {"domain": [0, 1], "axis": {"values": [0, 0.5, 1]}}
 
 
 def draw_reliability(
@@ -64,7 +66,7 @@ def _shares(diagram: dict, right: str) -> dict:
         "encoding": {"x": x, "y": {**y, "field": "lower"}, "y2": {"field": "upper"}}
         | {"color": {"value": COLOURS[1]}},
     }
-    look = {
+    look: dict[str, Any] = {
         "width": _SIDE,
         "height": _SIDE,
         "bars": False,

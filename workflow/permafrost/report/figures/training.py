@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from permafrost.report.figures import chart
 from permafrost.report.figures.style import COLOURS
 from permafrost.statistics.leaderboard.rows import finite
@@ -46,7 +48,12 @@ def draw_training(
         chart.number("y", "loss", padding=6),
         chart.number("y", f"validation {SCORES[score]}", padding=6),
     )
-    look = {"width": chart.WIDTH / 2 - 40, "height": 160, "marked": "datum.scored", "hollow": True}
+    look: dict[str, Any] = {
+        "width": chart.WIDTH / 2 - 40,
+        "height": 160,
+        "marked": "datum.scored",
+        "hollow": True,
+    }
     views = []
     for probe, by_backbone in logs.items():
         shown = {name: by_backbone[name] for name in coloured if name in by_backbone}

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from permafrost.core.extras import need
 from permafrost.report.figures.style import FAINT, INK
@@ -17,7 +18,7 @@ _COUNTED = re.compile(r'<(?:linearGradient|clipPath) id="([^"]+)"')
 _PLACES, _LONG = re.compile(r' (?:d|transform)="[^"]*"'), re.compile(r"(\.\d\d)\d+")
 
 # ``currentColor`` is the colour of the page's text, on light and dark paper; in a file it is black
-CONFIG = {
+CONFIG: dict[str, Any] = {
     "background": None,
     "font": "Arial, 'Liberation Sans', Helvetica, sans-serif",
     "view": {"stroke": None},

@@ -78,7 +78,7 @@ class Error:
     least : words for the least error of all backbones; by : what the error is, in a sentence on all images.
     """
 
-    read: Callable[[Path, dict], tuple[Sequence[str], ArrayLike]]
+    read: Callable[[Path, str | None], tuple[Sequence[str], ArrayLike]]
     least: Callable[[float], str] = lambda error: ""
     by: str = ""
 
@@ -91,7 +91,7 @@ def error_of(material: Material) -> Error | None:
 def _of_columns(error: Callable[[np.ndarray, np.ndarray], np.ndarray]):
     """Errors of targets and predictions that stand in a table, one row per image."""
 
-    def read(path: Path, expect: dict) -> tuple[list[str], np.ndarray]:
+    def read(path: Path, expect: str | None) -> tuple[list[str], np.ndarray]:
         wanted = ["sample_id", "target", "prediction"]
         table, _ = read_table(path, expect=expect, columns=wanted)
         target, prediction = (array_of(table, name) for name in wanted[1:])
@@ -111,17 +111,17 @@ def _distance(target: np.ndarray, prediction: np.ndarray) -> np.ndarray:
     return np.abs(target.astype(float) - prediction.astype(float))
 
 
-def _of_masks(path: Path, expect: dict) -> tuple[Sequence[str], list[float]]:
+def _of_masks(path: Path, expect: str | None) -> tuple[Sequence[str], list[float]]:
     masks = read_dense(path, expect=expect)
     return masks.sample_ids, [1 - masks.accuracy(row) for row in range(len(masks.sample_ids))]
 
 
-def _of_rasters(path: Path, expect: dict) -> tuple[Sequence[str], np.ndarray]:
+def _of_rasters(path: Path, expect: str | None) -> tuple[Sequence[str], np.ndarray]:
     rasters = read_rasters(path, expect=expect)
     return rasters.sample_ids, rasters.rmse
 
 
-def _of_objects(path: Path, expect: dict) -> tuple[Sequence[str], list[float]]:
+def _of_objects(path: Path, expect: str | None) -> tuple[Sequence[str], list[float]]:
     """1 - F1 of the detections that score enough, whatever the classes; 0 where nothing is there or found."""
     detected = read_detected(path, expect=expect)
     names = detected.detected.sample_ids.tolist()

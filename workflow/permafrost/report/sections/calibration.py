@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from permafrost.core.tables import read_table
 from permafrost.core.tasks import targets_of
@@ -160,7 +161,7 @@ def _diagram(material: Material, one: Evaluation) -> dict:
     names = ["target", "scores"]
     table, _ = read_table(path, expect=material.expected(path), columns=names)
     target, scores = (array_of(table, name) for name in names)
-    binning = {"n_bins": material.bins, "like": material.bins_like}
+    binning: dict[str, Any] = {"n_bins": material.bins, "like": material.bins_like}
     bins = reliability(target, scores, task=material.card.task, **binning)
     errors = [
         row["value"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from permafrost.core.specification import SPLITS
 from permafrost.core.tables import read_table
@@ -281,7 +281,7 @@ def split_lines(card: Card) -> dict:
 def _split_values(name: str, card: Card) -> dict[str, str]:
     split = card.splits[name]
     counts = split["class_counts"] or [0]
-    words = brief_count if targets_of(card.task).masks else str
+    words: Callable[[Any], str] = brief_count if targets_of(card.task).masks else str
     if card.target is not None:
         counts = [card.target["splits"][name][key] for key in ("min", "max")]
         words = lambda value: true_minus(f"{value:.4g}")  # noqa: E731

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -44,8 +44,8 @@ def explorer(
     rows: list[dict],
     comparisons: Mapping[tuple[str, str], list[dict]],
     *,
-    standings: list[dict] = (),
-    tests: list[dict] = (),
+    standings: Sequence[dict] = (),
+    tests: Sequence[dict] = (),
 ) -> dict:
     """What the page's script shows, as plain values (`embedded` writes them).
 
@@ -251,7 +251,7 @@ def _clean_cells(lines: list[dict], clean: dict) -> dict[str, list]:
 
 
 def _standings(
-    standings: list[dict], fields: dict, tests: list[dict], lines: list[dict]
+    standings: Sequence[dict], fields: dict, tests: Sequence[dict], lines: list[dict]
 ) -> dict[str, dict[str, dict]]:
     """Group to probe to the answer: words, what it rests on, and a row of each backbone."""
     found: dict[str, dict[str, dict]] = {}

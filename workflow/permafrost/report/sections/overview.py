@@ -134,7 +134,7 @@ def _agreement(data: dict) -> dict[str, list[dict]]:
     ):
         of_dataset = scores.setdefault(data["datasets"][dataset]["name"], {})
         of_dataset.setdefault(data["probes"][probe], {})[names[backbone]] = rank
-    found = {}
+    found: dict[str, list[dict]] = {}
     for where, by_probe in scores.items():
         for a, b in itertools.combinations(sorted(by_probe), 2):
             shared = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -137,6 +138,7 @@ def _telling(rows: list[dict]) -> dict[tuple[str, str], list]:
     bands of one dataset are more than those of another, so they are counted only where two counts meet on one.
     """
     scored: dict[tuple, list[dict]] = {}
+    same: Any  # what groups rows, then a group of them
     for row in rows:
         same = (row["source"], row["backbone"], row["dataset"], row["method"], row["metric"])
         scored.setdefault(same, []).append(row)

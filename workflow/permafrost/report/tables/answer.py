@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from permafrost.report.notation import chance, interval_of, number, p_value_text, places
 from permafrost.report.tables.blocks import Block
@@ -21,7 +23,7 @@ _NAMED = 3
 _LISTED = 12
 
 
-def of_standings(rows: list[dict], **where) -> dict[str, list[dict]]:
+def of_standings(rows: Iterable[dict], **where) -> dict[str, list[dict]]:
     """Statistic to its rows in the order of their ranks, among rows whose columns have these values."""
     chosen = [row for row in rows if all(row[name] == value for name, value in where.items())]
     return {
@@ -108,8 +110,8 @@ def answer(
     group: str,
     probe: str,
     most: int | None = None,
-    tests: list[dict] = (),
-    warnings: list[str] = (),
+    tests: Sequence[dict] = (),
+    warnings: Sequence[str] = (),
 ) -> Block | None:
     """Ranked backbones of one group and probe; None if nothing was ranked.
 
@@ -128,7 +130,8 @@ def answer(
         f"{verdict(found)}"
     )
     head = "\n".join([head, *exact_said(found), *warnings])
-    foot = (
+    # lines, in the end their text
+    foot: Any = (
         [f"Omitted because a score is missing: {first['left_out'].replace(';', ', ')}"]
         if first["left_out"]
         else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from permafrost.core.text import printable_name
 from permafrost.report.notation import number, signed
@@ -16,7 +16,7 @@ _BOOTSTRAPPED = frozenset({"percentile", "bca", "basic", "basic_square"})
 def beside(
     references: Iterable[Reference],
     rows: list[dict],
-    plan: dict,
+    plan: Mapping,
     *,
     backbones: dict[str, str],
     datasets: dict[str, str],
@@ -55,7 +55,7 @@ def beside(
     return found
 
 
-def _differences(one: Reference, row: dict, plan: dict) -> list[str]:
+def _differences(one: Reference, row: dict, plan: Mapping) -> list[str]:
     """What of the protocol is not the same, or not said on one side."""
     backbone, dataset = plan["backbones"][row["backbone"]], plan["datasets"][row["dataset"]]
     probe = plan["probes"][row["probe"]]

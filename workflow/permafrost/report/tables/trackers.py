@@ -45,7 +45,7 @@ def runs_of(rows: list[dict], plan: Mapping, **where) -> Iterator[Run]:
             key = tuple(row[name] for name in ("dataset", "backbone", "probe", "seed"))
             found.setdefault(key, []).append(row)
     for (dataset, backbone, probe, seed), one in found.items():
-        numbers = {}
+        numbers: dict[str, float] = {}
         for row in one:
             named = {"": "value", "_lower": "lower", "_upper": "upper"}
             ends = {f"{row['metric']}{end}": row[column] for end, column in named.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from permafrost.core.stores import Store
 from permafrost.core.tables import read_table
@@ -25,6 +26,9 @@ from permafrost.statistics.leaderboard.rows import metric_name
 from permafrost.statistics.predictions.columns import array_of
 from permafrost.statistics.scores.gates import chance_level
 
+if TYPE_CHECKING:
+    from permafrost.core.targets import Labels
+
 
 def chance(material: Material, best: Evaluation) -> float:
     """What the primary metric gives without looking at the images."""
@@ -35,7 +39,7 @@ def draw(
     material: Material, best: Evaluation | None, folder: Path
 ) -> tuple[list[Drawn], list[str]]:
     """Scores under every setting and C curves of all backbones; pictures, confusions and classes of the best."""
-    score = metric_of(targets_of(material.card.task).validation).words
+    score = metric_of(cast("Labels", targets_of(material.card.task)).validation).words
     figures = draw_settings(material, folder)
     figures += draw_choices(material, folder, C, score) + draw_choices(
         material, folder, RATE, score

@@ -28,6 +28,8 @@ def draw(
     material: Material, best: Evaluation | None, folder: Path
 ) -> tuple[list[Drawn], list[str]]:
     """Pictures of the best evaluation and of all backbones, validation curves, true and predicted numbers."""
+    figures: list[Drawn]
+    notes: list[str]
     figures, notes = [], []
     if best is not None:
         path = material.predictions[best]

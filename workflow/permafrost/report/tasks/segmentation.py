@@ -38,6 +38,8 @@ def draw(
     material: Material, best: Evaluation | None, folder: Path
 ) -> tuple[list[Drawn], list[str]]:
     """Pictures of the best evaluation and of all backbones, then what the numbers hide."""
+    figures: list[Drawn]
+    notes: list[str]
     figures, notes = [], []
     if best is not None:
         predictions = _read(material, best)
