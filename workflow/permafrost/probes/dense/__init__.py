@@ -1,1 +1,1 @@
-"""What probes of maps share: splits, batches, training of heads, and rows, pictures and rasters of answers."""
+"""Shared by probes of maps: splits, batches, training of heads; rows, pictures and rasters of predictions."""

@@ -1,7 +1,7 @@
 """AdamW (Loshchilov & Hutter 2019) on a list of parameters.
 
-As ``torch.optim.AdamW``, bit by bit on a CPU. The first one of torch imports its compiler: 4.5 CPU seconds
-(torch 2.15), which every short job that trains a head on stored maps is spared.
+On a CPU, equal to ``torch.optim.AdamW`` bit for bit. The first ``torch.optim`` optimiser imports torch's compiler,
+which takes 4.5 CPU seconds (torch 2.15); short jobs that train a head on stored maps avoid this.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
 
 
 class AdamW:
-    """``step()`` moves the parameters by their gradients at ``learning_rate``.
+    """``step()`` updates the parameters by their gradients at ``learning_rate``.
 
-    It has the attribute that ``torch.amp.GradScaler`` asks for, so it can be used with one.
+    It has the attributes that ``torch.amp.GradScaler`` requires.
     """
 
     def __init__(self, parameters, learning_rate: float, weight_decay: float = 0.0) -> None:
@@ -46,7 +46,7 @@ class AdamW:
 
 
 def scheduled_rate(schedule: str, start: float, end: float, epoch: int, epochs: int) -> float:
-    """Learning rate of `epoch` (from 0): constant, or half a cosine from `start` towards `end`."""
+    """Learning rate of `epoch` (from 0): constant, or a half cosine from `start` towards `end`."""
     if schedule == "constant":
         return start
 

@@ -1,4 +1,4 @@
-"""What is chosen on validation: learning rates and epochs. Light: the plan checks the options."""
+"""Choice of learning rates and epochs on validation. Light to import: the plan checks the options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Chosen:
-    """What one training is judged by: its last epoch or its best one, and the log of all of them."""
+    """The chosen epoch of a training, the last or the best, and the log of all epochs."""
 
     value: float | None = None
     state: dict | None = None
@@ -26,7 +26,7 @@ class Chosen:
     log: list[dict] = field(default_factory=list)
 
     def offer(self, value: float | None, head: nn.Module, rate: float, epoch: int) -> None:
-        """Take the head where it is better; the first of equals stays."""
+        """Keep a copy of the head if it is better; ties keep the first."""
         if self.state is not None and not self.beaten_by(value):
             return
         self.value, self.rate, self.epoch = value, rate, epoch
@@ -48,18 +48,18 @@ class TrainingOptions(Options):
     batch_size: Positive
     """Samples per training step."""
     learning_rate: Rates = 1e-3
-    """Of AdamW. Of a list, the one that is best on validation is taken (by mean IoU, of change by F1, of objects by
-    AP)."""
+    """Learning rate of AdamW. Of a list, the best on validation is used (by mean IoU, for change by F1, for objects
+    by AP)."""
     weight_decay: AtLeast0
-    """Of AdamW."""
+    """Weight decay of AdamW."""
     schedule: Literal["cosine", "constant"] = "cosine"
-    """Learning rate from epoch to epoch."""
+    """Schedule of the learning rate over epochs."""
     min_learning_rate: AtLeast0 = 1e-6
     """Final learning rate of cosine."""
     select: Literal["last", "best"] = "last"
     """The epoch that is scored: the last, or the best on validation."""
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
-    """Of the head's forward pass; fp16 needs a GPU."""
+    """Precision of the head's forward pass; fp16 needs a GPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +75,7 @@ class OfPixels(Pictured):
     """Options of probes of masks or rasters of numbers."""
 
     resolution: Literal["native", "working"] = "native"
-    """Pixels that are scored; those of the original mask or raster, or as resized with the images."""
+    """Resolution of the scored pixels: of the original mask or raster, or as resized with the images."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,7 @@ class OfMasks(OfPixels):
     """Options of probes of masks."""
 
     boundary: Annotated[float, Interval(gt=0, lt=1)] | None = None
-    """Width of the band of boundary IoU as a share of the image diagonal (0.02 is usual); null leaves it out.
+    """Width of the band of boundary IoU as a share of the image diagonal (0.02 is usual); null omits it.
     Numbers per pixel have no boundaries."""
 
 
@@ -92,11 +92,11 @@ class Kept(Options):
     """Options of probes that can write their masks."""
 
     masks: Literal["none", "zarr", "geotiff"] = "none"
-    """Also keep the predicted masks, or rasters of numbers, of the test split, under results/masks."""
+    """Also write the predicted masks, or rasters of numbers, of the test split to results/masks."""
 
 
 def rates_of(learning_rate: float | list[float]) -> list[float]:
-    """The learning rates to try, one or more."""
+    """The learning rates to try, as a list."""
     rates = learning_rate if isinstance(learning_rate, list) else [learning_rate]
     return [float(rate) for rate in rates]
 
@@ -113,7 +113,7 @@ def check_schedule(rates: list[float], schedule: str, lowest: float, where: str)
 
 
 def check_warmup(warmup: float, epochs: int, where: str) -> None:
-    """Refuse a warm-up that is longer than the training."""
+    """Refuse a warm-up longer than the training."""
     if warmup > epochs:
         raise PermafrostError(
             f"a warm-up of {warmup:g} of {epochs} epochs",

@@ -1,4 +1,4 @@
-"""Training a head on the maps of frozen layers: AdamW, learning rates and epochs chosen on validation."""
+"""Train a head on the maps of frozen layers by AdamW; choose learning rate and epoch on validation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 @dataclass(frozen=True)
 class FittedHead:
-    """The chosen head, in evaluation mode, and the record of how it was found."""
+    """The chosen head, in evaluation mode, and the record of its training."""
 
     head: nn.Module
     settings: dict
@@ -30,17 +30,17 @@ class FittedHead:
 
 
 class HeadTrainer(ABC):
-    """Trains heads; what they predict, and how that is judged, says a subclass.
+    """Trains heads; subclasses define output, loss and validation metric.
 
     Parameters
     ----------
     build : makes a head with fresh parameters from torch's global generator.
-    train, val : streams of the splits; `val` may be without samples if nothing is chosen on it.
-    where : how runs are called in errors.
-    seed : of parameters, order of samples and dropout.
+    train, val : streams of the splits; `val` may be empty if nothing is chosen on it.
+    where : name of the run in error messages.
+    seed : seed of parameters, order of samples and dropout.
     """
 
-    #: what validation measures, as the record calls it; what it lacks where it cannot be measured
+    #: name of the validation metric in the record; and what validation lacks if it cannot be computed
     measure: str
     unmeasured: str
 
@@ -80,23 +80,23 @@ class HeadTrainer(ABC):
 
     @abstractmethod
     def _meter(self):
-        """Something with ``add(batch, output)`` and ``value()``, which gives `measure` or None."""
+        """An object with ``add(batch, output)`` and ``value()``, which returns `measure` or None."""
 
     @abstractmethod
     def _nothing_learned(self) -> PermafrostError:
-        """The error where every batch of train was left out."""
+        """The error if every batch of train was left out."""
 
     @abstractmethod
     def _blame_loss(self) -> tuple[str, str]:
-        """Cause and remedy of a loss that is not finite though the output is."""
+        """Cause and remedy of a loss that is not finite although the output is."""
 
     def _left_out(self, batch: MapBatch) -> bool:
-        """Whether a batch holds nothing that is learned or judged."""
+        """Whether a batch has nothing to learn from or to evaluate."""
         return False
 
     @property
     def recorded(self) -> dict:
-        """What the settings hold besides."""
+        """Additional entries of the recorded settings."""
         return {}
 
     def fit(self) -> FittedHead:
@@ -190,7 +190,7 @@ class HeadTrainer(ABC):
 
     @torch.no_grad()
     def _validate(self, head: nn.Module, epoch: int) -> tuple[float | None, float | None]:
-        """Loss per sample and `measure` of the validation split."""
+        """Mean loss per sample and `measure` of the validation split."""
         head.eval()
         meter, total, seen = self._meter(), 0.0, 0
         for number, batch in enumerate(self.val.in_order()):
@@ -205,7 +205,7 @@ class HeadTrainer(ABC):
         return (total / seen, meter.value()) if seen else (None, None)
 
     def _judged(self, head: nn.Module, batch: MapBatch, split: str, place: str):
-        """The loss of a batch, the same as a number, and the head's output.
+        """The loss of a batch as a tensor and as a number, and the head's output.
 
         Raises
         ------
@@ -249,7 +249,7 @@ class HeadTrainer(ABC):
 
     @contextlib.contextmanager
     def _naming(self):
-        """Say which run, where the library's own errors do not, and what a full GPU needs."""
+        """Context that adds the name of the run to errors, and a remedy if GPU memory is full."""
         try:
             yield
         except torch.OutOfMemoryError as error:
@@ -265,12 +265,12 @@ class HeadTrainer(ABC):
 
 
 def all_finite(output) -> bool:
-    """Whether a head's output, a tensor or a sequence of them, holds neither NaN nor infinity."""
+    """Whether a head's output, a tensor or a sequence of them, has neither NaN nor infinity."""
     parts = [output] if isinstance(output, torch.Tensor) else output
     return all(bool(torch.isfinite(x).all()) for x in parts if x is not None)
 
 
 def autocast(device: torch.device, precision: str):
-    """The head's forward pass in `precision`."""
+    """Context for the head's forward pass in `precision`."""
     kind = PRECISIONS[precision]
     return torch.autocast(device.type, dtype=kind or torch.bfloat16, enabled=kind is not None)

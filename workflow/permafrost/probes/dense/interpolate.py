@@ -1,4 +1,4 @@
-"""Bilinear resizing as a pair of matrices: exact, separable, and the same for NumPy and torch."""
+"""Bilinear resizing as a pair of matrices, with equal results in NumPy and torch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def bilinear_matrix(source: int, target: int, align_corners: bool = False) -> np
     """(target, source) float64 weights that resize a line of `source` values to `target` values.
 
     Pixel centres are mapped as by ``torch.nn.functional.interpolate`` with the same `align_corners`;
-    beyond the outermost centres the outermost value is kept. Every row sums to 1. Read-only.
+    beyond the outermost centres the outermost value is used. Every row sums to 1. Read-only.
     """
     if source < 1 or target < 1:
         raise ValueError(f"cannot resize {source} values to {target}")
@@ -33,22 +33,22 @@ def bilinear_matrix(source: int, target: int, align_corners: bool = False) -> np
 
 
 def resize_bilinear(maps: np.ndarray, size) -> np.ndarray:
-    """(…, h, w) -> (…, *size) float32, as torch does with ``align_corners=False``."""
+    """(…, h, w) -> (…, *size) float32, as torch with ``align_corners=False``."""
     rows = bilinear_matrix(maps.shape[-2], int(size[0])).astype(np.float32)
     columns = bilinear_matrix(maps.shape[-1], int(size[1])).astype(np.float32)
     return rows @ (np.asarray(maps, dtype=np.float32) @ columns.T)
 
 
 def nearest_indices(source: int, target: int) -> np.ndarray:
-    """(target,) which of `source` values each of `target` takes: the one under its centre.
+    """(target,) index of the source value under the centre of each target value.
 
-    ``nearest-exact`` in torch and Pillow's nearest, without the shift of the older ``nearest``.
+    ``nearest-exact`` in torch and Pillow's nearest, without the shift of torch's older ``nearest``.
     """
     return np.minimum((np.arange(target) * 2 + 1) * source // (2 * target), source - 1)
 
 
 def resize_mask(mask: np.ndarray, size) -> np.ndarray:
-    """(h, w) class ids -> (*size), by nearest; the mask itself where it has that size."""
+    """(h, w) class ids -> (*size), by nearest; the mask itself if it has that size."""
     if mask.shape == tuple(size):
         return mask
     rows = nearest_indices(mask.shape[0], int(size[0]))

@@ -1,8 +1,8 @@
-"""What heads are built of, arranged so that nothing large is computed that algebra can spare.
+"""Layers of heads, arranged to avoid large intermediate maps.
 
-Two identities save most of the time of small heads, and neither changes a parameter or the function:
-a 1x1 convolution commutes with bilinear resizing (whose weights sum to 1), so that channels are mixed
-before a map is enlarged; and batch normalisation before a 1x1 convolution is part of its weights.
+Two identities save most of the time of small heads without changing parameters or the function:
+a 1x1 convolution commutes with bilinear resizing (whose weights sum to 1), so channels are mixed
+before a map is enlarged; and batch normalisation before a 1x1 convolution is merged into its weights.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from torch.nn import functional
 from permafrost.core.errors import PermafrostError
 from permafrost.probes.dense.interpolate import bilinear_matrix
 
-# pixels whose statistics are taken together
+# pixels whose statistics are computed at once
 BLOCK = 4096
 
 
 def resize(x: torch.Tensor, size, *, align_corners: bool = False) -> torch.Tensor:
-    """(B, C, *size) by bilinear interpolation; `x` itself where it has that size."""
+    """(B, C, *size) by bilinear interpolation; `x` itself if it has that size."""
     if tuple(x.shape[-2:]) == tuple(size):
         return x
     if x.requires_grad and x.device.type == "cuda":
-        # there, the gradient of interpolate is added up in no fixed order
+        # on a GPU, interpolate sums its gradient in random order
         return resize_logits(x, size, align_corners=align_corners).to(x.dtype)
     return functional.interpolate(x, tuple(size), mode="bilinear", align_corners=align_corners)
 
 
 def resize_logits(x: torch.Tensor, size, *, align_corners: bool = False) -> torch.Tensor:
-    """`resize` for few channels, in float32 at least."""
+    """`resize` for few channels, at least in float32."""
     return sum_resized([x], size, align_corners=align_corners)
 
 
 def sum_resized(parts: list[torch.Tensor], size, *, align_corners: bool = False) -> torch.Tensor:
-    """The sum of maps of few channels, each resized to `size`, in float32 at least.
+    """The sum of maps of few channels, each resized to `size`, at least in float32.
 
-    Bilinear resizing is a product with a matrix on either side. The products by rows of all maps are one
-    product, which is faster than resizing and adding, above all backwards, and has one order of summation.
+    Bilinear resizing is a product with a matrix on either side. The row products of all maps are combined in
+    one product. This is faster than resizing and adding, above all in the backward pass, and deterministic.
     """
     size = (int(size[0]), int(size[1]))
     with torch.autocast(parts[0].device.type, enabled=False):
@@ -82,7 +82,7 @@ class MixedLevels(nn.Conv2d):
     def forward(self, levels: list[torch.Tensor], size) -> torch.Tensor:
         weights = self.weight.chunk(self.levels, dim=1)
         parts = [
-            # the bias passes once through resizing, which keeps a constant
+            # resizing keeps a constant, so the bias is added once, before it
             functional.conv2d(level, weight, self.bias if i == 0 else None)
             for i, (level, weight) in enumerate(zip(levels, weights, strict=True))
         ]
@@ -92,8 +92,8 @@ class MixedLevels(nn.Conv2d):
 class NormalisedProjection(nn.Module):
     """Batch normalisation, then a 1x1 convolution, in one product.
 
-    The normalised map is never made: its scale and shift go into the weights. In reduced precision
-    the two steps stay apart, since a shift that is large beside the spread would cancel its digits.
+    The normalised map is not computed: its scale and shift are merged into the weights. In reduced precision
+    the two steps are separate, since a shift much larger than the spread would lose precision.
     """
 
     def __init__(self, channels: int, out: int, *, bias: bool) -> None:
@@ -109,7 +109,7 @@ class NormalisedProjection(nn.Module):
         return functional.conv2d(x, weight[:, :, None, None], shift)
 
     def folded(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Weights (out, channels) and bias (out,) of the one product; in training, call it once a batch."""
+        """Weights (out, channels) and bias (out,) of the combined product; in training, call it once per batch."""
         mean, variance = self._statistics(x)
         scale = self.norm.weight * torch.rsqrt(variance + self.norm.eps)
         weight = self.conv.weight.flatten(1)
@@ -119,7 +119,7 @@ class NormalisedProjection(nn.Module):
         return weight * scale, shift
 
     def _statistics(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Mean and biased variance of the batch, entered into the running ones; or the latter."""
+        """Training: mean and biased variance of the batch, also added to the running ones; else the running ones."""
         norm = self.norm
         if not self.training:
             return norm.running_mean, norm.running_var
@@ -132,8 +132,8 @@ class NormalisedProjection(nn.Module):
 def mean_and_variance(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """(C,) mean and biased variance of each channel of (B, C, H, W).
 
-    In two passes, the second in blocks that stay in the cache: as exact as ``torch.var_mean``, and on a
-    CPU ten times as fast.
+    Two passes, the second in blocks that fit into the CPU cache: as exact as ``torch.var_mean``, and ten
+    times as fast on a CPU.
     """
     flat = x.permute(0, 2, 3, 1).reshape(-1, x.shape[1])
     mean = flat.mean(dim=0)
@@ -143,14 +143,14 @@ def mean_and_variance(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 @torch.no_grad()
 def track(norm: nn.BatchNorm2d, mean: torch.Tensor, variance: torch.Tensor, count: int) -> None:
-    """Enter a batch of `count` values per channel into the running statistics, as ``BatchNorm2d`` does."""
+    """Update the running statistics with a batch of `count` values per channel, as ``BatchNorm2d`` does."""
     norm.running_mean.lerp_(mean, norm.momentum)
     norm.running_var.lerp_(variance * (count / (count - 1)), norm.momentum)
     norm.num_batches_tracked += 1
 
 
 def check_batch(norm: nn.BatchNorm2d, x: torch.Tensor) -> None:
-    """Refuse to normalise a batch by statistics of a single value."""
+    """Refuse a batch with a single value per channel, which has no variance."""
     if norm.training and x.numel() == x.shape[1]:
         raise PermafrostError(
             "a batch holds a single value per channel, which cannot be normalised",
@@ -159,7 +159,7 @@ def check_batch(norm: nn.BatchNorm2d, x: torch.Tensor) -> None:
 
 
 def check_spatial(sizes, head: str) -> None:
-    """Refuse maps of one pixel, which a pyramid cannot be built on."""
+    """Refuse maps of one pixel, from which no pyramid can be built."""
     flat = [i for i, (height, width) in enumerate(sizes) if height * width == 1]
     if flat:
         raise PermafrostError(
@@ -170,7 +170,7 @@ def check_spatial(sizes, head: str) -> None:
 
 
 def check_coarse_to_fine(sizes, head: str) -> None:
-    """Refuse maps that become smaller along the list."""
+    """Refuse maps whose size decreases along the list."""
     areas = [height * width for height, width in sizes]
     if areas != sorted(areas):
         shown = ", ".join(f"{height}x{width}" for height, width in sizes)

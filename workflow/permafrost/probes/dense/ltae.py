@@ -1,9 +1,9 @@
-"""The lightweight temporal attention encoder (L-TAE): features of several dates as those of one sample.
+"""The lightweight temporal attention encoder (L-TAE): combines features of several dates into those of a sample.
 
 Garnot & Landrieu 2020, Lightweight temporal self-attention for classifying satellite image time series,
-arXiv:2007.00586: one learned query per head, and each head attends to a group of channels of its own. Where the
-published implementation normalises over all dates together, each date is normalised by itself here, so that dates
-that are missing change nothing.
+arXiv:2007.00586: one learned query per head, and each head attends to a separate group of channels. The
+published implementation normalises over all dates together. Here each date is normalised separately, so that
+missing dates have no effect.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch.nn import functional
 from permafrost.core.errors import PermafrostError
 from permafrost.features.dates import LtaeOptions, check_heads
 
-# of the published implementation: the longest wave of the encoding of positions, and dropout of attention
+# as in the published implementation: longest period of the positional encoding, dropout of attention
 PERIOD = 1000.0
 ATTENTION_DROPOUT = 0.1
 
@@ -27,12 +27,12 @@ class Ltae(nn.Module):
 
     Parameters
     ----------
-    channels : features of a date, C.
-    options : ``hidden`` channels D, which the heads share among them, and ``width`` of the result.
+    channels : number of features of a date, C.
+    options : ``hidden`` channels D, divided among the heads, and ``width`` of the result.
 
     Raises
     ------
-    PermafrostError : `hidden` cannot be shared equally.
+    PermafrostError : `hidden` cannot be divided equally.
     """
 
     def __init__(self, channels: int, options: LtaeOptions) -> None:
@@ -52,13 +52,13 @@ class Ltae(nn.Module):
         self.out_norm = nn.LayerNorm(options.width)
 
     def forward(self, values: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        """The features of samples.
+        """Encode samples.
 
         Parameters
         ----------
-        values : (B, P, T, C) of P places at T dates each; all places share the weights.
-        positions : (B, T) integers, the day of the year or the place in the series, from 1; 0 where there is no
-            date, of which nothing counts.
+        values : (B, P, T, C) features of P places at T dates each; all places share the weights.
+        positions : (B, T) integers, the day of the year or the index in the series, from 1; 0 for missing dates,
+            which are masked.
 
         Returns
         -------
@@ -79,8 +79,8 @@ class Ltae(nn.Module):
         return self.out_norm(found).reshape(batch, places, -1)
 
     def _attention(self, x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        """(B, P, T, heads) weights, which add up to 1 over dates."""
-        # the queries are the same for all samples, so their product with the keys' weights needs no keys
+        """(B, P, T, heads) weights, which sum to 1 over dates."""
+        # all samples share the queries, so queries are multiplied with the keys' weights instead of keys
         weights = self.keys.weight.view(self.heads, self.key, -1)
         queries = self.queries / self.key**0.5
         merged = torch.einsum("hkd,hk->hd", weights, queries)
@@ -100,29 +100,29 @@ class Ltae(nn.Module):
 
 
 def ltae_over_maps(encoder: Ltae, maps: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-    """(B, T, C, H, W) and (B, T), see `Ltae.forward` -> (B, width, H, W), each pixel by itself."""
+    """(B, T, C, H, W) and (B, T), see `Ltae.forward` -> (B, width, H, W), for each pixel separately."""
     batch, dates, channels, height, width = maps.shape
     values = maps.permute(0, 3, 4, 1, 2).reshape(batch, height * width, dates, channels)
     found = encoder(values, positions).reshape(batch, height, width, -1)
-    # channels come last in memory, as in maps of single dates
+    # channels are last in memory, as in maps of single dates
     return found.permute(0, 3, 1, 2)
 
 
 def head_over_dates(
     build: Callable[[list[int]], nn.Module], channels: list[int], ltae: LtaeOptions | None
 ) -> nn.Module:
-    """The head that `build` makes for maps of so many channels; with `ltae`, encoders of all dates before it."""
+    """The head that `build` makes for maps of these channels; with `ltae`, encoders of all dates come before it."""
     if ltae is None:
         return build(channels)
     return HeadOverDates(channels, ltae, build([ltae.width] * len(channels)))
 
 
 class HeadOverDates(nn.Module):
-    """A head on maps of all dates: an encoder per layer, whose weights all pixels share, then a head on what it gives.
+    """A head on maps of all dates: an encoder per layer, with weights shared by all pixels, then the head.
 
     Parameters
     ----------
-    channels : of each layer's maps.
+    channels : number of channels of each layer's maps.
     head : takes maps of `options.width` channels.
     """
 
@@ -132,7 +132,7 @@ class HeadOverDates(nn.Module):
         self.head = head
 
     def forward(self, maps: list[torch.Tensor], *size):
-        """Maps (B, T, C, H, W), coarse to fine, and after them positions (B, T) -> what the head gives."""
+        """Maps (B, T, C, H, W), coarse to fine, then positions (B, T) -> the head's output."""
         *maps, positions = maps
         pairs = zip(self.encoders, maps, strict=True)
         return self.head([ltae_over_maps(encoder, x, positions) for encoder, x in pairs], *size)

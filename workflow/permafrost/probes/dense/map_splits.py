@@ -1,4 +1,4 @@
-"""Feature stores with maps, and masks or numbers per pixel, opened for a probe and checked; no torch."""
+"""Open and check feature stores with maps, and masks or numbers per pixel, for a probe; no torch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from permafrost.probes.job import ProbeJob
 
 @dataclass(frozen=True)
 class Layer:
-    """The map of one layer: its name, its array in the store, and (C, H, W)."""
+    """The map of one layer: its name, its array in the store, and its shape (C, H, W)."""
 
     name: str
     array: str
@@ -33,22 +33,22 @@ class Layer:
 
 
 class MapSplit:
-    """One split: maps, samples and, where every pixel has an answer, these.
+    """One split: maps, samples and, for tasks with a target per pixel, the targets.
 
     Parameters
     ----------
     path : the feature store.
-    expect, split : fingerprint of the plan, and name of the split; a store of another one is refused.
-    over : how maps of several dates become those of a sample.
+    expect, split : fingerprint in the plan, and name of the split; other stores are refused.
+    over : how maps of several dates are combined into those of a sample.
     """
 
-    # said where the store is not of the kind that a probe needs
+    # message and remedy if the store lacks what the probe needs
     needs: ClassVar[tuple[str, str]] = (
         "the store holds no maps of layers",
         "this probe needs a dataset with maps; extract it again",
     )
 
-    # the array of what is known of every pixel
+    # the store's array of targets per pixel
     truth_array: ClassVar[str]
 
     def __init__(
@@ -69,7 +69,7 @@ class MapSplit:
             raise PermafrostError(problem, where=path, remedy=remedy)
 
     def fits(self) -> bool:
-        """Whether the store holds what the probe needs."""
+        """Whether the store has what the probe needs."""
         return "layers" in self.attributes
 
     def __len__(self) -> int:
@@ -100,24 +100,24 @@ class MapSplit:
 
     @property
     def most_dates(self) -> int:
-        """Dates of a sample at most, where samples have several."""
+        """Largest number of dates of a sample."""
         return self.store.shape(self.attributes["layers"][0]["array"])[1]
 
     def maps(self, layer: Layer, start: int, stop: int) -> np.ndarray:
-        """(n, C, H, W) of samples [start, stop), in the type that is stored; (n, T, C, H, W) if all dates are kept."""
+        """(n, C, H, W) of samples [start, stop), in the stored type; (n, T, C, H, W) if all dates are kept."""
         maps = self.store.read(layer.array, start, stop)
         return maps if self.over is None else self.over(maps, self._dates[start:stop], first=start)
 
     @cached_property
     def sizes(self) -> np.ndarray:
-        """(N, 2) true height and width of every sample; what lies beyond is padding."""
+        """(N, 2) true height and width of every sample in pixels; the rest is padding."""
         columns = [self.samples[name].to_numpy() for name in ("height", "width")]
         return np.stack(columns, axis=1).astype(np.int64)
 
     def truths(self, start: int, stop: int, resolution: str = "native") -> list[np.ndarray]:
-        """What is known of the pixels of rows [start, stop), (h, w) each.
+        """Targets of the pixels of rows [start, stop), (h, w) each.
 
-        Of their true size, or for ``resolution: working`` resized by nearest.
+        At their true size, or resized by nearest for ``resolution: working``.
         """
         stored = self.store.read(self.truth_array, start, stop)
         native = [
@@ -129,13 +129,13 @@ class MapSplit:
         return [resize_mask(truth, self.working_size) for truth in native]
 
     def scored_sizes(self, resolution: str) -> np.ndarray:
-        """(N, 2) height and width at which every image is scored."""
+        """(N, 2) height and width in pixels at which every image is scored."""
         if resolution == "native":
             return self.sizes
         return np.broadcast_to(np.array(self.working_size), self.sizes.shape)
 
     def choose_layers(self, names: list[str] | None, *, where: object) -> list[Layer]:
-        """The layers of these names in the order given; all of them for None."""
+        """The layers with these names, in their order; all for None."""
         if names is None:
             return self.layers
         known = {layer.name: layer for layer in self.layers}
@@ -144,13 +144,13 @@ class MapSplit:
 
 
 def nearest_stride(split: MapSplit, layers: list[Layer], stride: float) -> Layer:
-    """The layer whose patches are closest to `stride` working pixels, the first of equals."""
+    """The layer whose patches are closest to `stride` working pixels; ties go to the first."""
     height = split.working_size[0]
     return min(layers, key=lambda layer: abs(height / layer.height - stride))
 
 
 def open_splits[Split: MapSplit](kind: type[Split], job: ProbeJob) -> dict[str, Split]:
-    """The feature stores of a job; refuses damaged ones and those of another plan."""
+    """Open the feature stores of a job; refuses damaged ones and those of another plan."""
     return {
         name: kind(path, expect=job.features, split=name, over=job.over_dates)
         for name, path in job.stores.items()
@@ -158,7 +158,7 @@ def open_splits[Split: MapSplit](kind: type[Split], job: ProbeJob) -> dict[str, 
 
 
 def date_positions(splits: dict[str, MapSplit]) -> tuple[dict[str, np.ndarray], dict]:
-    """Positions (N, T) of the dates of each split, and what is recorded of them; none where dates are not kept."""
+    """Positions (N, T) of the dates of each split, and their record; both empty if dates are not kept."""
     over = splits["train"].over
     if over is None or over.ltae is None:
         return {}, {}
@@ -195,16 +195,16 @@ class MaskSplit(MapSplit):
 
     @property
     def mask_dtype(self) -> np.dtype:
-        """Of stored masks."""
+        """Type of the stored masks."""
         return np.dtype(self.attributes["arrays"][MASKS][1])
 
     @property
     def answer_dtype(self) -> np.dtype:
-        """Of predicted masks."""
+        """Type of the predicted masks."""
         return np.dtype(np.uint8 if len(self.classes) <= 256 else np.uint16)
 
     def working_masks(self, start: int, stop: int) -> np.ndarray:
-        """(n, *working size): masks resized by nearest where their images were resized."""
+        """(n, *working size) masks, resized by nearest if their images were resized."""
         stored = self.store.read(MASKS, start, stop)
         sizes, target = self.sizes[start:stop], self.working_size
         if (sizes == target).all():
@@ -215,7 +215,7 @@ class MaskSplit(MapSplit):
         return out
 
     def pixel_counts(self) -> np.ndarray:
-        """(K,) number of pixels of each class over the split, at native resolution.
+        """(K,) number of pixels of each class in the split, at native resolution.
 
         Raises
         ------
@@ -235,7 +235,7 @@ class MaskSplit(MapSplit):
             found = found[values]
         else:
             values, found = np.unique(mask, return_counts=True)
-        scored = values != self.ignore_index  # everywhere, where nothing is ignored
+        scored = values != self.ignore_index  # all pixels if the index is None
         foreign = values[scored & ((values < 0) | (values >= classes))]
         if len(foreign):
             raise PermafrostError(
@@ -252,12 +252,11 @@ class MaskSplit(MapSplit):
 
 
 def mask_gates(splits: dict[str, MaskSplit]) -> list[str]:
-    """``class_missing_in_train:ID`` for every class without a pixel in train, dead ones aside.
+    """``class_missing_in_train:ID`` for every class without a pixel in train, except dead ones.
 
     Raises
     ------
-    PermafrostError : a mask of any split holds a foreign value; or no train mask has a pixel that is
-        not ignored.
+    PermafrostError : a mask of any split has an unknown value; or all pixels of train are ignored.
     """
     counts = {name: split.pixel_counts() for name, split in splits.items()}
     train = splits["train"]
@@ -268,7 +267,7 @@ def mask_gates(splits: dict[str, MaskSplit]) -> list[str]:
             remedy="check ignore_index and the class values in the dataset's entry",
         )
     missing = set(np.flatnonzero(counts["train"] == 0).tolist()) - {*train.dead_classes}
-    # a class that is ignored is not missing
+    # an ignored class is not missing
     missing.discard(train.ignore_index)
     return [f"class_missing_in_train:{class_id}" for class_id in sorted(missing)]
 

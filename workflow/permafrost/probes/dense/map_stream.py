@@ -1,9 +1,9 @@
-"""Maps of a split as batches, kept in memory or streamed from the store ahead of their use, in random order.
+"""Batches of maps of a split, kept in memory or prefetched from the store, in random order.
 
-A block is a run of samples that lie in one file; blocks are drawn in random order, a window of many
-blocks is shuffled as one. So the disk is read sequentially, a bounded number of samples is held, and
-the order depends on the seed and the store only, not on whether the split is held in memory.
-Masks come with maps where a split has them; what else belongs to a sample is found by its row.
+A block is a run of samples in one file. Blocks are drawn in random order, and a window of many
+blocks is shuffled as a whole. So the disk is read sequentially, a bounded number of samples is in memory, and
+the order depends only on the seed and the store, not on whether the split is kept in memory.
+Batches include masks if the split has them; other data of a sample is found by its row.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import torch
 from permafrost.core.memory import available_bytes
 from permafrost.probes.dense.map_splits import Layer, MapSplit
 
-# what a window may hold; it and the next one, which is read meanwhile, are in memory together
+# size of a window; it and the next one, which is read meanwhile, are in memory at once
 WINDOW_BYTES = 64 * 2**20
 MIN_BLOCKS = 4
 
 
 @dataclass(frozen=True)
 class Windows:
-    """How `count` samples are cut: samples in a block, blocks in a window."""
+    """How `count` samples are divided: samples per block, blocks per window."""
 
     count: int
     block: int
@@ -40,7 +40,7 @@ class Windows:
         return cls(count, block, max(1, rows // block))
 
     def in_order(self) -> list[np.ndarray]:
-        """Rows of each window as they lie in the store, for a split that is only read."""
+        """Rows of each window in store order, for evaluation."""
         rows = self.block * self.blocks_per_window
         return [
             np.arange(start, min(start + rows, self.count)) for start in range(0, self.count, rows)
@@ -61,9 +61,9 @@ class Windows:
 
 
 def batch_sizes(count: int, batch: int) -> list[int]:
-    """Sizes of the batches of an epoch; a last one of a single sample joins the one before it.
+    """Sizes of the batches of an epoch; a last batch of a single sample is merged with the one before.
 
-    Batch normalisation cannot work on a batch of one sample whose maps have one pixel.
+    Batch normalisation fails on a batch of one sample whose maps have one pixel.
     """
     sizes = [batch] * (count // batch) + ([count % batch] if count % batch else [])
     if len(sizes) > 1 and sizes[-1] == 1:
@@ -71,8 +71,8 @@ def batch_sizes(count: int, batch: int) -> list[int]:
     return sizes
 
 
-# share of what is free that a split may fill; train and validation, and other jobs of the same run,
-# decide at the same time
+# share of free memory that a split may fill; train and validation, and other jobs of the same run,
+# measure it at the same time
 CPU_SHARE, GPU_SHARE = 0.25, 0.3
 
 
@@ -80,9 +80,9 @@ CPU_SHARE, GPU_SHARE = 0.25, 0.3
 class MapBatch:
     """Samples in the order in which they are used, on the device of the run.
 
-    ``rows`` (B,) their places in the split; ``maps`` per layer (B, C, H, W) float32, channels last, of all dates
-    (B, T, C, H, W); ``masks`` (B, *working size) int64, None where they were not asked for; ``positions`` (B, T) of
-    dates, None where there are none.
+    ``rows`` (B,) their rows in the split; ``maps`` per layer (B, C, H, W) float32, channels last, for all dates
+    (B, T, C, H, W); ``masks`` (B, *working size) int64, None if not requested; ``positions`` (B, T) of
+    dates, None without dates.
     """
 
     rows: np.ndarray
@@ -91,14 +91,14 @@ class MapBatch:
     positions: torch.Tensor | None = None
 
     def fed(self, part: slice = slice(None)) -> list[torch.Tensor]:
-        """What a head is called with, of some samples: maps and, where all dates are kept, their positions."""
+        """The head's inputs for some samples: maps and, if all dates are kept, their positions."""
         dates = [] if self.positions is None else [self.positions]
         return [one[part] for one in (*self.maps, *dates)]
 
 
 @dataclass
 class _Held:
-    """Rows of a split in memory: maps as stored, but (n, …, H, W, C); masks at the working size."""
+    """Rows of a split in memory: maps in the stored type as (n, …, H, W, C); masks at the working size."""
 
     arrays: list[torch.Tensor]
 
@@ -118,15 +118,15 @@ class MapStream:
 
     Parameters
     ----------
-    layers : whose maps are wanted, in this order.
-    batch_size : samples in a batch; the last may be smaller, or larger by one.
-    keep : keep the split in memory where it fits. The batches are the same, kept or streamed.
-    budget : bytes that it may fill, instead of a share of what is measured to be free.
-    masks : whether batches have masks; the split then is one of `mask_splits`.
-    positions : (N, T) of the dates of each sample, where the split keeps all of them (`OverDates`).
+    layers : layers of the maps, in this order.
+    batch_size : samples per batch; the last may be smaller, or larger by one.
+    keep : keep the split in memory if it fits. The batches are the same in memory or streamed.
+    budget : bytes that it may fill; None: a share of the free memory.
+    masks : whether batches have masks; the split is then a `MaskSplit`.
+    positions : (N, T) positions of the dates of each sample, if the split keeps all dates (`OverDates`).
     """
 
-    #: what is kept or streamed, in the log
+    #: name of the data in the log
     holds = "maps"
 
     def __init__(
@@ -160,7 +160,7 @@ class MapStream:
         self._whole: _Held | None = None
 
     def shuffled(self, seed: int, epoch: int) -> Iterator[MapBatch]:
-        """The batches of one epoch; they depend on the store, `seed` and `epoch` only."""
+        """The batches of one epoch; they depend only on the store, `seed` and `epoch`."""
         return self._batches(self.windows.shuffled(seed, epoch))
 
     def in_order(self) -> Iterator[MapBatch]:
@@ -181,7 +181,7 @@ class MapStream:
             start += size
 
     def _from_store(self, windows: list[np.ndarray]) -> Iterator[MapBatch]:
-        """Batches cut from the windows one after the other; the next window is read meanwhile."""
+        """Batches from consecutive windows; the next window is read meanwhile."""
         cpu = torch.device("cpu")
         sizes = iter(batch_sizes(len(self.split), self.batch_size))
         size, rows, rest = next(sizes), np.empty(0, np.int64), None
@@ -194,19 +194,19 @@ class MapStream:
                 while size and start + size - len(rows) <= len(window):
                     stop = start + size - len(rows)
                     part = held[start:stop]
-                    # what the window before left over comes first
+                    # first the remainder of the previous window
                     part = part if rest is None else rest.followed_by(part)
                     yield self._batch(np.concatenate([rows, window[start:stop]]), self._move(part))
                     start, size, rows, rest = stop, next(sizes, 0), rows[:0], None
                 if start < len(window):
-                    # a copy, so that the window it comes from can go
+                    # a copy, so that the memory of its window is freed
                     left = held[torch.arange(start, len(window))]
                     rest = left if rest is None else rest.followed_by(left)
                     rows = np.concatenate([rows, window[start:]])
                 del held
 
     def _batch(self, rows: np.ndarray, held: _Held) -> MapBatch:
-        # (B, …, H, W, C) in memory, seen as (B, …, C, H, W)
+        # (B, …, H, W, C) in memory, viewed as (B, …, C, H, W)
         maps = [x.float().movedim(-1, -3) for x in held.arrays[: len(self.layers)]]
         masks = held.arrays[-1].long() if self.masks else None
         if self.positions is None:
@@ -219,7 +219,7 @@ class MapStream:
         return _Held([x.pin_memory().to(self.device, non_blocking=True) for x in held.arrays])
 
     def _read(self, rows: np.ndarray, device: torch.device) -> _Held:
-        """These rows in this order, read block by block as they lie in the store."""
+        """These rows in this order, read block by block in store order."""
         held = _Held(
             [
                 torch.empty((len(rows), *shape), dtype=dtype, device=device)
@@ -228,7 +228,7 @@ class MapStream:
         )
         order = np.argsort(rows, kind="stable")
         ascending, block = rows[order], self.windows.block
-        # a new run where a row is left out, and at every block, so that little is held twice
+        # a new run after each gap and at every block, so that little is in memory twice
         new = (np.diff(ascending) != 1) | (np.diff(ascending // block) != 0)
         for run in np.split(np.arange(len(rows)), np.flatnonzero(new) + 1):
             start, stop = int(ascending[run[0]]), int(ascending[run[-1]]) + 1
@@ -259,7 +259,7 @@ class MapStream:
 
 
 def torch_type(dtype: np.dtype) -> np.dtype:
-    """A type that torch can index by and that holds every value of `dtype`."""
+    """A type of torch tensors that can represent every value of `dtype`."""
     return np.dtype(
         {"uint16": "int32", "uint32": "int64", "uint64": "int64"}.get(str(dtype), dtype)
     )
@@ -273,9 +273,9 @@ def fits(
     budget: int | None = None,
     what: str = "maps and masks",
 ) -> bool:
-    """Whether `needed` bytes may be kept on `device`; says why on standard error.
+    """Whether `needed` bytes fit into the memory of `device`; logs the reason to standard error.
 
-    `budget` stands for the measured memory where it is given.
+    `budget` (bytes) replaces the share of the free memory.
     """
     if budget is not None:
         allowed, source = budget, "allowed"

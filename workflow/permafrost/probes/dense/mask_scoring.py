@@ -1,4 +1,4 @@
-"""Predicted classes of pixels against masks: the score by which a head is chosen, and the rows of the test split."""
+"""Score predicted classes of pixels: the validation metric of a head, and the rows of the test split."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from permafrost.metrics.tasks import primary_metric
 from permafrost.probes.dense.map_splits import MaskSplit
 from permafrost.probes.dense.tables import MaskRows
 
-# logits that are held at a time when the test split is scored
+# bytes of logits in memory at once when scoring the test split
 SCORED_BYTES = 128 * 2**20
 
 
 @dataclass(frozen=True)
 class MaskTask:
-    """What is learned: the task and its classes."""
+    """The task and its classes."""
 
     name: str
     classes: int
@@ -30,14 +30,14 @@ class MaskTask:
 
     @classmethod
     def of(cls, train: MaskSplit) -> MaskTask:
-        """A class that is ignored counts as dead."""
+        """From the train split; an ignored class counts as dead."""
         ids, ignored = range(len(train.classes)), train.ignore_index
         dead = {*train.dead_classes} | ({ignored} & {*ids})
         return cls(train.attributes["task"], len(ids), ignored, tuple(sorted(dead)))
 
 
 class MaskScore:
-    """The task's primary metric over what was added, at the working size."""
+    """The task's primary metric of all added batches, at the working size."""
 
     def __init__(self, task: MaskTask) -> None:
         self.task, self.confusion = task, 0
@@ -59,7 +59,7 @@ class MaskScore:
 def confusion_per_image(
     truth: torch.Tensor, prediction: torch.Tensor, classes: int, ignore_index: int | None
 ) -> torch.Tensor:
-    """(B, K, K) int64 from class ids (B, H, W); rows truth, columns prediction, ignored pixels in none."""
+    """(B, K, K) int64 counts from class ids (B, H, W); rows truth, columns prediction, without ignored pixels."""
     images = torch.arange(len(truth), device=truth.device)[:, None, None]
     cells = (images * classes + truth) * classes + prediction
     if ignore_index is not None:
@@ -70,7 +70,7 @@ def confusion_per_image(
 
 @torch.no_grad()
 def score_batches(rows: MaskRows, batches: Iterable, predict: Callable) -> None:
-    """Add to `rows` what `predict`(batch, part of it, size) -> logits (n, classes, *size) says of every batch."""
+    """Add the predictions of every batch to `rows`; `predict`(batch, slice, size) -> logits (n, classes, *size)."""
     for batch in batches:
         for places in _together(batch, rows):
             size = rows.size(int(batch.rows[places[0]]))
@@ -81,7 +81,7 @@ def score_batches(rows: MaskRows, batches: Iterable, predict: Callable) -> None:
 
 
 def _together(batch, rows: MaskRows):
-    """Runs of images of one scored size whose logits fit into `SCORED_BYTES`."""
+    """Yield runs of images of one scored size whose logits fit into `SCORED_BYTES`."""
     run: list[int] = []
     for place, row in enumerate(batch.rows):
         size = rows.size(int(row))

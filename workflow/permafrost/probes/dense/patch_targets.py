@@ -1,4 +1,4 @@
-"""What patches of a map are taught: the class of most of their pixels, or the mean of their numbers."""
+"""Targets of patches: the majority class of their pixels, or the mean of their numbers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ NO_LABEL = -1
 def patch_labels(
     mask: np.ndarray, grid: tuple[int, int], classes: int, ignore_index: int | None
 ) -> np.ndarray:
-    """(gh, gw) int64: majority of the pixels whose centre lies in each patch.
+    """(gh, gw) int64: majority class of the pixels whose centre is in each patch.
 
-    Ties go to the smallest class; `NO_LABEL` where no pixel counts.
+    Ties go to the smallest class; `NO_LABEL` for patches without a scored pixel.
 
     Parameters
     ----------
@@ -32,13 +32,13 @@ def patch_labels(
 
 
 def patch_means(target: np.ndarray, grid: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """((gh, gw) means, (gh, gw) shares of pixels with data), float64, of the pixels whose centre lies in each patch.
+    """((gh, gw) means, (gh, gw) shares of pixels with data), float64, of the pixels whose centre is in each patch.
 
     A patch without such pixels has share 0 and mean NaN.
 
     Parameters
     ----------
-    target : (h, w), NaN where there is no data.
+    target : (h, w), NaN for pixels without data.
     grid : (gh, gw), size of the map.
     """
     rows, columns = (
@@ -56,5 +56,5 @@ def patch_means(target: np.ndarray, grid: tuple[int, int]) -> tuple[np.ndarray, 
 
 
 def cells_of(length: int, count: int) -> np.ndarray:
-    """(length,) which of `count` equal parts the centre of each pixel lies in."""
+    """(length,) index of the one of `count` equal parts that contains the centre of each pixel."""
     return (2 * np.arange(length) + 1) * count // (2 * length)

@@ -1,6 +1,6 @@
-"""Predicted masks, or rasters of numbers, as an output of their own: a zarr store, or a folder of GeoTIFFs.
+"""Write predicted masks, or rasters of numbers, to a zarr store or a folder of GeoTIFFs.
 
-Either appears whole or not at all.
+The output is complete or absent.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def raster_writer(job: ProbeJob, test: MapSplit) -> Iterator:
     Parameters
     ----------
     job : has the options ``masks`` (none, zarr or geotiff) and ``resolution``.
-    test : has ``answer_dtype``, the type of what is written.
+    test : has ``answer_dtype``, the type of the written values.
     """
     kind = job.options.masks
     if kind == "none":
@@ -121,7 +121,7 @@ def _write_tiff(path: Path, mask: np.ndarray, crs, transform, native) -> None:
     if crs is not None:
         profile["crs"] = crs
     if transform is not None:
-        # pixels of another size cover the same ground
+        # the raster covers the same ground with pixels of another size
         scale = rasterio.Affine.scale(float(native[1]) / width, float(native[0]) / height)
         profile["transform"] = rasterio.Affine(*transform) @ scale
     with warnings.catch_warnings():

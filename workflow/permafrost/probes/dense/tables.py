@@ -1,6 +1,6 @@
-"""Predicted masks and numbers of pixels as the tables that statistics and reports read; no torch.
+"""Tables of predicted masks and numbers per pixel, for statistics and reports; no torch.
 
-Of a raster of numbers, sums are kept from which R², RMSE and MAE of any set of images follow.
+For rasters of numbers they have sums, from which R², RMSE and MAE of any set of images follow.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from permafrost.probes.metadata import PredictionColumns, prediction_metadata
 
 
 class ShownPredictions(PredictionColumns):
-    """Predictions of which some are kept for pictures.
+    """Predictions, some of which are kept for pictures.
 
     Columns
     -------
@@ -40,18 +40,18 @@ class ShownPredictions(PredictionColumns):
 
 class MaskPredictions(ShownPredictions):
     """One row of results/predictions/{dataset}/{backbone}/seed{seed}/{probe}.parquet of a dataset with masks: one
-    test image. The metadata of the file name the classes, the ignored mask value, dead classes, the resolution
-    that was scored, layers, head, the settings with the results of every epoch, and everything that identifies
+    test image. The metadata of the file name the classes, the ignored mask value, dead classes, the scored
+    resolution, layers, head, the settings with the results of every epoch, and everything that identifies
     the evaluation.
 
     Columns
     -------
     confusion : Pixels of the image by true class (rows) and predicted class (columns), row after row, K times K
         numbers for the K classes in the metadata, without pixels whose true class is ignored.
-    mask : The predicted class ids as a PNG of 8 or 16 bits, at the resolution that was scored; null if shown is.
+    mask : The predicted class ids as a PNG of 8 or 16 bits, at the scored resolution; null if shown is.
     boundary_intersection : Pixels of each class in the boundary bands of both truth and prediction.
     boundary_union : Pixels of each class in the boundary band of truth, prediction or both.
-    setting_confusions : Of fine_tune: a confusion matrix for each of scored_settings in the metadata.
+    setting_confusions : fine_tune only: a confusion matrix for each of scored_settings in the metadata.
     """
 
     columns = (
@@ -68,7 +68,7 @@ class MaskPredictions(ShownPredictions):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a probe found besides its answers: settings (JSON-able), gates, layers used."""
+    """The results of a probe besides its predictions: settings (JSON-able), gates, layers."""
 
     layers: list[Layer]
     settings: dict
@@ -76,16 +76,16 @@ class Outcome:
 
 
 class ImageRows[Split: MapSplit]:
-    """The rows of a table with an answer per pixel, gathered image by image in store order.
+    """The rows of a table of predictions per pixel, added image by image in store order.
 
     Parameters
     ----------
-    test : the split that is scored.
-    job : with the options ``resolution`` and ``pictures``.
-    put : ``put(row, raster)``, which keeps what was predicted; see `raster_writer`.
+    test : the scored split.
+    job : has the options ``resolution`` and ``pictures``.
+    put : ``put(row, raster)``, which writes a prediction; see `raster_writer`.
     """
 
-    #: the column of pictures, and how they are encoded
+    #: the column of pictures, and their encoder
     picture: str
     encode: Callable[[np.ndarray], bytes]
 
@@ -95,16 +95,16 @@ class ImageRows[Split: MapSplit]:
         self._sizes = test.scored_sizes(job.options.resolution)
 
     def size(self, row: int) -> tuple[int, int]:
-        """Height and width at which an image is scored."""
+        """Height and width in pixels at which an image is scored."""
         height, width = self._sizes[row]
         return int(height), int(width)
 
     def truths(self, start: int, stop: int) -> list[np.ndarray]:
-        """What is scored: truth as it is, or as resized to the working size."""
+        """The true values of the scored pixels, at native or working resolution."""
         return self.test.truths(start, stop, self.options.resolution)
 
     def columns(self, count: int, scores: dict[str, pa.Array]) -> dict[str, pa.Array]:
-        """Samples, `scores` of `count` images, and pictures."""
+        """Columns of the samples, `scores` of `count` images, and pictures."""
         if count != len(self.test):
             raise RuntimeError(f"{count} of {len(self.test)} test images were predicted")
         labels, pictures = self.shown.columns(count)
@@ -120,7 +120,7 @@ class ImageRows[Split: MapSplit]:
 def rows_to_fill[Rows: ImageRows](
     kind: type[Rows], job: ProbeJob, test: MapSplit
 ) -> Iterator[Rows]:
-    """Rows to fill; predicted rasters are kept, if the options ask for them, once the block has ended well."""
+    """Context with the rows to fill; if the options request rasters, they are kept if the block succeeds."""
     with raster_writer(job, test) as put:
         yield kind(test, job, put)
 
@@ -128,7 +128,7 @@ def rows_to_fill[Rows: ImageRows](
 def write_dense_table(
     job: ProbeJob, splits: dict[str, MapSplit], table: pa.Table, outcome: Outcome, **further
 ) -> None:
-    """Write a table with what identifies and explains it; `further` goes into the metadata."""
+    """Write a table with the metadata that identifies and explains it, and `further`."""
     test = splits["test"]
     metadata = prediction_metadata(
         job,
@@ -146,7 +146,7 @@ def write_dense_table(
 
 
 class MaskRows(ImageRows[MaskSplit]):
-    """The rows of the table; pictures are rated by pixel accuracy, those with a scored pixel."""
+    """The rows of the table; images with scored pixels are rated by pixel accuracy."""
 
     picture, encode = "mask", encode_mask
 
@@ -156,7 +156,7 @@ class MaskRows(ImageRows[MaskSplit]):
         self.boundary: list[tuple[np.ndarray, np.ndarray]] = []
 
     def add(self, truth: np.ndarray, prediction: np.ndarray, confusion: np.ndarray) -> None:
-        """The next image: truth and prediction (h, w), and their (K, K) confusion matrix."""
+        """Add the next image: truth and prediction (h, w), and their (K, K) confusion matrix."""
         row, scored = len(self.confusion), confusion.sum()
         self.confusion.append(confusion)
         ratio = self.options.boundary
@@ -185,7 +185,7 @@ class MaskRows(ImageRows[MaskSplit]):
         *,
         head: str | None = None,
     ) -> None:
-        """Write the table; `head` is that of a trained probe."""
+        """Write the table; `head` is the name of a trained probe's head."""
         write_masks(job, splits, self.table(), outcome, head=head)
 
 
@@ -203,7 +203,7 @@ def write_masks(
     head: str | None,
     **further,
 ) -> None:
-    """Write the table; `head` is that of a trained probe, `further` goes into the metadata."""
+    """Write the table; `head` is the name of a trained probe's head, `further` goes into the metadata."""
     test = splits["test"]
     write_dense_table(
         job,
@@ -223,9 +223,9 @@ _RANGES = ("truth_min", "truth_max", "prediction_min", "prediction_max")
 
 class RasterPredictions(ShownPredictions):
     """One row of results/predictions/{dataset}/{backbone}/seed{seed}/{probe}.parquet of a dataset with rasters of
-    numbers: one test image. Sums are over its pixels with data, at the resolution that was scored; R², RMSE and
+    numbers: one test image. Sums are over its pixels with data, at the scored resolution; R², RMSE and
     MAE of any set of images follow from them. The metadata of the file name the number (target), the centre,
-    layers, resolution, a histogram of pixels by true and predicted number, the settings that were fitted, and
+    layers, resolution, a histogram of pixels by true and predicted number, the fitted settings, and
     everything that identifies the evaluation.
 
     Columns
@@ -233,9 +233,9 @@ class RasterPredictions(ShownPredictions):
     pixels : Number of pixels with data; images with 0 do not count.
     squared_error : Sum of squared differences of predicted and true number.
     absolute_error : Sum of absolute differences of predicted and true number.
-    truth : Sum of the true numbers, each less the centre in the metadata, to keep their digits.
-    truth_squares : Sum of the squares of the true numbers, each less the centre.
-    raster : The predicted numbers as npy of 32-bit floats, of every n-th pixel if a side is longer than 512; null
+    truth : Sum of the true numbers, each minus the centre in the metadata, for precision.
+    truth_squares : Sum of the squares of the true numbers, each minus the centre.
+    raster : The predicted numbers as npy of 32-bit floats, for every n-th pixel if a side is longer than 512; null
         if shown is.
     truth_min, truth_max : Smallest and largest true number; null if no pixel has data.
     prediction_min, prediction_max : Smallest and largest predicted number of pixels with data; null if there are
@@ -262,7 +262,7 @@ BINS = 48
 
 
 class TargetRows(ImageRows[TargetSplit]):
-    """The rows of the table; pictures are rated by their RMSE, those with a scored pixel."""
+    """The rows of the table; images with scored pixels are rated by their RMSE."""
 
     picture, encode = "raster", encode_raster
 
@@ -272,7 +272,7 @@ class TargetRows(ImageRows[TargetSplit]):
         self.histogram = np.zeros((BINS, BINS), np.int64)
 
     def add(self, first: int, grids: np.ndarray) -> None:
-        """The next images, from row `first` on: what was predicted for their patches, (n, gh, gw)."""
+        """Add the next images, from row `first` on: predictions of their patches, (n, gh, gw)."""
         truths = self.truths(first, first + len(grids))
         for row, (truth, grid) in enumerate(zip(truths, grids, strict=True), start=first):
             prediction = enlarged(grid, self.size(row))
@@ -309,7 +309,7 @@ def enlarged(grid: np.ndarray, size: tuple[int, int]) -> np.ndarray:
 
 
 def image_sums(truth: np.ndarray, prediction: np.ndarray, centre: float) -> dict[str, float]:
-    """Sums over the pixels of an image that have data, truth being counted from `centre`.
+    """Sums over the pixels of an image with data; `centre` is subtracted from the truth.
 
     ``pixels``, ``squared_error``, ``absolute_error``, ``truth``, ``truth_squares``; and the ranges
     ``truth_min``, ``truth_max``, ``prediction_min``, ``prediction_max`` (None without such a pixel).
@@ -333,7 +333,7 @@ def image_sums(truth: np.ndarray, prediction: np.ndarray, centre: float) -> dict
 def joint_histogram(
     truth: np.ndarray, prediction: np.ndarray, limits: tuple[float, float]
 ) -> np.ndarray:
-    """(BINS, BINS) int64 pixels by true (rows) and predicted number; what lies beyond counts in the outermost."""
+    """(BINS, BINS) int64 pixels by true (rows) and predicted number; values beyond `limits` are in the outer bins."""
     known = ~np.isnan(truth)
     low, high = limits
     places = [

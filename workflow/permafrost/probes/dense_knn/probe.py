@@ -1,8 +1,8 @@
-"""Dense nearest neighbours: patches of a map answer for pixels; nothing is trained, no torch.
+"""Dense nearest neighbours: predict pixels from the nearest train patches; no training, no torch.
 
-A train patch has the class of most of its pixels, or the mean of their numbers. Of the k train patches nearest to a
-test patch, the shares of votes are resized to the scored size, and the class with the largest share is predicted;
-or the mean of their numbers is, likewise resized.
+A train patch has the majority class of its pixels, or the mean of their numbers. The vote shares of the k train
+patches nearest to a test patch are resized to the scored size, and the class with the largest share is predicted.
+For numbers, the mean of the neighbours is resized.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ from permafrost.probes.options import Metric
 
 @dataclass(frozen=True, kw_only=True)
 class DenseKnnOptions(OfMasks, Kept):
-    """Nearest neighbours of patches; a train patch has the label of most of its pixels, or the mean of their
+    """Nearest neighbours of patches; a train patch has the majority class of its pixels, or the mean of their
     numbers.
     """
 
     layer: str | None = None
-    """Layer whose map gives the patches; null takes that with patches closest to 16 pixels."""
+    """Layer whose map gives the patches; null uses the one with patches closest to 16 pixels."""
     k: Positive = 5
     """Number of neighbours."""
     metric: Metric = "l2"
-    """Distance of patches."""
+    """Distance between patches."""
     max_patches: Positive = 200_000
-    """Train patches searched; of more, this many are drawn."""
+    """Largest number of train patches; if there are more, this many are drawn at random."""
 
 
 def run_dense_knn(job: ProbeJob[DenseKnnOptions]) -> None:
     """Search the train patches for every test patch and write the test predictions.
 
-    Validation is not used; the job's device is that of the search.
+    Validation is not used; the search runs on the job's device.
 
     Raises
     ------
-    PermafrostError : anything the user can put right; nothing half-written is left.
+    PermafrostError : anything that the user can fix; no partial output remains.
     """
     known = MapSplit(job.stores["train"], expect=job.features, split="train", over=job.over_dates)
     answers = PatchNumbers if known.attributes["task"] == TASK else PatchClasses
@@ -92,7 +92,7 @@ def run_dense_knn(job: ProbeJob[DenseKnnOptions]) -> None:
 
 
 class PatchClasses:
-    """Patches have classes, and neighbours vote."""
+    """Patches with classes; neighbours vote."""
 
     split, rows = MaskSplit, MaskRows
     called, dtype = "labelled train patches", np.int64
@@ -127,7 +127,7 @@ class PatchClasses:
 
 
 class PatchNumbers:
-    """Patches have numbers, of which the mean is taken."""
+    """Patches with numbers; the prediction is the neighbours' mean."""
 
     split, rows = TargetSplit, TargetRows
     called, dtype = "train patches with data", np.float64
@@ -158,9 +158,9 @@ def train_patches(
     most: int,
     seed: int,
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Features (n, C) float32 and answers (n,) of at most `most` patches that have one, and how many there are.
+    """Features (n, C) float32 and targets (n,) of at most `most` patches with a target, and the number of all.
 
-    Of more, a random choice is taken, in the order in which patches lie in the split.
+    If there are more, they are drawn at random, and keep the order of the split.
     """
     values = np.empty((len(train), *layer.size), answers.dtype)
     step = max(1, train.store.chunk_rows(train.truth_array))
@@ -174,19 +174,19 @@ def train_patches(
 
 
 STRIDE = 16
-# test patches that are searched together
+# test patches searched at once
 QUERIES = 16_384
 
 
 def choose_layer(split: MapSplit, name: str | None, where: object) -> Layer:
-    """The layer of this name; for None that whose stride is closest to 16, the coarser of equals."""
+    """The layer of this name; for None the one whose stride is closest to 16, the coarser of equals."""
     if name is not None:
         return split.choose_layers([name], where=where)[0]
     return nearest_stride(split, split.layers, STRIDE)
 
 
 def drawn(found: np.ndarray, most: int, seed: int) -> np.ndarray:
-    """At most `most` of the ascending numbers `found`, of more a random choice, ascending."""
+    """At most `most` of the ascending numbers `found`, drawn at random if there are more, ascending."""
     if len(found) <= most:
         return found
     return found[np.sort(np.random.default_rng(seed).choice(len(found), most, replace=False))]
@@ -197,7 +197,7 @@ def features_of(split: MapSplit, layer: Layer, patches: np.ndarray) -> np.ndarra
 
     Parameters
     ----------
-    patches : (n,) ascending; patch p of image i is number i * patches per image + p.
+    patches : (n,) ascending; patch p of image i has the number i * patches per image + p.
     """
     features = np.empty((len(patches), layer.channels), np.float32)
     filled, per_image = 0, layer.height * layer.width
@@ -215,7 +215,7 @@ def features_of(split: MapSplit, layer: Layer, patches: np.ndarray) -> np.ndarra
 def nearest(
     features: np.ndarray, test: MapSplit, layer: Layer, options, device: str, where: str
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """(first row, (n, k) indices into `features`) of all patches of the test split, in order.
+    """Yield (first row, (n, k) indices into `features`) for all patches of the test split, in order.
 
     Parameters
     ----------

@@ -1,18 +1,18 @@
-"""Ridge regression of weighted rows that come in pieces, for all penalties from one decomposition.
+"""Ridge regression of weighted rows that arrive in pieces, for all penalties from one decomposition.
 
-Of rows (x_i, y_i) with weights w_i, only sums are kept: with weighted means taken off, the products
-G = X'WX and c = X'Wy, added up piece by piece (Chan, Golub and LeVeque, 1979). With G = V diag(s) V'::
+For rows (x_i, y_i) with weights w_i, only sums are kept: the products G = X'WX and c = X'Wy of values minus
+their weighted means, updated piece by piece (Chan, Golub and LeVeque, 1979). With G = V diag(s) V'::
 
     b(alpha) = V diag(1 / (s + alpha)) V'c
 
-minimises sum_i w_i (y_i - x_i b - b_0)^2 + alpha ||b||^2 with b_0 free, as scikit-learn's ``Ridge`` with
+minimises sum_i w_i (y_i - x_i b - b_0)^2 + alpha ||b||^2 with unpenalised b_0, as scikit-learn's ``Ridge`` with
 ``sample_weight``. For the fit without the rows of one image, let Z be its rows in the basis V times the
-roots of their weights, and 1/sqrt(w) Z_0 = 1/sqrt(W) a further column for b_0, W being all weight::
+roots of their weights, and 1/sqrt(w) Z_0 = 1/sqrt(W) an additional column for b_0, W being the total weight::
 
     B = [Z, Z_0],  M = diag(s + alpha, 1),  H = B M^-1 B'
     left-out residuals = (I - H)^-1 r = r + B (M - B'B)^-1 B' r        r: residuals of the fit with them
 
-of which the form with the smaller matrix is solved. Scaling is that of all rows.
+The form with the smaller matrix is solved. Features are scaled by the statistics of all rows.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# rows whose sums are added at a time: pieces of an image would be added as slowly as they are summed
+# rows summed at once: updating the sums costs as much as summing the rows of an image
 BLOCK = 2048
 
 
 class Moments:
-    """Weighted sums of rows of `width` features and their targets; float64. `settle` before reading them."""
+    """Weighted sums of rows of `width` features and their targets; float64. Call `settle` before reading them."""
 
     def __init__(self, width: int) -> None:
         self._waiting: list[tuple[np.ndarray, ...]] = []
@@ -36,7 +36,7 @@ class Moments:
         self.low, self.high = np.full(width, np.inf), np.full(width, -np.inf)
 
     def add(self, features: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> None:
-        """Rows (n, width), targets (n,) and positive weights (n,)."""
+        """Add rows (n, width), targets (n,) and positive weights (n,)."""
         for start in range(0, len(features), BLOCK):
             rows = slice(start, start + BLOCK)
             self._waiting.append((features[rows], targets[rows], weights[rows]))
@@ -44,7 +44,7 @@ class Moments:
                 self.settle()
 
     def settle(self) -> None:
-        """Add the rows that wait for others."""
+        """Add the rows that are still buffered."""
         if self._waiting:
             x, y, w = (np.concatenate(part) for part in zip(*self._waiting, strict=True))
             self._waiting.clear()
@@ -77,9 +77,9 @@ class PatchRidge:
 
     Attributes
     ----------
-    mean, scale : (d,) of the features, which are centred and divided by them; target_mean, of the targets.
+    mean, scale : (d,) subtracted from and divided out of the features; target_mean : mean of the targets.
     weight : sum of all weights.
-    basis : (d, r) directions along which the features vary; squares : (r,) how much, s.
+    basis : (d, r) directions V along which the features vary; squares : (r,) their eigenvalues s.
     projected : (r,) V'c.
     """
 
@@ -102,7 +102,7 @@ class PatchRidge:
             scale = np.where(constant, 1.0, spread)
         squares, basis = np.linalg.eigh(moments.gram / np.outer(scale, scale))
         eps = np.finfo(np.float64).eps
-        # centring leaves rounding of the mean, which is no direction of the features
+        # centring leaves the rounding error of the mean, which is not a direction of the features
         noise = moments.weight * np.sum((4 * eps * moments.mean / scale) ** 2)
         smallest = max(moments.rows, len(squares)) * eps * squares[-1]
         kept = squares > max(smallest, noise)
@@ -131,7 +131,7 @@ class PatchRidge:
     def left_out(
         self, features: np.ndarray, targets: np.ndarray, weights: np.ndarray, alphas: np.ndarray
     ) -> np.ndarray:
-        """(p, A) residuals of an image's rows in the fit without them."""
+        """(p, A) residuals of an image's rows for the fit without them."""
         roots = np.sqrt(weights)[:, None]
         z = ((features - self.mean) / self.scale) @ self.basis * roots
         residuals = roots * (targets - self.target_mean)[:, None] - z @ self._coefficients(alphas)

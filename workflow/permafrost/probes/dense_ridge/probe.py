@@ -1,4 +1,4 @@
-"""Ridge regression of numbers per pixel from the patches of frozen maps, streamed; no torch."""
+"""Ridge regression of numbers per pixel from the patches of frozen maps, with streaming; no torch."""
 
 from __future__ import annotations
 
@@ -35,32 +35,32 @@ class DenseRidgeOptions(OfPixels, Kept, AlphaOptions):
     """
 
     layers: Layers = None
-    """Layers whose maps give the features, side by side; null takes all of them."""
+    """Layers whose maps are concatenated to features; null uses all of them."""
     stride: Above0 = 16
     """The grid of patches is that of the layer whose patches are closest to this many working pixels. Coarser maps
-    are enlarged to it, of finer ones means are taken."""
+    are enlarged to it, finer ones are averaged."""
     alpha_max: Above0 = 1e9
     alpha_count: Positive = 49
     choose: Literal["validation", "leave_one_image_out"] = "validation"
-    """Alpha is chosen by patches: on validation, or on those of each training image in the fit without that image.
-    Images of one scene reveal each other's targets, and then leaving one out says little. It solves a system for
-    every image and alpha (about half a second per image with 2048 features), validation only one decomposition."""
+    """Alpha is chosen by the error of patches: on validation, or of each training image for the fit without it.
+    Images of one scene are similar, and then leaving one out is too optimistic. It solves a system for
+    every image and alpha (about half a second per image with 2048 features); validation needs one decomposition."""
 
 
 def run_dense_ridge(job: ProbeJob[DenseRidgeOptions]) -> None:
     """Choose alpha, fit the mean targets of patches and write the predictions of the test split.
 
-    Alpha is chosen by the mean squared error of patches, weighted by the shares of their pixels that have
-    data: on validation, or with ``choose: leave_one_image_out`` on the patches of each training image in the
-    fit without that image; validation then only adds images (``merge_val``). Of equals the largest alpha is
-    taken. What is predicted for patches is enlarged bilinearly and scored pixel by pixel.
+    Alpha is chosen by the mean squared error of patches, weighted by their shares of pixels with
+    data: on validation, or with ``choose: leave_one_image_out`` on the patches of each training image for the
+    fit without that image; validation then only adds images (``merge_val``). Ties go to the largest alpha.
+    Predictions of patches are enlarged bilinearly and scored pixel by pixel.
 
-    The job's device is not used. Splits are read from the store as they are needed: memory holds some images,
-    and a few squares of the number of features.
+    The job's device is not used. Splits are streamed from the store: memory holds some images,
+    and a few matrices of features × features.
 
     Raises
     ------
-    PermafrostError : anything the user can put right; nothing half-written is left.
+    PermafrostError : anything that the user can fix; no partial output remains.
     """
     splits, options = open_splits(TargetSplit, job), job.options
     test = splits["test"]
@@ -85,7 +85,7 @@ def run_dense_ridge(job: ProbeJob[DenseRidgeOptions]) -> None:
 def _fit(
     splits: dict[str, TargetSplit], patches: Patches, options: DenseRidgeOptions, where: str
 ) -> tuple[PatchRidge, np.ndarray]:
-    """The fit that is used, and (A,) root mean squared errors by which alpha is chosen."""
+    """The final fit, and (A,) root mean squared errors by which alpha is chosen."""
     train, val, alphas = splits["train"], splits["val"], options.alphas
     moments, images = Moments(patches.width), 0
     joined = [train]
@@ -139,15 +139,15 @@ def _root_mean_square(errors, count: int, where: str) -> np.ndarray:
     return np.sqrt(squares / total)
 
 
-# features that are held at a time
+# number of feature values in memory at once
 VALUES = 1 << 25
 
 
 @dataclass(frozen=True)
 class Patches:
-    """Where patches come from: layers, and the grid that all of their maps are brought to.
+    """The source of patches: layers, and the grid to which all their maps are resized.
 
-    Maps that are coarser than the grid are enlarged bilinearly, of finer ones means are taken.
+    Maps coarser than the grid are enlarged bilinearly, finer ones are averaged.
     """
 
     layers: list[Layer]
@@ -157,7 +157,7 @@ class Patches:
     def of(
         cls, split: MapSplit, names: list[str] | None, stride: float, *, where: object
     ) -> Patches:
-        """Layers of these names (None: all), on the grid of that with patches closest to `stride` pixels."""
+        """Layers of these names (None: all), on the grid of the one with patches closest to `stride` pixels."""
         layers = split.choose_layers(names, where=where)
         return cls(layers, nearest_stride(split, layers, stride).size)
 
@@ -166,11 +166,11 @@ class Patches:
         return sum(layer.channels for layer in self.layers)
 
     def images(self, split: MapSplit) -> Iterator[tuple[int, np.ndarray]]:
-        """(first row, (n, gh * gw, width) float32), some images at a time, in store order.
+        """Yield (first row, (n, gh * gw, width) float32), some images at a time, in store order.
 
         Raises
         ------
-        PermafrostError : a feature is NaN or infinite; names layer and sample.
+        PermafrostError : a feature is NaN or infinite; the message names layer and sample.
         """
         per_image = self.grid[0] * self.grid[1] * self.width
         step = max(split.store.chunk_rows(layer.array) for layer in self.layers)
@@ -188,9 +188,9 @@ class Patches:
     def with_targets(
         self, split: TargetSplit
     ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Of every image with data: features (p, width), targets (p,) and weights (p,) of its patches with data.
+        """Yield features (p, width), targets (p,) and weights (p,) of the patches with data, for each image with data.
 
-        A patch weighs as much as the share of its pixels that have data.
+        The weight of a patch is the share of its pixels with data.
         """
         for start, features in self.images(split):
             targets = split.truths(start, start + len(features))
@@ -210,7 +210,7 @@ def _resized(maps: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def _matrix(source: int, target: int) -> np.ndarray:
-    """(target, source) float32: bilinear weights, or where there are fewer places shares of what each covers."""
+    """(target, source) float32: bilinear weights to enlarge, or area weights to reduce."""
     if target >= source:
         return bilinear_matrix(source, target).astype(np.float32)
     edges = np.arange(target + 1) * (source / target)
