@@ -1,4 +1,4 @@
-"""What a source of data offers: records to choose from, and pixels on demand."""
+"""Interface of data sources: records to choose from, and pixels on demand."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class Record:
     """One image before it is decoded.
 
     ``label`` is a class id (classification), a tuple of 0 and 1 per class (multilabel), a number
-    (regression), or None where the mask (segmentation), the raster (pixel_regression) or the objects
-    (detection) are the label. ``split`` is the data's own name for its part, or None.
+    (regression), or None if the label is the mask (segmentation), the raster (pixel_regression) or
+    the objects (detection). ``split`` is the split's name in the data, or None.
 
-    Only for objects: ``objects``, those of the image or those that a window of it meets, in pixels of
-    the whole image; ``image_id``, ``x_offset``, ``y_offset``, where the window lies (None, 0, 0 for a
-    whole image); ``image_size``, height and width of the whole image, None where only decoding tells;
-    ``clipped``, how many of the objects reached beyond the image and were cut at its edge; ``without_area``, how many
-    boxes were left out since they have no area in it.
+    For objects only: ``objects``, those of the image or those that intersect the window, in pixels
+    of the whole image; ``image_id``, ``x_offset``, ``y_offset``, the window's position (None, 0, 0
+    for a whole image); ``image_size``, height and width of the whole image, None if only decoding
+    shows them; ``clipped``, the number of objects that were cut at the edge of the image;
+    ``without_area``, the number of boxes dropped because no area was left.
 
-    ``unusable``: why the image, or what is said of it, cannot be used, and a remedy or None; only where the entry's
-    `on_error` may leave it out. Such a record has neither label nor objects.
+    ``unusable``: why the image or its annotations cannot be used, and a remedy or None; only if
+    `on_error` of the entry may skip the image. Such a record has neither label nor objects.
     """
 
     sample_id: str
@@ -55,26 +55,27 @@ class Record:
 
 @dataclass(frozen=True)
 class Decoded:
-    """Pixels of one record; its mask (H, W) of class ids, or its raster of numbers; its place.
+    """Pixels of one record; its mask (H, W) of class ids or its target raster; its georeference.
 
-    Of a dataset of several modalities, mask, raster and place are those of the first one's pixels.
+    With several modalities, mask, raster and georeference belong to the first.
     """
 
     image: np.ndarray
-    """(C, H, W), of a series (T, C, H, W): only the dates that there are, in their order."""
+    """(C, H, W), or (T, C, H, W) for a series: only the existing dates, in order."""
     mask: np.ndarray | None = None
     mask_name: str | None = None
-    """The file of the mask or raster, for messages; None where it has none."""
+    """File of the mask or raster, for messages; None without a file."""
     place: Georeference = NOWHERE
     filled: tuple[np.ndarray | None, ...] = ()
-    """Of each of `arrays`, bool of its shape, True where a declared nodata value was replaced; None where none was."""
+    """For each of `arrays`, bool of its shape, True where a declared nodata value was replaced; None if none was."""
     target: np.ndarray | None = None
-    """(H, W) float32 numbers to predict, NaN where there is no data."""
+    """(H, W) float32 target values, NaN without data."""
     further: tuple[np.ndarray, ...] = ()
-    """Pixels of the modalities after the first, in the order of the entry, each as `image`."""
+    """Pixels of the modalities after the first, in the order of the entry, each in the form of `image`."""
     dates: tuple[tuple[str | None, ...] | None, ...] = ()
-    """Of each of `arrays`, the dates of its T images, of one image its only one (ISO 8601, None for one that is not
-    known); None where none is. Empty where no date is known. Of one image, it is the record's where that has none."""
+    """For each of `arrays`, the dates of its T images or of its single image (ISO 8601, None if
+    unknown); None if none is known. Empty if no date is known at all. For a single image, it
+    applies if the record has no date."""
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
@@ -83,7 +84,7 @@ class Decoded:
 
 
 class Source(Protocol):
-    """A kind of data. One file in ``sources/`` and one line in its registry."""
+    """A kind of data: one file in ``sources/`` and one line in its registry."""
 
     bands: list[Band]
     classes: list[str]
@@ -95,16 +96,16 @@ class Source(Protocol):
         ...
 
     def decode(self, index: int) -> Decoded:
-        """Pixels of the record at `index`; called from several threads, unless `one_thread` is set to True."""
+        """Pixels of the record at `index`; called from several threads unless `one_thread` is True."""
         ...
 
     def locate(self, index: int) -> tuple[float | None, float | None]:
-        """lon, lat from the image file's header, where the record itself has none."""
+        """lon, lat from the image file's header, for records without coordinates."""
         ...
 
 
 def check_records(records: Sequence[Record], where: object) -> None:
-    """Refuse a dataset without images, with two of one name, or with one that lies nowhere on Earth."""
+    """Raise `PermafrostError` if there are no images, duplicate names, or coordinates outside the Earth."""
     if not records:
         raise PermafrostError("the data contain no images", where=where, remedy="correct the path")
     twice = [name for name, count in Counter(r.sample_id for r in records).items() if count > 1]

@@ -1,4 +1,4 @@
-"""What a listing and a few images of a dataset show while planning: what its job would stop at, hours later."""
+"""Check a dataset's listing and a few of its images while planning, to find errors hours before the job."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from permafrost.data.sources import open_source
 from permafrost.data.store.job import Job
 from permafrost.data.store.one_pass import first_layout
 
-#: kinds whose files are listed and read in little time; of others, jobs say what is wrong
+#: kinds whose files are quick to list and read; jobs check the others
 KINDS = ("folder", "table", "coco", "deepforest", "voc", "yolo", "points")
 _IMAGES = 8
-# one image each
+# read one image each
 _SPLITS = 3
 
 
 def check_samples(entry: DatasetEntry, *, where: object) -> None:
-    """Refuse a dataset whose listing is wrong, or one of a few images, evenly spread, that cannot be used.
+    """Check a dataset's listing, and that a few evenly spread images can be used.
 
     Parameters
     ----------
-    entry : with the places of its files, all of which are there.
+    entry : with complete paths, which must exist.
 
     Raises
     ------
-    PermafrostError : as its job would say it.
+    PermafrostError : with the message that the job would give.
     """
     if entry.kind not in KINDS:
         return
     try:
-        # of tables, the images; without them, the table holds them
+        # for tables, the folder of images, or the table if its cells hold them
         place = getattr(entry.source, "path" if entry.kind != "table" else "images")
         if place is not None:
             open_members(place, where=where, read=False)
@@ -71,12 +71,12 @@ def check_samples(entry: DatasetEntry, *, where: object) -> None:
     try:
         first_layout(job)
     except PermafrostError as error:
-        # of the entry, which it names by the dataset alone
+        # the source names the entry by the dataset alone
         raise PermafrostError(error.problem, where=where, remedy=error.remedy) from error
 
 
 def _check_folders(entry: DatasetEntry, where: object) -> None:
-    """Refuse folders of classes that hold nothing: no image shows that their class was meant."""
+    """Refuse empty class folders: no image shows that they are meant as classes."""
     named = entry.kind == "folder" and entry.source.images is None
     top = Path(entry.source.path) / entry.source.root.strip("/") if named else Path()
     if not named or not targets_of(entry.task).one_class or not top.is_dir():

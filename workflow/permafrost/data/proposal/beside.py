@@ -1,4 +1,4 @@
-"""An archive of images together with the files that lie beside it, such as their annotations."""
+"""An archive of images together with the files next to it, such as their annotations."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 
 
 class Beside:
-    """Members of an archive, and after them those of the folder that it lies in.
+    """Members of an archive, followed by those of its folder.
 
     Parameters
     ----------
-    inner : of the archive, whose place is that of all. outer : of the folder.
+    inner : members of the archive, whose path stands for both. outer : members of the folder.
     """
 
     def __init__(self, inner: Members, outer: Members) -> None:
@@ -25,7 +25,7 @@ class Beside:
         self.names = [*inner.names, *sorted(self._outside)]
 
     def place_of(self, place: str) -> str:
-        """Where a file is that a draft names as one inside the archive."""
+        """Path of a file that a draft names as one inside the archive."""
         name = place.removeprefix(INSIDE).removeprefix(f"{self.place}/")
         return str(self._outer.place / name) if name in self._outside else place
 

@@ -1,4 +1,4 @@
-"""Several images of one place: pairs and series of dates."""
+"""Find several images of one location: pairs and series of dates."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from permafrost.data.proposal.looks import pixel_values
 from permafrost.data.sources.pairing import name_pattern
 from permafrost.data.sources.sample_images import iso_date
 
-#: folders and the file of a name -> their words
+#: words of each folder and of the file in a name
 type _Words = tuple[tuple[str, ...], ...]
 
-#: words for the two dates of a pair: what they mean is sure, sure where they name a whole folder or file, or only
-#: where labels have the same names
+#: words for the two dates of a pair: unambiguous; unambiguous as a whole folder or file name; only
+#: valid if labels have the same names
 _SURE = (("before", "after"), ("pre", "post"))
 _SURE_ALONE = (("t1", "t2"), ("t0", "t1"), ("ta", "tb"))
 _UNSURE = (("a", "b"), ("1", "2"), ("old", "new"), ("first", "second"), ("early", "late"))
@@ -62,23 +62,24 @@ _FILLER = {
     )
 }
 _NUMBERED = re.compile(r"(?:images?|imgs?|im|time|date|t)([0-2ab])")
-#: so many of the images have to be of several dates
+#: least share of the images that must have several dates
 _MOST = 0.8
 _YEAR = "(?:19[89][0-9]|20[0-3][0-9])"
 _DAY = "(?:19|20)[0-9]{2}[-_.]?(?:0[1-9]|1[0-2])(?:[-_.]?(?:0[1-9]|[12][0-9]|3[01]))?"
-#: a day or month anywhere in a name, or a year that ends a folder or the name
+#: a day or month anywhere in a name, or a year at the end of a folder or of the name
 _DATE = rf"(?<![0-9])(?:{_DAY}(?:T[0-9]{{4,6}}Z?)?(?![0-9])|(?<![a-zA-Z]){_YEAR}(?=/|[.][a-zA-Z]))"
-#: what a place is called, before a date or after it; all of a name without a date
+#: name of a location, before or after the date; the whole name if there is no date
 _BEFORE = rf"^(.+?)(?:[-_./]*{_DATE}.*)?$"
 _AFTER = rf"^(?:.*?{_DATE}[-_./]*)?(.+)$"
 
 
 def pairs_of_dates(members: Members, where: object) -> Draft | None:
-    """Images that are pairs of dates, found by words in folders or names, with masks of change or in class folders.
+    """Draft for pairs of dates, found by words in folders or names, with change masks or in class folders.
 
     Raises
     ------
-    PermafrostError : most of the images are such pairs, and nothing says what changed, or two masks of a pair do.
+    PermafrostError : most of the images are such pairs, but have no labels of change, or a pair has
+        two masks.
     """
     words = {name: _words(name) for name in members.names if is_image(name)}
     images = {name: parts for name, parts in words.items() if not any(map(_is_label, _all(parts)))}
@@ -87,7 +88,7 @@ def pairs_of_dates(members: Members, where: object) -> Draft | None:
         labels[_without(words[name], _is_label)].append(name)
     years = sorted({word for parts in images.values() for word in _all(parts) if _is_year(word)})
     moments = (*_SURE, *_SURE_ALONE, *_UNSURE, *combinations(years, 2))
-    # A/a_1.png has the word twice and means it once, before/1_before.png means it twice
+    # A/a_1.png has the word twice but only one means the date; in before/1_before.png both do
     for two, everywhere in product(moments, (False, True)):
         alone = two in _SURE_ALONE
         first, second = (_of_date(word, images, alone, everywhere) for word in two)
@@ -155,9 +156,9 @@ def _pairs(
 
 
 def _pattern_of(names: Sequence[str]) -> str:
-    """A pattern that fits the names: what all share, ``<split>``, ``<class>``, ``<place>``, ``<stem>``.
+    """A pattern that matches the names, with ``<split>``, ``<class>``, ``<place>`` and ``<stem>``.
 
-    Words of the file's name that mean a date or a mask stay as they are.
+    Words of the file name that mean a date or a mask stay literal.
     """
     # <stem> may be in sub-folders
     depth = min(name.count("/") for name in names)
@@ -184,20 +185,20 @@ def _pattern_of(names: Sequence[str]) -> str:
 
 
 def _shared(texts: Sequence[str], pattern: str) -> str:
-    """What the expression finds in the texts, where it is the same in all."""
+    """The match of the expression if it is the same in all texts."""
     found = {one[0] if (one := re.search(pattern, text)) else "" for text in texts}
     return found.pop() if len(found) == 1 else ""
 
 
 def _plain(pattern):
-    """Without a class, which masks have none of: its folder is a place like others."""
+    """The pattern without a class: masks have none, so its folder is an ordinary part of the location."""
     if isinstance(pattern, list):
         return [_plain(one) for one in pattern]
     return pattern.replace("<class>", "<folder>")
 
 
 def two_dates(first: str, second: str) -> bool:
-    """Whether two columns of a table are named as the two dates of a pair."""
+    """Whether the names of two table columns are those of a pair of dates."""
     one, other = _words(f"{first}.x"), _words(f"{second}.x")
     years = [
         tuple(sorted(word for word in _all(parts) if _is_year(word))) for parts in (one, other)
@@ -212,7 +213,7 @@ def two_dates(first: str, second: str) -> bool:
 def _of_date(
     word: str, images: dict[str, _Words], alone: bool, everywhere: bool
 ) -> dict[_Words, str]:
-    """The rest of a name -> the name, of images with the word; `alone` as the whole of a folder or file."""
+    """Rest of a name -> the name, for images with the word; with `alone` it must be a whole folder or file name."""
     found = {}
     for name, parts in images.items():
         if (word,) in parts:
@@ -226,12 +227,12 @@ def _of_date(
 
 
 def _words(name: str) -> _Words:
-    """Words of each folder and of the file, without those that say nothing of place or date."""
+    """Words of each folder and of the file that describe location or date."""
     parts = []
     for part in name.lower().rpartition(".")[0].split("/"):
         words = [word for word in re.split(r"[^a-z0-9]+", part) if word]
         rest = [_NUMBERED.sub(r"t\1", word) for word in words if word not in _FILLER]
-        # imgs_1 is t1
+        # imgs_1 means the first date
         numbered = len(rest) == 1 < len(words) and rest[0] in {*"012ab"}
         parts.append((f"t{rest[0]}",) if numbered else tuple(rest))
     return tuple(parts)
@@ -255,11 +256,11 @@ def _is_year(word: str) -> bool:
 
 
 def keep_dates_together(draft: Draft, where: object) -> None:
-    """Make the place the group, where most images of a draft are one of several dates of it.
+    """Make the location the group if most images of a draft are one of several dates there.
 
     Raises
     ------
-    PermafrostError : the folders are places, and nothing says what they show.
+    PermafrostError : the folders are locations, so the classes are unknown.
     """
     start = len(folder_prefix(draft.source.get("root", ".").strip(".")))
     names = [name[start:] for name in draft.images]
@@ -296,7 +297,8 @@ def keep_dates_together(draft: Draft, where: object) -> None:
 
 
 def _series_pattern(draft: Draft, names: Sequence[str]) -> str | None:
-    """A pattern with ``<class>`` and ``<date>`` under which the dates of each place are one sample; None if none is."""
+    """A pattern with ``<class>`` and ``<date>`` that joins the dates of a location into one sample;
+    None if there is none."""
     around = dates_of_places(names)
     if len(around) < len(names) or len({name.count("/") for name in names}) > 1:
         return None
@@ -324,7 +326,7 @@ def _series_pattern(draft: Draft, names: Sequence[str]) -> str | None:
 
 
 def _generalised(parts: Sequence[str], free: Iterator[str]) -> str:
-    """One level of the names: what all have, and names for what differs, before and after ``<date>``."""
+    """One folder level as a pattern: the common part, and names for differing parts before and after ``<date>``."""
     pieces = []
     for texts in zip(*(re.split("(<date>)", part) for part in parts), strict=False):
         if len({*texts}) == 1:
@@ -336,7 +338,7 @@ def _generalised(parts: Sequence[str], free: Iterator[str]) -> str:
 
 
 def dates_of_places(names: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Name -> what surrounds its date, alike for dates of one place; empty unless most places have several."""
+    """Name -> the text around its date, equal for dates of a location; empty unless most locations have several."""
     found = {name: one for name in names if (one := re.search(_DATE, name))}
     around = {name: (name[: one.start()], name[one.end() :]) for name, one in found.items()}
     dates: dict[tuple[str, str], set[str]] = defaultdict(set)

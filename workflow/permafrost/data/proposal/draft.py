@@ -1,4 +1,4 @@
-"""A draft of an entry, while it is made: keys, and what a person has to check or fill in."""
+"""A draft of an entry: its keys, and notes on what to check or complete."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ _SPLITS = {
     "val": ("val", "valid", "validation", "dev"),
     "test": ("test", "testing", "tst"),
 }
-# how many classes are named one by one in a comment
+# most classes to list in a comment
 _MOST = 200
-# the value that masks of 8 bits give to pixels without a label
+# usual value of unlabelled pixels in 8-bit masks
 _UNLABELLED = 255
 
 
 @dataclass
 class Draft:
-    """What is known of a dataset so far.
+    """What the inspection has found out about a dataset so far.
 
     Attributes
     ----------
-    images : names of the images, of which some are looked at.
-    fields : of the entry, beside task and source.
-    places : longitude and latitude of the images, where a table lists them.
-    splits : its `splits`, where the files name them; None where they do not.
+    images : names of the images; a sample of them is read.
+    fields : of the entry, except task and source.
+    places : longitude and latitude of the images, if a table lists them.
+    splits : `splits` of the entry if the files name them; else None.
     notes : key of the entry -> sentences about it; the key is ``""`` for the whole entry.
     """
 
@@ -52,7 +52,7 @@ def stem_of(name: str) -> str:
 
 
 def split_of(name: str) -> str | None:
-    """train, val or test, if a folder or file of that name is one."""
+    """train, val or test if a folder or file with that name usually means one; else None."""
     words = re.split(r"[^a-z]+", name.lower())
     return next((ours for ours, theirs in _SPLITS.items() if set(theirs) & set(words)), None)
 
@@ -63,7 +63,7 @@ def is_split(name: str) -> bool:
 
 
 def given_splits(names: Iterable[str], draft: Draft) -> dict:
-    """`splits` of an entry whose files name them, and a note where something is missing."""
+    """`splits` of an entry whose files name them; adds a note if one is missing."""
     ours: dict[str, list[str]] = {}
     names = sorted(set(names))
     for name in names:
@@ -88,10 +88,10 @@ def given_splits(names: Iterable[str], draft: Draft) -> dict:
 
 
 def class_codes(values: Iterable[int], draft: Draft) -> None:
-    """Set classes, and what mask values mean, from the values that were found in masks.
+    """Set the classes and the meaning of mask values, from the values in the masks.
 
-    255 beside two or more other values means pixels without a label, as in most published sets; beside one other
-    value it is a class, as in masks of black and white.
+    255 means unlabelled if there are two or more other values, as in most published datasets. With
+    one other value it is a class, as in black and white masks.
     """
     values = sorted(set(values))
     codes = [value for value in values if value != _UNLABELLED]

@@ -1,4 +1,4 @@
-"""A draft of the whole entry: the layout of the files, then bands, units, place and splits from the images."""
+"""Draft a whole entry: labels from the layout of the files, then bands, units, locations and splits from the images."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from permafrost.data.proposal.listed import coco, tables
 from permafrost.data.proposal.looks import Look, look_at, places_of
 from permafrost.data.proposal.places import blocks_of, keep_places_together
 
-# the first that fits: files of annotations say more than names of folders
+# the first match counts: annotation files are more specific than folder names
 _LAYOUTS = (coco, voc, yolo, tables, pairs_of_dates, scenes, pairs, class_folders)
 _OTHERS = {
     ".tortilla": "docs/datasets.md shows entries of kind tortilla",
@@ -33,7 +33,7 @@ def draft_of(path: Path, *, where: object) -> Draft:
 
     Raises
     ------
-    PermafrostError : nothing is there, or nothing in it says what the images are labelled with.
+    PermafrostError : the path does not exist, or its files have no recognisable labels.
     """
     members = open_members(path, where=where)
     if not any(map(is_image, members.names)):
@@ -52,7 +52,7 @@ def draft_of(path: Path, *, where: object) -> Draft:
 
 
 def _of_archive(folder: Path, beside: Members, archive: Path) -> Draft:
-    """A draft for a folder whose images are in one archive, and the annotations perhaps beside it."""
+    """A draft for a folder with one archive of images, and possibly annotations next to it."""
     members = Beside(open_members(archive, where=archive), beside)
     draft = next((found for layout in (coco, tables) if (found := layout(members, folder))), None)
     if draft is None:
@@ -68,7 +68,7 @@ def _of_archive(folder: Path, beside: Members, archive: Path) -> Draft:
 
 
 def _labelled(members: Members, path: Path) -> Draft:
-    """What says the labels of the images: the first layout that fits."""
+    """A draft with labels, by the first layout that matches."""
     for ending, page in _OTHERS.items():
         if any(name.endswith(ending) for name in members.names):
             raise PermafrostError(f"holds {ending} files", where=path, remedy=page)
@@ -86,7 +86,7 @@ def _labelled(members: Members, path: Path) -> Draft:
 
 
 def _describe(draft: Draft, members: Members, path: Path) -> None:
-    """Fill in what a sample of the images says, which lie at `path`."""
+    """Complete the draft from a sample of the images at `path`."""
     if draft.source["kind"] == "table":
         draft.source["images"] = str(path)
     else:
@@ -106,7 +106,7 @@ def _describe_bands(draft: Draft, looks: Sequence[Look]) -> None:
     counts = {look.bands for look in looks}
     if counts == {1, 3}:
         converted, counts = [*converted, "gray"], {3}
-    # transparent pixels of rasters that are cut into tiles have no data
+    # for grids, transparent pixels mean no data
     if converted and draft.source["kind"] != "grid":
         draft.fields["convert"] = converted
         draft.note("convert", "remove what must not happen; then such an image is an error")
@@ -135,7 +135,7 @@ def _describe_bands(draft: Draft, looks: Sequence[Look]) -> None:
 
 
 def _named(look: Look, count: int, dtypes: list[str]) -> tuple[str | None, list]:
-    """The sensor and the names of the bands, by what the file calls them, else by their number."""
+    """Sensor and band names, by the names in the file, else by the number of bands."""
     by_name = _by_names([name for name in look.names if name], count, dtypes)
     if by_name is not None:
         return by_name
@@ -150,7 +150,7 @@ def _named(look: Look, count: int, dtypes: list[str]) -> tuple[str | None, list]
 
 
 def _by_names(names: list[str], count: int, dtypes: list[str]) -> tuple[str, list[str]] | None:
-    """The sensor that knows all names that a file gives its bands, as true names rather than as common ones."""
+    """The sensor that knows all band names of the file, preferably as true names rather than common ones."""
     if len(names) != count or len({*names}) < count:
         return None
     pictures = ("rgb", "aerial") if dtypes == ["uint8"] else ()

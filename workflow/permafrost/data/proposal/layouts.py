@@ -1,4 +1,4 @@
-"""What names of files say: folders of classes, images with masks or numbers, annotations of objects beside images."""
+"""Recognise layouts of files: class folders, images with masks or target rasters, object annotations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SUFFIXES = ("", "_mask", "-mask", "_label", "_labels", "_gt", "_target")
 
 
 def pairs(members: Members, where: object) -> Draft | None:
-    """Images and masks (or rasters of numbers) that are named alike."""
+    """Images and masks (or target rasters) with the same names."""
     endings = (*IMAGE_ENDINGS, "npy")
     files = [name for name in members.names if name.lower().endswith(endings)]
     for suffix in _SUFFIXES:
@@ -33,7 +33,7 @@ def pairs(members: Members, where: object) -> Draft | None:
 
 
 def _companions(files: list[str], suffix: str) -> dict[str, str]:
-    """Image -> the file of the same name in a folder of masks; or beside it, with a suffix."""
+    """Image -> the file of the same name in a folder of masks, or with a suffix in the same folder."""
     companions = {}
     for name in files:
         folders, stem = name.split("/")[:-1], stem_of(name)
@@ -51,7 +51,7 @@ def _companions(files: list[str], suffix: str) -> dict[str, str]:
 
 
 def _neutral(folders: Sequence[str]) -> tuple[str, ...]:
-    """Folders without those that only say what kind of file lies in them."""
+    """Folders without those that only name a type of file."""
     kinds = (*_MASKS, *_TARGETS, "images", "image", "img", "imgs", "rgb", "data")
     return tuple(folder for folder in folders if folder.lower() not in kinds)
 
@@ -67,7 +67,7 @@ def _pairs(members: Members, found: dict[str, str], suffix: str, where: object) 
         key: _pattern(companions, suffix),
     }
     if suffix:
-        # else the ending alone would tell an image from its mask
+        # otherwise only the ending would distinguish an image from its mask
         source["images"] = f"{source['images']}/<stem>.{images[0].rpartition('.')[2]}".lstrip("./")
         name = f"<stem>{suffix}.{companions[0].rpartition('.')[2]}"
         source[key] = f"{source[key]}/{name}".lstrip("./")
@@ -87,13 +87,13 @@ def _pairs(members: Members, found: dict[str, str], suffix: str, where: object) 
 
 
 def _pattern(names: list[str], suffix: str) -> str:
-    """The folder of files, with ``<split>`` where folders name splits."""
+    """The folder of the files, with ``<split>`` if folders name splits."""
     folders = ["<split>" if is_split(part) else part for part in names[0].split("/")[:-1]]
     return "/".join(folders) or "."
 
 
 def class_folders(members: Members, where: object) -> Draft | None:
-    """Images in folders of classes, perhaps in folders of splits."""
+    """Images in class folders, possibly inside split folders."""
     images = [name for name in members.names if is_image(name)]
     root: list[str] = []
     parts = [name.split("/") for name in images]
@@ -121,7 +121,7 @@ def class_folders(members: Members, where: object) -> Draft | None:
 
 
 def voc(members: Members, where: object) -> Draft | None:
-    """An XML file of boxes for each image."""
+    """Pascal VOC: an XML file of boxes per image."""
     files = [n for n in members.names if n.lower().endswith(".xml")]
     images = [name for name in members.names if is_image(name)]
     matched = {stem_of(name) for name in files} & {stem_of(name) for name in images}
@@ -144,7 +144,7 @@ def voc(members: Members, where: object) -> Draft | None:
 
 
 def yolo(members: Members, where: object) -> Draft | None:
-    """A text file of objects for each image."""
+    """YOLO: a text file of objects per image."""
     texts = [n for n in members.names if n.lower().endswith(".txt")]
     images = [name for name in members.names if is_image(name)]
     stems = {stem_of(name) for name in images}
@@ -187,7 +187,7 @@ _LARGE, _FEW, _TILE = 1500, 50, 256
 
 
 def scenes(members: Members, where: object) -> Draft | None:
-    """Georeferenced rasters that are much larger than a tile, with rasters or polygons of labels."""
+    """Georeferenced rasters much larger than a tile, with rasters or polygons of labels."""
     rasters = [name for name in members.names if name.lower().endswith((".tif", ".tiff"))]
     if not rasters or len(rasters) > _FEW or len(rasters) < sum(map(is_image, members.names)):
         return None
@@ -218,7 +218,7 @@ def scenes(members: Members, where: object) -> Draft | None:
 
 
 def _polygons(members: Members, name: str, draft: Draft) -> None:
-    """Classes by the attribute with the fewest values; pixels in no polygon have no label."""
+    """Classes from the attribute with the fewest values; pixels outside all polygons have no label."""
     import pyogrio
 
     table = pyogrio.read_dataframe(members.location(name), read_geometry=False, use_arrow=False)

@@ -1,4 +1,4 @@
-"""What annotations and tables say: COCO's JSON, DeepForest's CSV, a CSV of points per image, a table of images."""
+"""Recognise listings: COCO's JSON, DeepForest's CSV, a CSV of points per image, a table of images."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COLUMNS = {
 
 
 def coco(members: Members, where: object) -> Draft | None:
-    """Annotations in COCO's JSON, of all images or of each split."""
+    """COCO's JSON, one file for all images or one per split."""
     found = {}
     for name in [n for n in members.names if n.lower().endswith(".json")]:
         try:
@@ -65,7 +65,7 @@ def _set_root(source: dict, images: list[str], listed: list[str], draft: Draft) 
 
 
 def tables(members: Members, where: object) -> Draft | None:
-    """A CSV that lists objects or images, or one of points for each image."""
+    """A CSV that lists objects or images, or one CSV of points per image."""
     images = [name for name in members.names if is_image(name)]
     csvs = [name for name in members.names if name.lower().endswith(".csv")]
     headers = {name: _rows(members, name) for name in csvs}
@@ -84,7 +84,7 @@ def tables(members: Members, where: object) -> Draft | None:
 
 
 def _rows(members: Members, name: str) -> list[dict[str, str]]:
-    """The first rows of a CSV; none where it is no such file."""
+    """The first rows of a CSV; an empty list if it is not one."""
     try:
         text = members.read(name).decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -183,11 +183,11 @@ def _table(members, images, name, rows, where) -> Draft | None:
 
 
 def _group_places(draft: Draft, rows: list[dict[str, str]], column: str, where: object) -> None:
-    """Set `group` where rows are several images of a place.
+    """Set `group` if several rows are images of one location.
 
     Raises
     ------
-    PermafrostError : file names say so, but no column names the location.
+    PermafrostError : file names show that, but no column names the location.
     """
     source = draft.source
     if "group" in source:
@@ -215,7 +215,7 @@ def _group_places(draft: Draft, rows: list[dict[str, str]], column: str, where: 
 
 
 def _file_columns(images: list[str], rows: list[dict[str, str]]) -> dict[str, str]:
-    """Columns that name images -> how a name becomes a path below the folder."""
+    """Columns that name images -> conversion of a name to a path below the folder."""
     have = {*images}
     found = {}
     for column in rows[0] if rows else ():

@@ -1,4 +1,4 @@
-"""What a sample of images holds: bands, type, size, place. Reads headers, and of masks the pixels."""
+"""Inspect a sample of images: bands, type, size, location. Reads headers, and the pixels of masks only."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from permafrost.data.files.georeference import georeference
 from permafrost.data.files.members import Members
 
 _MOST = 24
-# images that are asked for their place, and masks for their values
+# most images to locate, and most masks to read
 _PLACED, _MASKS = 1000, 200
-# Pillow's modes with more or fewer channels than they have colours
+# Pillow's modes that have another number of channels than colours
 _COLOURS = {"P": 3, "PA": 3, "RGBA": 3, "LA": 1, "CMYK": 3}
 
 
 @dataclass(frozen=True)
 class Look:
-    """One image.
+    """Properties of one image.
 
     Attributes
     ----------
-    bands : without transparency, and with the colours of a palette.
+    bands : number of bands, without transparency; of a palette, its colours.
     mode : Pillow's; of a TIFF, ``P`` with a palette, ``RGBA`` with transparency, else None.
-    names : what the file calls its bands.
-    pixel_m : side of a pixel on the ground, of a projected raster.
-    reach_km : two such images whose centres are nearer to each other may overlap: the diagonal of the image.
+    names : band names in the file.
+    pixel_m : ground sampling distance in metres, of a projected raster.
+    reach_km : length of the diagonal in km; images with centres closer than this may overlap.
     """
 
     bands: int
@@ -50,18 +50,18 @@ class Look:
 
 
 def sample(names: Sequence[str], most: int = _MOST) -> list[str]:
-    """At most so many of the names, evenly spread from the first to the last."""
+    """At most `most` of the names, evenly spread from the first to the last."""
     if len(names) <= most:
         return list(names)
     return [names[round(i * (len(names) - 1) / (most - 1))] for i in range(most)]
 
 
 def look_at(members: Members, names: Sequence[str], *, where: object) -> list[Look]:
-    """What a sample of the images holds.
+    """Properties of a sample of the images.
 
     Raises
     ------
-    PermafrostError : there are none, or one of them cannot be read.
+    PermafrostError : there are no images, or one cannot be read.
     """
     if not names:
         raise PermafrostError(
@@ -79,7 +79,7 @@ def _look(members: Members, name: str, where: object) -> Look:
             dtype = "uint16" if image.mode.startswith("I") else "uint8"
             bands = _COLOURS.get(image.mode, len(image.getbands()))
             return Look(bands, dtype, image.height, image.width, mode=image.mode)
-    # readers fail in many ways on damaged files; each means the same here
+    # readers fail on damaged files in many ways
     except Exception as error:
         raise PermafrostError(
             f"the image {name} cannot be read ({first_line(error)})",
@@ -119,7 +119,7 @@ def _tiff(location: str) -> Look:
 
 
 def _is_transparency(raster) -> bool:
-    """Whether a last band that is marked as transparency is that: GDAL marks the fourth of four bands of any kind."""
+    """Whether a last band marked as transparency is really that: GDAL marks the fourth of any four bands."""
     shape = min(raster.height, 512), min(raster.width, 512)
     values = raster.read(raster.count, out_shape=shape)
     return bool(((values == 0) | (values == values.max())).all())
@@ -137,7 +137,7 @@ def _reach_km(raster, lat: float | None) -> float | None:
 
 
 def places_of(members: Members, names: Sequence[str], *, where: object) -> list[Look]:
-    """The looks of up to a thousand of the images, where they are rasters that say where they lie."""
+    """Properties of up to a thousand of the images, for georeferenced rasters."""
     return [
         look
         for name in sample(names, _PLACED)
@@ -147,7 +147,7 @@ def places_of(members: Members, names: Sequence[str], *, where: object) -> list[
 
 
 def pixel_values(members: Members, names: Sequence[str], *, where: object) -> set[int] | None:
-    """The values in a sample of masks; None where they are not whole numbers, but measurements."""
+    """Values in a sample of masks; None if they are measurements rather than integers."""
     found: set[int] = set()
     for name in sample(names, _MASKS):
         try:

@@ -1,4 +1,4 @@
-"""Images of one place: cut from one scene by their names, tiles of a web map, or neighbours on the ground."""
+"""Find images of one location: cut from one scene by their names, web map tiles, or neighbours on the ground."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from permafrost.data.labels.splits import joined_blocks
 from permafrost.data.proposal.draft import Draft
 from permafrost.data.sources.web_tiles import WebTileNames, web_tiles
 
-# kinds of sources whose option `group` is an expression that finds the group in a name
+# kinds of sources whose option `group` is an expression for names
 _BY_NAME = ("folder", "coco", "deepforest", "voc", "yolo", "points")
 _AXIS = r"(?:x|y|row|col|column|r|c|i|j|h|w|left|top|xmin|ymin)[-_]?[0-9]+"
 _PIECE = r"(?:p|part|patch|piece|chip|crop|tile|window)[-_]?[0-9]+"
 _AXES = rf"[-_.]+{_AXIS}[-_.]*{_AXIS}"
 _NUMBERS = r"[-_]+([0-9]+)[-_]+([0-9]+)"
-#: what follows the name of a scene, the coarsest scene first
+#: text after the name of a scene; the largest scenes first
 _CUTS = (rf"(?:[-_.]+{_PIECE})?{_AXES}", _AXES, _NUMBERS, rf"[-_.]+{_PIECE}")
-# of more ways to write it, an expression would not be read by anyone
+# an expression with more variants would be unreadable
 _WAYS = 3
-# fewer groups make intervals wide and may leave a split without a class
+# fewer groups widen intervals and may leave a split without a class
 _ENOUGH, _LEAST = 10, 3
-# numbers in names are offsets in pixels if they are multiples of at least this
+# numbers in names are pixel offsets if they are multiples of at least this
 _STEP = 16
 
 
 def keep_places_together(draft: Draft) -> None:
-    """Make the scene, or the ground, the group of images whose names show that several are of one.
+    """Make the scene or the block on the ground the group, if the names show several images of one.
 
-    Nothing is done where the files name splits or the draft has a group already.
+    Does nothing if the files name splits or the draft has a group.
     """
     source = draft.source
     if draft.splits is not None or "group" in source or source["kind"] not in _BY_NAME:
@@ -70,9 +70,9 @@ def keep_places_together(draft: Draft) -> None:
 
 
 def _patterns(names: Sequence[str], *, folders: bool) -> Iterator[str]:
-    """Expressions that find the scene in the names, by what most of them have behind it."""
+    """Expressions that find the scene in the names, by the text that follows it in most of them."""
     for cut in _CUTS:
-        # of more than two numbers, the last two
+        # of more than two numbers, only the last two are offsets
         rest = "(?:[-_]+[a-zA-Z]+)*[.][^./]+$" if cut == _NUMBERS else "[-_.][^/]*$"
         expression = re.compile(rf"^(?:.*/)?([^/]+?)({cut}){rest}", re.I)
         matches = [match for name in names if (match := expression.match(name))]
@@ -90,14 +90,14 @@ def _patterns(names: Sequence[str], *, folders: bool) -> Iterator[str]:
             yield rf"([^/]+?){written}{rest}"
         else:
             yield rf"([^/]+?)(?:{written}[^/]*)?[.][^./]+$"
-    # offsets alone as names of files: their folder is the scene
+    # if file names are offsets only, their folder is the scene
     alone = re.compile(rf"(?:{_AXIS}[-_]*{_AXIS}|[0-9]+[-_][0-9]+)\.[^./]+", re.I)
     if folders and all("/" in n and alone.fullmatch(n.rpartition("/")[2]) for n in names):
         yield "^(.+)/[^/]*$"
 
 
 def _are_offsets(found: Sequence[tuple[str, int, int]]) -> bool:
-    """Whether two numbers are where in a scene an image lies: multiples of a step, each in several values."""
+    """Whether two numbers are offsets in a scene: multiples of a step, each with several values."""
     rows, columns = {row for _, row, _ in found}, {column for _, _, column in found}
     step = min(np.gcd.reduce([*rows]), np.gcd.reduce([*columns]))
     return len(rows) > 1 and len(columns) > 1 and step >= _STEP
@@ -110,7 +110,7 @@ def _groups(names: Sequence[str], pattern: str) -> Counter[str]:
 
 
 def _tiles_of_a_map(draft: Draft, names: Sequence[str]) -> bool:
-    """Set `web_tiles` where all names hold x, y and zoom of a tile; whether they do."""
+    """Set `web_tiles` if all names hold x, y and zoom of a tile; returns whether they do."""
     for order, mark in product(("xyz", "zxy"), "-_"):
         numbers = mark.join(["([0-9]+)"] * 3)
         found = [re.search(rf"(^|[^0-9/]*)(?<![0-9]){numbers}\.[^./]+$", name) for name in names]
@@ -119,7 +119,7 @@ def _tiles_of_a_map(draft: Draft, names: Sequence[str]) -> bool:
         pattern = found[0][1] + mark.join(f"<{part}>" for part in order)
         zooms = [int(match[2 + order.index("z")]) for match in found]
         across = [int(match[2 + order.index("x")]) for match in found]
-        # a small number beside two that fit it by chance is no zoom
+        # a small number next to two that fit by chance is not a zoom
         if not all(8 <= z <= 22 and x >= 2**z / 64 for z, x in zip(zooms, across, strict=True)):
             continue
         options = {"pattern": pattern}
@@ -155,13 +155,13 @@ def _is_map(names: Sequence[str], options: dict) -> bool:
 
 
 def blocks_of(places: np.ndarray, reach_km: float | None) -> tuple[dict, str]:
-    """`splits` by squares on the ground that tear no neighbours apart, and a sentence about them.
+    """`splits` by square blocks on the ground that keep neighbours together, and a sentence about them.
 
     Parameters
     ----------
     places : (N, 2) degrees east and north of the images' centres.
-    reach_km : two images whose centres are nearer to each other may show the same ground; None where the size of the
-        images on the ground is not known.
+    reach_km : images with centres closer than this may overlap; None if their size on the ground is
+        unknown.
     """
     north = np.ptp(places[:, 1]) * 111.2
     east = np.ptp(places[:, 0]) * 111.2 * np.cos(np.radians(places[:, 1].mean()))

@@ -1,11 +1,11 @@
-"""Kinds of data: one file each, found by name here.
+"""Kinds of sources: one file each, registered here by name.
 
-A new kind is a file with its options as a `permafrost.core.options.Options` and a class that follows
-`permafrost.data.records.Source` and is built by ``cls(entry, where=...)`` (or a function that builds one), plus one
-line in `KINDS`. The class of options may have ``BY_TASK``: tasks to the defaults that are theirs. A module may have a
-function ``check_entry(entry, where=...)`` that refuses what is wrong with the entry whatever the data hold, and
-``entry_bands(entry, where=...)`` where the kind itself knows its bands. Light: the plan reads `KINDS` before any job
-runs.
+A new kind is a file with its options as a `permafrost.core.options.Options` and a class that
+follows `permafrost.data.records.Source` and is built by ``cls(entry, where=...)`` (or a function
+that builds one), plus one line in `KINDS`. The class of options may have ``BY_TASK``: task ->
+defaults for it. A module may have a function ``check_entry(entry, where=...)`` that checks the
+entry without its data, and ``entry_bands(entry, where=...)`` if the kind itself defines its bands.
+Light: the plan reads `KINDS` before any job runs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _BOXES = tasks_with(Boxes)
 _OBJECTS = tasks_with(Boxes, Points)
 _LABELS = tasks_with(OneClass, ManyLabels, Number, ClassMask, NumberRaster)
-# of sources that can give several dates
+# tasks of sources that support several dates
 _CHANGE = tasks_with(ChangeMask)
 
 
@@ -47,12 +47,13 @@ class Kind(NamedTuple):
 
     Attributes
     ----------
-    build : ``module:class``, or the class of a plug-in; the plan follows such texts to find what a stage uses.
+    build : ``module:class``, or the class of a plug-in; the plan follows such texts to find a
+        stage's code.
     options : ``module:class`` of its options, or the class of a plug-in.
-    tasks : those that it can serve.
-    places : its options that say where files or folders lie: each a place, or places by split. Their
-        content is part of a dataset's identity. None of them for data that are generated or downloaded.
-    several : whether it can give images of several modalities and dates, see `records.Decoded`.
+    tasks : supported tasks.
+    places : options with paths of files or folders, or with paths by split. Their content is part
+        of a dataset's identity. Empty for generated or downloaded data.
+    several : whether it supports several modalities and dates, see `records.Decoded`.
     """
 
     build: str | Callable
@@ -151,13 +152,13 @@ KINDS = PLUGINS = Registry("sources", KINDS)
 
 
 def read_entry(content: dict, *, where: object) -> DatasetEntry:
-    """The entry in JSON, whose defaults are filled in.
+    """Read an entry in JSON and fill in its defaults.
 
     Raises
     ------
     PermafrostError : a key is unknown, missing or of another type, or the kind of source is unknown.
     """
-    # the plan has checked its entries by their schema, and does not load what this needs
+    # the plan checks entries by their schema and avoids this import
     from permafrost.core.option_models import read
 
     source = dict(content["source"])
@@ -168,7 +169,7 @@ def read_entry(content: dict, *, where: object) -> DatasetEntry:
 
 
 def checked_entry(content: dict, *, where: object) -> DatasetEntry:
-    """The entry in JSON that was checked by the schema of entries; an unknown kind of source is refused."""
+    """Build an entry from JSON that the schema has checked; raises `PermafrostError` for an unknown kind of source."""
     options = dict(content["source"])
     kind = options.pop("kind")
     source = build(kind_of(kind, where=where).options_class(), options)
@@ -182,7 +183,7 @@ def open_source(entry: DatasetEntry, *, where: object) -> Source:
 
 
 def check_source(entry: DatasetEntry, *, where: object) -> None:
-    """Refuse what is wrong with an entry's source whatever the data hold; reads none of them."""
+    """Validate the source options of an entry without reading data."""
     tasks = KINDS[entry.kind].tasks
     if entry.task not in tasks:
         raise PermafrostError(
@@ -196,14 +197,14 @@ def check_source(entry: DatasetEntry, *, where: object) -> None:
 
 
 def source_bands(entry: DatasetEntry, *, where: object) -> list[Band]:
-    """The bands of the images, in their order, as the entry says them."""
+    """The bands of the images in order, as the entry declares them."""
     from permafrost.data.sources.common import declared_bands
 
     return getattr(_module(entry), "entry_bands", declared_bands)(entry, where=where)
 
 
 def kind_of(name: str, *, where: object = None) -> Kind:
-    """The kind of source of that name; an unknown one is an error."""
+    """The kind of source with that name; raises `PermafrostError` if it is unknown."""
     return look_up(KINDS, name, "unknown kind of source", where=where, remedy="use a known kind")
 
 

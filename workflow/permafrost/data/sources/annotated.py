@@ -1,6 +1,6 @@
-"""Image files with objects in them: what all files of annotations have in common.
+"""Image files with objects: code shared by all annotation formats.
 
-A kind of source reads its files into `Annotated` images with `Found` objects and hands them to
+A kind of source reads its files into `Annotated` images with `Found` objects and passes them to
 `ObjectSource`, which checks them and decodes the images.
 """
 
@@ -32,9 +32,9 @@ from permafrost.data.sources.reading import (
 )
 from permafrost.data.sources.web_tiles import web_tiles
 
-#: problems that one error names
+#: most problems listed in one error
 SHOWN = 20
-#: pixels that a corner may lie beyond the edge of its image: sums of decimals are not exact
+#: tolerance in pixels for corners beyond the edge of their image: sums of decimals are not exact
 SLACK = 1e-6
 _CLIP = (
     "set clip_boxes: true in source to cut boxes at the edge of their image, and to leave out those without area"
@@ -43,10 +43,10 @@ _CLIP = (
 
 
 class Found(NamedTuple):
-    """One object as its file has it; `where` is its place there, for messages.
+    """One object as its file states it; `where` is its position there, for messages.
 
-    ``box`` is ``(x_min, y_min, x_max, y_max)``, of a point twice its place; without ``area``, that of
-    the box counts.
+    ``box`` is ``(x_min, y_min, x_max, y_max)``; for a point, its coordinates twice. Without
+    ``area``, that of the box is used.
     """
 
     label: str
@@ -59,10 +59,10 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class Annotated:
-    """An image by its file's name and what was found in it, which may be nothing.
+    """An image by its file name, and its objects, if any.
 
-    ``size`` is height and width where the annotations state them; they are held against the file. ``problems`` is what
-    is wrong with its annotations.
+    ``size`` is height and width if the annotations state them; they are compared with the file.
+    ``problems`` lists errors in its annotations.
     """
 
     name: str
@@ -80,16 +80,17 @@ class ObjectSource(ListedSource):
     ----------
     entry : with options that are `ObjectFiles`.
     images : in the order of the records.
-    classes : names in the order of their ids where the data says one; the entry's order counts first,
-        and without either it is that of the alphabet.
+    classes : names in the order of their ids, if the data define one. The entry's order has
+        precedence; without either, the order is alphabetical.
     clip : see `ObjectCheck`.
-    problems : what reading the annotations has found wrong that is of no image; reported together with what is found
-        here.
+    problems : errors in the annotations that concern no single image; reported together with those
+        found here.
 
     Raises
     ------
-    PermafrostError : one for all images that are missing or cannot be read, boxes without area or
-        beyond their image, and so on. With `on_error` in the entry, the records of such images say it.
+    PermafrostError : one error for all images that are missing or cannot be read, boxes without
+        area or beyond their image, and so on. With `on_error` in the entry, the records of such
+        images hold the reason instead.
     """
 
     def __init__(
@@ -141,7 +142,7 @@ class ObjectSource(ListedSource):
         return decode_image(read_member(self._members, self._names[index]), self._decoding)
 
     def decode_window(self, index: int, window: Window) -> Decoded | None:
-        """A part of an image, where its file can be read in parts; None where it cannot."""
+        """A part of an image if its file can be read in parts; else None."""
         return read_member_window(
             self._members, self._names[index], self._decoding, window, self._sizes[index]
         )
@@ -151,7 +152,7 @@ class ObjectSource(ListedSource):
 
 
 def _empty(boxes: np.ndarray, size: tuple[int, int] | None) -> np.ndarray:
-    """(N,) bool: boxes of finite numbers that have no area, or none in an image of (height, width)."""
+    """(N,) bool: finite boxes without area, in the image of (height, width) if given."""
     height, width = size or (np.inf, np.inf)
     low = np.maximum(boxes[:, :2], -np.inf if size is None else 0)
     sides = np.minimum(boxes[:, 2:], (width, height)) - low
@@ -161,7 +162,7 @@ def _empty(boxes: np.ndarray, size: tuple[int, int] | None) -> np.ndarray:
 def _sized(
     image: Annotated, members: Members, known: set[str], convert: Sequence[str]
 ) -> Annotated:
-    """The image with its height and width as the annotations state them, else from the file's header."""
+    """The image with height and width from the annotations, else from the file's header."""
     if image.problems or (image.size is not None and image.name in known):
         return image
     if image.name not in known:
@@ -173,7 +174,7 @@ def _sized(
 
 
 def _other_root(missing: Sequence[str], known: set[str], prefix: str) -> str | None:
-    """The root below which all images lie that are missing below `prefix`, as a remedy; None where none is such."""
+    """A `root` that contains all images missing below `prefix`, as a remedy; None if there is none."""
     if not missing:
         return None
     missing = [name.removeprefix(prefix) for name in missing]
@@ -186,14 +187,14 @@ def _other_root(missing: Sequence[str], known: set[str], prefix: str) -> str | N
 
 
 class ObjectCheck:
-    """Turns what was found into `Objects`, and collects what is wrong with it.
+    """Converts found objects to `Objects`, and collects errors.
 
     Parameters
     ----------
     points : whether objects are points, else boxes.
-    clip : whether boxes that reach beyond their image are cut at its edge, and those left out that have no area there.
-        Else they are an error. Points are never cut.
-    skip : whether images may be left out for what is wrong with them.
+    clip : whether to cut boxes at the edge of their image and drop those without area there;
+        otherwise such boxes are an error. Points are never cut.
+    skip : whether images with errors may be skipped.
     """
 
     def __init__(self, *, points: bool, clip: bool, skip: bool) -> None:
@@ -203,7 +204,7 @@ class ObjectCheck:
         self._remedies: dict[str, None] = {}
 
     def record(self, record: Record, image: Annotated, ids: dict[str, int]) -> Record:
-        """The record with the image's size and objects; unusable where these are wrong and it may be left out."""
+        """The record with the image's size and objects; marked unusable if these are wrong and it may be skipped."""
         before = len(self.problems)
         self.problems += image.problems
         objects, bent = self._objects(image, image.size, ids)
@@ -215,7 +216,7 @@ class ObjectCheck:
         return replace(
             record,
             objects=objects.take(np.zeros(len(objects), bool)),
-            # of any size: it is left out before it is cut
+            # any size: the image is skipped before it is cut
             image_size=(1, 1),
             unusable=("; ".join(wrong), "; ".join(remedies) or None),
         )
@@ -223,7 +224,7 @@ class ObjectCheck:
     def _objects(
         self, image: Annotated, size: tuple[int, int] | None, ids: dict[str, int]
     ) -> tuple[Objects, dict[str, int]]:
-        """The objects of an image, and how many were ``clipped`` at its edge and left out ``without_area`` in it."""
+        """The objects of an image, and how many were ``clipped`` at its edge or dropped ``without_area`` in it."""
         boxes = np.array([one.box for one in image.found], np.float64).reshape(-1, 4)
         kept = ~(_empty(boxes, size) & (self._clip and not self._points))
         found, boxes = list(itertools.compress(image.found, kept)), boxes[kept]
@@ -247,7 +248,7 @@ class ObjectCheck:
         return objects, {"clipped": int(cut.sum()), "without_area": int((~kept).sum())}
 
     def _shapes(self, found: Sequence[Found], boxes: np.ndarray) -> np.ndarray:
-        """(N,) bool: boxes that are none, and points that are none."""
+        """(N,) bool, True for invalid boxes or points."""
         finite = np.isfinite(boxes).all(axis=1)
         tame = np.where(finite[:, None], boxes, 0)
         sides = tame[:, 2:] - tame[:, :2]
@@ -263,7 +264,7 @@ class ObjectCheck:
         return ~finite | (~pointed if self._points else flat)
 
     def _edges(self, found: Sequence[Found], boxes, size, wrong) -> np.ndarray:
-        """(N,) bool: boxes to cut at the edge of their image."""
+        """(N,) bool, True for boxes to cut at the edge of their image."""
         height, width = size
         low, high = boxes[:, :2].min(axis=1), boxes[:, 2:] - (width, height)
         beyond = ((low < -SLACK) | (high > SLACK).any(axis=1)) & ~wrong
@@ -282,7 +283,7 @@ class ObjectCheck:
             self.problems.append(f"{found[row].where}: {problem} ({box})")
 
     def suggest(self, remedy: str | None) -> None:
-        """A remedy besides correcting the annotations."""
+        """Add a remedy besides correcting the annotations."""
         self._remedies |= {remedy: None} if remedy else {}
 
     def unreadable(self, name: str, failure: UnreadableImage) -> Annotated:
@@ -291,7 +292,7 @@ class ObjectCheck:
         return Annotated(name, [], problems=[f"{name}: {failure}"])
 
     def refuse(self, where: object) -> None:
-        """One error for all that is wrong; none where nothing is."""
+        """Raise one `PermafrostError` with all problems, if there are any."""
         if not self.problems:
             return
         shown = "; ".join(self.problems[:SHOWN])

@@ -1,4 +1,4 @@
-"""Kind ``coco``: images with objects listed in COCO's JSON."""
+"""Kind ``coco``: images with objects in COCO's JSON."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from permafrost.data.sources.places import ImageNames, annotation_bytes, annotat
 
 @dataclass(frozen=True, kw_only=True)
 class CocoOptions(ObjectFiles, Clipped):
-    """Annotations in COCO's JSON. Crowds (iscrowd) and objects marked ignore are neither learned nor scored."""
+    """Annotations in COCO's JSON. Crowds (iscrowd) and objects marked ignore are neither trained on nor scored."""
 
     annotations: FileOrFiles
-    """A file, or a mapping of names of splits to files; "<path>/" at the beginning stands for what path names."""
+    """A file, or a mapping of split names to files; "<path>/" at the beginning stands for the value of path."""
 
 
 def open_coco(entry: DatasetEntry, *, where: object) -> ObjectSource:
-    """Images and their objects, boxes with or without polygons.
+    """Open a source of images with boxes, with or without polygons.
 
-    Classes are the categories in the order of their ids. Crowds (``iscrowd``) and what is marked
-    ``ignore`` are regions that are neither learned nor scored. An image without annotations is one
-    without objects.
+    Classes are the categories in the order of their ids. Crowds (``iscrowd``) and objects marked
+    ``ignore`` are regions that are neither trained on nor scored. An image without annotations has
+    no objects.
     """
     options: CocoOptions = entry.source
     members = open_members(options.path, where=where)
@@ -68,7 +68,7 @@ def _read(members: Members, place: str, where: object) -> CocoFile:
 
 
 def _same_classes(known: list[str] | None, file: CocoFile, place: str, where: object) -> list[str]:
-    """The categories in the order of their ids, which must be those of the files before."""
+    """The categories in the order of their ids; they must equal those of earlier files."""
     try:
         classes = [file.categories[number] for number in sorted(file.categories)]
     except TypeError as error:
@@ -92,7 +92,7 @@ _NO_ID = "has no id that is a whole number or text"
 
 @dataclass
 class CocoImage:
-    """An image as the file lists it, its objects in the order of the file, and what is wrong with others."""
+    """An image of the file with its valid objects in order, and errors in the others."""
 
     file_name: str
     size: tuple[int, int] | None
@@ -102,10 +102,10 @@ class CocoImage:
 
 @dataclass
 class CocoFile:
-    """What a file holds.
+    """Content of a file.
 
     ``images`` by their ids in the order of the file; ``categories``, id to name; ``problems``, one
-    sentence for every entry that cannot be used and is of no image.
+    sentence for every invalid entry that belongs to no image.
     """
 
     images: dict[object, CocoImage]
@@ -122,11 +122,11 @@ def parse_coco(data: bytes, name: str) -> CocoFile:
 
     Raises
     ------
-    ValueError : it is no JSON, or no annotations in COCO's format.
+    ValueError : it is not JSON, or not in COCO's format.
     """
     try:
         content = json.loads(data.decode("utf-8-sig"), object_pairs_hook=unique_keys)
-    # the last: nested too deeply
+    # the last one: nested too deeply
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
         raise ValueError(f"is not valid JSON ({error})" if data.strip() else "is empty") from error
     if not isinstance(content, dict):
@@ -203,7 +203,7 @@ def _read_annotations(file: CocoFile, items: list[dict], name: str) -> None:
 
 
 def _found(item: dict, label: str, which: str, size: tuple[int, int] | None) -> Found:
-    """One object; raises `ValueError` for what is wrong with it."""
+    """One object; raises `ValueError` if it is invalid."""
     crowd = item.get("iscrowd", 0)
     ignored = item.get("ignore", 0)
     if crowd not in (0, 1) or ignored not in (0, 1):
@@ -228,7 +228,7 @@ def _corners(bbox) -> list[float]:
 
 
 def _shape(segmentation, size) -> tuple[list[list[float]] | None, list[float] | None, float | None]:
-    """Rings, box and area of a segmentation; the area only of run lengths, rings only of polygons."""
+    """Rings, box and area of a segmentation; area for run lengths only, rings for polygons only."""
     if segmentation is None or segmentation == []:
         return None, None, None
     if isinstance(segmentation, dict):
@@ -263,7 +263,7 @@ def _from_runs(segmentation: dict, image: tuple[int, int] | None) -> tuple[list[
 
 
 def _number(value) -> float:
-    """A number as float; NaN for what is none, which the checks of boxes name."""
+    """A number as float; NaN for other values, which the box checks report."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return math.nan
     try:

@@ -1,4 +1,4 @@
-"""What the sources of image files share: declared bands, decoding options, classes."""
+"""Code shared by sources of image files: declared bands, decoding options, classes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from permafrost.data.records import Record
 
 
 class ListedSource:
-    """A source that lists its records when it is opened."""
+    """A source that lists its records when it opens."""
 
     _records: list[Record]
 
@@ -33,7 +33,7 @@ class ListedSource:
         return self._records
 
     def locate(self, index: int) -> tuple[float | None, float | None]:
-        """The place that the record states."""
+        """The coordinates of the record."""
         record = self._records[index]
         return record.lon, record.lat
 
@@ -41,7 +41,7 @@ class ListedSource:
 def pixel_coding(
     entry: DatasetEntry, classes: Sequence[str], *, where: object
 ) -> MaskCoding | TargetCoding | None:
-    """How the entry's masks or rasters of numbers are read; None for other labels."""
+    """How to read the entry's masks or target rasters; None for other labels."""
     targets = targets_of(entry.task)
     if targets.numbers and targets.pixels:
         return TargetCoding.of(entry.target)
@@ -49,10 +49,10 @@ def pixel_coding(
 
 
 def declared_bands(entry: DatasetEntry, *, where: object) -> list[Band]:
-    """The bands of an entry with their units: both are declared, never guessed from the files.
+    """The bands of an entry with their units, both as declared.
 
-    Those of several modalities follow each other. A name that two of them have gets its modality before it
-    (``s1_asc:VV``), so that each name is one band's.
+    With several modalities, their bands follow each other. A name that occurs in two of them gets
+    its modality as prefix (``s1_asc:VV``), so that names are unique.
     """
     if entry.modalities is None:
         return _bands_of(entry, entry, where)
@@ -73,7 +73,7 @@ def declared_bands(entry: DatasetEntry, *, where: object) -> list[Band]:
 
 
 def _bands_of(one: DatasetEntry | Modality, entry: DatasetEntry, where: object) -> list[Band]:
-    """The bands of an entry, or of one of its modalities; units of the entry are those of all modalities."""
+    """The bands of an entry or of one of its modalities; the entry's units apply to all modalities."""
     if not one.bands:
         raise PermafrostError(
             "the entry has no bands",
@@ -89,7 +89,7 @@ def _bands_of(one: DatasetEntry | Modality, entry: DatasetEntry, where: object) 
 
 
 def _unit_of(band: Band, common: Units | None, where: object) -> Units:
-    """The unit of a band: its own, else that of all bands with the band's own scale and offset."""
+    """The unit of a band: its own, else the common one with the band's own scale and offset."""
     if band.unit is not None:
         return Units(unit=band.unit, scale=band.scale, offset=band.offset or 0.0, white=band.white)
     if common is None:
@@ -107,14 +107,14 @@ def _unit_of(band: Band, common: Units | None, where: object) -> Units:
 
 
 def decoding_of(entry: DatasetEntry, bands: Sequence[Band]) -> Decoding:
-    """How the entry lets its files be read."""
+    """Decoding options of an entry."""
     return Decoding(
         len(bands), frozenset(entry.convert), entry.nodata is not None, targets_of(entry.task).dense
     )
 
 
 def class_ids(names: Sequence[str], declared: Sequence[str] | None, *, where: object):
-    """Ids for class names: in the entry's order where it lists them, else in alphabetical order.
+    """Ids for class names: in the order of the entry if it lists them, else alphabetical.
 
     Returns
     -------
@@ -138,7 +138,7 @@ def class_ids(names: Sequence[str], declared: Sequence[str] | None, *, where: ob
 
 
 def _check_alike(names: Sequence[str], where: object) -> None:
-    """Refuse classes that a slip of the pen, or a missing value, made."""
+    """Refuse class names that look like typing errors or missing values."""
     alike: dict[str, str] = {}
     for name in names:
         other = alike.setdefault(name.strip().casefold(), name)
@@ -157,7 +157,7 @@ def _check_alike(names: Sequence[str], where: object) -> None:
 
 
 def required_classes(entry: DatasetEntry, *, where: object) -> list[str]:
-    """The classes of masks, in the order of their ids: the entry has to list them."""
+    """The classes of masks in the order of their ids; raises `PermafrostError` if the entry does not list them."""
     if not entry.classes:
         raise PermafrostError(
             "masks need the list of classes",

@@ -1,16 +1,16 @@
-"""What the numbers in annotations of objects mean: edges and middles of pixels, outlines."""
+"""Conventions of object coordinates: pixel edges, pixel centres, outlines."""
 
 from __future__ import annotations
 
 import numpy as np
 
 EDGES, ZERO_BASED, ONE_BASED = "edges", "zero_based", "one_based"
-#: convention -> what turns the first and the last corner into edges
+#: convention -> shifts that turn the first and last corner into edges
 _SHIFTS = {EDGES: (0, 0), ZERO_BASED: (0, 1), ONE_BASED: (-1, 0)}
 
 
 def box_edges(corners: np.ndarray, convention: str) -> np.ndarray:
-    """(N, 4) edges, in pixels from the image's outer corner, of boxes given by their corners.
+    """(N, 4) box edges in pixels from the image's outer corner, from box corners.
 
     Parameters
     ----------
@@ -23,18 +23,18 @@ def box_edges(corners: np.ndarray, convention: str) -> np.ndarray:
 
 
 def point_places(points: np.ndarray, convention: str) -> np.ndarray:
-    """(N, 2) places, in pixels from the image's outer corner, of points.
+    """(N, 2) points in pixels from the image's outer corner.
 
     Parameters
     ----------
-    convention : ``zero_based`` or ``one_based``: numbers of pixels, whose middles are meant;
+    convention : ``zero_based`` or ``one_based``: numbers of pixels, meaning their centres;
         ``edges``: distances from the outer corner.
     """
     return points + {EDGES: 0.0, ZERO_BASED: 0.5, ONE_BASED: -0.5}[convention]
 
 
 def outline_of(points: np.ndarray) -> dict:
-    """Box, area and polygon of an object given by the points (P, 2) of its outline."""
+    """Box, area and polygon of an object from the points (P, 2) of its outline."""
     return {
         "box": [*points.min(axis=0).tolist(), *points.max(axis=0).tolist()],
         "area": outline_area(points),
@@ -43,7 +43,7 @@ def outline_of(points: np.ndarray) -> dict:
 
 
 def outline_area(outline: np.ndarray) -> float:
-    """Area inside the closed line through points (P, 2), which does not cross itself."""
-    # relative to the first point, so that far from the origin no digits are lost
+    """Area inside the closed, simple polygon through points (P, 2)."""
+    # relative to the first point, to keep precision far from the origin
     x, y = (outline - outline[0]).T
     return abs(float(x @ np.roll(y, -1) - y @ np.roll(x, -1))) / 2

@@ -1,4 +1,4 @@
-"""Kind ``deepforest``: images with objects listed in a CSV as DeepForest reads it."""
+"""Kind ``deepforest``: images with objects in a CSV in DeepForest's format."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ TASKS = {BOX: "detection", POLYGON: "detection", POINT: "point_detection"}
 
 @dataclass(frozen=True, kw_only=True)
 class DeepforestOptions(ObjectFiles, Clipped):
-    """A CSV as DeepForest reads it, with a line per object: image_path and label, and xmin, ymin, xmax, ymax of a box,
-    geometry with a polygon or a point in WKT, or x and y of a point. A line of zeros or of an empty shape says that
-    the image holds no object.
+    """A CSV in DeepForest's format, with a line per object: image_path and label, and xmin, ymin,
+    xmax, ymax of a box, geometry with a polygon or a point in WKT, or x and y of a point. A line of
+    zeros or with an empty shape means that the image has no objects.
     """
 
     table: FileOrFiles
-    """A file, or a mapping of names of splits to files; "<path>/" at the beginning stands for what path names."""
+    """A file, or a mapping of split names to files; "<path>/" at the beginning stands for the value of path."""
     geometry: Literal["auto", BOX, POLYGON, POINT] = "auto"
-    """Which shapes count where a table holds several kinds, or what they are turned into: point takes the middles of
-    boxes and the centroids of polygons; auto takes the one kind that it holds."""
+    """Kind of shape to use if a table has several, or to convert to: point takes the centres of
+    boxes and the centroids of polygons; auto takes the only kind in the table."""
     split: LeftOut[Text] = None
     """Column that names the split."""
     group_column: LeftOut[Text] = None
-    """Column of the group, instead of group."""
+    """Column of the group; replaces group."""
 
 
 def open_deepforest(entry: DatasetEntry, *, where: object) -> ObjectSource:
-    """Images and their boxes, polygons (WKT) or points.
+    """Open a source of images with boxes, polygons (WKT) or points.
 
-    A row of zeros or of an empty shape says that its image holds no object. Of a polygon with holes,
-    the area is exact, and the outline is the outer one.
+    A row of zeros or with an empty shape means that its image has no objects. For a polygon with
+    holes, the area excludes them and the outline is the outer ring.
     """
     options: DeepforestOptions = entry.source
     members = open_members(options.path, where=where)
@@ -62,7 +62,7 @@ def open_deepforest(entry: DatasetEntry, *, where: object) -> ObjectSource:
 
 
 def check_entry(entry: DatasetEntry, *, where: object) -> None:
-    """Refuse two options that say the same."""
+    """Refuse two options with the same meaning."""
     options: DeepforestOptions = entry.source
     for one, other, both in (
         ("group", "group_column", options.group and options.group_column),
@@ -94,7 +94,7 @@ def _images(
     split: str | None,
     names: ImageNames,
 ) -> list[Annotated]:
-    """The images of a table in the order in which it names them first."""
+    """The images of a table in the order of their first occurrence."""
     splits, groups = (
         {} if column is None else parts_of_images(columns, column, what)
         for column, what in ((options.split, "splits"), (options.group_column, "groups"))
@@ -123,7 +123,7 @@ def _found(annotations: Annotations, file: str) -> list[Found]:
 
 
 def _shapes(annotations: Annotations) -> tuple[list, list, list]:
-    """Boxes, areas (None: of the box) and outlines (None: has none)."""
+    """Boxes, areas (None: that of the box) and outlines (None: no outline)."""
     shape, nothing = annotations.shape, [None] * len(annotations)
     if annotations.kind == BOX:
         return shape.tolist(), nothing, nothing

@@ -1,7 +1,7 @@
-"""Kind ``demo``: chips of the procedural world, generated on the spot.
+"""Kind ``demo``: images of the simulated world, generated on demand.
 
-Land cover as a satellite sees it, 10 m per pixel, also before and after a change; crops on several dates; crowns of
-trees and heights as an aircraft sees them.
+Land cover seen from a satellite (10 m per pixel), also before and after a change; crops on several
+dates; tree crowns and heights seen from an aircraft.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _COVERS = Literal[(*scenes.CLASSES, *farmland.CROPS)]
 
 @dataclass(frozen=True, kw_only=True)
 class DemoOptions(Options):
-    """Chips of a procedural world, generated: land cover seen by a satellite, for detection and point_detection crowns
-    of trees seen from an aircraft (0.4 m per pixel), for pixel_regression the height of what stands there. With dates:
-    pair, land cover before and after some of it was built on or cleared (change); with dates: series, crops on up to
-    six dates of a summer.
+    """Images of a simulated world, generated on demand: land cover seen from a satellite; for
+    detection and point_detection, tree crowns seen from an aircraft (0.4 m per pixel); for
+    pixel_regression, heights above ground. With dates: pair, land cover before and after
+    construction or clearing (change); with dates: series, crops on up to six dates of a summer.
     """
 
     BY_TASK = {
@@ -62,13 +62,13 @@ class DemoOptions(Options):
     }
 
     seed: Natural = 0
-    """Another seed is another world."""
+    """Random seed of the world."""
     bands: LeftOut[Literal["all", "rgb"] | Some[str]] = None
-    """Of land cover, bands of Sentinel-2 (all means all 13); of crowns and heights, red, green, blue, nir."""
+    """For land cover, bands of Sentinel-2 (all means all 13); for crowns and heights, red, green, blue, nir."""
     chip_size: LeftOut[Annotated[int, Ge(8)]] = None
-    """Side of a chip in pixels."""
+    """Side length of a chip in pixels."""
     scene_size: LeftOut[Annotated[int, Ge(64), MultipleOf(8)]] = None
-    """Side of a scene in pixels."""
+    """Side length of a scene in pixels."""
     scenes: LeftOut[dict[Split, Positive]] = None
     """Scenes per split."""
     chips: LeftOut[dict[Split, Positive]] = None
@@ -76,21 +76,21 @@ class DemoOptions(Options):
     presence: ShareOrAll = 0.05
     """Share of a chip that a class must cover to count as present (multilabel)."""
     cover: _COVERS = "forest"
-    """Class whose share of a chip is the target (regression); of a series one of the last four."""
+    """Class whose share of a chip is the target (regression); for a series, one of the last four."""
     kinds: Literal["one", "each"] = "one"
-    """Whether all changes are one class, or what was built and what was cleared are two (change)."""
+    """Whether all changes are one class, or construction and clearing are two (change)."""
     cloudy: Annotated[float, Interval(ge=0, le=1)] = 0.25
-    """Of a series, how likely clouds hide a date of a scene, which is then missing."""
+    """For series, the probability that clouds hide a date of a scene, which is then missing."""
 
 
 def open_demo(entry: DatasetEntry, *, where: object) -> Source:
-    """Land cover seen by a satellite, or crowns or heights from an aircraft, as the task asks."""
+    """Open the source that the task needs: land cover from a satellite, or crowns or heights from an aircraft."""
     aerial = by_targets({NumberRaster: HeightSource, Boxes: CrownSource}, targets_of(entry.task))
     return (aerial or DemoSource)(entry, where=where)
 
 
 def check_entry(entry: DatasetEntry, *, where: object) -> None:
-    """Refuse what the world cannot show."""
+    """Refuse options that the simulated world does not support."""
     problem = remedy = None
     if entry.modalities is not None:
         problem, remedy = "the demo has images of one sensor", "list its bands in source"
@@ -108,13 +108,13 @@ def check_entry(entry: DatasetEntry, *, where: object) -> None:
 
 
 def _is_aerial(entry: DatasetEntry) -> bool:
-    """Whether an aircraft sees the chips: once, while satellites come again."""
+    """Whether the chips are aerial views, which have a single date."""
     targets = targets_of(entry.task)
     return targets.objects or (targets.numbers and targets.pixels)
 
 
 def entry_bands(entry: DatasetEntry, *, where: object) -> list[Band]:
-    """The bands that the chips of an entry have, in the unit of the demo's camera."""
+    """The bands of an entry's chips, in the unit of the simulated sensor."""
     names = entry.source.bands
     if _is_aerial(entry):
         known = [known_band("aerial", name) for name in photographs.BANDS]
@@ -128,7 +128,7 @@ def entry_bands(entry: DatasetEntry, *, where: object) -> list[Band]:
 
 
 class DemoChips:
-    """Chips of generated scenes; every split has scenes of its own, numbered on from those before it."""
+    """Chips of generated scenes; scenes are numbered consecutively over the splits, which share none."""
 
     def __init__(self, entry: DatasetEntry, *, where: object) -> None:
         options: DemoOptions = entry.source
@@ -143,7 +143,7 @@ class DemoChips:
             first += len(specs)
 
     def _scene(self, number: int):
-        """What the scene of that number follows from."""
+        """The specification of the scene with that number."""
         raise NotImplementedError
 
     def _cut(self, specs: list, count: int) -> list[cuts.Chip]:
@@ -187,11 +187,12 @@ def _land(entry: DatasetEntry) -> Land:
 
 
 class DemoSource(DemoChips):
-    """Chips of land cover, 10 m per pixel; of a series, of crops.
+    """Chips of land cover, or of crops for a series; 10 m per pixel.
 
-    The task of the entry decides the cut: ``classification`` (chips by their dominant class),
-    ``multilabel`` (classes that cover at least `presence` of a chip), ``segmentation`` and ``change`` (masks,
-    clouds ignored), ``regression`` (the share of a chip that the class `cover` has).
+    The task decides how chips are cut: ``classification`` (chips by their dominant class),
+    ``multilabel`` (classes that cover at least `presence` of a chip), ``segmentation`` and
+    ``change`` (masks, clouds ignored), ``regression`` (the share of a chip that the class `cover`
+    has).
     """
 
     def __init__(self, entry: DatasetEntry, *, where: object) -> None:
@@ -242,7 +243,8 @@ class DemoSource(DemoChips):
 class AerialSource(DemoChips):
     """Chips of aerial views, each an image of its own.
 
-    Of a scene only its chips are kept, 64 KB each at the default size, so that a scene is rendered once.
+    Only the chips of a scene are kept, 64 KB each at the default size, so that a scene is rendered
+    once.
     """
 
     ignore_index = None
@@ -265,13 +267,13 @@ class AerialSource(DemoChips):
         return aerial.ViewSpec(self.seed, number, self.scene_size)
 
     def _render(self, spec: aerial.ViewSpec) -> dict:
-        """What each chip of a scene shows."""
+        """The data of each chip of a scene."""
         view = aerial.view(spec)
         image = photographs.photograph(spec, view, [band.name for band in self.bands])
         return self._take(spec, view, image)
 
     def _take(self, spec: aerial.ViewSpec, view: aerial.View, image) -> dict:
-        """``{chip: what is kept of it}``, given the scene and its picture (C, size, size)."""
+        """Chip -> its data, from the scene and its picture (C, size, size)."""
         raise NotImplementedError
 
 
@@ -284,7 +286,7 @@ class _Taken:
 
 
 class CrownSource(AerialSource):
-    """Chips of aerial views with the crowns of trees that they show: boxes, or the middles of crowns."""
+    """Chips of aerial views with the visible tree crowns: boxes, or crown centres."""
 
     def __init__(self, entry: DatasetEntry, *, where: object) -> None:
         super().__init__(entry, where=where)
@@ -315,9 +317,9 @@ class CrownSource(AerialSource):
 
 
 class HeightSource(AerialSource):
-    """Chips with the height above ground of what stands at each pixel, in metres, as measured by an airborne laser.
+    """Chips with the height above ground at each pixel, in metres, as from airborne laser scanning.
 
-    Open water sends no light of a laser back, so that its pixels have no data.
+    Open water does not reflect the laser, so its pixels have no data.
     """
 
     def __init__(self, entry: DatasetEntry, *, where: object) -> None:

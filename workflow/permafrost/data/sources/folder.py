@@ -1,7 +1,8 @@
-"""Kind ``folder``: classes by folders; for pixels, files of images and of masks or numbers that are named alike.
+"""Kind ``folder``: classes by folders; or images with masks or target rasters of the same name.
 
-Classes: ``<root>/<class>/…/<image>``, or with splits ``<root>/<split>/<class>/…/<image>``, or by a pattern of names.
-Several dates and sensors of a sample are found by patterns. All in a directory or an archive.
+Classes: ``<root>/<class>/…/<image>``, or with splits ``<root>/<split>/<class>/…/<image>``, or by a
+pattern of names. Patterns find several dates and sensors of a sample. All files are in a directory
+or an archive.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _CLASS, _DATE = "<class>", f"<{DATE}>"
 
 @dataclass(frozen=True, kw_only=True)
 class FolderOptions(PairedFiles):
-    """One sub-folder per class; or images that are named alike: of several dates or sensors, with masks or rasters."""
+    """One sub-folder per class; or images matched by name with masks or rasters, also of several dates or sensors."""
 
     BY_TASK = {
         ("segmentation",): {"images": "images", "masks": "masks"},
@@ -49,29 +50,30 @@ class FolderOptions(PairedFiles):
     }
 
     images: LeftOut[Places] = None
-    """Where images lie: a folder, or a pattern of file names with <stem>, such as "<split>/<stem>_sat.jpg". Parts in
-    <…> are what the files of a sample have in common; <split> names the split, <class> the class (classification),
-    which "<class>/<stem>.png" needs for folders of classes. Of a pair, a list: before and after, [A, B]. Of a series,
-    <date> stands where the date of each image does, "<sample>/<date>.tif": 2019-05-03, 20190503, or numbers. Of
-    several sensors, each of modalities by its name."""
+    """Location of the images: a folder, or a pattern of file names with <stem>, such as
+    "<split>/<stem>_sat.jpg". Files of a sample have the same text for each part in <…>; <split> is
+    the split, <class> the class (classification), which class folders need as in
+    "<class>/<stem>.png". For a pair, a list: before and after, [A, B]. For a series, <date> marks
+    the date of each image, "<sample>/<date>.tif": 2019-05-03, 20190503, or numbers. For several
+    sensors, a mapping of modalities to these."""
     masks: LeftOut[Text] = None
-    """Where masks lie (segmentation, change), as images: a folder in which a mask has the name of its image up to the
-    ending, or a pattern such as "masks/<stem>_mask.png"."""
+    """Location of the masks (segmentation, change), as in images: a folder in which a mask has the
+    name of its image up to the ending, or a pattern such as "masks/<stem>_mask.png"."""
     targets: LeftOut[Text] = None
-    """Where rasters of numbers lie (pixel_regression), as masks: TIFF, PNG of 8 or 16 bits, or npy, with one
-    channel."""
+    """Location of the target rasters (pixel_regression), as in masks: TIFF, PNG of 8 or 16 bits, or
+    npy, with one channel."""
     split_folders: bool = False
-    """True when the first level of folders names splits, the second classes (classification)."""
+    """True if the first folder level is the split and the second the class (classification)."""
 
 
 def open_folder(entry: DatasetEntry, *, where: object) -> Source:
-    """Folders of classes, or files that belong together by their names, as the entry asks for."""
+    """Open class folders, or files matched by name, as the entry defines."""
     kind = FolderSource if entry.source.images is None else NamedSource
     return kind(entry, where=where)
 
 
 def check_entry(entry: DatasetEntry, *, where: object) -> None:
-    """Refuse options of the source that the task has no use for."""
+    """Refuse source options that do not apply to the task."""
     options: FolderOptions = entry.source
     texts = texts_of(options.images)
     if texts:
@@ -159,11 +161,12 @@ class FolderSource(ListedSource):
 
 
 def class_levels(members: Members, options: FolderOptions, where: object) -> dict[str, list[str]]:
-    """Name of each image -> its parts below `root`: a class, or a split and a class, first.
+    """Image name -> its parts below `root`; the first are a class, or a split and a class.
 
     Raises
     ------
-    PermafrostError : there is no such root, or there are other files, which the entry does not ignore.
+    PermafrostError : `root` does not exist, or there are other files that the entry does not
+        ignore.
     """
     prefix, depth = folder_prefix(options.root), 2 if options.split_folders else 1
     names = [name for name in members.names if name.startswith(prefix)]
@@ -191,7 +194,8 @@ def class_levels(members: Members, options: FolderOptions, where: object) -> dic
 
 
 class NamedSource(ListedSource):
-    """Images that patterns of names find: of one or several dates and sensors, with masks or rasters, or of classes."""
+    """Images found by patterns of names: of one or several dates and sensors, with masks or
+    rasters, or with classes."""
 
     def __init__(self, entry: DatasetEntry, *, where: object) -> None:
         super().__init__(entry, where=where)
@@ -238,5 +242,5 @@ class NamedSource(ListedSource):
 
 
 def _sample_name(pair: Pair, start: int, dated: bool) -> str:
-    """The name of the first image; of images that differ in their dates, the common part."""
+    """The name of the first image; for images that differ only in their dates, the common part."""
     return "/".join(pair.parts.values()) if dated else pair.image[start:]

@@ -1,10 +1,10 @@
-"""Kind ``geobench``: a dataset of GEO-Bench V1, one HDF5 file per sample and JSON files that split them.
+"""Kind ``geobench``: a dataset of GEO-Bench V1, one HDF5 file per sample and JSON files with the splits.
 
-A file holds one array (height, width) per band, under the band's name and, where the band has a date,
-``_YYYY-MM-DD`` after it; several bands of one name lie in one array (height, width, bands). The mask of a
-segmentation is one more array, other labels stand in a pickled attribute, see
-`permafrost.data.sources.geobench_attribute`. Names of bands are wrong in some sets, so the entry says which
-array each of its bands is.
+A file holds one array (height, width) per band. The array has the band's name, followed by
+``_YYYY-MM-DD`` if the band has a date. Several bands of one name share an array (height, width,
+bands). A segmentation mask is one more array; other labels are in a pickled attribute, see
+`permafrost.data.sources.geobench_attribute`. Some datasets have wrong band names, so the entry
+assigns the arrays to bands.
 """
 
 from __future__ import annotations
@@ -50,44 +50,45 @@ _DATED = re.compile(r"(.*)_(\d{4}-\d{2}-\d{2})(?:_.*)?", re.DOTALL)
 
 @dataclass(frozen=True, kw_only=True)
 class Channels(Options):
-    """An array of several bands, and which of its channels are meant."""
+    """An array of several bands, and the channels to use."""
 
     name: Text
     channels: Positive | Some[Natural]
-    """The number of its channels, or a list of those that are meant, from 0."""
+    """Number of its channels, or a list of those to use, from 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GeobenchOptions(Stored):
-    """A dataset of GEO-Bench V1: one HDF5 file per sample, and partitions in JSON. The splits' names are train, valid
-    and test.
+    """A dataset of GEO-Bench V1: one HDF5 file per sample, and partitions in JSON. Its splits are
+    train, valid and test.
     """
 
     partition: Text = "default"
-    """Which samples train, validate and test: default, 0.01x, 0.02x, 0.05x, 0.10x, 0.20x, 0.50x or 1.00x, shares of
-    train, or another that the data holds."""
+    """Which samples train, validate and test: default, 0.01x, 0.02x, 0.05x, 0.10x, 0.20x, 0.50x or
+    1.00x (shares of train), or another one in the data."""
     arrays: Some[Text | Channels]
-    """What the array of each band is called in the files, without a date, in the order of bands. Of an array of several
-    bands, which of its channels are meant."""
+    """Name of each band's array in the files, without a date, in the order of bands; for an array
+    of several bands, also which of its channels to use."""
     label: Text = "label"
-    """What the array of the mask is called, without a date (segmentation)."""
+    """Name of the mask's array, without a date (segmentation)."""
     size: LeftOut[Positive] = None
-    """Side of every image in pixels; another size is an error."""
+    """Side length of every image in pixels; another size is an error."""
     resample: Literal["none", "nearest"] = "none"
-    """What to do about bands of coarser pixels than the others (or than size): an error, or repeat their pixels, where
-    these fit a whole number of times."""
+    """Handling of bands with coarser pixels than the others (or than size): an error, or repeat
+    their pixels if the factor is an integer."""
     date: Literal["only", "first", "last"] = "only"
-    """Which date of a sample is meant; only says that there is one."""
+    """Which date of a sample to use; only means that there is one."""
     place: Literal["ignore", "corner"] = "ignore"
-    """What the places in the files are good for. In several sets they are missing, wrong or the same for all samples of
-    a split; corner takes the upper left corner as the place of an image."""
+    """How to use the coordinates in the files. In several datasets they are missing, wrong or the
+    same for all samples of a split. corner takes the upper left corner as the location of an image.
+    """
     group_run: LeftOut[AtLeast2] = None
-    """With a group that is a number: so many numbers that follow each other are one group, as 0 to 24 of 25."""
+    """If the group is a number: this many consecutive numbers form one group, e.g. 0 to 24 with 25."""
     dtype: LeftOut[StoredType] = None
-    """Type to store. A value that does not fit is an error."""
+    """Data type to store. A value that does not fit is an error."""
 
     def channels(self) -> list[tuple[str, list[int] | None]]:
-        """Each array with the channels that are meant of it; None for an array of one band."""
+        """Each array with its channels to use; None for an array of one band."""
         return [
             (one, None)
             if isinstance(one, str)
@@ -100,7 +101,7 @@ class GeobenchOptions(Stored):
 
 
 def check_entry(entry: DatasetEntry, *, where: object) -> None:
-    """Refuse an entry whose bands and arrays do not fit, or that names no classes."""
+    """Refuse an entry whose bands and arrays do not match, or that lists no classes."""
     options: GeobenchOptions = entry.source
     offered = sum(1 if meant is None else len(meant) for _, meant in options.channels())
     declared = len(entry.bands or ())
@@ -125,9 +126,10 @@ def check_entry(entry: DatasetEntry, *, where: object) -> None:
 
 
 class GeobenchSource(ListedSource):
-    """Samples that a partition names, with their labels; see the module's description."""
+    """Samples of a partition with their labels; see the module's description."""
 
-    # h5py holds one lock for all threads: a second one that decodes gains nothing, and costs a quarter of the time
+    # h5py has one lock for all threads: a second decoding thread gains nothing and slows reading
+    # by a quarter
     one_thread = True
 
     def __init__(self, entry: DatasetEntry, *, where: object) -> None:
@@ -160,7 +162,7 @@ class GeobenchSource(ListedSource):
         return Decoded(image, mask=mask)
 
     def _partition(self) -> tuple[list[str], list[str]]:
-        """Names of the samples that the partition lists, and the data's name for the split of each."""
+        """Names of the samples in the partition, and the data's name of the split of each."""
         members, wanted = set(self._members.names), self._options.partition
         there = [f"{self._root}{form.format(wanted)}" for form in PARTITION_FILES]
         place = next((name for name in there if name in members), None)
@@ -198,7 +200,7 @@ class GeobenchSource(ListedSource):
         return [name for name, _ in listed], [split for _, split in listed]
 
     def _describe(self, splits: Sequence[str]) -> list[Record]:
-        """The records, from all that the files hold but pixels."""
+        """The records, from the files without their pixels."""
         labels, dates, corners, unusable = [], [], [], []
         for name in self._names:
             label, date, corner, wrong = None, None, None, None
@@ -227,7 +229,7 @@ class GeobenchSource(ListedSource):
         ]
 
     def _description(self, name: str):
-        """Label, date and (coordinate system, x, y) of a sample; None for what is not wanted."""
+        """Label, date and (coordinate system, x, y) of a sample; None for those not requested."""
         label, corner = None, None
         with open_sample(self._members, self._file(name)) as file:
             found = self._arrays_of(file)
@@ -271,7 +273,7 @@ class GeobenchSource(ListedSource):
         return [str(int(group) // run) for group in groups]
 
     def _arrays_of(self, file) -> dict[str, str]:
-        """What each wanted array is called in this file, with its date where it has one."""
+        """Wanted array -> its name in this file, including the date if there is one."""
         wanted = [name for name, _ in self._arrays] + [self._options.label] * self._masked
         dated: dict[str, dict[str, str]] = {}
         undated = {}
@@ -297,7 +299,7 @@ class GeobenchSource(ListedSource):
         return found
 
     def _stacked(self, parts: list[np.ndarray]) -> np.ndarray:
-        """(C, H, W) of arrays (c, h, w), once they have one size."""
+        """(C, H, W) from arrays (c, h, w) after resampling to one size."""
         side = self._options.size
         height, width = (side, side) if side else max(part.shape[1:] for part in parts)
         for number, part in enumerate(parts):
@@ -320,7 +322,7 @@ class GeobenchSource(ListedSource):
 
 
 def lonlats(corners: Sequence[tuple[str, float, float] | None]) -> list[tuple]:
-    """(lon, lat) in degrees (WGS 84) of places in several coordinate systems; None, None of no place."""
+    """(lon, lat) in degrees (WGS 84) of points in several coordinate systems; (None, None) for None."""
     found: list[tuple] = [(None, None)] * len(corners)
     systems: dict[str, list[int]] = {}
     for position, corner in enumerate(corners):

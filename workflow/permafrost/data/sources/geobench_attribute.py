@@ -1,9 +1,9 @@
-"""The pickled attribute of a GEO-Bench V1 sample, read without running any of it.
+"""Read the pickled attribute of a GEO-Bench V1 sample without executing it.
 
-A sample is one HDF5 file whose attribute ``pickle`` holds the text of a bytes literal, and that a pickle
-of ``{"label": …, "bands_order": [array names], array name: {"transform", "crs", "date", "band_info", …}}``.
-Unpickling runs whatever a file names. So every class that the format uses is replaced by a stand-in
-that keeps what it is given and does nothing, and every other name is refused.
+A sample is one HDF5 file whose attribute ``pickle`` holds the text of a bytes literal, and these
+bytes are a pickle of ``{"label": …, "bands_order": [array names], array name: {"transform", "crs",
+"date", "band_info", …}}``. Unpickling can run any code that a file names. So every class of the
+format is replaced by a stand-in that only keeps its arguments, and every other name is refused.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import numpy as np
 from permafrost.core.errors import first_line
 from permafrost.data.files.decode import UnreadableImage, readable
 
-#: the text of a literal, or bytes that are one
+#: the text of a literal, or its bytes
 _LITERAL = re.compile(r"""b['"]""")
 _NUMBERS = re.compile(r"[biuf][1248]")
 _BYTE_ORDERS = {"<": "<", ">": ">", "=": "=", "|": "="}
 
 
 class StandIn:
-    """Takes the place of a class that a pickle names: keeps its arguments and state, and does nothing."""
+    """Replaces a class that a pickle names: keeps its arguments and state, and does nothing."""
 
     __slots__ = ("arguments", "state")
 
@@ -41,22 +41,22 @@ class StandIn:
 
 
 class _NumberType(StandIn):
-    """``numpy.dtype``."""
+    """Stand-in for ``numpy.dtype``."""
 
 
 class _Scalar(StandIn):
-    """``numpy.core.multiarray.scalar``: a type and bytes."""
+    """Stand-in for ``numpy.core.multiarray.scalar``: a type and bytes."""
 
 
 class _Array(StandIn):
-    """``numpy.core.multiarray._reconstruct``: the array is in its state."""
+    """Stand-in for ``numpy.core.multiarray._reconstruct``: the array is in its state."""
 
 
 class _Buffer(StandIn):
-    """``numpy.core.numeric._frombuffer``: bytes, type, shape and order, as protocol 5 writes arrays."""
+    """Stand-in for ``numpy.core.numeric._frombuffer``: bytes, type, shape and order, as protocol 5 writes arrays."""
 
 
-# modules that samples were written under in the course of time, and the classes that they hold
+# modules that samples were written with over time, and their classes
 _MODULES = ("geobench", "geobench.io", "ccb", "ccb.io")
 _CLASSES = {
     "dataset": (
@@ -103,7 +103,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def read_attribute(stored: object) -> Mapping:
-    """The mapping that an attribute holds; raises `UnreadableImage` for one that is no such pickle.
+    """The mapping in an attribute; raises `UnreadableImage` for any other pickle.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def _pickled(stored: object) -> bytes:
 
 
 def label_of(attribute: Mapping) -> int | tuple[int, ...]:
-    """The label: a class id, or 0 and 1 for each class; raises `UnreadableImage` where there is none."""
+    """The label: a class id, or 0 and 1 for each class; raises `UnreadableImage` without a label."""
     if attribute.get("label") is None:
         raise UnreadableImage("has no label in its attribute 'pickle'")
     try:
@@ -147,7 +147,7 @@ def label_of(attribute: Mapping) -> int | tuple[int, ...]:
 
 
 def corner_of(attribute: Mapping, array: str) -> tuple[str, float, float] | None:
-    """(coordinate system, x, y) of the upper left corner of an array; None where the file gives none to read."""
+    """(coordinate system, x, y) of the upper left corner of an array; None if the file has no readable one."""
     described = attribute.get(array)
     described = described if isinstance(described, dict) else {}
     transform, crs = described.get("transform"), described.get("crs")
@@ -163,7 +163,7 @@ def corner_of(attribute: Mapping, array: str) -> tuple[str, float, float] | None
 
 
 def _affine(stored: StandIn) -> list:
-    """a to f, which versions of affine pickle as arguments or as state."""
+    """The coefficients a to f; versions of affine pickle them as arguments or as state."""
     if stored.arguments:
         return list(stored.arguments)
     state = stored.state
@@ -171,7 +171,7 @@ def _affine(stored: StandIn) -> list:
 
 
 def _numbers(value):
-    """Plain numbers in place of the stand-ins of NumPy's; others as they are."""
+    """Replace stand-ins of NumPy's numbers by plain numbers; other values are unchanged."""
     if isinstance(value, _Scalar):
         number_type, data = value.arguments
         return _array(data, number_type, ())

@@ -1,4 +1,4 @@
-"""One HDF5 file of GEO-Bench V1: its arrays, and its attribute as it is stored."""
+"""One HDF5 file of GEO-Bench V1: its arrays, and its undecoded attribute."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from permafrost.data.files.decode import UnreadableImage
 from permafrost.data.files.members import DirectoryMembers, Members
 from permafrost.data.sources.reading import read_member
 
-#: rows and columns; then also bands
+#: axes of an array with rows and columns; with bands as well
 _PLANE, _CUBE = 2, 3
 
 
 @contextlib.contextmanager
 def open_sample(members: Members, name: str) -> Iterator:
-    """The open top of a sample's HDF5 file. h5py's lower level takes a quarter of the time."""
+    """The open root group of a sample's HDF5 file. Uses h5py's low-level API, which takes a quarter of the time."""
     from h5py import h5f, h5g
 
     try:
@@ -33,7 +33,7 @@ def open_sample(members: Members, name: str) -> Iterator:
             file.close()
     except (UnreadableImage, MemoryError):
         raise
-    # HDF5 fails in many ways on damaged files; each means the same here
+    # HDF5 fails on damaged files in many ways
     except Exception as error:
         raise UnreadableImage(
             f"is not a whole HDF5 file ({first_line(error, named=True)})",
@@ -42,7 +42,7 @@ def open_sample(members: Members, name: str) -> Iterator:
 
 
 def array_names(file) -> list[str]:
-    """What the arrays of an open sample are called."""
+    """Names of the arrays of an open sample."""
     return [name.decode("utf-8", "surrogateescape") for name in file]
 
 
@@ -59,7 +59,7 @@ def stored_attribute(file) -> object:
 
 
 def read_array(file, name: str) -> np.ndarray:
-    """An array of numbers that lies in this file: a link could lead to any other."""
+    """An array of numbers in this file; refuses links, which could lead to other files."""
     from h5py import h5d, h5l, h5s
 
     encoded = name.encode("utf-8", "surrogateescape")
@@ -75,7 +75,7 @@ def read_array(file, name: str) -> np.ndarray:
 
 
 def bands_of(array: np.ndarray, name: str, meant: list[int] | None) -> np.ndarray:
-    """(c, H, W) of an array (H, W) or (H, W, channels), with the channels that are meant."""
+    """(c, H, W) of an array (H, W) or (H, W, channels), with the channels to use."""
     if array.ndim == _PLANE and meant is None and array.size:
         return array[None]
     if array.ndim == _PLANE:

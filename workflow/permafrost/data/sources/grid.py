@@ -1,7 +1,7 @@
-"""Kind ``grid``: tiles of rasters, or of GeoDatasets of torchgeo, by size, stride, coordinate system and extent.
+"""Kind ``grid``: tiles of rasters, or of torchgeo's GeoDatasets, by size, stride, coordinate system and extent.
 
-Rasters are read by windows, never whole. Tiles may be grouped in blocks on the ground, none across the border of two,
-so that splits by group share no pixel; `grid_layout` says where they lie.
+Rasters are read window by window. Tiles may be grouped in blocks on the ground and never cross a
+block border, so splits by group share no pixel; `grid_layout` computes their positions.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class GridSource(ListedSource):
 
     @property
     def choice(self) -> dict:
-        """How the tiles lie, and how many are left out, for the card."""
+        """The layout of the tiles and the number of omitted ones, for the card."""
         options, grid = self._options, self.grid
         return {
             "grid": {
@@ -125,7 +125,7 @@ class GridSource(ListedSource):
         return Tiles(*joined, options.size), records
 
     def _cut(self, extent: Sequence[float] | str | None) -> Tiles:
-        """The tiles inside an extent that meet the rasters."""
+        """The tiles inside an extent that intersect the rasters."""
         options, where = self._options, self._where
         outline, (xmin, ymin, xmax, ymax) = self._bounded(extent)
         if min(xmax - xmin, ymax - ymin) < options.size:
@@ -157,7 +157,7 @@ class GridSource(ListedSource):
         return tiles
 
     def _bounded(self, extent: Sequence[float] | str | None):
-        """The shape that tiles must lie in, None for a box; and the box of whole pixels that holds all of them."""
+        """The shape that must contain the tiles, None for a box; and the bounding box of both in whole pixels."""
         grid = self.grid
         if extent is None:
             return None, (0, 0, grid.width, grid.height)
@@ -167,7 +167,7 @@ class GridSource(ListedSource):
         return outline, _whole(shapely.bounds(outline), grid)
 
     def _usable(self, tiles: Tiles) -> Tiles:
-        """The tiles with enough data and labels; reads the pixels only if that has to be known."""
+        """The tiles with enough data and labels; reads pixels only if necessary."""
         kept = np.ones(len(tiles), bool)
         if self._options.min_valid is None and self._options.min_labelled is None:
             return tiles
@@ -175,7 +175,7 @@ class GridSource(ListedSource):
             try:
                 lacking = self._lacking(tiles.window(index))
             except UnreadableImage:
-                # damage is reported when the tile is read
+                # damage is reported when the tile itself is read
                 continue
             if lacking is not None:
                 self.left_out[lacking] += 1
@@ -183,7 +183,7 @@ class GridSource(ListedSource):
         return tiles.take(kept)
 
     def _lacking(self, window: Window) -> str | None:
-        """What a tile has too little of."""
+        """What a tile has too little of, data or labels; None if it has enough."""
         least, inputs = self._options, self._inputs
         if least.min_valid is not None and inputs.valid(window).mean() < least.min_valid:
             return "too little data"
@@ -200,7 +200,7 @@ class GridSource(ListedSource):
         grid, name = self.grid, self._inputs.name
         middle = tiles.corners + tiles.size / 2
         x, y = grid.left + middle[:, 0] * grid.step[0], grid.top - middle[:, 1] * grid.step[1]
-        # tiles of a local system have no place
+        # local coordinate systems have no longitude and latitude
         lonlat = np.where(np.isnan(found := degrees(grid.crs, x, y)), None, found).T.tolist()
         prefix = "" if split is None else f"{split}/"
         groups = [f"{prefix}{row},{column}" for column, row in tiles.blocks.tolist()]
@@ -219,12 +219,12 @@ class GridSource(ListedSource):
 def _sides(
     grid: Grid, options: GridOptions, where: object
 ) -> tuple[tuple[int, int] | None, tuple[int, int]]:
-    """Width and height of blocks in pixels, None without blocks; and of the margins at their borders."""
+    """Width and height of blocks in pixels (None without blocks), and of the margins at their borders."""
     blocks = options.blocks
     if blocks is None:
         return None, (0, 0)
     metres = grid.metres()
-    # half of the buffer on either side of a border
+    # half of the buffer on each side of a border
     margin = tuple(math.ceil(blocks.buffer_m / 2 / one - 1e-6) for one in metres)
     if blocks.tiles is not None:
         own = options.size + (blocks.tiles - 1) * options.step
@@ -242,7 +242,7 @@ def _sides(
 
 
 def _whole(bounds: np.ndarray, grid: Grid) -> tuple[int, int, int, int]:
-    """The whole pixels of the grid that bounds in pixels meet."""
+    """The bounding box of bounds in pixels, in whole pixels of the grid."""
     xmin, ymin, xmax, ymax = bounds.tolist()
     return (
         max(0, math.floor(xmin)),
@@ -253,7 +253,7 @@ def _whole(bounds: np.ndarray, grid: Grid) -> tuple[int, int, int, int]:
 
 
 def _filled(image: np.ndarray, valid: np.ndarray, nodata: str | Nodata | None) -> np.ndarray:
-    """The image, what is missing in it as the entry says that it is stored."""
+    """The image, with missing pixels replaced as the entry declares."""
     if not isinstance(nodata, Nodata):
         raise UnreadableImage(
             f"{np.count_nonzero(~valid)} of its {valid.size} pixels have no data",
@@ -270,7 +270,7 @@ def _filled(image: np.ndarray, valid: np.ndarray, nodata: str | Nodata | None) -
 
 
 def _without(labels: np.ndarray, valid: np.ndarray, ignore: int | None) -> np.ndarray:
-    """The labels, none where there are no data."""
+    """The labels, without those of pixels without data."""
     if labels.dtype.kind == "f":
         return np.where(valid, labels, np.nan).astype(np.float32)
     return np.where(valid, labels, ignore)

@@ -1,4 +1,4 @@
-"""Raster files of one sensor or several as what tiles are read from, with rasters or polygons of labels."""
+"""Raster files of one sensor or several, with rasters or polygons of labels, as inputs of tiles."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from permafrost.data.sources.reading import coded
 
 
 class _Sensor:
-    """The pixels of one sensor: a layer of all its bands, or one for each.
+    """The pixels of one sensor: one layer with all bands, or one per band.
 
     Parameters
     ----------
-    scenes : rasters by the band that they hold; None holds all of them.
+    scenes : rasters by their band; None for rasters with all bands.
     nodata : as the entry declares it.
     placed : further arguments of `Layer`.
     """
@@ -51,16 +51,17 @@ class _Sensor:
         self._reads_nodata = self._nodata is not None or any(layer.marks for layer in self.layers)
 
     def image(self, window: Window) -> tuple[np.ndarray, np.ndarray]:
-        """(C, H, W) pixels, and (H, W) bool where there are data.
+        """(C, H, W) pixels, and (H, W) bool, True where there are data.
 
-        A missing pixel is missing in all bands; in an entry that declares no nodata, in at least one.
+        A missing pixel is one that is missing in all bands; if the entry declares no nodata, in at
+        least one.
         """
         parts = [layer.read(window) for layer in self.layers]
         values = np.concatenate([values for values, _ in parts])
         return values, self._joined([valid for _, valid in parts]) & ~all_hold(values, self._nodata)
 
     def valid(self, window: Window) -> np.ndarray:
-        """(H, W) bool where there are data; reads the pixels only where they tell it."""
+        """(H, W) bool, True where there are data; reads pixels only if necessary."""
         if self._reads_nodata:
             return self.image(window)[1]
         return self._joined([layer.covered(window) for layer in self.layers])
@@ -91,9 +92,10 @@ class RasterInputs:
 
     Attributes
     ----------
-    grid : on whose pixels they are read.
-    footprints : what a tile has to meet, all of these: arrays of shapely's shapes in pixels of the grid.
-    name : how the names of tiles begin.
+    grid : the pixels are read on this grid.
+    footprints : arrays of shapely geometries in pixels of the grid; a tile must intersect one of
+        each array.
+    name : prefix of tile names.
     """
 
     def __init__(
@@ -143,11 +145,11 @@ class RasterInputs:
             self.footprints.append(_boxes(self._labels))
 
     def images(self, window: Window) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Of each sensor (C, H, W) pixels, and (H, W) bool where there are data."""
+        """For each sensor, (C, H, W) pixels, and (H, W) bool, True where there are data."""
         return [sensor.image(window) for sensor in self._sensors]
 
     def valid(self, window: Window) -> np.ndarray:
-        """(H, W) bool where all sensors have data; reads the pixels only where they tell it."""
+        """(H, W) bool, True where all sensors have data; reads pixels only if necessary."""
         return np.logical_and.reduce([sensor.valid(window) for sensor in self._sensors])
 
     def labels(self, window: Window) -> np.ndarray:
@@ -173,11 +175,11 @@ class RasterInputs:
         return ids
 
     def both(self, window: Window) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
-        """`images` and `labels`."""
+        """The results of `images` and `labels`."""
         return self.images(window), self.labels(window)
 
     def shapes(self, name: str, where: object) -> np.ndarray:
-        """The polygons of a file, in pixels of the grid."""
+        """The polygons of a file in pixels of the grid."""
         return read_shapes(self.members, name, self.grid, None, where=where).polygons
 
     def _opened_labels(self, entry: DatasetEntry, classes: Sequence[str], placed: dict):
@@ -200,13 +202,14 @@ class RasterInputs:
                 where=where,
                 remedy="store all of them alike",
             )
-        # unless it would be blended with others, what is marked stays a value, and means what the entry says
+        # unless labels are interpolated, marked values stay values with the meaning in the entry
         blended = options.label_resampling not in KEEPS_VALUES
         return Layer(scenes, resampling=options.label_resampling, marked=blended, **placed)
 
 
 def matching(members: Members, patterns: str | Sequence[str], where: object) -> list[str]:
-    """The names that fit the patterns, in their order, each once; a pattern that fits none is an error."""
+    """The names that match the patterns, in pattern order and each once; raises `PermafrostError`
+    if a pattern matches none."""
     found: list[str] = []
     for pattern in [patterns] if isinstance(patterns, str) else patterns:
         fits = fnmatch.filter(members.names, pattern)
@@ -223,7 +226,7 @@ def matching(members: Members, patterns: str | Sequence[str], where: object) -> 
 def _by_sensor(
     options: GridOptions, entry: DatasetEntry, bands: Sequence[Band], where: object
 ) -> dict[str | None, dict]:
-    """Sensor to the patterns of its bands' files, in the order of the entry; None is the only sensor, or all bands."""
+    """Sensor -> patterns of its bands' files, in the order of the entry; None for the only sensor or for all bands."""
     if entry.modalities is None:
         return {None: _by_band(options.images, bands, where)}
     given = options.images if isinstance(options.images, dict) else {}
@@ -241,10 +244,10 @@ def _by_sensor(
 
 
 def _by_band(patterns, bands: Sequence[Band], where: object) -> dict[str | None, str | list[str]]:
-    """Band to the patterns of its files; None where files hold all bands."""
+    """Band -> patterns of its files; None if files hold all bands."""
     if not isinstance(patterns, dict):
         return {None: patterns}
-    # without the modality that distinguishes bands of one name
+    # without the modality prefix of duplicate band names
     expected = [band.name.rpartition(":")[2] for band in bands]
     if list(patterns) != expected:
         raise PermafrostError(
@@ -284,7 +287,7 @@ def _burnt(members, names, entry: DatasetEntry, classes: Sequence[str], grid: Gr
 
 
 def _meaning(options: GridOptions, classes: Sequence[str], ignore, name: str, where) -> dict:
-    """Value of the attribute -> class id; of files without an attribute, None -> the one class of the polygons."""
+    """Value of the attribute -> class id; without an attribute, None -> the only class of the polygons."""
     if options.attribute is None:
         ours = [number for number, one in enumerate(classes) if one != options.background]
         return {"": ours[0]}
@@ -298,7 +301,7 @@ def _meaning(options: GridOptions, classes: Sequence[str], ignore, name: str, wh
 
 
 def _text(value) -> str:
-    """An attribute as entries write it: 3 for 3.0, nothing for none."""
+    """An attribute in the form that entries use: 3 for 3.0, an empty text for a missing one."""
     if value is None:
         return ""
     if isinstance(value, float | np.floating) and float(value).is_integer():

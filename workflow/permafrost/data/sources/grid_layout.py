@@ -1,4 +1,4 @@
-"""Where the tiles of a grid lie: pure geometry in whole pixels of the grid, no file is read."""
+"""Positions of the tiles of a grid: geometry in whole pixels, without reading files."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from permafrost.data.files.georeference import Georeference
 from permafrost.data.files.windows import Window
 from permafrost.data.labels.splits import KM_PER_DEGREE
 
-#: more tiles than anybody means: a resolution in the wrong unit makes so many
+#: far more tiles than useful: a resolution in the wrong unit produces this many
 MOST_TILES = 5_000_000
-#: share of a pixel by which a place may miss a border of pixels
+#: tolerance for pixel borders, as a share of a pixel
 TOLERANCE = 1e-3
 
 
@@ -24,8 +24,8 @@ TOLERANCE = 1e-3
 class Grid:
     """Pixels of one coordinate system, rows from north to south.
 
-    ``crs``: as `Georeference`. ``left``, ``top``: the outer corner of pixel (0, 0). ``step``: width and height of a
-    pixel in units of the system, both positive. ``width``, ``height``: in pixels.
+    ``crs``: as `Georeference`. ``left``, ``top``: outer corner of pixel (0, 0). ``step``: width and
+    height of a pixel in units of the system, both positive. ``width``, ``height``: in pixels.
     """
 
     crs: str
@@ -67,7 +67,7 @@ class Grid:
         )
 
     def metres(self) -> tuple[float, float]:
-        """Width and height of a pixel in metres; of degrees, at the middle of the grid."""
+        """Width and height of a pixel in metres; for degrees, at the centre of the grid."""
         from rasterio.crs import CRS
 
         crs = CRS.from_user_input(self.crs)
@@ -82,14 +82,14 @@ class Grid:
 
 @dataclass(frozen=True)
 class Axis:
-    """Tiles along one side of a region: in blocks, none across the border of two.
+    """Positions of tiles along one axis of a region; no tile crosses a block border.
 
     Parameters
     ----------
     start, stop : the region, in pixels of the grid.
     size, stride : of tiles, in pixels.
-    block : side of a block in pixels, counted from `start`; None: the region is one.
-    margin : pixels at either side of a border between blocks that no tile holds.
+    block : side length of a block in pixels, counted from `start`; None for a single block.
+    margin : pixels on each side of a block border that stay empty.
     """
 
     start: int
@@ -100,7 +100,7 @@ class Axis:
     margin: int = 0
 
     def tiles(self, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
-        """First pixel and block of each tile that shares more than an edge with the pixels [low, high)."""
+        """First pixel and block of each tile that overlaps the pixels [low, high)."""
         if low >= high or self.stop - self.start < self.size:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         side = self.block or self.stop - self.start
@@ -114,7 +114,7 @@ class Axis:
         return starts[meets], blocks[meets]
 
     def _of_block(self, number: int, side: int, last: int, low: float, high: float) -> np.ndarray:
-        """First pixels of the tiles of a block, without most of those that lie before `low` or after `high`."""
+        """First pixels of the tiles of a block, without most of those outside [low, high)."""
         begin = self.start + number * side + (self.margin if number else 0)
         end = min(self.start + (number + 1) * side, self.stop)
         end -= self.margin if number < last else 0
@@ -124,7 +124,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Tiles:
-    """Tiles of one size: (N, 2) first column and row of each, (N, 2) its block's column and row in the region."""
+    """Tiles of one size: (N, 2) first column and row of each, (N, 2) column and row of its block."""
 
     corners: np.ndarray
     blocks: np.ndarray
@@ -141,27 +141,27 @@ class Tiles:
         return Tiles(self.corners[rows], self.blocks[rows], self.size)
 
     def boxes(self) -> np.ndarray:
-        """(N,) their squares as shapely's polygons, in pixels of the grid."""
+        """(N,) the tiles as shapely polygons, in pixels of the grid."""
         x, y = self.corners.T
         return shapely.box(x, y, x + self.size, y + self.size)
 
     def meeting(self, shapes: np.ndarray) -> np.ndarray:
-        """(N,) bool, whether a tile shares an area with one of the shapes."""
+        """(N,) bool, whether a tile overlaps one of the shapes."""
         boxes = self.boxes()
         tile, shape = shapely.STRtree(shapes).query(boxes, predicate="intersects")
         shared = ~shapely.touches(boxes[tile], np.asarray(shapes)[shape])
         return np.isin(np.arange(len(self)), tile[shared])
 
     def inside(self, shape) -> np.ndarray:
-        """(N,) bool, whether all of a tile lies in the shape."""
+        """(N,) bool, whether a tile is completely inside the shape."""
         shapely.prepare(shape)
         return shapely.covers(shape, self.boxes())
 
 
 def cut(across: Axis, down: Axis, covered: Sequence[Sequence[float]], *, where: object) -> Tiles:
-    """The tiles that meet one of the `covered` boxes (xmin, ymin, xmax, ymax), row by row.
+    """The tiles that overlap one of the `covered` boxes (xmin, ymin, xmax, ymax), row by row.
 
-    The boxes may lie far apart: what lies between them costs nothing.
+    The boxes may be far apart: the space between them costs nothing.
 
     Raises
     ------
@@ -182,13 +182,13 @@ def cut(across: Axis, down: Axis, covered: Sequence[Sequence[float]], *, where: 
         pairs = np.stack([ys[y], xs[x], rows[y], columns[x]], axis=-1).reshape(-1, 4)
         found.append(pairs)
     tiles = np.concatenate([np.empty((0, 4), np.int64), *found])
-    # tiles of several boxes once; sorted by row, then column
+    # keep tiles of several boxes once; sort by row, then column
     tiles = np.unique(tiles, axis=0) if len(found) > 1 else tiles
     return Tiles(tiles[:, [1, 0]], tiles[:, [3, 2]], across.size)
 
 
 def region(grid: Grid, bounds: Sequence[float]) -> tuple[int, int, int, int]:
-    """(xmin, ymin, xmax, ymax) of the whole pixels of the grid that lie inside bounds in its system's units."""
+    """(xmin, ymin, xmax, ymax) of the whole pixels inside bounds in units of the coordinate system."""
     xmin, ymin, xmax, ymax = grid.pixels(bounds)
     return (
         max(0, math.ceil(xmin - TOLERANCE)),
@@ -199,7 +199,7 @@ def region(grid: Grid, bounds: Sequence[float]) -> tuple[int, int, int, int]:
 
 
 def shared_pixels(parts: dict[str, Tiles]) -> tuple[str, str] | None:
-    """Two parts of which a tile of one shares pixels with a tile of the other; None where no two do."""
+    """Names of two parts with tiles that share pixels; None if there are none."""
     names = list(parts)
     for position, name in enumerate(names):
         tree = shapely.STRtree(parts[name].boxes())

@@ -1,4 +1,4 @@
-"""Options of the kind ``grid``, and what of them contradicts each other, the task or the splits."""
+"""Options of the kind ``grid``, and checks for contradictions between them, the task and the splits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from permafrost.data.entry import DatasetEntry, StoredType
 from permafrost.data.sources.grid_shapes import is_shapes
 from permafrost.data.sources.options import LabelChannel
 
-#: ways to resample labels that make no new values
+#: resampling methods that create no new values
 KEEPS_VALUES = ("nearest", "mode")
 Patterns = Text | Different[str]
 Extent = Annotated[list[float], Len(4, 4)] | Text
@@ -34,18 +34,18 @@ Extent = Annotated[list[float], Len(4, 4)] | Text
 
 @dataclass(frozen=True, kw_only=True)
 class Blocks(Options):
-    """Squares on the ground that tiles are grouped by, none across the border of two: with splits by group, no pixel is
-    in two splits.
+    """Square blocks on the ground that group tiles. No tile crosses a block border: with splits by
+    group, no pixel is in two splits.
     """
 
     RULES = {"oneOf": [{"required": ["tiles"]}, {"required": ["metres"]}]}
 
     tiles: LeftOut[Positive] = None
-    """Side of a block in strides of tiles."""
+    """Side length of a block in strides of tiles."""
     metres: LeftOut[Above0] = None
-    """Side of a block in metres."""
+    """Side length of a block in metres."""
     buffer_m: AtLeast0 = 0
-    """Metres between tiles of different blocks."""
+    """Distance between tiles of different blocks in metres."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,71 +55,73 @@ class GeoClass(Options):
     name: str
     """Name of a GeoDataset class in torchgeo.datasets."""
     paths: Some[str] = field(default_factory=lambda: ["."])
-    """Folders or files inside path that it reads."""
+    """Folders or files inside path that the class reads."""
     arguments: dict = field(default_factory=dict)
     """Further arguments: bands, classes, …"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GeoPair(Options):
-    """GeoDataset classes of torchgeo instead of files: one that gives images, and one that gives masks unless the first
-    does. Tiles lie where both have files.
+    """torchgeo's GeoDataset classes instead of files: one for images, and one for masks unless the
+    first includes them. Tiles are cut where both have files.
     """
 
     image: GeoClass
     mask: LeftOut[GeoClass] = None
     dates: LeftOut[Two[str]] = None
-    """First and last date of the files that count."""
+    """First and last date of the files to use."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GridOptions(LabelChannel):
-    """Tiles of rasters, or of torchgeo's GeoDatasets: images, and masks or rasters of numbers, of the same place."""
+    """Tiles of rasters, or of torchgeo's GeoDatasets: images, with masks or target rasters of the same area."""
 
     path: str
-    """Directory, zip or tar of the files, read in place; for torchgeo a directory."""
+    """Directory, zip or tar of the files, read in place; for torchgeo, a directory."""
     images: LeftOut[Patterns | ByName[Patterns | ByName[Patterns]]] = None
-    """Rasters (GeoTIFF, JPEG 2000) inside path: a name, or a pattern in which * stands for any characters, or a list of
-    these. Several are scenes of one mosaic; where they overlap, the first with data counts. Bands in files of their
-    own: a mapping of each band to its rasters. With modalities: a mapping of each to either; all lie on one grid."""
+    """Rasters (GeoTIFF, JPEG 2000) inside path: a name, a pattern in which * stands for any
+    characters, or a list of these. Several rasters form one mosaic; where they overlap, the first
+    with data counts. For bands in separate files, a mapping of each band to its rasters. With
+    modalities, a mapping of each to either; all share one grid."""
     masks: LeftOut[Patterns] = None
-    """Rasters of classes (segmentation), as images; or one GeoPackage, GeoJSON, Shapefile or FlatGeobuf of polygons. A
-    pixel has the class of the last polygon that holds its centre."""
+    """Rasters of classes (segmentation), as in images; or one GeoPackage, GeoJSON, Shapefile or
+    FlatGeobuf of polygons. A pixel has the class of the last polygon that contains its centre."""
     targets: LeftOut[Patterns] = None
-    """Rasters of numbers (pixel_regression), as images."""
+    """Target rasters (pixel_regression), as in images."""
     attribute: LeftOut[Text] = None
-    """Attribute of the polygons that says their class."""
+    """Attribute of the polygons with their class."""
     label_values: LeftOut[ByName[str | None]] = None
-    """Class that each value of attribute means, null for none. Default is the classes' own names."""
+    """Mapping of values of attribute to classes; null for none. Default is the classes' own names."""
     background: LeftOut[Text] = None
-    """Class of pixels in no polygon. Without it, they have no label."""
+    """Class of pixels outside all polygons. Without it, they have no label."""
     torchgeo: LeftOut[GeoPair] = None
     size: Positive
-    """Side of a tile in pixels."""
+    """Side length of a tile in pixels."""
     stride: LeftOut[Positive] = None
-    """Pixels from one tile to the next. Default is size, so that tiles lie side by side."""
+    """Pixels from one tile to the next. Default is size, so that tiles are adjacent."""
     crs: LeftOut[Text] = None
-    """Coordinate system of the grid, such as EPSG:32633, onto which everything is resampled. Default is that of the
-    first raster, whose pixels all the others must share."""
+    """Coordinate system of the grid, such as EPSG:32633; everything is resampled to it. Default is
+    that of the first raster, and all others must share its pixels."""
     resolution: LeftOut[Above0] = None
-    """Side of a pixel in units of the coordinate system, to which everything is resampled."""
+    """Side length of a pixel in units of the coordinate system; everything is resampled to it."""
     resampling: Literal["nearest", "bilinear", "cubic", "average"] = "bilinear"
-    """How images are resampled."""
+    """Resampling method of images."""
     label_resampling: Literal[*KEEPS_VALUES, "bilinear", "average"] = "nearest"
-    """How masks and targets are resampled; masks only by nearest or mode."""
+    """Resampling method of masks and targets; for masks, only nearest or mode."""
     extent: LeftOut[Extent | ByName[Extent]] = None
-    """What of the rasters is cut into tiles: bounds in the grid's coordinate system (left, bottom, right, top), or a
-    file of polygons inside path that tiles have to lie in. For given splits, a mapping of their names to these."""
+    """Area to cut into tiles: bounds in the grid's coordinate system (left, bottom, right, top), or
+    a file of polygons inside path that must contain the tiles. For given splits, a mapping of split
+    names to these."""
     blocks: LeftOut[Blocks] = None
     min_valid: LeftOut[ShareOrAll] = None
-    """Leave out tiles with data in a smaller share of their pixels; the card counts them. Where rasters mark nodata or
-    the entry declares it, all pixels are read once more for that."""
+    """Omit tiles with data in a smaller share of their pixels; the card counts them. If rasters
+    mark nodata or the entry declares it, this reads all pixels once more."""
     min_labelled: LeftOut[ShareOrAll] = None
-    """Leave out tiles with a label in a smaller share of their pixels; the card counts them."""
+    """Omit tiles with labels in a smaller share of their pixels; the card counts them."""
     ignore_nodata: bool = False
-    """Take the label from pixels without data."""
+    """Remove the label of pixels without data."""
     dtype: LeftOut[StoredType] = None
-    """Type to store of torchgeo's images, which are floats. A value that does not fit is an error."""
+    """Data type to store for torchgeo's images, which are floats. A value that does not fit is an error."""
 
     @property
     def step(self) -> int:

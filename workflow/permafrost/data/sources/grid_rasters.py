@@ -1,4 +1,4 @@
-"""Rasters that are read as one, by windows of a grid: neighbouring scenes, each resampled where the entry says so."""
+"""Read several rasters as one, in windows of a grid: adjacent scenes, each resampled if the entry says so."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from permafrost.data.files.windows import Window
 from permafrost.data.sources.grid_layout import Grid
 from permafrost.data.sources.grid_scenes import Scene, box_of, open_raster
 
-#: files that a thread keeps open: of one layer, or of those of all bands
+#: files that a thread keeps open, for one layer or for the layers of all bands
 KEPT_OPEN = 16
 
 
 class Layer:
-    """Scenes as one raster on a grid, of which windows are read; its calls may run in several threads.
+    """Scenes as one raster on a grid, read in windows; thread-safe.
 
     Where scenes overlap, the first with data counts.
 
     Parameters
     ----------
-    resampling : what rasterio calls the method for scenes that do not lie on the grid.
-    declared : whether the entry says that scenes are to be resampled.
-    marked : whether what a scene marks as nodata is missing; else it is a value like any other.
-    keep : files to keep open, for each thread.
-    strict : whether a pixel is missing that is so in one band, or only that which is so in all.
+    resampling : rasterio's name of the method for scenes that are not on the grid.
+    declared : whether the entry asks for resampling.
+    marked : whether nodata values of a scene are missing pixels; otherwise they are ordinary
+        values.
+    keep : files to keep open per thread.
+    strict : whether a pixel is missing if it is missing in one band, or only if in all.
     """
 
     def __init__(
@@ -73,18 +74,18 @@ class Layer:
 
     @property
     def marks(self) -> bool:
-        """Whether pixels inside the scenes' boxes may be missing."""
+        """Whether pixels inside the scenes' bounding boxes may be missing."""
         return any(
             scene.warped or (self._marked and (scene.masked or scene.transparent))
             for scene in self.scenes
         )
 
     def read(self, window: Window) -> tuple[np.ndarray, np.ndarray]:
-        """(C, H, W) values, 0 outside of all scenes, and (H, W) bool where there are data.
+        """(C, H, W) values, 0 outside all scenes, and (H, W) bool, True where there are data.
 
         Raises
         ------
-        UnreadableImage : a file is damaged there.
+        UnreadableImage : a file is damaged in the window.
         """
         values = np.zeros((self.bands, window.height, window.width), self.dtype)
         valid = np.zeros((window.height, window.width), bool)
@@ -99,14 +100,14 @@ class Layer:
         return values, valid
 
     def covered(self, window: Window) -> np.ndarray:
-        """(H, W) bool where there is a scene; reads nothing."""
+        """(H, W) bool, True inside the bounding box of a scene; reads nothing."""
         found = np.zeros((window.height, window.width), bool)
         for _, begin, end in self._meeting(window):
             found[_slices(window, begin, end)] = True
         return found
 
     def _meeting(self, window: Window) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """The scenes that meet a window: number, first and last corner of what they share in pixels of the grid."""
+        """The scenes that overlap a window: number, first and last corner of the overlap in pixels of the grid."""
         low, high = np.array(window.bounds[:2]), np.array(window.bounds[2:])
         meets = ((self._boxes[:, :2] < high) & (self._boxes[:, 2:] > low)).all(axis=1)
         for number in np.flatnonzero(meets).tolist():
@@ -125,17 +126,17 @@ class Layer:
             return dataset.read(bands, window=part), self._there(dataset, scene, bands, part)
 
     def _there(self, dataset, scene: Scene, bands: list[int], part) -> np.ndarray:
-        """(H, W) bool where a scene has data, by its transparency and by what marks nodata."""
+        """(H, W) bool, True where a scene has data, by its transparency and nodata."""
         there = np.ones((part.height, part.width), bool)
         if dataset.count > scene.bands and (scene.warped or self._marked):
-            # read as a band: GDAL takes it for a mask only where its type is unsigned
+            # read as a band: GDAL uses it as a mask only if its type is unsigned
             there &= dataset.read(scene.bands + 1, window=part) > 0
         if self._marked and scene.masked:
             there &= self._joined(dataset.read_masks(bands, window=part) != 0, axis=0)
         return there
 
     def _dataset(self, number: int):
-        """The open file, or how it looks on the grid; a dataset of GDAL belongs to one thread."""
+        """The open file, or its resampled view on the grid; a GDAL dataset belongs to one thread."""
         kept = self._open.__dict__.setdefault("datasets", OrderedDict())
         if number not in kept:
             while len(kept) >= self._keep:
@@ -164,15 +165,15 @@ class Layer:
         )
 
     def _beyond(self, scene: Scene) -> dict:
-        """What tells pixels beyond a file from its own: its nodata, or transparency."""
+        """Options that mark pixels outside a file: its nodata, or transparency."""
         if scene.transparent or (self._marked and scene.nodata is not None):
             return {}
-        # nodata that is not missing is a value like any other
+        # nodata that is not missing is an ordinary value
         return {"add_alpha": True, **({} if scene.nodata is None else {"src_nodata": None})}
 
 
 def _slices(window: Window, begin: np.ndarray, end: np.ndarray) -> tuple[slice, slice]:
-    """Rows and columns inside a window."""
+    """Rows and columns of a range inside a window."""
     return (
         slice(begin[1] - window.y, end[1] - window.y),
         slice(begin[0] - window.x, end[0] - window.x),
@@ -180,7 +181,7 @@ def _slices(window: Window, begin: np.ndarray, end: np.ndarray) -> tuple[slice, 
 
 
 def all_hold(values: np.ndarray, nodata: float | str | None) -> np.ndarray:
-    """(H, W) bool, whether all bands of (C, H, W) hold what stands for missing pixels."""
+    """(H, W) bool, whether all bands of (C, H, W) have the nodata value."""
     if nodata is None:
         return np.zeros(values.shape[1:], bool)
     return (np.isnan(values) if nodata == "nan" else values == nodata).all(axis=0)

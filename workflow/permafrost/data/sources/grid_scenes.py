@@ -1,4 +1,4 @@
-"""Headers of raster files, and the grid of pixels that they share or are resampled onto."""
+"""Headers of raster files, and their common grid of pixels."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from permafrost.data.sources.grid_layout import TOLERANCE, Grid
 class Scene:
     """One raster file as its header describes it.
 
-    ``bands`` leaves out transparency (``transparent``). ``masked``: whether transparency, a mask or nodata may hide
-    pixels. ``box``: (xmin, ymin, xmax, ymax) in pixels of the grid, and ``warped``, whether it is resampled onto it,
-    are known to a `Layer`.
+    ``bands`` omits transparency (``transparent``). ``masked``: whether transparency, a mask or
+    nodata may hide pixels. A `Layer` sets ``box``, (xmin, ymin, xmax, ymax) in pixels of the grid,
+    and ``warped``, whether the raster is resampled to it.
     """
 
     name: str
@@ -44,12 +44,13 @@ class Scene:
         return self.transform.b == self.transform.d == 0 < self.transform.a and self.transform.e < 0
 
 
-#: decoded blocks that GDAL may remember; its own limit is a share of the machine's memory, whatever a job may use
+#: size of GDAL's cache of decoded blocks; its default is a share of the machine's memory,
+#: regardless of the job's limit
 CACHE_BYTES = 256 * 2**20
 
 
 def limit_cache() -> None:
-    """Let GDAL remember `CACHE_BYTES`, unless the environment sets GDAL_CACHEMAX."""
+    """Limit GDAL's cache to `CACHE_BYTES`, unless the environment sets GDAL_CACHEMAX."""
     from rasterio.env import set_gdal_config
 
     if "GDAL_CACHEMAX" not in os.environ:
@@ -57,13 +58,13 @@ def limit_cache() -> None:
 
 
 def open_raster(location: str):
-    """An open rasterio dataset of a file, without what lies beside it; its caller closes it."""
+    """An open rasterio dataset of a file without its sidecar files; the caller closes it."""
     import rasterio
     from rasterio.errors import NotGeoreferencedWarning
 
     driver = "JP2OpenJPEG" if location.lower().endswith((".jp2", ".j2k")) else "GTiff"
     with rasterio.Env(GDAL_DISABLE_READDIR_ON_OPEN="EMPTY_DIR"), warnings.catch_warnings():
-        # a raster without a place is refused by name
+        # a raster without georeference is refused by name
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
         return rasterio.open(location, driver=driver)
 
@@ -73,7 +74,7 @@ def read_scenes(members: Members, names: Sequence[str], *, where: object) -> lis
 
     Raises
     ------
-    PermafrostError : one is damaged, has no coordinate system or no place; or they differ in bands or type.
+    PermafrostError : one is damaged or has no georeference; or they differ in bands or type.
     """
     scenes = [_header(members, name, where) for name in names]
     first = scenes[0]
@@ -112,7 +113,7 @@ def _header(members: Members, name: str, where: object) -> Scene:
                 float(dataset.scales[0]),
                 float(dataset.offsets[0]),
             )
-    # readers fail in many ways on damaged files; each means the same here
+    # readers fail on damaged files in many ways
     except Exception as error:
         raise PermafrostError(
             f"{name} is not a readable raster ({first_line(error, named=True)})",
@@ -134,7 +135,7 @@ def _header(members: Members, name: str, where: object) -> Scene:
 
 
 def own_grid(scene: Scene, *, where: object) -> Grid:
-    """The grid of a raster's own pixels; one that is turned or mirrored has none."""
+    """The grid of a raster's own pixels; raises `PermafrostError` if it is rotated or mirrored."""
     if not scene.upright:
         raise PermafrostError(
             f"{scene.name} is not north-up",
@@ -153,7 +154,7 @@ def own_grid(scene: Scene, *, where: object) -> Grid:
 
 
 def declared_crs(text: str, *, where: object):
-    """rasterio's coordinate system for what an entry calls it."""
+    """rasterio's coordinate system for the name in an entry."""
     from rasterio.crs import CRS
     from rasterio.errors import CRSError
 
@@ -170,9 +171,9 @@ def declared_crs(text: str, *, where: object):
 def declared_grid(
     scenes: Sequence[Scene], crs: str | None, resolution: float | None, *, where: object
 ) -> Grid:
-    """The grid that holds all scenes: that of the first, unless the entry declares another one.
+    """The grid that contains all scenes: that of the first, unless the entry declares another one.
 
-    A declared one begins at a whole number of pixels from the system's origin.
+    The origin of a declared grid is a whole number of pixels from that of the coordinate system.
     """
     from rasterio.warp import calculate_default_transform
 
@@ -202,7 +203,7 @@ def declared_grid(
 
 
 def _corners(scene: Scene) -> tuple[float, float, float, float]:
-    """(left, bottom, right, top) of a raster in its own system."""
+    """(left, bottom, right, top) of a raster in its own coordinate system."""
     height, width = scene.size
     corners = [
         scene.transform @ corner for corner in ((0, 0), (width, 0), (0, height), (width, height))
@@ -212,7 +213,7 @@ def _corners(scene: Scene) -> tuple[float, float, float, float]:
 
 
 def box_of(scene: Scene, grid: Grid, where: object) -> tuple[tuple[int, int, int, int], bool]:
-    """Where a raster lies in pixels of the grid, and whether its pixels are those of the grid."""
+    """Bounding box of a raster in pixels of the grid, and whether it must be resampled."""
     from rasterio.crs import CRS
     from rasterio.warp import transform_bounds
 

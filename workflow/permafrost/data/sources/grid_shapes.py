@@ -1,4 +1,4 @@
-"""Files of polygons: outlines of what is used, and classes that are burnt into the tiles of a grid."""
+"""Files of polygons: extents to use, and classes to rasterise into tiles."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from permafrost.data.files.members import Members
 from permafrost.data.files.windows import Window
 from permafrost.data.sources.grid_layout import Grid
 
-#: ending of a file of shapes -> how it begins; what begins otherwise could name other files and hosts
+#: ending of a vector file -> its first bytes; other formats could refer to other files and hosts
 BEGINNINGS = {
     ".gpkg": b"SQLite format 3\0",
     ".geojson": b"{",
@@ -29,7 +29,7 @@ def is_shapes(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Shapes:
-    """(N,) polygons in pixels of a grid, and what the attribute says of each; None without an attribute."""
+    """(N,) polygons in pixels of a grid, and the attribute of each; None without an attribute."""
 
     polygons: np.ndarray
     values: np.ndarray | None
@@ -38,11 +38,12 @@ class Shapes:
 def read_shapes(
     members: Members, name: str, grid: Grid, attribute: str | None, *, where: object
 ) -> Shapes:
-    """The polygons of a GeoPackage, GeoJSON, Shapefile or FlatGeobuf of one layer, in pixels of the grid.
+    """The polygons of a single-layer GeoPackage, GeoJSON, Shapefile or FlatGeobuf, in pixels of the grid.
 
     Raises
     ------
-    PermafrostError : damaged, without a coordinate system or the attribute, or it holds other shapes than polygons.
+    PermafrostError : damaged, lacks a coordinate system or the attribute, or holds other shapes
+        than polygons.
     """
     meta, wkb, fields = _read(members, name, where)
     if meta["crs"] is None:
@@ -79,7 +80,7 @@ def _read(members: Members, name: str, where: object):
         members.verify(name)
         with members.open(name) as stream:
             beginning = stream.read(64)
-        # a byte order mark and spaces may stand before JSON
+        # JSON may begin with a byte order mark and spaces
         if ending in (".geojson", ".json"):
             beginning = beginning.removeprefix(b"\xef\xbb\xbf").lstrip()
         if not beginning.startswith(BEGINNINGS[ending]):
@@ -88,7 +89,7 @@ def _read(members: Members, name: str, where: object):
         if len(layers) != 1:
             raise ValueError(f"it has {len(layers)} layers, not one")
         meta, _, wkb, fields = pyogrio.raw.read(members.location(name), force_2d=True)
-    # readers fail in many ways on damaged files; each means the same here
+    # readers fail on damaged files in many ways
     except Exception as error:
         raise PermafrostError(
             f"{name} is not a readable file of shapes ({first_line(error, named=True)})",
@@ -116,17 +117,17 @@ def _in_pixels(shapes: np.ndarray, crs: str, grid: Grid, name: str, where: objec
             where=where,
             remedy="declare a crs that covers all of it",
         ) from error
-    # polygons only: what collapses to a line has no pixels
+    # polygons only: a collapsed line has no pixels
     return shapely.make_valid(found, method="structure", keep_collapsed=False)
 
 
 class Burnt:
-    """Class ids burnt into windows: a pixel has the class of the last polygon that holds its centre.
+    """Rasterised class ids: a pixel has the class of the last polygon that contains its centre.
 
     Parameters
     ----------
     ids : (N,) class id of each polygon.
-    background : id of pixels in no polygon.
+    background : id of pixels outside all polygons.
     """
 
     def __init__(self, polygons: np.ndarray, ids: Sequence[int], background: int) -> None:
@@ -141,7 +142,7 @@ class Burnt:
         found = np.sort(self._tree.query(shapely.box(*window.bounds)))
         if not len(found):
             return np.full(shape, self._background, np.int32)
-        # the grid's rows run downwards as its pixels are counted, so the pixels are the units
+        # units are pixels, and the grid's rows run downwards like the pixel rows
         return rasterize(
             [(self._polygons[i], self._ids[i]) for i in found],
             out_shape=shape,

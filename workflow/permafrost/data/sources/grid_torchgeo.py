@@ -1,4 +1,4 @@
-"""GeoDatasets of torchgeo as what the tiles of a grid are read from: one of images, one of masks on its ground."""
+"""torchgeo's GeoDatasets as inputs of tiles: one of images, one of masks of the same area."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from permafrost.data.sources.torchgeo_samples import arguments_of, check_argumen
 
 
 class GeoInputs:
-    """The intersection of the classes, read by bounds; as `grid_inputs.RasterInputs`.
+    """The intersection of the classes, read by bounds; interface of `grid_inputs.RasterInputs`.
 
-    torchgeo merges the files that lie there, and fills what is missing with nodata, or with 0.
+    torchgeo merges overlapping files and fills missing pixels with nodata, or with 0.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class GeoInputs:
         self.grid = _grid(self._dataset)
         self.footprints = [self._footprints()]
         self.name = options.torchgeo.image.name.lower()
-        # torchgeo keeps open files, and a file of GDAL's belongs to one thread
+        # torchgeo keeps files open, and a GDAL file belongs to one thread
         self._lock = threading.Lock()
 
     def valid(self, window: Window) -> np.ndarray:
@@ -81,7 +81,7 @@ class GeoInputs:
         return read_shapes(members, name, self.grid, None, where=where).polygons
 
     def _sample(self, window: Window) -> dict:
-        """What torchgeo gives for the bounds of a window."""
+        """torchgeo's sample for the bounds of a window."""
         left, bottom, right, top = self.grid.bounds(window)
         across, down = self.grid.step
         place = [slice(left, right, across), slice(bottom, top, down)]
@@ -91,7 +91,7 @@ class GeoInputs:
             return self._dataset[tuple(place)]
 
     def _footprints(self) -> np.ndarray:
-        """Where both have files, as shapely's shapes in pixels of the grid."""
+        """The areas where both have files, as shapely geometries in pixels of the grid."""
         grid = self.grid
         corner, step = np.array([grid.left, grid.top]), np.array([grid.step[0], -grid.step[1]])
         return shapely.transform(
@@ -99,7 +99,7 @@ class GeoInputs:
         )
 
     def _index(self):
-        """The rows of torchgeo's table of files that count."""
+        """The rows of torchgeo's table of files to use."""
         index = self._dataset.index
         if self._dates is None:
             return index
@@ -107,7 +107,7 @@ class GeoInputs:
 
 
 def _opened(options: GridOptions, where: object):
-    """The dataset of the one class, or the intersection of the two."""
+    """The dataset of the single class, or the intersection of both."""
     from pyproj import CRS
 
     pair, target = options.torchgeo, {}
@@ -120,7 +120,7 @@ def _opened(options: GridOptions, where: object):
         return images
     masks = _built(pair.mask, options.path, {}, where)
     try:
-        # torchgeo prints what it converts
+        # torchgeo prints its conversions
         with contextlib.redirect_stdout(io.StringIO()):
             return images & masks
     except (RuntimeError, ValueError) as error:
@@ -138,7 +138,7 @@ def _built(part: GeoClass, root: str, target: dict, where: object):
     check_arguments(part.name, arguments, known, where=where)
     places = [str(Path(root, path)) for path in part.paths]
     try:
-        # most take one or several paths, some one root
+        # most classes take one or several paths, some a root
         key = "paths" if known is None or "paths" in known else "root"
         return cls(**{key: places[0] if len(places) == 1 else places}, **arguments)
     except Exception as error:

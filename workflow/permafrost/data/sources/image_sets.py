@@ -1,4 +1,4 @@
-"""Lists of images by split, as in Pascal VOC's ``ImageSets/Main``: a file per split, a stem per line."""
+"""Lists of images per split, as in Pascal VOC's ``ImageSets/Main``: a file per split, a stem per line."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from permafrost.data.sources.reading import read_member
 
 @dataclass(frozen=True, kw_only=True)
 class ListedImages(PairedFiles):
-    """Images that lists of each split may name."""
+    """Images that may be assigned to splits by lists."""
 
     image_sets: LeftOut[Text] = None
-    """Lists of images by split, such as "ImageSets/Main/<split>.txt": one name a line, without ending. Those count
-    that splits.map or splits.leave_out name."""
+    """Lists of images per split, such as "ImageSets/Main/<split>.txt": one name per line, without
+    ending. Only lists in splits.map or splits.leave_out are used."""
     unlisted: Literal["error", "ignore"] = "error"
-    """What to do about images that no such list names."""
+    """Handling of images in none of these lists."""
 
 
 class ImageSets:
-    """Which split each image is listed for.
+    """The split of each image, from lists.
 
-    The lists that count are those of the splits that the entry maps or leaves out; others, such as
-    trainval, say the same again. Falsy where the entry has no ``image_sets``.
+    Only lists of splits that the entry maps or leaves out are used; others, such as trainval, are
+    redundant. Falsy if the entry has no ``image_sets``.
 
     Parameters
     ----------
-    files : all lists that lie there, used or not.
+    files : all existing lists, used or not.
     split_of : stem -> name of its list.
     """
 
@@ -51,12 +51,12 @@ class ImageSets:
     def of(
         cls, members: Members, options: ListedImages, splits: Splits, *, where: object
     ) -> ImageSets:
-        """The lists that an entry names by a pattern with ``<split>``.
+        """Read the lists of an entry's pattern with ``<split>``.
 
         Raises
         ------
-        PermafrostError : the splits are not those of the data, there is no list, a list holds
-            something else than stems, or an image stands in two.
+        PermafrostError : the splits do not match the data, there is no list, a list holds something
+            else than stems, or an image is in two lists.
         """
         if options.image_sets is None:
             return cls([], {}, False)
@@ -82,7 +82,7 @@ class ImageSets:
         return cls(list(lists.values()), split_of, options.unlisted == "ignore")
 
     def divide(self, stems: Sequence[str], *, where: object) -> list[str | None]:
-        """The split of each image; None for one in no list, where the entry ignores such images."""
+        """The split of each image; None for an unlisted one if the entry ignores such images."""
         absent = sorted(set(self._split_of) - set(stems))
         if absent:
             raise PermafrostError(
@@ -104,7 +104,7 @@ class ImageSets:
 
 
 def _lists(members: Members, options: ListedImages, where) -> dict[str, str]:
-    """Name of the split -> file."""
+    """Split name -> file."""
     pattern, root = name_pattern(options.image_sets, None, where), folder_prefix(options.root)
     if set(pattern.groupindex) != {"split"}:
         raise PermafrostError(

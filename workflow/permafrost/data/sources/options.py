@@ -1,4 +1,4 @@
-"""Options that several kinds of sources have."""
+"""Options shared by several kinds of sources."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from permafrost.core.options import LeftOut, Natural, Options, Some, Text, TwoOr
 from permafrost.data.entry import Split
 
 _T = TypeVar("_T")
-#: where images are: a column, folder or pattern; one for each date of a sample; or either for each modality
+#: location of images: a column, folder or pattern; one for each date of a sample; or either for
+#: each modality
 Several = Text | TwoOrMore[Text]
 ByModality = Annotated[dict[str, _T], MinLen(2)]
 Places = Several | ByModality[Several]
-#: a file, or names of splits to files
+#: a file, or split names to files
 FileOrFiles = Text | Annotated[dict[str, Text], MinLen(1)]
 BySplit = Annotated[dict[Split, _T], MinLen(1)]
 Corners = Literal["one_based", "zero_based", "edges"]
@@ -23,10 +24,10 @@ Corners = Literal["one_based", "zero_based", "edges"]
 
 @dataclass(frozen=True, kw_only=True)
 class Grouped(Options):
-    """Samples whose names say which belong together."""
+    """Samples whose names show which belong together."""
 
     group: LeftOut[Text] = None
-    """Regular expression whose group in parentheses finds the scene, tile or flight in the name of a sample."""
+    """Regular expression with one group in parentheses that finds the scene, tile or flight in a sample's name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,16 +35,16 @@ class Clipped(Options):
     """Boxes that may reach beyond their image."""
 
     clip_boxes: bool = False
-    """Cut boxes that reach beyond their image at its edge, leave out those that have no area in it, and count both in
-    the card (detection). Without it, they are an error."""
+    """Cut boxes at the edge of their image, drop those without area in it, and count both in the
+    card (detection). Without it, boxes that reach beyond their image are an error."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelChannel(Options):
-    """Rasters of labels that may have several channels."""
+    """Label rasters that may have several channels."""
 
     label_channel: LeftOut[Natural] = None
-    """Of masks or targets with several channels, the one that is meant, from 0 (segmentation, pixel_regression)."""
+    """Channel to use of masks or targets with several, from 0 (segmentation, pixel_regression)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,42 +54,44 @@ class Stored(Grouped):
     path: str
     """Directory, zip or tar of the images; read in place."""
     root: str = ""
-    """Folder inside path that names are relative to; coco, deepforest: <split> in it stands for the split's name."""
+    """Folder inside path that names are relative to; for coco and deepforest, <split> in it stands
+    for the split's name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WebTileNames(Options):
-    """For images that are tiles of a web map: gives their places, and groups them by the ground they show unless group
-    says otherwise.
+    """For images that are tiles of a web map: defines their locations, and groups them by area
+    unless group is given.
     """
 
     pattern: str
-    """How x, y and zoom stand in the names, such as "OAM-<x>-<y>-<z>", anywhere in them."""
+    """Pattern of x, y and zoom in the names, such as "OAM-<x>-<y>-<z>", anywhere in them."""
     group_zoom: LeftOut[Annotated[int, Interval(ge=0, le=22)]] = None
-    """Tiles within one tile of this zoom are one group. Default is the smallest zoom of the data, so that tiles of
-    several zooms that show the same ground stay together."""
+    """Tiles within one tile of this zoom form a group. Default is the smallest zoom of the data, so
+    that tiles of the same area stay together."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectFiles(Stored):
-    """Images and files of annotations."""
+    """Images with annotation files."""
 
     web_tiles: LeftOut[WebTileNames] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairedFiles(Stored):
-    """Files that belong together by their names; kinds add ``images``, and where their companions are."""
+    """Files matched by their names; kinds add ``images``, and the location of the matching files."""
 
     extensions: Some[str] = field(default_factory=lambda: ["jpg", "jpeg", "png", "tif", "tiff"])
-    """Endings of image files, without the dot, in any case."""
+    """Endings of image files, without the dot, ignoring case."""
     other_files: Literal["error", "ignore"] = "error"
-    """What to do about files that are neither an image nor what belongs to one."""
+    """Handling of files that are neither an image nor belong to one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairedObjects(PairedFiles, ObjectFiles):
-    """Images with a file of annotations each."""
+    """Images with one annotation file each."""
 
     missing: Literal["error", "empty"] = "error"
-    """What an image is that has no file of its own (yolo: or an empty one): an error, or an image without objects."""
+    """Handling of images without an annotation file (yolo: or with an empty one): an error, or an
+    image without objects."""

@@ -1,4 +1,4 @@
-"""Images and the files that belong to them by their names: masks, annotations, tables of points."""
+"""Match images with other files by their names: masks, annotations, tables of points."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from permafrost.data.sources.sample_images import (
 )
 
 _PLACEHOLDER = re.compile(r"<([A-Za-z_]\w*)>")
-#: the part of a name that is the date of an image
+#: the part of a name that is the image's date
 DATE = "date"
-#: what may be between ``<stem>`` and ``<date>``, where only the date itself says where it begins
+#: possible separators of ``<stem>`` and ``<date>`` if the start of the date must be recognised
 _JOINTS = ("", "-", "_", ".", " ")
-#: of 2019_05_03 or 20190503_103021, the start is not part of what comes before the date
+#: the start of 2019_05_03 or 20190503_103021 does not belong to the text before the date
 _YEAR = r"(?<![0-9])(?:19|20)[0-9]{2}[-_.]"
 _WHOLE_DATE = (
     rf"(?<![0-9])(?!(?<={_YEAR})(?:0[1-9]|1[0-2])(?![0-9]))"
@@ -32,7 +32,7 @@ _WHOLE_DATE = (
 
 @dataclass(frozen=True)
 class Pair:
-    """The images of a sample, their companion or None, and what ``<…>`` stands for in their names."""
+    """The images of a sample, its matching file or None, and the texts of ``<…>`` in their names."""
 
     images: SampleImages
     companion: str | None
@@ -40,19 +40,19 @@ class Pair:
 
     @property
     def image(self) -> str:
-        """The first image, which is the only one where a sample has one."""
+        """The first image; the only one if a sample has one."""
         return self.images.first
 
 
 @dataclass(frozen=True)
 class Companions:
-    """The files that belong to images.
+    """The files to match with images.
 
     Parameters
     ----------
-    name : what they are called in messages, which is the option that says where they lie.
-    single : one of them, in messages.
-    endings : those of companions in a folder, without the dot.
+    name : their name in messages: the option with their location.
+    single : name of one of them in messages.
+    endings : of such files in a folder, without the dot.
     """
 
     name: str
@@ -70,21 +70,21 @@ def pair_files(
     modalities: Iterable[str] | None = None,
     where: object,
 ) -> list[Pair]:
-    """All samples with their companions, in the order of the names of their first images.
+    """Match images with their companion files; sorted by the name of the first image.
 
     Parameters
     ----------
-    options : with ``images``, and another that is called ``kind.name``: the folder of the companions, which have the
-        names of their images up to the ending, or a pattern with ``<stem>``.
-    kind : None where images have no companions.
+    options : with ``images``, and another with the name ``kind.name``: the folder of the
+        companions, which have their images' names up to the ending, or a pattern with ``<stem>``.
+    kind : None if images have no companions.
     optional : whether an image may lack a companion.
-    known : files that have another use, and so are not strange.
-    modalities : in the order of the entry, where it has some.
+    known : files with another use, which are not unexpected.
+    modalities : in the order of the entry, if it has some.
 
     Raises
     ------
-    PermafrostError : names do not say which belong together, something is without its counterpart,
-        or there are other files.
+    PermafrostError : names do not determine the matches, a file has no counterpart, or there are
+        other files.
     """
     places = by_modality(options.images, modalities)
     slots = [(name, i) for name, texts in places.items() for i in range(len(texts))]
@@ -115,7 +115,7 @@ def pair_files(
     for key in found[slots[0]]:
         files, dates = [], []
         for slot in slots:
-            # 1 and 01 are one number
+            # 1 and 01 are the same number
             moments = [order[date][0] for date in found[slot][key] if date]
             check_once("/".join(key), moments, where=f"{where}: {members.place}")
         for modality, several in places.items():
@@ -131,17 +131,17 @@ def pair_files(
 
 
 def _in_order(files: dict[str, str], order: dict[str, tuple]) -> list[tuple[str, str | None]]:
-    """(file, its date or None) of the files of a sample by the text of their date."""
+    """(file, its date or None) for the files of a sample, sorted by date."""
     return [
         (files[text], order[text][1]) for text in sorted(files, key=lambda text: order[text][0])
     ]
 
 
 def _common_parts(patterns: dict, texts: dict, first, where) -> list[str]:
-    """The names in ``<…>`` that all patterns share, in the order of the first image's."""
+    """The names in ``<…>`` that all patterns share, in the order of the first image pattern."""
     names = [name for name in patterns[first].groupindex if name != DATE]
     for each, pattern in patterns.items():
-        # a companion is of all dates
+        # a companion belongs to all dates
         own = set(pattern.groupindex) - ({DATE} if isinstance(each, tuple) else set())
         if own != set(names):
             noun = "images" if isinstance(each, tuple) else each
@@ -155,11 +155,11 @@ def _common_parts(patterns: dict, texts: dict, first, where) -> list[str]:
 
 
 def name_pattern(text: str, endings: Sequence[str] | None, where: object) -> re.Pattern:
-    """The regular expression for ``images/<stem>.png``, or for all files of a folder.
+    """Regular expression for ``images/<stem>.png``, or for all files of a folder.
 
     Parameters
     ----------
-    endings : those of the files of a folder, without the dot; None where `text` names files anyway.
+    endings : of the files in a folder, without the dot; None if `text` names files.
     """
     names = _PLACEHOLDER.findall(text)
     if len(set(names)) < len(names):
@@ -185,12 +185,13 @@ def name_pattern(text: str, endings: Sequence[str] | None, where: object) -> re.
 
 
 def _part(name: str) -> str:
-    # a stem may include sub-folders, all other parts are one level or less; of train-00000-of-00002, train is the split
+    # a stem may include sub-folders, other parts are at most one folder; the split of
+    # train-00000-of-00002 is train
     return f"(?P<{name}>{ {'stem': '.+', 'split': '[^/]+?'}.get(name, '[^/]+') })"
 
 
 def _sorted_files(members: Members, root: str, patterns: dict, names: Sequence[str], where):
-    """({kind: {parts of the name: {date or "": file}}}, files of no kind)."""
+    """({kind: {parts of the name: {date or "": file}}}, unmatched files)."""
     found: dict = {kind: {} for kind in patterns}
     others = []
     for name in members.names:
@@ -221,7 +222,7 @@ def _first_match(name: str, root: str, patterns: dict[str, re.Pattern]):
 
 
 def _check_all_alike(members: Members, found: dict, texts: dict, slots: list, where) -> None:
-    """Every sample has an image of each of several dates and modalities."""
+    """Check that every sample has an image of each date and modality."""
     first, *others = slots
     for other in others:
         for one, two in ((first, other), (other, first)):

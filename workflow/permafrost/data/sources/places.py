@@ -1,4 +1,4 @@
-"""Files of annotations: on their own, one for each split, or inside the directory of the images."""
+"""Annotation files: separate, one per split, or inside the directory of the images."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ SPLIT = "<split>"
 
 
 def annotation_files(places: str | dict[str, str]) -> list[tuple[str | None, str]]:
-    """(split or None, place) of the files that an option names, in the order of the splits' names."""
+    """(split or None, path) of the files that an option names, sorted by split."""
     if isinstance(places, str):
         return [(None, places)]
     return [(split, places[split]) for split in sorted(places)]
 
 
 def annotation_bytes(members: Members, place: str, where: object) -> bytes:
-    """The content of a file of annotations; ``<path>/`` begins the names of those inside `members`."""
+    """Content of an annotation file; names inside `members` begin with ``<path>/``."""
     inside = place.startswith(INSIDE)
     name = place.removeprefix(INSIDE)
     if name not in members.names if inside else not Path(place).is_file():
@@ -41,11 +41,11 @@ def annotation_bytes(members: Members, place: str, where: object) -> bytes:
 
 
 class ImageNames:
-    """From the names in annotations to those of files: below ``root``, which may name the split.
+    """Converts names in annotations to file names below ``root``, which may contain the split.
 
     Parameters
     ----------
-    splits : whether there is a file of annotations for each split.
+    splits : whether there is one annotation file per split.
     """
 
     def __init__(self, members: Members, root: str, *, splits: bool, where: object) -> None:
@@ -66,7 +66,7 @@ class ImageNames:
         group: str | None = None,
         problems: Sequence[str] = (),
     ) -> Annotated:
-        """The image that annotations call `name`."""
+        """The image that annotations refer to as `name`."""
         file = self._root.replace(SPLIT, str(split)) + name
         return Annotated(
             check_name(file, self._members.place, self._where), found, size, split, group, problems

@@ -1,4 +1,4 @@
-"""Kind ``points``: images with a table of points each, one CSV per image."""
+"""Kind ``points``: images with one CSV of points each."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ class PointsOptions(PairedObjects):
     """A CSV of points per image."""
 
     images: Text = "images"
-    """Where images lie, as for voc."""
+    """Location of the images, as for voc."""
     points: Text = "points"
-    """Where the tables lie, as images."""
+    """Location of the tables, as in images."""
     x: Text = "x"
     """Column of x."""
     y: Text = "y"
-    """Column of y, downwards."""
+    """Column of y, increasing downwards."""
     label: LeftOut[Text] = None
-    """Column of the class. Without it, all points are of the entry's one class."""
+    """Column of the class. Without it, all points have the entry's only class."""
     coordinates: Corners = "edges"
-    """What x and y mean, see corners of voc; of numbers of pixels, their middles."""
+    """Meaning of x and y, see corners of voc; pixel numbers mean pixel centres."""
 
 
 def open_points(entry: DatasetEntry, *, where: object) -> ObjectSource:
-    """Images whose points stand in a CSV of the same name."""
+    """Open a source of images with points in a CSV of the same name."""
     options: PointsOptions = entry.source
     members = open_members(options.path, where=where)
     optional = options.missing == "empty"
@@ -52,7 +52,7 @@ def open_points(entry: DatasetEntry, *, where: object) -> ObjectSource:
 
 
 def check_entry(entry: DatasetEntry, *, where: object) -> None:
-    """Refuse points whose class nothing says."""
+    """Refuse points without a class: neither a column nor a single class in the entry."""
     if entry.source.label is None and len(entry.classes or []) != 1:
         raise PermafrostError(
             "the tables name no classes, so the entry has to list the one class of all points",
@@ -84,7 +84,7 @@ def _annotated(members: Members, pair: Pair, options: PointsOptions, only: str |
 def parse_points(
     data: bytes, *, x: str, y: str, label: str | None = None
 ) -> tuple[np.ndarray, list[str]]:
-    """Points (N, 2) x, y as they stand in the table, and N labels, empty without a column of them.
+    """Points (N, 2) x, y of a table, and N labels; no labels without a column of them.
 
     Parameters
     ----------
@@ -92,7 +92,8 @@ def parse_points(
 
     Raises
     ------
-    UnreadableImage : it is no such table; one with only a header line holds no points.
+    UnreadableImage : it is not such a table; one with only a header line is valid and has no
+        points.
     """
     try:
         reader = csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True)

@@ -1,4 +1,4 @@
-"""Reading the members of a directory or an archive: images, masks, places, groups."""
+"""Read members of a directory or an archive: images, masks, coordinates, groups."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from permafrost.data.labels.masks import MaskCoding
 from permafrost.data.labels.rasters import Raster, TargetCoding
 from permafrost.data.records import Decoded
 
-#: of a file that is read as a whole; decoders need several times as much memory
+#: limit for files read as a whole; decoders need several times as much memory
 MOST_BYTES = 2**31
 
 
 def read_member(members: Members, name: str) -> bytes:
-    """Bytes of a member; damage of the archive at this place counts as an unreadable image.
+    """Content of a member; raises `UnreadableImage` if the archive is damaged there.
 
-    So does a member too large to be one: archives hold what unpacks to a thousand times its size.
+    Also raises it for a member that is too large: archives can expand a thousandfold.
     """
     try:
         size = members.size(name)
@@ -55,13 +55,13 @@ def read_member(members: Members, name: str) -> bytes:
 
 
 def coded(coding: MaskCoding | TargetCoding, stored: np.ndarray | Raster) -> np.ndarray:
-    """(H, W) labels for what is stored; what is wrong with them says that it is the mask or target."""
+    """(H, W) labels for stored values; errors name the mask or target."""
     with readable(f"its {coding.noun}"):
         return coding.decode(stored) if isinstance(stored, Raster) else coding(stored)
 
 
 def stored_as(image: np.ndarray, dtype: np.dtype | None) -> np.ndarray:
-    """The image in another type, which must hold each of its values; None leaves it as it is."""
+    """The image in another type; raises `UnreadableImage` if a value does not fit. None leaves it unchanged."""
     if dtype is None or image.dtype == dtype:
         return image
     with np.errstate(invalid="ignore"):
@@ -81,7 +81,7 @@ def locate_member(members: Members, name: str) -> tuple[float | None, float | No
 
 
 def member_size(members: Members, name: str, convert: Collection[str]) -> tuple[int, int]:
-    """Height and width of an image from its header, once it is converted as an entry permits."""
+    """Height and width of an image after permitted conversions, from its header."""
     with readable(), members.open(name) as stream:
         kind = image_format(stream.read(8))
         if kind in ("jpeg", "png"):
@@ -102,7 +102,7 @@ def read_member_window(
     window: Window,
     size: tuple[int, int] | None = None,
 ) -> Decoded | None:
-    """A window of an image whose format lets one read a part of it (TIFF), else None.
+    """A window of an image if its format supports reading parts (TIFF), else None.
 
     Parameters
     ----------
@@ -117,11 +117,11 @@ def read_member_window(
 
 
 def grouped(names: Sequence[str], pattern: str | None, *, where: object) -> list[str | None]:
-    """The group of each sample: what the regular expression's one group matches in its name.
+    """The group of each sample: the match of the expression's group in its name.
 
     Raises
     ------
-    PermafrostError : it is no regular expression with one group, or does not fit a name.
+    PermafrostError : it is not a regular expression with one group, or does not match a name.
     """
     if pattern is None:
         return [None] * len(names)
@@ -154,7 +154,8 @@ def grouped(names: Sequence[str], pattern: str | None, *, where: object) -> list
 
 
 def finite_number(text: str, which: str, place: str) -> float:
-    """The number that `which` has at `place` of a file of text; raises `UnreadableImage` for anything else."""
+    """A finite number from text; `which` and `place` describe it in messages. Raises
+    `UnreadableImage` for other texts."""
     try:
         value = float(text)
     except ValueError:

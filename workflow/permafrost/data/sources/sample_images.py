@@ -1,4 +1,4 @@
-"""A sample of several image files: which of them are its dates and its sensors, and their pixels as one sample."""
+"""Samples of several image files: assign files to dates and sensors, and read them as one sample."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class SampleImages:
 
     Attributes
     ----------
-    files : of each modality, in the order of the entry, its images in the order of their dates.
-    dates : of each modality, the dates of its files (ISO 8601, None for one that is not known); None where the modality
-        has one image, which is not a series.
+    files : for each modality, in the order of the entry, its images in the order of their dates.
+    dates : for each modality, the dates of its files (ISO 8601, None if unknown); None if the
+        modality has a single image instead of a series.
     """
 
     files: tuple[tuple[str, ...], ...]
@@ -47,11 +47,11 @@ class SampleImages:
 
 
 def by_modality(places: Places, order: Iterable[str] | None = None) -> dict[str | None, list[str]]:
-    """The texts of each modality; None is the name of the only one.
+    """The texts of each modality; None is the key of the only one.
 
     Parameters
     ----------
-    order : of an entry's modalities; that of `places` says nothing.
+    order : of the entry's modalities; the order of `places` has no meaning.
     """
     named = places if isinstance(places, dict) else {None: places}
     if order is not None:
@@ -67,7 +67,7 @@ def texts_of(places: Places | None) -> list[str]:
 
 
 def holds_series(entry: DatasetEntry, texts: Sequence[str]) -> bool:
-    """Whether one file, or one cell of a table, may hold all dates of a sample, as arrays of NumPy may."""
+    """Whether one file or table cell may hold all dates of a sample, as NumPy arrays can."""
     endings = getattr(entry.source, "extensions", [])
     cells = entry.kind == "table" and entry.source.images is None
     return entry.dates != "one" and (
@@ -78,13 +78,13 @@ def holds_series(entry: DatasetEntry, texts: Sequence[str]) -> bool:
 def check_places(
     entry: DatasetEntry, key: str, places: Places, *, series: bool, remedy: str, where: object
 ) -> None:
-    """Refuse images that are not those of the entry's modalities, or of its dates.
+    """Raise `PermafrostError` if the images do not match the entry's modalities or dates.
 
     Parameters
     ----------
-    key : the option that says where they are.
-    series : whether it, or another, says which images are the dates of one sample.
-    remedy : how a source of this kind says so.
+    key : the option with their location.
+    series : whether it, or another option, assigns dates to samples.
+    remedy : how a source of this kind does that.
     """
     given = by_modality(places)
     if set(given) != set(entry.modalities or {None: None}):
@@ -120,9 +120,9 @@ def check_places(
 
 
 def iso_date(text: str) -> str | None:
-    """A date, or a date and a time in UTC, in the forms that names of files have, as ISO 8601; None for anything else.
+    """ISO 8601 of a date, or of a date and time in UTC, as file names write it; None for other texts.
 
-    ``20190503``, ``2019-05-03``, ``2019_05_03T103021``, ``2019-05`` and ``2019`` are dates.
+    Examples: ``20190503``, ``2019-05-03``, ``2019_05_03T103021``, ``2019-05`` and ``2019``.
     """
     if match := _LESS.fullmatch(text):
         return "-".join(filter(None, match.groups()))
@@ -139,17 +139,17 @@ def iso_date(text: str) -> str | None:
 
 
 def read_dates(texts: Iterable[str], *, what: str, where: object) -> dict[str, tuple]:
-    """(place in the order, ISO 8601 or None) of each text that names a date: all are dates, or all are numbers.
+    """(sort key, ISO 8601 or None) of each text; either all are dates, or all are numbers.
 
     Raises
     ------
-    PermafrostError : some are neither.
+    PermafrostError : a text is neither, or dates and numbers are mixed.
     """
     texts = dict.fromkeys(texts)
     dates = {text: iso_date(text) for text in texts}
     if None not in dates.values():
         return {text: (date, date) for text, date in dates.items()}
-    # numbers order the images of a sample; their dates stay unknown
+    # numbers only sort the images of a sample; their dates stay unknown
     if all(text.isascii() and text.isdigit() for text in texts):
         return {text: (int(text), None) for text in texts}
     strange = next(text for text, date in dates.items() if date is None)
@@ -163,7 +163,7 @@ def read_dates(texts: Iterable[str], *, what: str, where: object) -> dict[str, t
 def check_several_dates(
     samples: Sequence[tuple[str, SampleImages]], dates: str, *, where: object
 ) -> None:
-    """Refuse samples, by name, that have another number of images than a pair has, or two of one date."""
+    """Refuse samples, by name, if a pair does not have two images or two images have the same date."""
     wrong = [
         f"{name} has {len(files)}"
         for name, sample in samples
@@ -183,7 +183,7 @@ def check_several_dates(
 
 
 def check_once(name: str, moments: Iterable[str | int | None], *, where: object) -> None:
-    """Refuse a sample with two images of one date, or of one number; None is a date that is not known."""
+    """Refuse a sample with two images of one date or number; None, an unknown date, may repeat."""
     counts = Counter(moment for moment in moments if moment is not None)
     for moment, count in counts.most_common(1):
         if count > 1:
@@ -195,12 +195,12 @@ def check_once(name: str, moments: Iterable[str | int | None], *, where: object)
 
 
 class SampleReader:
-    """Reads samples as an entry declares them; called from several threads.
+    """Reads samples as an entry declares them; thread-safe.
 
     Parameters
     ----------
     read : bytes of a file by its name; raises `UnreadableImage`.
-    coding : of masks or rasters; None where there are none.
+    coding : of masks or rasters; None without them.
     """
 
     def __init__(
@@ -219,7 +219,7 @@ class SampleReader:
         self._read, self._coding = read, coding
 
     def __call__(self, sample: SampleImages, companion: str | None = None) -> Decoded:
-        """Pixels of all its images, with the mask or raster `companion`; the place is that of the first image."""
+        """Pixels of all images, with the mask or raster `companion`; the georeference is that of the first image."""
         images = [
             self._images(files, dates is not None, decoding)
             for files, dates, decoding in zip(

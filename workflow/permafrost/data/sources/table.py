@@ -1,4 +1,4 @@
-"""Kind ``table``: one row per image or sample; images are in a directory or an archive, or in the table itself."""
+"""Kind ``table``: one row per image or sample; images are in a directory, an archive, or the table itself."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from permafrost.data.sources.sample_images import (
 from permafrost.data.sources.table_columns import Table
 from permafrost.data.sources.table_files import SEPARATOR
 
-#: targets -> option of the source that says where they are
+#: targets -> option of the source with their location
 _OPTION_OF = {
     OneClass: "label",
     ManyLabels: "labels",
@@ -58,41 +58,45 @@ class ListOfLabels(Options):
 
     column: str
     separator: Text = ";"
-    """Of lists in parquet and json it is ;."""
+    """Separator of the labels; for lists in parquet and json it is ;."""
     missing: Literal["error", "empty"] = "error"
-    """What a sample is that has an empty cell, or no file of labels: an error, or one with none of the labels."""
+    """Handling of a sample with an empty cell, or without a file of labels: an error, or a sample with no label."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableOptions(Options):
-    """One row per image or sample in CSV, parquet (also with images in its cells, as Hugging Face's datasets are),
-    WebDataset's tars, arrays of a zarr store, or items of STAC.
+    """One row per image or sample in CSV, parquet (also with images in its cells, as in Hugging
+    Face's datasets), WebDataset's tars, arrays of a zarr store, or STAC items.
     """
 
     table: Annotated[str, Words("the CSV, parquet, tar or zarr, or a folder of them")]
-    """CSV with a header line (UTF-8), parquet, or a tar whose files are samples by their names up to the first dot:
-    what follows is the column, json gives json.KEY; a zarr store, whose arrays have the samples on their first axis;
-    or STAC's JSON, with the columns properties.KEY and assets.KEY. Or a folder of such files."""
+    """CSV with a header line (UTF-8); parquet; a tar in which files with the same name up to the
+    first dot are a sample: the rest of the name is the column, and json gives json.KEY; a zarr
+    store, whose arrays have the samples on their first axis; or STAC's JSON, with the columns
+    properties.KEY and assets.KEY. Or a folder of such files."""
     files: LeftOut[Text] = None
-    """Which files of the folder table, such as "data/<split>-<shard>.parquet", or which groups of a zarr store, such as
-    "<split>"; parts in <…> are columns too. Default is all files, or the store's own arrays."""
+    """Which files of the folder table to use, such as "data/<split>-<shard>.parquet", or which
+    groups of a zarr store, such as "<split>"; parts in <…> become columns. Default is all files, or
+    the store's own arrays."""
     images: LeftOut[Annotated[str, Words("the folder or archive of the images")]] = None
-    """Directory, zip or tar of the images; read in place. Without it, path and masks name columns that hold them."""
+    """Directory, zip or tar of the images; read in place. Without it, path and masks name columns of images."""
     path: Annotated[Places, Words("the column of file names")]
-    """Column of the file names, or a pattern such as "2750/<class>/<filename>". Of several dates in a row, a list: of a
-    pair [before, after]. Of several sensors, each of modalities by its name."""
+    """Column of the file names, or a pattern such as "2750/<class>/<filename>". For several dates
+    in a row, a list; for a pair, [before, after]. For several sensors, a mapping of modalities to
+    these."""
     sample: LeftOut[Text] = None
-    """Column or pattern of what several rows belong to. With dates: pair or series they are the dates of one sample, in
-    the order of date; with dates: one, images of one place, which is their group."""
+    """Column or pattern that several rows of one sample share. With dates: pair or series, the rows
+    are its dates, in the order of date; with dates: one, they are images of one location and form a
+    group."""
     label: LeftOut[Annotated[Text, Words("the column of the class")]] = None
-    """Column of the class (classification): its name, or its number in classes or in the names of Hugging Face's
-    files."""
+    """Column of the class (classification): its name, or its number in classes or in the class
+    names of Hugging Face's files."""
     labels: LeftOut[Annotated[TwoOrMore[str] | ListOfLabels, Words("columns of 0 and 1")]] = None
     """Columns of 0 and 1, or one column with a separator (multilabel)."""
     masks: LeftOut[Annotated[Text, Words("the column of mask files")]] = None
     """Column or pattern of the mask files (segmentation, change)."""
     targets: LeftOut[Text] = None
-    """Column or pattern of the rasters of numbers (pixel_regression)."""
+    """Column or pattern of the target rasters (pixel_regression)."""
     target: LeftOut[Annotated[Text, Words("the column of a number")]] = None
     """Column of a number (regression)."""
     split: LeftOut[Text] = None
@@ -104,8 +108,8 @@ class TableOptions(Options):
     lat: LeftOut[Text] = None
     """Column of the latitude in degrees (WGS 84)."""
     date: LeftOut[Text | Different[str]] = None
-    """Column of the date; of several paths in a row, the column of each; of a series in one array, a column of
-    lists."""
+    """Column of the date; for several paths in a row, the column of each; for a series in one
+    array, a column of lists."""
 
 
 class TableSource(ListedSource):
@@ -119,7 +123,7 @@ class TableSource(ListedSource):
         self._members = self._table.images
         if options.images is not None:
             self._members = open_members(options.images, where=where)
-        # names of files that are not there, whose samples may be left out
+        # missing files, whose samples may be skipped
         self._gone: set[str] = set()
         self._skip = entry.on_error is not None
         paths = [
@@ -166,7 +170,7 @@ class TableSource(ListedSource):
         ]
 
     def _missing(self, images: SampleImages, mask: str | None) -> tuple[str, None] | None:
-        """Why a sample is unusable some of whose files are not there."""
+        """Why a sample with missing files is unusable; None if all exist."""
         names = [*(name for files in images.files for name in files), mask]
         gone = [name for name in names if name in self._gone]
         return (f"{', '.join(gone)} is not in {self._members.place}", None) if gone else None
@@ -192,7 +196,7 @@ class TableSource(ListedSource):
 
     @functools.cached_property
     def _dates_in_row(self) -> list[tuple[str | None, ...]]:
-        """Of each row, the dates of its images where the entry names a column of each."""
+        """The dates of the images of each row, if the entry names a date column for each."""
         if not isinstance(self._options.date, list):
             return [()] * len(self._table)
         columns = [self._table.optional(column) for column in self._options.date]
@@ -203,7 +207,7 @@ class TableSource(ListedSource):
 
     @functools.cached_property
     def _dates_in_cell(self) -> list[tuple[str | None, ...]] | None:
-        """Of each row, the dates that its one cell lists, of a series that is one array; None where none does."""
+        """For each row, the dates listed in one cell, for a series in one array; None without such a column."""
         date, several = self._options.date, self._entry.dates != "one"
         if not (several and isinstance(date, str) and self._options.sample is None):
             return None
@@ -219,7 +223,7 @@ class TableSource(ListedSource):
         return read_dates(texts, what=str(self._options.date), where=where)
 
     def _rows_of_samples(self) -> tuple[list[tuple[str, list[int]]], list[tuple]]:
-        """(name, rows in the order of their dates) of each sample, and what `read_dates` says of each row."""
+        """(name, rows in the order of their dates) of each sample, and the result of `read_dates` for each row."""
         names, texts = self._table.text(self._options.sample), self._table.text(self._options.date)
         known = self._read_dates(texts)
         order = [known[text] for text in texts]
@@ -236,7 +240,7 @@ class TableSource(ListedSource):
     def _columns(self, entry: DatasetEntry) -> dict[str, list]:
         """Columns of the records, except the label."""
         options, single = self._options, entry.dates == "one"
-        # images of one place that are samples of their own
+        # images of one location that are separate samples
         group = options.group or (options.sample if single else None)
         dated = isinstance(options.date, str) and (single or options.sample is None)
         dated = dated and self._dates_in_cell is None
@@ -249,7 +253,7 @@ class TableSource(ListedSource):
         }
 
     def _check_agree(self, rows: list[tuple[str, list[int]]], columns: dict[str, list]) -> None:
-        """Rows of one sample say the same of it."""
+        """Check that the rows of a sample agree."""
         for name, own in rows:
             for key, column in columns.items():
                 values = dict.fromkeys(column[row] for row in own)
@@ -262,7 +266,7 @@ class TableSource(ListedSource):
                     )
 
     def _files(self, text: str, what: str) -> list[str]:
-        """Names of files that all exist, by row."""
+        """File names by row; raises `PermafrostError` if one does not exist."""
         options = self._options
         place = self._members.place
         wanted = self._table.text(text)
@@ -332,7 +336,7 @@ class TableSource(ListedSource):
 
 
 def check_entry(entry: DatasetEntry, *, where: object) -> None:
-    """Refuse a source that does not name its labels, or does not say which rows and columns are one sample."""
+    """Refuse a source without label options, or that does not define which rows and columns are one sample."""
     options: TableOptions = entry.source
     key = by_targets(_OPTION_OF, targets_of(entry.task))
     if getattr(entry.source, key) is None:
@@ -380,5 +384,5 @@ def check_entry(entry: DatasetEntry, *, where: object) -> None:
 
 
 def _is_id(text: str, classes: list[str]) -> bool:
-    """Whether it is the number of a class, from 0."""
+    """Whether the text is a class number, from 0."""
     return text.isascii() and text.isdigit() and int(text) < len(classes)

@@ -1,4 +1,4 @@
-"""The columns of tables, as text, and the images in their cells."""
+"""Table columns as text, and the images in table cells."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _YES, _NO = {"1", "true", "yes", "1.0"}, {"0", "false", "no", "0.0"}
 
 
 class Table:
-    """Columns of one file or of several that follow each other, all as text; empty cells are None.
+    """Columns of one file or of several concatenated ones, all as text; empty cells are None.
 
-    A column of images holds a name for each, by which `images` gives its bytes.
+    A column of images holds a name for each; `images` reads the bytes by this name.
 
     Parameters
     ----------
     place : a file (see `table_files`), a zarr store, or the folder of `files`.
-    files : pattern of the names of files in the folder, or of groups in the store, whose parts in ``<…>`` are columns;
-        None: all files, or the store's own arrays.
+    files : pattern of file names in the folder, or of groups in the store; its parts in ``<…>``
+        become columns. None for all files, or the store's own arrays.
 
     Raises
     ------
-    PermafrostError : there is no such file, or one cannot be read.
+    PermafrostError : no file matches, or one cannot be read.
     """
 
     def __init__(self, place: str, files: str | None = None, *, where: object) -> None:
@@ -57,9 +57,9 @@ class Table:
         self.columns |= self.images.columns
 
     def _shards(self, files: str | None) -> dict[str, dict[str, str]]:
-        """The files of the table, or the groups of a zarr store, in their order, and their parts in ``<…>``.
+        """Files of the table, or groups of a zarr store, in order, with their parts in ``<…>``.
 
-        Names are relative to the table's place; the empty one is the place itself.
+        Names are relative to the table's path; the empty name is the path itself.
         """
         place, where = self.path, self.where
         self._names: frozenset[str] = frozenset()
@@ -98,7 +98,7 @@ class Table:
             if table_zarr.is_store(path):
                 return table_zarr.read_group(path)
             if path.name.lower().endswith(table_stac.ENDINGS):
-                # of a single file, its assets are no part of what identifies the table
+                # the assets of a single file are not part of the table's identity
                 return table_stac.read_items(path, self.path if name else None, self._names)
             return read_file(path, self.where, self._groups)
 
@@ -117,11 +117,11 @@ class Table:
             ) from error
 
     def __len__(self) -> int:
-        """How many rows."""
+        """Number of rows."""
         return len(next(iter(self.columns.values()), []))
 
     def optional(self, pattern: str | None) -> list[str | None]:
-        """A column, or a pattern of columns; all None where the entry names none."""
+        """A column, or a pattern of columns; all None if the entry names none."""
         if pattern is None:
             return [None] * len(self)
         names = _PLACEHOLDER.findall(pattern)
@@ -134,11 +134,11 @@ class Table:
         ]
 
     def text(self, pattern: str) -> list[str]:
-        """Like `optional`, without empty cells."""
+        """Like `optional`, but empty cells are an error."""
         return self._convert(pattern, lambda cell: cell)
 
     def labels(self, column: str) -> list[str]:
-        """A column of lists of labels; an empty list is a sample without any, and a missing cell or file an error."""
+        """A column of lists of labels; an empty list means no label, a missing cell or file is an error."""
         cells = self.optional(column)
         if None in cells:
             count, first = cells.count(None), self._row(cells.index(None))
@@ -191,7 +191,7 @@ class Table:
         return values
 
     def _row(self, row: int) -> str:
-        """What a row is called: its number as its own file counts it, and that file where there are several."""
+        """Name of a row for messages: its number in its own file, and that file if there are several."""
         for name, file in self._files.items():
             if row < len(file):
                 return f"row {row + file.first}{f' of {name}' if len(self._files) > 1 else ''}"
@@ -213,14 +213,14 @@ def _fill(pattern: str, cells: dict[str, str]) -> str:
 
 
 def _matching(names: Iterable[str], files: str, where: object) -> dict[str, dict[str, str]]:
-    """The names that fit a pattern, and what ``<…>`` stands for in these."""
+    """The names that match a pattern, with the texts of its ``<…>``."""
     pattern = name_pattern(files, None, where)
     matches = {name: pattern.fullmatch(name) for name in names}
     return {name: match.groupdict() for name, match in matches.items() if match}
 
 
 def _by_ending(names: list[str]) -> dict[str, dict[str, str]]:
-    """Tables among the files of a folder; items of STAC where there is no other."""
+    """The tables among the files of a folder; STAC items if there are no others."""
     for endings in ((*ENDINGS, *table_zarr.ENDINGS), table_stac.ENDINGS):
         if found := [name for name in names if name.lower().endswith(endings)]:
             return {name: {} for name in found}
@@ -228,7 +228,7 @@ def _by_ending(names: list[str]) -> dict[str, dict[str, str]]:
 
 
 class CellImages:
-    """The images in the cells of a table, as its members: ``image/0007``, ``image/field_7.png``."""
+    """The images in table cells, with the interface of members: ``image/0007``, ``image/field_7.png``."""
 
     def __init__(self, place: Path, files: list[TableFile]) -> None:
         self.place = place
@@ -236,7 +236,7 @@ class CellImages:
         self._found: dict[str, tuple[TableFile, str, int]] = {}
         rows = [(file, row) for file in files for row in range(len(file))]
         for column in dict.fromkeys(column for file in files for column in file.images):
-            # a tar's sample may lack a file
+            # a sample in a tar may lack a file
             given = [
                 file.images[column][row] if column in file.images else None for file, row in rows
             ]
@@ -264,4 +264,4 @@ class CellImages:
         raise NotImplementedError(f"{name} is not a file")
 
     def verify(self, name: str) -> None:
-        """A table has no checksums of cells."""
+        """Does nothing: tables have no checksums of cells."""

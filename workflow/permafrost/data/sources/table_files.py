@@ -1,6 +1,6 @@
-"""Files of tables: CSV; parquet, also with images in its cells; WebDataset's tars, whose files are cells.
+"""Table files: CSV; parquet, also with images in cells; WebDataset's tars, whose files are cells.
 
-`table_zarr` and `table_stac` read others.
+`table_zarr` and `table_stac` read other formats.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ import pyarrow.parquet as pq
 from permafrost.data.files.cache import LeastRecentlyUsed
 from permafrost.data.files.members import open_members
 
-#: what separates the values of a cell that has several
+#: separator of several values in a cell
 SEPARATOR = ";"
-# signs that spreadsheets write between columns instead of commas
+# separators that spreadsheets write instead of commas
 _OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
-#: endings of files of tables
+#: endings of table files
 PARQUET, TAR = (".parquet", ".pq"), (".tar", ".tar.gz", ".tgz")
 ENDINGS = (".csv", *PARQUET, *TAR)
 #: endings of images in a tar
 IMAGES = ("jpg", "jpeg", "png", "tif", "tiff", "npy")
-#: a tar's file of more bytes is not read as the text of a cell, unless it is json
+#: a larger file in a tar is not read as text, unless it is json
 _MOST_TEXT = 1 << 16
 _SAMPLE = re.compile(r"((?:.*/)?[^./]+)\.([^/]+)")
-#: row groups that are kept, of all files of a table together: threads read several at a time; columns of each
+#: cached row groups over all files of a table (threads read several at a time), and cached columns
+#: of each
 _GROUPS, _COLUMNS = 8, 64
 
 Cell = str | None
@@ -42,15 +43,16 @@ Cell = str | None
 
 @dataclass(frozen=True)
 class TableFile:
-    """What a file holds.
+    """Content of a file.
 
     Attributes
     ----------
-    columns : text of each row by column, None where there is none.
-    classes : of columns of numbers that the file names, these names in the order of their numbers.
-    images : of columns of images, a name of each row's, which need not be unique; None where there is none.
+    columns : text of each row by column, None for an empty cell.
+    classes : for columns of class numbers, the class names in the file, in order.
+    images : for columns of images, a name for each row, not necessarily unique; None without an
+        image.
     read : bytes of the image of a column and row.
-    first : number of the first row, as the file is looked at: of a CSV 2, after its header.
+    first : number of the first row in an editor: 2 for a CSV, after its header.
     """
 
     columns: dict[str, list[Cell]]
@@ -64,7 +66,7 @@ class TableFile:
 
 
 def row_groups() -> LeastRecentlyUsed:
-    """(file, number of a row group) -> a function from the name of a column to the group's cells of it."""
+    """Cache of (file, number of a row group) -> function from a column name to the group's cells."""
     return LeastRecentlyUsed(_columns_of, _GROUPS)
 
 
@@ -79,11 +81,11 @@ def _columns_of(place: tuple[Path, int]) -> LeastRecentlyUsed:
 
 
 def read_file(path: Path, where: object, groups: LeastRecentlyUsed) -> TableFile:
-    """A file by its ending; whatever is wrong with it raises some exception.
+    """Read a file by its ending; damage raises various exceptions.
 
     Parameters
     ----------
-    groups : `row_groups` of the table: files share it, so that many of them need no more memory than one.
+    groups : `row_groups` of the table; shared, so that many files need no more memory than one.
     """
     ending = path.name.lower()
     if ending.endswith(PARQUET):
@@ -113,7 +115,7 @@ def _read_csv(path: Path) -> dict[str, list[Cell]]:
 
 def _read_parquet(path: Path, groups: LeastRecentlyUsed) -> TableFile:
     schema = pq.read_schema(path)
-    # Hugging Face's images are {bytes, path}
+    # Hugging Face's images are structs {bytes, path}
     structs = [
         one.name for one in schema if pa.types.is_struct(one.type) and _is_image(one.type, pa)
     ]
@@ -158,7 +160,7 @@ def _read_parquet(path: Path, groups: LeastRecentlyUsed) -> TableFile:
 
 
 def _array_type(kind, pa) -> np.dtype | None:
-    """The type of the numbers in an array of two and more axes; None for any other column."""
+    """Number type of an array with two or more axes; None for other columns."""
     axes = 0
     while (
         pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
@@ -169,7 +171,7 @@ def _array_type(kind, pa) -> np.dtype | None:
 
 
 def npy_of(values: object, dtype: np.dtype | None = None) -> bytes:
-    """Numbers as a file of NumPy; raises `OSError` for lists that are no array."""
+    """Encode numbers as npy; raises `OSError` for lists that are not an array."""
     stream = io.BytesIO()
     try:
         np.save(stream, np.asarray(values, dtype), allow_pickle=False)
@@ -187,14 +189,14 @@ def _is_image(kind, pa) -> bool:
 
 
 def _class_names(metadata: dict[bytes, bytes]) -> dict[str, list[str]]:
-    """The names of classes that Hugging Face's datasets write into a table, by column."""
+    """Class names by column, from the metadata of Hugging Face's datasets."""
     try:
         features = json.loads(metadata.get(b"huggingface", b"{}"))["info"]["features"]
     except (KeyError, TypeError, ValueError):
         return {}
     found = {}
     for column, one in features.items():
-        # of lists of classes, the feature of each
+        # for lists of classes, the feature inside
         inner = one[0] if isinstance(one, list) and one else one
         inner = inner.get("feature", inner) if isinstance(inner, dict) else {}
         if isinstance(inner, dict) and inner.get("_type") == "ClassLabel" and inner.get("names"):
@@ -203,21 +205,22 @@ def _class_names(metadata: dict[bytes, bytes]) -> dict[str, list[str]]:
 
 
 def cell_text(value: object, names: list[str] | None = None) -> Cell:
-    """A value as the text of a cell: lists with `SEPARATOR`, numbers of classes as these `names`; NaN is none."""
+    """A value as cell text: lists joined by `SEPARATOR`, class numbers as these `names`; None for NaN."""
     if value is None or value != value:
         return None
     if isinstance(value, list):
         return SEPARATOR.join(text for one in value if (text := cell_text(one, names)) is not None)
     if names is not None and isinstance(value, int):
-        # -1 is a class that is not known
+        # -1 means an unknown class
         return names[value] if 0 <= value < len(names) else None
     return str(value)
 
 
 def _read_tar(path: Path, where: object) -> TableFile:
-    """Samples as WebDataset writes them: files of one name up to the first dot, whose endings are the columns.
+    """Samples in WebDataset's format: files of one name up to the first dot, whose endings are the columns.
 
-    ``json`` gives a column for each of its keys, ``json.crop``. What is neither image nor text is left out.
+    ``json`` gives a column for each key, ``json.crop``. Files that are neither image nor text are
+    ignored.
     """
     members = open_members(path, where=where)
     rows: dict[str, int] = {}
@@ -264,7 +267,7 @@ def _texts(ending: str, last: str, data: bytes) -> Iterator[tuple[str, Cell]]:
 
 
 def flat(name: str, value: object) -> Iterator[tuple[str, Cell]]:
-    """The columns of a value of JSON: of an object, those of its keys, ``name.key``."""
+    """Columns of a JSON value; for an object, one per key, ``name.key``."""
     if isinstance(value, dict):
         for key, one in value.items():
             yield from flat(f"{name}.{key}", one)

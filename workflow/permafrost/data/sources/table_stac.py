@@ -1,4 +1,4 @@
-"""STAC's items as a table: one row per item, whose assets are files that lie beside it."""
+"""STAC items as a table: one row per item, whose assets are files next to it."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ ENDINGS = (".json", ".geojson")
 
 
 def read_items(path: Path, root: Path | None, names: Collection[str]) -> TableFile:
-    """The items of a file: an Item, a FeatureCollection of them, or none of a Catalog or Collection.
+    """The items of a file: an Item or a FeatureCollection; none for a Catalog or Collection.
 
-    Columns are ``id``, ``collection``, ``lon`` and ``lat`` of the middle of its box, ``properties.KEY`` and
-    ``assets.KEY``: the file of each asset.
+    Columns are ``id``, ``collection``, ``lon`` and ``lat`` of the centre of its bounding box,
+    ``properties.KEY`` and ``assets.KEY``: the file of each asset.
 
     Parameters
     ----------
-    root : folder of the table, whose files assets must be; None where the table is this one file, and then assets are
-        names relative to it.
+    root : folder of the table, which must contain the assets; None if the table is a single file,
+        and assets are relative to it.
     names : the files of that folder.
 
     Raises
     ------
-    ValueError : it is none of these.
+    ValueError : it is none of these types.
     """
     items = list(_items(json.loads(path.read_text("utf-8-sig"), object_pairs_hook=unique_keys)))
     folder = path.parent.relative_to(root).as_posix() if root else ""
@@ -72,7 +72,7 @@ def _cells(item: dict) -> Iterator[tuple[str, Cell]]:
     if isinstance(box, list) and len(box) in (4, 6):
         half = len(box) // 2
         west, south, east, north = *map(float, box[:2]), *map(float, box[half : half + 2])
-        # over the date line
+        # across the date line
         east += 360 if east < west else 0
         lon = (west + east) / 2
         yield "lon", str(lon - 360 if lon > 180 else lon)
@@ -86,7 +86,7 @@ def _assets(item: dict) -> Iterator[tuple[str, str]]:
 
 
 def _file(href: str, folder: str) -> str:
-    """The name relative to the table's folder; an address of the web stays what it is."""
+    """Path relative to the table's folder; a URL is unchanged."""
     return href if "://" in href else posixpath.normpath(posixpath.join(folder, unquote(href)))
 
 

@@ -19,28 +19,28 @@ if TYPE_CHECKING:
     import zarr
 
 ENDINGS = (".zarr", ".zarr.zip")
-#: what lies in the folder of a store, of versions 3 and 2 of the format
+#: files in the folder of a store, for versions 3 and 2 of the format
 _MARKS = ("zarr.json", ".zgroup", ".zmetadata", ".zarray")
-#: samples of a store; a header may claim any number
+#: most samples of a store; a header may claim any number
 _MOST_ROWS = 50_000_000
-#: blocks of samples that are kept, and the bytes of a block: threads read a few at a time
+#: cached blocks of samples, and bytes per block: threads read a few at a time
 _BLOCKS, _BLOCK_BYTES = 4, 2**28
-#: columns of an array (samples, values)
+#: most columns of an array (samples, values)
 _MOST_COLUMNS = 4096
 _UNITS = {"days": 86400, "hours": 3600, "minutes": 60, "seconds": 1}
 
 
 def is_store(path: Path) -> bool:
-    """Whether a path is a zarr store: a folder with its metadata, or a zip whose name says so."""
+    """Whether a path is a zarr store: a folder with its metadata, or a zip named as one."""
     if path.is_dir():
         return any((path / mark).is_file() for mark in _MARKS)
     return path.is_file() and path.name.lower().endswith(ENDINGS)
 
 
 def with_stores(names: list[str]) -> list[str]:
-    """Names of files in a folder, in which a store takes the place of its files."""
+    """File names of a folder, with each store instead of its files."""
     marked = {name.rpartition("/")[0] for name in names if name.rpartition("/")[2] in _MARKS}
-    # groups and arrays of a store are marked too
+    # groups and arrays inside a store have metadata, too
     stores = {one for one in marked if not any(up in marked for up in _above(one))}
     files = [name for name in names if not any(up in stores for up in _above(name))]
     return sorted([*files, *stores])
@@ -53,20 +53,22 @@ def _above(name: str) -> Iterator[str]:
 
 
 def group_names(path: Path) -> list[str]:
-    """The groups of a store by their paths inside it, in the order of their names."""
+    """Paths of the groups in a store, sorted."""
     return sorted(name for name, one in _open(path).members(max_depth=None) if _is_group(one))
 
 
 def read_group(path: Path, name: str = "") -> TableFile:
-    """The arrays of a group: those of three and more axes are images, those of one or two are columns.
+    """The arrays of a group: images if they have three or more axes, columns if they have one or two.
 
-    An array of (samples, values) of numbers gives a column of each value, ``labels.0``, ``labels.1``; of text or dates,
-    one column whose cells list them. Dates are those of NumPy, or numbers with `units` such as "days since 2000-01-01".
-    Arrays whose first axis does not count the samples, such as coordinates, are left out.
+    A numeric array (samples, values) becomes one column per value, ``labels.0``, ``labels.1``; an
+    array of text or dates one column of lists. Dates are NumPy dates, or numbers with `units` such
+    as "days since 2000-01-01". Arrays whose first axis does not count the samples, such as
+    coordinates, are ignored.
 
     Raises
     ------
-    ValueError : it holds no image, different numbers of samples, or values that are neither pixels nor text.
+    ValueError : no array of images, different numbers of samples, or values that are neither pixels
+        nor text.
     """
     group = _open(path)
     group = group[name] if name else group
@@ -113,7 +115,7 @@ def _is_group(one: zarr.Array | zarr.Group) -> bool:
 
 
 def _check_type(key: str, array: zarr.Array) -> None:
-    # zarr and numcodecs refuse pickles themselves
+    # zarr and numcodecs themselves refuse pickles
     if array.dtype.kind not in "biufUSTM":
         raise ValueError(f"{key} holds {array.dtype} values, which are neither pixels nor text")
 
@@ -138,7 +140,7 @@ def _columns(key: str, array: zarr.Array) -> dict[str, list[Cell]]:
 
 
 def _dates(values: np.ndarray, units: object) -> np.ndarray:
-    """Dates where numbers are told to be such, as CF's conventions write them; else the values."""
+    """Dates if `units` follow the CF conventions; otherwise the values."""
     unit, since, start = str(units).partition(" since ")
     if not since or unit not in _UNITS or values.dtype.kind not in "iuf":
         return values
@@ -155,12 +157,12 @@ def _text(value: object) -> Cell:
 
 
 class _Reader:
-    """The images of arrays, by name and row, as bytes of npy."""
+    """Reads the images of arrays, by name and row, as npy bytes."""
 
     def __init__(self, arrays: dict[str, zarr.Array]) -> None:
         self._arrays = arrays
         self._blocks = LeastRecentlyUsed(self._block, _BLOCKS)
-        # an array of which chunks were not written holds its fill value there
+        # chunks that were never written read as the fill value
         self._lacking = LeastRecentlyUsed(
             lambda key: arrays[key].nchunks_initialized < arrays[key].nchunks, len(arrays)
         )
@@ -175,7 +177,7 @@ class _Reader:
             whole = step * size <= _BLOCK_BYTES
             found = self._blocks((key, row // step))[row % step] if whole else array[row]
             lacking = _is_filled(found, array) and self._lacking(key)
-        # codecs fail in many ways on damaged bytes
+        # codecs fail on damaged bytes in many ways
         except Exception as error:
             raise OSError(first_line(error, named=True)) from error
         if lacking:
@@ -189,7 +191,7 @@ class _Reader:
 
 
 def _is_filled(found: np.ndarray, array: zarr.Array) -> bool:
-    """Whether an image holds nothing but the fill value; masks (height, width) may well."""
+    """Whether an image has only the fill value; masks (height, width) may."""
     if found.ndim < 3 or array.fill_value is None:
         return False
     fill = np.asarray(array.fill_value, array.dtype)

@@ -1,4 +1,4 @@
-"""Kind ``torchgeo``: a torchgeo dataset that returns an image and its labels, by class name."""
+"""Kind ``torchgeo``: a torchgeo dataset class, by name, that returns an image and its labels."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from permafrost.data.sources.torchgeo_objects import SampleObjects, check_pairin
 from permafrost.data.sources.torchgeo_samples import sample_name, sample_size
 from permafrost.data.sources.torchgeo_source import TorchgeoSource
 
-#: of a sample: a key, or several
+#: a key of a sample, or several
 Key = Text | Different[str]
 
 
@@ -42,40 +42,42 @@ class TorchgeoOptions(Grouped, Clipped, LabelChannel):
     split_arguments: BySplit[dict] = field(
         default_factory=lambda: {split: {"split": split} for split in SPLITS}
     )
-    """Our split to its further arguments. With only some of them given, use val_from_train, or make the splits anew."""
+    """train, val and test -> further arguments for each. If some are missing, use val_from_train or
+    another method of splits."""
     image_key: Key | ByModality[Key] = "image"
-    """Key of the image in a sample. Several keys are stacked by their bands; with dates: pair or series, they are its
-    dates. Of an entry with modalities, the key or keys of each by its name."""
+    """Key of the image in a sample. Several keys are stacked by their bands; with dates: pair or
+    series, they are its dates. For an entry with modalities, a mapping of modalities to keys."""
     axes: Literal["TCHW", "(TC)HW"] = "TCHW"
-    """Order of dates (T) and bands (C) in the array of several dates; (TC)HW has all bands of a date, then of the
-    next."""
+    """Order of dates (T) and bands (C) in an array of several dates; (TC)HW has all bands of one
+    date, then those of the next."""
     label_key: LeftOut[str] = None
-    """Key of the label in a sample, or of the number (regression). Default is label, for segmentation and
-    pixel_regression mask. For detection with one class, samples need none."""
+    """Key of the label in a sample, or of the number (regression). Default is label; mask for
+    segmentation and pixel_regression. Detection with one class needs no label."""
     boxes_key: Text = "bbox_xyxy"
     """Key of the boxes (detection)."""
     boxes: Literal["upright", "corners"] = "upright"
-    """What a sample holds for an object (detection): x_min, y_min, x_max, y_max; or all corners of a rotated box, which
-    stay its outline while the upright box around them counts."""
+    """Boxes in a sample (detection): x_min, y_min, x_max, y_max; or all corners of a rotated box,
+    which are kept as its outline while its bounding box is used."""
     corners: Corners = "edges"
-    """What the numbers of upright boxes mean (detection), see corners of voc."""
+    """Meaning of the coordinates of upright boxes (detection), see corners of voc."""
     label_values: LeftOut[ByName[str]] = None
-    """The class that each number means (detection), if they are not places in the list of classes, from 0."""
+    """Mapping of label numbers to classes (detection), if they are not positions in the list of classes, from 0."""
     dtype: LeftOut[StoredType | ByName[StoredType]] = None
-    """Type to store, of all images or by modality; torchgeo returns floats. A value that does not fit is an error."""
+    """Data type to store, for all images or by modality; torchgeo returns floats. A value that does
+    not fit is an error."""
 
 
 def open_torchgeo(entry: DatasetEntry, *, where: object) -> Source:
-    """Samples with boxes, or with a label or mask, as the task asks for."""
+    """Open the source that the task needs: samples with boxes, or with a label or mask."""
     kind = TorchgeoDetection if targets_of(entry.task).objects else TorchgeoSource
     return kind(entry, where=where)
 
 
 class TorchgeoDetection(TorchgeoSource):
-    """Samples of a torchgeo dataset class for the detection of objects.
+    """Samples of a torchgeo dataset class for object detection.
 
-    The objects are listed before any pixel is asked for. Of classes that are known to make them
-    without the pixels, the images are not decoded for that; of others they are, twice in all.
+    Objects are listed before any pixel is requested. For classes known to support it, the images
+    are not decoded for that; for others, they are decoded twice.
     """
 
     def __init__(self, entry: DatasetEntry, *, where: object) -> None:
@@ -118,6 +120,6 @@ class TorchgeoDetection(TorchgeoSource):
 
     def _classes(self, dataset, declared: Sequence[str] | None) -> list[str]:
         if self._entry.source.label_values is not None:
-            # numbers are translated, so that the dataset's own order of classes has no say
+            # labels are translated by name, so the dataset's own class order is irrelevant
             return required_classes(self._entry, where=self._where)
         return super()._classes(dataset, declared)

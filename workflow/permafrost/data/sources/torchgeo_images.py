@@ -1,4 +1,4 @@
-"""What a sample of torchgeo holds besides its label: images of several keys and dates, and when and where they were."""
+"""Images of several keys and dates in a torchgeo sample, with their dates and locations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from permafrost.data.sources.torchgeo_samples import listed_dates
 if TYPE_CHECKING:
     from permafrost.data.sources.torchgeo import TorchgeoOptions
 
-#: keys under which samples say when (seconds since 1970) and where (degrees) their images were taken
+#: keys of a sample for the date (seconds since 1970) and the location (degrees)
 _TIMES = ("time", "date")
 _PLACES = (("lon", "lat"), ("centroid_lon", "centroid_lat"))
 
@@ -38,17 +38,17 @@ class SampleImages:
         self._bands = {name: sum(band.modality == name for band in bands) for name in names}
 
     def __call__(self, sample: dict) -> tuple[np.ndarray, ...]:
-        """The images of each modality, in the order of the entry: (C, H, W), of dates (T, C, H, W).
+        """The images of each modality, in the order of the entry: (C, H, W), or (T, C, H, W) for dates.
 
         Raises
         ------
         PermafrostError : the sample has no such key.
-        UnreadableImage : images that belong together have not one size, or another number of axes.
+        UnreadableImage : images of a sample differ in size, or have a wrong number of axes.
         """
         return tuple(self._pixels(sample, name) for name in self._keys)
 
     def stored(self, arrays: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
-        """The same in the declared types; raises `UnreadableImage` where one cannot hold a value."""
+        """The images in the declared types; raises `UnreadableImage` if a value does not fit."""
         dtypes = self._dtypes.values()
         return tuple(
             stored_as(array, None if dtype is None else np.dtype(dtype))
@@ -61,7 +61,7 @@ class SampleImages:
             return self._ordered(self._value(sample, keys), self._bands[modality])
         images = [self._value(sample, key) for key in keys]
         dated = self._dates != "one"
-        # of dates the channels agree as well
+        # for dates, channels must agree as well
         shapes = [image.shape if dated else image.shape[-2:] for image in images]
         if any(image.ndim != 3 for image in images) or len(set(shapes)) > 1:
             shown = ", ".join(
@@ -86,7 +86,7 @@ class SampleImages:
             raise UnreadableImage(f"its {key} is no array ({first_line(error)})") from error
 
     def _ordered(self, image: np.ndarray, bands: int) -> np.ndarray:
-        """(C, H, W) of one image, (T, C, H, W) of several; a single date is one image where the entry expects one."""
+        """(C, H, W) of one image, (T, C, H, W) of several; a single date becomes one image if the entry expects one."""
         if self._axes == "(TC)HW" and image.ndim == 3:
             if len(image) % bands:
                 raise UnreadableImage(
