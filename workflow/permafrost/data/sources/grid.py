@@ -157,7 +157,7 @@ class GridSource(ListedSource):
         return tiles
 
     def _bounded(self, extent: Sequence[float] | str | None):
-        """The shape that must contain the tiles, None for a box; and the bounding box of both in whole pixels."""
+        """The shape that must contain the tiles, None for a box; and its box in whole pixels."""
         grid = self.grid
         if extent is None:
             return None, (0, 0, grid.width, grid.height)

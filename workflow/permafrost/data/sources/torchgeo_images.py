@@ -101,9 +101,9 @@ class SampleImages:
     def dates(
         self, part, number: int, sample: dict, arrays: tuple[np.ndarray, ...]
     ) -> tuple[tuple[str | None, ...] | None, ...]:
-        """The dates of the images of each modality (ISO 8601), as the sample or its class says them.
+        """The dates of the images of each modality (ISO 8601), by the sample or its class; None if unknown.
 
-        None where neither does. Samples do not say which of several modalities they mean: it is the first.
+        Samples do not state which modality their dates belong to: it is the first.
         """
         single = arrays[0].ndim == 3
         first = _times(sample)
@@ -125,13 +125,13 @@ def _times(sample: dict) -> tuple[str | None, ...] | None:
 def _iso_date(seconds: float) -> str | None:
     try:
         return datetime.fromtimestamp(seconds, UTC).date().isoformat()
-    # not a number, or a year that no calendar has
+    # not a number, or a year outside the calendar
     except (ValueError, OverflowError, OSError):
         return None
 
 
 def sample_point(sample: dict, place: Georeference) -> Georeference:
-    """The place with longitude and latitude of the sample, where the place has none."""
+    """The georeference, with longitude and latitude of the sample if it has none."""
     if place.lon is not None:
         return place
     for keys in _PLACES:
@@ -144,7 +144,7 @@ def sample_point(sample: dict, place: Georeference) -> Georeference:
 
 
 def _by_modality(option, names: list[str | None], which: str, where: object) -> dict:
-    """What an option says of each modality."""
+    """An option's value for each modality."""
     if not isinstance(option, dict):
         if names != [None] and which == "image_key":
             raise PermafrostError(

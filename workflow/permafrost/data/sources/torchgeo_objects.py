@@ -1,4 +1,4 @@
-"""Objects of the samples of torchgeo's detection datasets."""
+"""Objects in samples of torchgeo's detection datasets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from permafrost.data.sources.corners import EDGES, box_edges, outline_of
 if TYPE_CHECKING:
     from permafrost.data.sources.torchgeo import TorchgeoOptions
 
-#: classes whose boxes do not depend on the pixels, which are then not read to list the boxes
+#: classes whose boxes do not depend on pixels, so their images need not be read to list the boxes
 WITHOUT_PIXELS = frozenset({"DIOR", "DOTA", "FAIR1M", "ForestDamage", "ReforesTree", "SODAA"})
 
 
@@ -37,13 +37,13 @@ class SampleObjects:
                 remedy="remove corners, or set boxes: upright",
             )
         self._label = options.label_key or "label"
-        # without labels, every object is of the only class there is
+        # without labels, all objects have the only class
         required = options.label_key is not None or len(classes) > 1
         self._needed_labels = [self._label] if required else []
         self._names = _label_names(options.label_values, classes, where)
 
     def __call__(self, sample: dict, name: str) -> list[Found]:
-        """The objects of a sample; raises `UnreadableImage` for what cannot be told.
+        """The objects of a sample; raises `UnreadableImage` for invalid ones.
 
         Parameters
         ----------
@@ -121,7 +121,7 @@ def _label_names(values: dict | None, classes: Sequence[str], where: object) -> 
 
 
 def without_pixels(part):
-    """The same dataset, whose samples hold one pixel where that does not change the boxes; else None."""
+    """The same dataset with one-pixel images, if that does not change the boxes; else None."""
     if type(part).__name__ not in WITHOUT_PIXELS:
         return None
     import torch
@@ -132,7 +132,7 @@ def without_pixels(part):
 
 
 def check_pairing(part, where: object) -> None:
-    """Refuse images and annotations that are matched by their order alone, where a name differs."""
+    """Check names if images and annotations are matched by order alone; refuse a difference."""
     files = getattr(part, "files", None)
     if hasattr(part, "source") and isinstance(getattr(part, "labels", None), list):
         images, annotations = part.source, part.labels

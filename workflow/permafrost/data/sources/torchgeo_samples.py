@@ -1,4 +1,4 @@
-"""Dataset classes of torchgeo by name; which file a sample comes from, its name and where it lies."""
+"""torchgeo's dataset classes by name; file, name and location of their samples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from permafrost.core.errors import look_up
 from permafrost.data.files.decode import UnreadableImage, readable, tiff_place
 from permafrost.data.files.georeference import NOWHERE, Georeference
 
-#: classes that list bare names of files, which lie in these folders below the root
+#: classes that list only file names, and the folders of these files below the root
 _FOLDERS: dict[str, Callable[[object], list[str]]] = {
     "USAVars": lambda part: ["uar"],
     "TreeSatAI": lambda part: [f"{sensor}/60m" for sensor in part.sensors],
@@ -25,9 +25,9 @@ _FOLDERS: dict[str, Callable[[object], list[str]]] = {
 _DATE = re.compile(r"(\d{4})[-_]?(\d{2})(?:[-_]?(\d{2}))?(T[\d:]+)?")
 #: keys of the first image among the files of a sample
 _IMAGES = ("image", "image1", "image_pre")
-#: classes that list their samples in the order of the file system
+#: classes that list their samples in file system order
 _UNORDERED = frozenset({"CaFFe", "FLAIRHUB", "FLAIRHUBToy", "OSCD", "OSCD100"})
-#: classes that name their samples otherwise than by a file
+#: classes whose sample names are not file names
 _NAMES: dict[str, Callable[[object, int], str]] = {
     "BigEarthNetV2": lambda part, i: part.metadata_df.iloc[i]["patch_id"],
     "BioMassters": lambda part, i: _biomassters_name(part, i),
@@ -43,7 +43,7 @@ _NAMES: dict[str, Callable[[object, int], str]] = {
 
 
 def sample_path(part, number: int) -> str | None:
-    """The image file of a sample; None where the class does not say, or names a file in a way of its own."""
+    """The image file of a sample; None if the class does not list files, or lists them in an unknown way."""
     listed = _listed(part, number)
     root = getattr(part, "root", ".")
     folders = _FOLDERS.get(type(part).__name__, lambda part: [])(part)
@@ -56,14 +56,14 @@ def sample_path(part, number: int) -> str | None:
 
 
 def _listed(part, number: int) -> str | None:
-    """The image file of a sample as its class lists it, for the ways in which torchgeo's classes do."""
+    """The image file of a sample, for all ways in which torchgeo's classes list files."""
     if hasattr(part, "imgs"):
         return str(part.imgs[number][0])
     table = getattr(part, "sample_df", None)
     if table is not None and "image_path" in table and len(table) == len(part):
         return os.path.join(part.root, table["image_path"].iloc[number])
     if type(part).__name__ == "SeasoNet":
-        # one file per group of bands, listed by what their names have in common
+        # one file per group of bands, listed by the common part of their names
         return f"{part.files.iloc[number][0]}_{next(iter(part.bands))}.tif"
     for name in ("image_fns", "image_paths", "files", "file_list", "sample_paths", "source"):
         listed = getattr(part, name, None)
@@ -77,7 +77,7 @@ def _listed(part, number: int) -> str | None:
 
 
 def _image_of(files: dict, part) -> str | os.PathLike | None:
-    """The file of the image, of a pair the one before, among those of a sample."""
+    """The image file of a sample; for a pair, the one before."""
     if "images1" in files:
         # one file per band
         return files["images1"][0]
@@ -86,10 +86,10 @@ def _image_of(files: dict, part) -> str | os.PathLike | None:
 
 
 def sample_name(part, split: str, number: int) -> str:
-    """A name that is unique in the dataset and the same wherever it lies.
+    """A name that is unique in the dataset and independent of its location.
 
-    Class and file of an image folder; the path below the root of other files; split and the dataset's own id;
-    else split and number.
+    For image folders, class and file; for other files, the path below the root; otherwise the split
+    and the dataset's own id, or the split and a number.
     """
     named = _NAMES.get(type(part).__name__)
     if named is not None:
@@ -99,7 +99,7 @@ def sample_name(part, split: str, number: int) -> str:
         return "/".join(listed.split(os.sep)[-2:])
     if listed is not None:
         path = Path(listed)
-        # the path of a file leads through the root, a bare name does not
+        # the path of a file includes the root, a bare name does not
         outside = not path.is_absolute() and not path.is_relative_to(root)
         return (path if outside else Path(os.path.relpath(path, root))).as_posix()
     ids = getattr(part, "ids", None)
@@ -109,7 +109,7 @@ def sample_name(part, split: str, number: int) -> str:
 
 
 def sample_order(part, split: str) -> list[int]:
-    """Positions of a class's samples in an order that is the same on every machine."""
+    """Positions of a class's samples in an order that does not depend on the machine."""
     numbers = list(range(len(part)))
     if type(part).__name__ in _UNORDERED:
         numbers.sort(key=lambda number: sample_name(part, split, number))
@@ -117,13 +117,13 @@ def sample_order(part, split: str) -> list[int]:
 
 
 def _biomassters_name(part, number: int) -> str:
-    """The chip, and its month where each is a sample."""
+    """The chip, with its month if each month is a sample."""
     row = part.df[part.df["num_index"] == number].iloc[0]
     return row["chip_id"] if part.as_time_series else f"{row['chip_id']}/{row['month']}"
 
 
 def listed_dates(part, number: int, count: int) -> tuple[str | None, ...] | None:
-    """The dates of a sample's `count` images (ISO 8601) where its class has them beside it; else None."""
+    """The dates of a sample's `count` images (ISO 8601) if its class stores them separately; else None."""
     files = getattr(part, "files", None)
     if isinstance(files, list) and isinstance(files[number], dict) and "dates" in files[number]:
         listed = files[number]["dates"]
@@ -132,7 +132,7 @@ def listed_dates(part, number: int, count: int) -> tuple[str | None, ...] | None
     elif type(part).__name__ in ("PASTIS", "PASTIS100"):
         listed = _pastis_dates(part, number)
     else:
-        # of classes whose samples all are of the same dates
+        # for classes whose samples all have the same dates
         listed = getattr(part, "dates", None)
     if not isinstance(listed, tuple | list) or len(listed) != count:
         return None
@@ -146,7 +146,8 @@ def _typhoon_hours(part, number: int) -> list[str]:
 
 
 def _pastis_dates(part, number: int) -> list | None:
-    """From the table of patches, which the class reads for its folds alone: position -> day, as JSON in JSON."""
+    """Dates from the table of patches, JSON in JSON (position -> day), which the class itself reads
+    only for its folds."""
     key = f"dates-{part.image_key.upper()}"
     table = _properties(os.path.join(part.root, part.directory, "metadata.geojson"))
     listed = table[part.idxs[number]].get(key)
@@ -156,24 +157,24 @@ def _pastis_dates(part, number: int) -> list | None:
 
 @functools.lru_cache(maxsize=4)
 def _properties(path: str) -> dict[int, dict]:
-    """What the GeoJSON of PASTIS says of each patch."""
+    """Properties of each patch in the GeoJSON of PASTIS."""
     features = json.loads(Path(path).read_bytes())["features"]
     return {int(one["properties"]["ID_PATCH"]): one["properties"] for one in features}
 
 
 def _iso(date: object) -> str | None:
-    """A day or month written as 20200131, 2020_01 or ISO 8601, as ISO 8601; None for what is no date."""
+    """ISO 8601 of a day or month written as 20200131, 2020_01 or ISO 8601; None for other texts."""
     found = _DATE.fullmatch(str(date).strip())
     return None if found is None else "-".join(filter(None, found.groups()[:3])) + (found[4] or "")
 
 
 def _sequence(value: object) -> Iterable:
-    """The items of a tuple or list, none of anything else."""
+    """The items of a tuple or list; no items for other types."""
     return value if isinstance(value, tuple | list) else ()
 
 
 def sample_place(part, number: int) -> Georeference:
-    """The georeference of a sample whose image file is a TIFF."""
+    """The georeference of a sample if its image file is a TIFF."""
     path = sample_path(part, number)
     if path is None or not path.lower().endswith((".tif", ".tiff")):
         return NOWHERE
@@ -182,7 +183,7 @@ def sample_place(part, number: int) -> Georeference:
 
 
 def sample_size(part, number: int) -> tuple[int, int]:
-    """Height and width from the header of a sample's image file, for classes that read it by Pillow."""
+    """Height and width from the header of a sample's image file, for classes that read it with Pillow."""
     path = sample_path(part, number)
     if path is None:
         raise UnreadableImage(f"its image file does not exist ({_listed(part, number)})")
@@ -207,13 +208,13 @@ def dataset_class(name: str, where: object, base: str = "NonGeoDataset"):
 def check_arguments(
     name: str, arguments: Iterable[str], known: list[str] | None, *, where: object
 ) -> None:
-    """Refuse arguments that a class of torchgeo does not take; `known` is None where it takes all."""
+    """Refuse arguments that a torchgeo class does not take; `known` is None if it takes any."""
     for argument in arguments if known is not None else ():
         look_up(known, argument, f"torchgeo's {name} takes no argument", where=where)
 
 
 def arguments_of(cls: type) -> list[str] | None:
-    """Names of the arguments of a class that an entry may give; None where it passes all of them on."""
+    """Names of the arguments that an entry may set for a class; None if the class forwards all."""
     known = inspect.signature(cls.__init__).parameters
     if any(one.kind is one.VAR_KEYWORD for one in known.values()):
         return None

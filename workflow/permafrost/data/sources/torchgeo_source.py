@@ -1,4 +1,4 @@
-"""Samples of a torchgeo dataset that hold an image and a label or mask."""
+"""Samples of a torchgeo dataset with an image and a label or mask."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from permafrost.data.sources.torchgeo_samples import (
 if TYPE_CHECKING:
     from permafrost.data.sources.torchgeo import TorchgeoOptions
 
-#: classes whose list of classes does not stand in the order of the numbers in their masks
+#: classes whose list of classes is not in the order of the mask values
 NOT_IN_ORDER = frozenset({"LoveDA", "XView2", "xBD"})
 
 
 class TorchgeoSource(ListedSource):
-    """Samples of a torchgeo dataset class, by its name."""
+    """Samples of a torchgeo dataset class."""
 
     def __init__(self, entry: DatasetEntry, *, where: object) -> None:
         super().__init__(entry, where=where)
@@ -86,7 +86,7 @@ class TorchgeoSource(ListedSource):
         dates = self._images.dates(self._parts[split], number, sample, arrays)
         place = sample_place(self._parts[split], number)
         if place is not NOWHERE and place.size != arrays[0].shape[-2:]:
-            # a class that resizes leaves the file's transform behind
+            # resizing makes the file's transform invalid
             place = replace(place, crs=None, transform=None)
         image, *further = self._images.stored(arrays)
         decoded = Decoded(
@@ -109,7 +109,7 @@ class TorchgeoSource(ListedSource):
 
     def _build(self, options: TorchgeoOptions, extra: dict):
         cls = dataset_class(options.name, self._where)
-        # some classes change the lists that they are given
+        # some classes modify their list arguments
         arguments = copy.deepcopy({**options.arguments, **extra})
         check_arguments(options.name, arguments, arguments_of(cls), where=self._where)
         try:
@@ -154,11 +154,11 @@ class TorchgeoSource(ListedSource):
         return coding
 
     def _check_masks(self) -> None:
-        """Refuse a split without masks before all of it is decoded, by its first sample."""
+        """Check the first sample of each split for a mask before decoding all of it."""
         for split, part in self._parts.items():
             try:
                 keys = list(part[0]) if len(part) else [self._label]
-            # a damaged sample is reported with all others, later
+            # a damaged sample is reported later, together with all others
             except Exception:
                 continue
             if self._label not in keys:
@@ -174,7 +174,7 @@ class TorchgeoSource(ListedSource):
         if targets_of(self.task).numbers:
             return []
         if targets_of(self.task).masks and self._entry.mask_values is not None:
-            # masks are translated, so that the dataset's own order of classes has no say
+            # masks are translated by name, so the dataset's own class order is irrelevant
             return required_classes(self._entry, where=self._where)
         sets = getattr(dataset, "class_sets", None)
         offered = getattr(dataset, "classes", None)
@@ -198,7 +198,7 @@ class TorchgeoSource(ListedSource):
         return offered
 
     def _check_bands(self, dataset, arguments: dict) -> None:
-        """The declared order against the dataset's own, where it tells: a swap would go unseen."""
+        """Compare the declared band order with the dataset's own, if it has one: a swap would go unnoticed."""
         if self._entry.modalities is not None:
             return
         offered = arguments.get("bands", getattr(dataset, "bands", None))
@@ -207,11 +207,11 @@ class TorchgeoSource(ListedSource):
         own = [normal_name(name) for name in offered]
         ours = [normal_name(band.name) for band in self.bands]
         if len(own) == len(ours):
-            # names of another kind say nothing of the order
+            # unrelated names say nothing about the order
             differing = own != ours and bool(set(ours) & set(own))
             returned = ", ".join(map(str, offered))
         else:
-            # some classes list polarisations or groups of bands, each of several channels
+            # some classes list polarisations or groups of bands with several channels each
             channels = self._channels(dataset)
             differing = channels is None or channels != len(ours)
             returned = f"{', '.join(map(str, offered))}" + (
@@ -226,24 +226,24 @@ class TorchgeoSource(ListedSource):
             )
 
     def _channels(self, dataset) -> int | None:
-        """Number of channels of the first sample; None of one that cannot be read, or that is no image."""
+        """Number of channels of the first sample; None if it cannot be read or is not an image."""
         try:
             (image,) = self._images(dataset[0])
-        # a damaged sample is reported with all others, later
+        # a damaged sample is reported later, together with all others
         except Exception:
             return None
         return image.shape[-3] if image.ndim in (3, 4) else None
 
     def _labels_of(self, split: str, number: int):
         part = self._parts[split]
-        # labels without pixels, where the class has a way to them
+        # labels without pixels, if the class has a method for them
         for name in ("_load_target", "_load_label"):
             loader = getattr(part, name, None)
             if loader is not None and list(inspect.signature(loader).parameters) == ["index"]:
                 return self._as_label(loader(number))
         try:
             sample = part[number]
-        # readers of many libraries hide behind a torchgeo dataset
+        # torchgeo datasets use many readers, which fail in many ways
         except Exception as error:
             raise PermafrostError(
                 f"the sample {sample_name(part, split, number)} cannot be read for its label"

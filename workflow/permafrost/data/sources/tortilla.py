@@ -1,7 +1,7 @@
-"""Kind ``tortilla``: files that hold many samples of several sensors and dates, as those of GEO-Bench V2.
+"""Kind ``tortilla``: files with many samples of several sensors and dates, as in GEO-Bench V2.
 
-The options of the source say which parts of a sample are its image, its pair or series of images, or the images of each
-of its modalities, and which date is meant where it is one; the card repeats it.
+The source options define which parts of a sample are its image, its pair or series of images, or
+the images of each modality, and which date to use if there is only one; the card repeats these.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from permafrost.data.sources.reading import coded
 from permafrost.data.sources.tortilla_objects import objects_of
 from permafrost.data.sources.tortilla_rows import all_samples, cell_of, record_of
 
-#: columns of parts that are read; a sample's parts repeat all of its own columns
+#: columns of parts to read; parts repeat all columns of their sample
 PART_COLUMNS = ("modality", "month", "dates", "stac:time_start")
-#: what the truth of a sample is -> the option that says where it stands
+#: ground truth of a sample -> the option with its location
 TRUTH = {
     OneClass: "label",
     ManyLabels: "labels",
@@ -54,54 +54,55 @@ TRUTH = {
     NumberRaster: "target",
     Boxes: "boxes",
 }
-#: how far the size of a pixel in a header may be from the entry's
+#: tolerated relative difference between the pixel size of a header and the entry's
 _TOLERANCE = 0.1
-#: of a sample: a part by its name or position, or several by their names
+#: a part of a sample by name or position, or several by name
 Parts = Text | Natural | Different[str]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TortillaOptions(Clipped, LabelChannel):
-    """Files that hold many samples, each with images of several sensors and dates, and its labels: those of GEO-Bench
-    V2.
+    """Files with many samples, each with images of several sensors and dates, and labels: the
+    format of GEO-Bench V2.
     """
 
     path: str
-    """The file, or the folder that holds what files lists."""
+    """The file, or the folder of the files in files."""
     files: LeftOut[Different[str]] = None
-    """Names of the files in the folder that the samples are spread over."""
+    """Names of the files in the folder that together hold the samples."""
     image: Parts | ByModality[Parts]
-    """The part of a sample whose bands are those of the entry, or several parts that share a grid, in this order: the
-    name of a part, or its modality where there is a part for each date, or its position from 0. With dates: pair or
-    series, several parts are its dates. Of an entry with modalities, the part or parts of each by its name."""
+    """Part of a sample with the bands of the entry, or several parts on one grid, in this order:
+    the name of a part, its modality if there is a part per date, or its position from 0. With
+    dates: pair or series, several parts are its dates. For an entry with modalities, a mapping of
+    modalities to parts."""
     date: int | Text = "last"
-    """With dates: one, which of several is the image: last, first, a number from 0 (from -1 backwards), a month (July)
-    or a day ("2018-07-01") as the file says it."""
+    """With dates: one, which of several dates to use: last, first, a number from 0 (from -1
+    backwards), a month (July) or a day ("2018-07-01") as written in the file."""
     missing: Literal["error", "leave_out"] = "error"
-    """What to do about samples that have no such part or date. The card says how many are left out."""
+    """Handling of samples without such a part or date. The card counts the omitted ones."""
     further_channels: Literal["error", "leave_out"] = "error"
-    """What to do about channels after those that bands names."""
+    """Handling of further channels after those in bands."""
     label: LeftOut[Text] = None
     """Column of the class: its name, or its number from 0 (classification)."""
     labels: LeftOut[Text] = None
     """Column of lists of classes (multilabel)."""
     mask: LeftOut[Text | Natural] = None
-    """Part (see image) with the class of each pixel (segmentation), or of the objects that boxes numbers
-    (detection)."""
+    """Part (see image) with the class of each pixel (segmentation), or of the objects numbered in boxes (detection)."""
     target: LeftOut[Text] = None
     """Part with a number for each pixel (pixel_regression)."""
     boxes: LeftOut[Text] = None
-    """Part with the objects (detection): GeoParquet or JSON of boxes; or with mask, a raster that numbers them."""
+    """Part with the objects (detection): GeoParquet or JSON of boxes; or, together with mask, a
+    raster of object numbers."""
     label_values: LeftOut[ByName[str | None]] = None
-    """Class that each stored label of an object means; null leaves such objects out (detection)."""
+    """Mapping of stored object labels to classes; null omits such objects (detection)."""
     empty_label: LeftOut[Text] = None
     """Class of objects without a label (detection). Without it, they are an error."""
     group: LeftOut[Text] = None
-    """Column of the scene, tile or place that a sample belongs to."""
+    """Column of the scene, tile or location of a sample."""
 
     @property
     def images(self) -> dict[str | None, list[str | int]]:
-        """The parts of each modality; None is the name of the only one."""
+        """The parts of each modality; None is the key of the only one."""
         by_name = self.image if isinstance(self.image, dict) else {None: self.image}
         return {
             name: parts if isinstance(parts, list) else [parts] for name, parts in by_name.items()
@@ -109,12 +110,12 @@ class TortillaOptions(Clipped, LabelChannel):
 
     @property
     def parts(self) -> list[str | int]:
-        """Those of all modalities."""
+        """The parts of all modalities."""
         return [part for parts in self.images.values() for part in parts]
 
 
 def check_entry(entry: DatasetEntry, *, where: object) -> None:
-    """Refuse an entry that does not say where the labels stand, or says it of another task."""
+    """Refuse an entry without the label option of its task, or with that of another task."""
     options: TortillaOptions = entry.source
     named, wanted = list(options.images), list(entry.modalities or {None: None})
     if set(named) != set(wanted):
@@ -133,7 +134,7 @@ def check_entry(entry: DatasetEntry, *, where: object) -> None:
             where=where,
             remedy=f"name the part or column with {needed}",
         )
-    # the class of objects that a raster numbers stands in the mask
+    # the mask holds the class of objects that a raster numbers
     helps = {"mask"} if needed == "boxes" else set()
     idle = [
         key
@@ -156,7 +157,7 @@ class TortillaSource(ListedSource):
         super().__init__(entry, where=where)
         self._options: TortillaOptions = entry.source
         options = self._options
-        # of each modality, in the order of the entry
+        # for each modality, in the order of the entry
         self._bands = Counter(band.modality for band in self.bands)
         samples = all_samples(options.path, options.files, where=where)
         self._samples, self.left_out = self._usable(samples)
@@ -172,7 +173,7 @@ class TortillaSource(ListedSource):
 
     @property
     def choice(self) -> dict:
-        """What of a sample is its image, and where its labels stand, for the card."""
+        """Which parts of a sample are its image and its labels, for the card."""
         options = self._options
         labels = {
             key: str(name) for key in TRUTH.values() if (name := getattr(options, key)) is not None
@@ -204,11 +205,11 @@ class TortillaSource(ListedSource):
 
     @property
     def _reference(self) -> str | int:
-        """The part whose pixels masks and objects lie on, of the first modality of the entry."""
+        """The part that defines the pixels of masks and objects: that of the first modality."""
         return self._options.images[next(iter(self._bands))][0]
 
     def _usable(self, samples: list[Item]) -> tuple[list[Item], int]:
-        """The samples that have what the options ask for, and how many were left out."""
+        """The samples with all requested parts and dates, and the number of omitted ones."""
         if self._options.missing != "leave_out":
             return samples, 0
         usable = [sample for sample in samples if self._has_image(sample)]
@@ -218,7 +219,7 @@ class TortillaSource(ListedSource):
         try:
             parts = by_sensor(parts_of(sample, PART_COLUMNS))
         except UnreadableImage:
-            # damage is reported when the sample is read
+            # damage is reported when the sample itself is read
             return True
         try:
             for sensor in self._options.parts:
@@ -289,7 +290,7 @@ class TortillaSource(ListedSource):
             raise UnreadableImage(
                 f"its parts do not lie on one grid: {shown} pixels (width x height)"
             )
-        # of one date, parts lie band on band; otherwise each holds dates
+        # parts of one date are stacked by bands; otherwise by dates
         axis = 1 if self._entry.dates == "one" else 0
         values = np.concatenate([one.values for one in images], axis=axis)
         values = self._with_bands(values, self._bands[modality])
@@ -298,7 +299,7 @@ class TortillaSource(ListedSource):
 
     @property
     def _date(self) -> str | int | None:
-        """The date that is read; None reads all."""
+        """The date to read; None for all."""
         return self._options.date if self._entry.dates == "one" else None
 
     def _pixels(self, parts: dict[str, list[Item]], sensor: str, date: str | int | None) -> Pixels:
@@ -312,7 +313,7 @@ class TortillaSource(ListedSource):
         return pixels
 
     def _with_bands(self, values: np.ndarray, count: int) -> np.ndarray:
-        """(T, C, H, W) with as many bands as the entry declares."""
+        """(T, C, H, W) with the declared number of bands."""
         channels = values.shape[1]
         if channels > count and self._options.further_channels == "leave_out":
             return values[:, :count]
@@ -336,7 +337,8 @@ class TortillaSource(ListedSource):
         return coded(coding, values if mask else Raster(values, pixels.nodata))
 
     def _trusted(self, place: Georeference) -> Georeference:
-        """The place of a header, unless the size of its pixels is not the entry's: then it is of another grid."""
+        """The georeference of a header; empty if its pixel size differs from the entry's, because
+        it then describes another grid."""
         gsd = self._entry.gsd_m
         if gsd is None or place.transform is None or place.crs is None:
             return place
@@ -360,7 +362,7 @@ def _of(parts: dict[str, list[Item]], name: str | int) -> list[Item]:
 
 
 def _metres(crs: str) -> float:
-    """Metres of a unit of a coordinate system, of a degree those to the north."""
+    """Metres per unit of a coordinate system; for degrees, along a meridian."""
     from rasterio.crs import CRS
 
     return 111_320.0 if CRS.from_user_input(crs).is_geographic else 1.0

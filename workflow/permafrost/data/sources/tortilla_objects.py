@@ -1,4 +1,4 @@
-"""The objects of a tortilla file's samples."""
+"""Objects of samples in tortilla files."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ def objects_of(
 ) -> list[Found]:
     """The objects of a sample.
 
-    They stand in a table or JSON of boxes. Where the entry names a mask too, they are the numbers other than 0 in a
-    raster, and the class of each is the commonest of its pixels in the mask.
+    They come from a table or JSON of boxes. If the entry also names a mask, they come from a raster
+    of object numbers (0 is none), and the class of each is the most frequent one of its pixels in
+    the mask.
 
     Parameters
     ----------
@@ -31,7 +32,7 @@ def objects_of(
 
     Raises
     ------
-    UnreadableImage : a part is not there or damaged, or a label means no class.
+    UnreadableImage : a part is missing or damaged, or a label is not a class.
     """
     for name in (options.boxes, options.mask):
         if name is not None and name not in parts:
@@ -56,7 +57,7 @@ def objects_of(
 
 
 def _numbered(numbers: np.ndarray, labels: np.ndarray) -> list[dict]:
-    """The objects that a raster (H, W) of their numbers shows; 0 is none."""
+    """The objects in a raster (H, W) of object numbers; 0 is none."""
     if numbers.shape != labels.shape:
         raise UnreadableImage(f"has objects of {numbers.shape} pixels and a mask of {labels.shape}")
     objects = []
@@ -76,10 +77,10 @@ def _numbered(numbers: np.ndarray, labels: np.ndarray) -> list[dict]:
 
 
 def _class(label, options: TortillaOptions, classes: Sequence[str]) -> str | None:
-    """The class of a stored label; None of one that the entry leaves out (null)."""
+    """The class of a stored label; None if the entry omits it (null)."""
     if label is None and options.empty_label is not None:
         return options.empty_label
-    # YAML writes numbers as keys where JSON has text
+    # YAML keys may be numbers where JSON has text
     values = {str(key): name for key, name in (options.label_values or {}).items()}
     if str(label) in values:
         return values[str(label)]

@@ -1,4 +1,4 @@
-"""The samples of tortilla files as rows: which files, what their columns say of each sample."""
+"""Samples of tortilla files as rows: the files, and the columns of each sample."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from permafrost.data.files.decode import UnreadableImage
 from permafrost.data.files.tortilla import Extent, Item, read_items
 from permafrost.data.records import Record
 
-#: names that files have for our splits
+#: names of splits in files -> our names
 _SPLITS = {"validation": "val"}
 _PART_FILE = re.compile(r"(.+)\.\d+\.part\.(\w+)")
 
@@ -21,13 +21,14 @@ def all_samples(path: str, files: Sequence[str] | None, *, where: object) -> lis
 
     Raises
     ------
-    PermafrostError : a file is not there or no tortilla, or one of the same series is not listed.
+    PermafrostError : a file is missing or not a tortilla file, or another file of the series is not
+        listed.
     """
     return [sample for file in _files(Path(path), files, where) for sample in _samples(file, where)]
 
 
 def _files(place: Path, files: Sequence[str] | None, where: object) -> list[Path]:
-    """The files to read, all of them there; files of one series that are not listed are an error."""
+    """The files to read; raises `PermafrostError` if one is missing, or a file of the series is not listed."""
     if place.is_file() and not files:
         return [place]
     if not place.is_dir() or not files:
@@ -73,7 +74,7 @@ def _samples(path: Path, where: object) -> list[Item]:
 
 
 def cell_of(sample: Item, column: str, where: object):
-    """What a column says of a sample; an absent column is an error."""
+    """A sample's value of a column; raises `PermafrostError` if the column is missing."""
     if column not in sample.columns:
         shown = ", ".join(sorted(sample.columns))
         raise PermafrostError(
@@ -85,7 +86,7 @@ def cell_of(sample: Item, column: str, where: object):
 
 
 def record_of(sample: Item, label, group: str | None, where: object) -> Record:
-    """The record of a sample; `group` is the column of its group."""
+    """The record of a sample; `group` is the column of the group."""
     lon, lat = _place(sample.columns)
     belongs = None if group is None else cell_of(sample, group, where)
     return Record(
@@ -100,7 +101,7 @@ def record_of(sample: Item, label, group: str | None, where: object) -> Record:
 
 
 def _place(columns: dict) -> tuple[float | None, float | None]:
-    """lon, lat from their columns, else from the centre; images without a place have pixels there."""
+    """lon, lat from their columns, else from the centre; images without georeference have pixel coordinates there."""
     if "lon" in columns and "lat" in columns:
         lon, lat = columns["lon"], columns["lat"]
         return (None, None) if None in (lon, lat) or lon != lon or lat != lat else (lon, lat)

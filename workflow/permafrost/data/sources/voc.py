@@ -1,7 +1,7 @@
 """Kind ``voc``: images with annotations in Pascal VOC's XML, one file per image.
 
-The XML is read without trust: only elements and their text are used. A document type is refused, and with it every
-entity and every external resource; so is nesting beyond what annotations have.
+The XML is untrusted: only elements and their text are used. A document type is refused, and with it
+all entities and external resources; so is deeper nesting than annotations have.
 """
 
 from __future__ import annotations
@@ -32,22 +32,24 @@ ANNOTATIONS = Companions("annotations", "file of annotations", ("xml",))
 
 @dataclass(frozen=True, kw_only=True)
 class VocOptions(PairedObjects, ListedImages, Clipped):
-    """Pascal VOC, an XML file of boxes per image. A difficult object is neither learned nor scored."""
+    """Pascal VOC, an XML file of boxes per image. Difficult objects are neither trained on nor scored."""
 
     images: Text = "JPEGImages"
-    """Where images lie: a folder, or a pattern of file names with <stem>, such as "<split>/<stem>.jpg". Parts in <…>
-    are what an image and its file have in common; <split> names the split."""
+    """Location of the images: a folder, or a pattern of file names with <stem>, such as
+    "<split>/<stem>.jpg". An image and its annotation file have the same text for each part in <…>;
+    <split> is the split."""
     annotations: Text = "Annotations"
-    """Where the XML files lie, as images."""
+    """Location of the XML files, as in images."""
     corners: Corners = "one_based"
-    """What xmin, ymin, xmax, ymax mean. one_based: numbers of the first and last pixels of a box, counted from 1, as
-    in Pascal VOC; zero_based: counted from 0; edges: distances from the outer corner of the image."""
+    """Meaning of xmin, ymin, xmax, ymax. one_based: numbers of the first and last pixels of a box,
+    counted from 1, as in Pascal VOC; zero_based: counted from 0; edges: distances from the outer
+    corner of the image."""
 
 
 def open_voc(entry: DatasetEntry, *, where: object) -> ObjectSource:
-    """Images whose objects stand in an XML file of the same name.
+    """Open a source of images with objects in an XML file of the same name.
 
-    An object that is marked as difficult is a crowd: it is neither learned nor scored.
+    An object marked as difficult is a crowd: neither trained on nor scored.
     """
     options: VocOptions = entry.source
     members = open_members(options.path, where=where)
@@ -72,7 +74,7 @@ def open_voc(entry: DatasetEntry, *, where: object) -> ObjectSource:
     images = [
         _annotated(members, pair, split, options.corners, entry.convert)
         for pair, split in zip(pairs, splits, strict=True)
-        # not listed, which the entry permits
+        # unlisted images, which the entry permits
         if not sets or split is not None
     ]
     return ObjectSource(entry, members, images, where=where, clip=options.clip_boxes)
@@ -110,11 +112,11 @@ def _shown(size: tuple[int, int]) -> str:
 
 @dataclass(frozen=True)
 class VocFile:
-    """What one file says, as it stands there.
+    """Unconverted content of one file.
 
     Attributes
     ----------
-    size : (height, width) of the image, None where the file does not tell.
+    size : (height, width) of the image, None if the file does not state it.
     names : N names of classes.
     corners : (N, 4) float64 ``xmin, ymin, xmax, ymax``.
     difficult : (N,) bool.
@@ -127,7 +129,7 @@ class VocFile:
 
 
 def parse_voc(data: bytes) -> VocFile:
-    """Read an annotation file; raises `UnreadableImage` for what is no such file."""
+    """Read an annotation file; raises `UnreadableImage` if it is not one."""
     root = parse_xml(data)
     if root.tag != "annotation":
         raise UnreadableImage(f"its outermost element is <{root.tag[:40]}>, not <annotation>")
@@ -149,11 +151,11 @@ def parse_voc(data: bytes) -> VocFile:
 
 
 def parse_xml(data: bytes) -> Element:
-    """The outermost element of a document that declares no type and so has no entities.
+    """The root element of a document without document type and entities.
 
     Raises
     ------
-    UnreadableImage : it is no XML, declares a type or entities, or is nested too deeply.
+    UnreadableImage : it is not XML, declares a type or entities, or is nested too deeply.
     """
     builder, parser, depth = TreeBuilder(), expat.ParserCreate(), 0
 
@@ -178,7 +180,7 @@ def parse_xml(data: bytes) -> Element:
     parser.ExternalEntityRefHandler = refuse
     try:
         parser.Parse(data, True)
-    # an encoding that Python does not have, or has not as one byte per character
+    # an encoding that Python lacks, or that is not one byte per character
     except (expat.ExpatError, LookupError, ValueError) as error:
         raise UnreadableImage(f"is no XML ({error})" if data.strip() else "is empty") from error
     return builder.close()
@@ -189,7 +191,7 @@ def _size(root: Element) -> tuple[int, int] | None:
     if size is None:
         return None
     height, width = (_number(size, side, "<size>") for side in ("height", "width"))
-    # tools that do not know the size write 0
+    # tools write 0 for an unknown size
     if height == width == 0:
         return None
     if min(height, width) < 1 or height != int(height) or width != int(width):

@@ -1,8 +1,8 @@
-"""Places and groups of images that are tiles of a web map, from the x, y and zoom in their names.
+"""Locations and groups of web map tiles, from x, y and zoom in their names.
 
 Tile (x, y) of zoom z is one of 2^z by 2^z squares of the Web-Mercator world, x from 180° W to the
-east and y from 85.05° N to the south; tile (x >> k, y >> k) of zoom z - k holds it.
-Source: https://wiki.openstreetmap.org/wiki/Slippy_map_tilenames.
+east and y from 85.05° N to the south; tile (x >> k, y >> k) of zoom z - k contains it. Source:
+https://wiki.openstreetmap.org/wiki/Slippy_map_tilenames.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class WebTile:
     z: int
 
     def above(self, zoom: int) -> WebTile:
-        """The tile of a smaller zoom that holds this one."""
+        """The tile of a smaller zoom that contains this one."""
         return WebTile(self.x >> (self.z - zoom), self.y >> (self.z - zoom), zoom)
 
     def lonlat(self) -> tuple[float, float]:
-        """Degrees of its middle."""
+        """Longitude and latitude of its centre in degrees."""
         side = 2**self.z
         lat = math.atan(math.sinh(math.pi * (1 - 2 * (self.y + 0.5) / side)))
         return (self.x + 0.5) / side * 360 - 180, math.degrees(lat)
@@ -43,10 +43,10 @@ class WebTile:
 def web_tiles(
     names: Sequence[str], options: WebTileNames, *, where: object
 ) -> list[tuple[WebTile, str]]:
-    """The tile of each name, and its group: the tile of ``group_zoom`` that holds it.
+    """The tile of each name, and its group: the tile of ``group_zoom`` that contains it.
 
-    Tiles of several zooms show the same ground, so the group must be at least as large as the largest
-    of them; without ``group_zoom`` it is as large.
+    Tiles of several zooms may show the same area, so a group must be at least as large as the
+    largest tile; without ``group_zoom``, it is that large.
 
     Raises
     ------
@@ -85,6 +85,6 @@ def _expression(pattern: str, where: object) -> re.Pattern:
             remedy="write for example OAM-<x>-<y>-<z>",
         )
     texts = [re.escape(piece) for piece in pieces]
-    # 22 is the highest zoom in use; longer numbers are something else
+    # 22 is the highest zoom in use; longer numbers mean something else
     texts[1::2] = [f"(?P<{part}>[0-9]{{1,{2 if part == 'z' else 8}}})" for part in pieces[1::2]]
     return re.compile(rf"(?<![0-9]){''.join(texts)}(?![0-9])")

@@ -1,7 +1,8 @@
 """Kind ``yolo``: images with labels in YOLO's text format, one file per image, a line per object.
 
-Numbers are shares of the image's width and height. ``class cx cy w h`` is a box by its centre and size; ``class x1 y1
-x2 y2 x3 y3 …`` a polygon, or a rotated box as its four corners. The number of values tells them apart.
+Numbers are shares of the image's width and height. ``class cx cy w h`` is a box by its centre and
+size; ``class x1 y1 x2 y2 x3 y3 …`` a polygon, or a rotated box by its four corners. The number of
+values distinguishes them.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from permafrost.data.sources.options import Clipped, PairedObjects
 from permafrost.data.sources.pairing import Companions, Pair, pair_files
 from permafrost.data.sources.reading import member_size, read_member
 
-#: numbers are written with six decimals, and a box by its centre adds up two of them
+#: tolerance: numbers have six decimals, and an edge is the sum of two of them
 ROUNDING = 1e-5
-#: numbers of classes are far below
+#: limit far above real class numbers
 MOST = 2**31
 LABELS = Companions("labels", "file of labels", ("txt",))
-#: names the classes where the entry does not
+#: file with class names, if the entry lists none
 NAMES = "data.yaml"
 
 
@@ -41,15 +42,15 @@ class YoloOptions(PairedObjects, Clipped):
     """
 
     images: Text = "images/<split>"
-    """Where images lie, as for voc."""
+    """Location of the images, as for voc."""
     labels: Text = "labels/<split>"
-    """Where the text files lie, as images."""
+    """Location of the text files, as in images."""
     names: LeftOut[Text] = None
-    """The YAML file with the names of the classes. Default is data.yaml, where the entry lists no classes."""
+    """The YAML file with the class names. Default is data.yaml if the entry lists no classes."""
 
 
 def open_yolo(entry: DatasetEntry, *, where: object) -> ObjectSource:
-    """Images whose objects stand in a text file of the same name."""
+    """Open a source of images with objects in a text file of the same name."""
     options: YoloOptions = entry.source
     members = open_members(options.path, where=where)
     known, classes = _classes(members, entry, where)
@@ -107,7 +108,7 @@ def _found(file: YoloFile, name: str, classes: list[str], size: tuple[int, int])
 
 
 def _classes(members: Members, entry: DatasetEntry, where) -> tuple[list[str], list[str]]:
-    """(the file of their names, if it is used; the classes in the order of their numbers)."""
+    """(the file of class names, if used; the classes in the order of their numbers)."""
     options, declared = entry.source, entry.classes
     if declared and options.names is None:
         return [], list(declared)
@@ -133,7 +134,7 @@ def _names(data: bytes, where) -> list[str]:
     """``names`` of a data.yaml: a list, or a mapping of all numbers from 0 to names."""
     remedy = "give names: [first, second, …] or names: {0: first, 1: second, …}"
     try:
-        # plain data only: no tag of the file makes an object
+        # safe loader: tags in the file create no objects
         content = yaml.safe_load(data.decode("utf-8-sig"))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         message = " ".join(str(error).split())[:200]
@@ -162,13 +163,13 @@ def _names(data: bytes, where) -> list[str]:
 
 @dataclass(frozen=True)
 class YoloFile:
-    """What one file says.
+    """Content of one file.
 
     Attributes
     ----------
     classes : (N,) int64 ids.
     boxes : (N, 4) float64 ``x_min, y_min, x_max, y_max`` in shares of width and height; they may
-        reach beyond [0, 1], as the centre and the size of a box say nothing about its edges.
+        exceed [0, 1], because centre and size do not limit the edges.
     polygons : N arrays (P, 2) of the same, None for a box.
     lines : N numbers of the lines, from 1.
     """
@@ -184,7 +185,7 @@ def parse_yolo(data: bytes) -> YoloFile:
 
     Raises
     ------
-    UnreadableImage : a line is no object, or holds numbers that are no shares.
+    UnreadableImage : a line is not an object, or has numbers that are not shares.
     """
     try:
         text = data.decode("utf-8-sig")
@@ -234,7 +235,7 @@ def _object(words: list[str], which: str) -> tuple[int, list[float], np.ndarray 
 
 
 def _on_edges(shares):
-    """Shares of which those that miss an edge of the image by rounding lie on it."""
+    """Shares in which values near an edge of the image, within rounding, are moved to it."""
     shares = np.asarray(shares)
     clipped = np.clip(shares, 0, 1)
     return np.where(np.abs(shares - clipped) <= ROUNDING, clipped, shares)

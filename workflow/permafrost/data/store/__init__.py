@@ -1,1 +1,1 @@
-"""Image stores: preparing, writing, joining, auditing and reading them, and the card of a dataset."""
+"""Image stores: preparing, writing, joining, auditing and reading them, and the dataset card."""

@@ -1,4 +1,4 @@
-"""Leakage between splits (equal and similar images, groups, places), and copies within the test split.
+"""Leakage between splits (identical and similar images, groups, locations), and copies within the test split.
 
 Images are compared by fingerprints of their pixels.
 """
@@ -23,13 +23,13 @@ EARTH_KM = 6371.0088
 def audit_splits(
     records: dict[str, Sequence[Record]], hashes: dict[str, ImageHashes]
 ) -> tuple[dict, TestCopies]:
-    """The card's ``audit``, and what it says of single test images.
+    """The card's ``audit``, and its results for single test images.
 
-    ``exact_duplicates``: images of val or test that stand in an earlier split too (order: train, val,
-    test); ``near_duplicates``: the same for images that look alike and are not equal;
-    ``shared_groups``: groups found in more than one split; ``min_distance_km``: from a test image to
-    the nearest train image, None without coordinates; ``examples``: some of what was found;
-    and what `TestCopies.card` adds.
+    ``exact_duplicates``: images of val or test that are also in an earlier split (order: train,
+    val, test); ``near_duplicates``: the same for similar but not identical images;
+    ``shared_groups``: groups in more than one split; ``min_distance_km``: from a test image to the
+    nearest train image, None without coordinates; ``examples``: some of the duplicates and groups;
+    and the keys of `TestCopies.card`.
     """
     exact = duplicates(hashes, exact_matches)
     near = duplicates(hashes, near_matches)
@@ -57,7 +57,7 @@ def audit_splits(
 
 
 def duplicates(hashes: dict[str, ImageHashes], match) -> dict[tuple[str, int], tuple[str, int]]:
-    """(split, row) of a later split -> (split, row) of an earlier one that `match` pairs it with."""
+    """(split, row) of a later split -> (split, row) of the matching image in an earlier one, by `match`."""
     found: dict[tuple[str, int], tuple[str, int]] = {}
     for earlier, later in combinations(SPLITS, 2):
         for row, other in match(hashes[later], hashes[earlier]):
@@ -66,8 +66,8 @@ def duplicates(hashes: dict[str, ImageHashes], match) -> dict[tuple[str, int], t
 
 
 def shared_groups(records: dict[str, Sequence[Record]]) -> dict[str, list[str]]:
-    """Group -> the splits it stands in, for groups in more than one split."""
-    # a bit for each split: a set for each group would take hundreds of bytes
+    """Group -> its splits, for groups in more than one split."""
+    # one bit per split: a set per group would take hundreds of bytes
     homes: dict[str, int] = {}
     for number, split in enumerate(SPLITS):
         for record in records[split]:
@@ -82,7 +82,7 @@ def shared_groups(records: dict[str, Sequence[Record]]) -> dict[str, list[str]]:
 
 
 def min_distance_km(train: Sequence[Record], test: Sequence[Record]) -> float | None:
-    """Great-circle distance of the nearest pair of a train and a test record that have lon and lat."""
+    """Smallest great-circle distance in km between train and test records with lon and lat; None without such."""
     here, there = (_unit_vectors(part) for part in (train, test))
     if not len(here) or not len(there):
         return None

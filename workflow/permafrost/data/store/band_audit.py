@@ -1,8 +1,9 @@
-"""Whether the pixels of train contradict what is declared of the bands: their names, their order, their units.
+"""Check whether train pixels contradict the declared bands: their names, order or units.
 
-A doubt stops nothing. Each rule was tried on real images with their bands in the true order, where all are silent,
-and with every two of them exchanged; the thresholds stand between what was found of both. Plants betray the order
-of optical bands: their reflectance rises from red over the red edge to the infrared, whatever else grows there.
+A warning stops nothing. Each rule was tested on real images with their bands in the true order,
+where it is silent, and with any two of them swapped; the thresholds separate both cases. Plants
+reveal the order of optical bands: reflectance of any vegetation increases from red over the red
+edge to the infrared.
 """
 
 from __future__ import annotations
@@ -15,19 +16,23 @@ import numpy as np
 from permafrost.data.bands.statistics import BandStatistics
 from permafrost.data.entry import PICTURES
 
-#: infrared is below red in so many pixels of no real dataset on land: at most 0.63, of towns in winter
+#: limit for the share of pixels with infrared below red; real datasets on land reach 0.63, towns in
+#: winter
 _DARK_INFRARED = 0.75
-#: few images may show sealed ground alone, so that this over the root of their number is added: of 120 NAIP images of
-#: towns, means of 1 to 32 drawn ones were above it in one of 1,000 draws at most; 42 single ones are above 0.75
+#: added for few images, which may show only sealed ground: this value over the root of their
+#: number. Of 120 NAIP images of towns, means of 1 to 32 drawn ones exceeded the limit in at most
+#: one of 1,000 draws; 42 single ones exceed 0.75
 _OF_FEW = 0.25
 _VISIBLE = ("coastal", "blue", "green", "red")
 _INFRARED = ("rededge2", "rededge3", "nir", "nir08")
-#: pixels whose median infrared is this many times their median visible light are plants
+#: pixels whose median infrared is at least this many times their median visible reflectance count
+#: as plants
 _PLANTS = 2.0
-#: so many plants are needed, and this share of them must contradict the order; at most 0.05 of real ones do
+#: minimum number of plant pixels, and the share of them that must contradict the order; at most
+#: 0.05 of real ones do
 _FEWEST_PLANTS = 100
 _AGAINST = 0.25
-#: over plants the first is darker than the second
+#: for plants, the first band is darker than the second
 _RISES = (
     *product(_VISIBLE, _INFRARED),
     ("red", "rededge1"),
@@ -35,14 +40,14 @@ _RISES = (
     ("rededge2", "rededge3"),
     ("swir22", "swir16"),
 )
-#: the sky over them is bright in blue: this needs reflectance of the surface
+#: the atmosphere is bright in blue, so this rule needs surface reflectance
 _RISES_AT_SURFACE = ("blue", "green")
-#: radar: what comes back as it was sent is stronger than what comes back turned
+#: radar: cross-polarised backscatter is weaker than co-polarised
 _TURNED = (("vh", "vv"), ("hv", "hh"))
 _MOST_TURNED = 0.5
-#: reflectance, as a mean of a band
+#: limits for the mean reflectance of a band
 _LOWEST, _HIGHEST = -0.01, 1.5
-#: of the brightest pixel of any band; the least of real data is 0.49
+#: limit for the brightest pixel of any band; the smallest value of real data is 0.49
 _TOO_DARK = 0.03
 _SHOWN = 3
 _KELVIN = (150.0, 400.0)
@@ -59,7 +64,7 @@ def doubts(
     Parameters
     ----------
     bands : as in the card, with statistics of stored values.
-    selected : names of those that are offered to backbones; the others are not looked at.
+    selected : names of the bands offered to backbones; others are not checked.
     """
     chosen = [(number, band) for number, band in enumerate(bands) if band["name"] in set(selected)]
     stored = statistics.sample.pixels
@@ -100,7 +105,7 @@ def _identical(bands: list[dict], counted: dict) -> _Doubts:
 
 
 def _out_of_range(bands: list[dict]) -> _Doubts:
-    """Values that the declared unit has nowhere on Earth."""
+    """Warnings for values that are impossible on Earth in the declared unit."""
     for band in bands:
         name, mean = band["name"], _physical(band, "mean")
         if band["unit"] == "db" and mean > 0:
@@ -125,7 +130,7 @@ def _out_of_range(bands: list[dict]) -> _Doubts:
 
 
 def _groups(bands: list[dict]) -> list[dict[str, dict]]:
-    """Common name -> band, of bands whose values can be compared: of one sensor, orbit and unit."""
+    """Common name -> band, for bands with comparable values: same sensor, orbit and unit."""
     groups: dict[tuple, dict[str, dict]] = {}
     for band in bands:
         if band["common_name"]:
@@ -155,7 +160,7 @@ def _wrong_order(group: dict[str, dict], pixels: dict[str, np.ndarray], images: 
 
 
 def _wrong_over_plants(group: dict[str, dict], pixels: dict[str, np.ndarray]) -> _Doubts:
-    # medians, so that one band in a wrong place does not hide the plants
+    # medians, so that one misplaced band does not hide the plants
     light, infrared = (
         np.median([pixels[group[name]["name"]] for name in names if name in group], axis=0)
         for names in (_VISIBLE, _INFRARED)
@@ -185,7 +190,7 @@ def _share(where: np.ndarray) -> float:
 
 
 def _reflects(band: dict, units: tuple[str, ...]) -> bool:
-    """Whether it measures sunlight; a cirrus band sees none of it below the clouds."""
+    """Whether the band measures reflected sunlight from the surface; a cirrus band does not."""
     known = band["wavelength_nm"] is not None and band["wavelength_nm"] < _LONGEST_REFLECTED_NM
     return known and band["unit"] in units and band["common_name"] != "cirrus"
 

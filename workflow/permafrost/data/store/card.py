@@ -1,4 +1,4 @@
-"""The card of a dataset: what its image stores hold, written beside them as plain JSON."""
+"""The dataset card: describes the content of image stores, in a plain JSON file next to them."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from permafrost.core.outputs import Group, whole_file
 from permafrost.core.tables import check_fingerprint
 from permafrost.core.tasks import targets_of
 
-# key of the SHA-256 of all the others
+# key of the SHA-256 of all other keys
 DIGEST = "sha256"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """What is known of a prepared dataset.
+    """Description of a prepared dataset.
 
-    ``modalities`` is None where a sample is one image of one sensor. ``dates`` is ``one``, ``pair`` or ``series``.
-    ``target`` is there exactly where images or pixels have a number, ``detection`` is None where the labels
-    are no objects. ``choice`` is what of a sample of several sensors and dates its image is, see
-    `sources.tortilla`; None where a sample is one image. ``published`` and ``size_bytes`` are what the
-    entry says of the data as published and of the download: pages have them, files of cards never.
-    ``unmatched`` counts, by backbone and split, samples that were left out since it has no embedding of them;
-    None where no backbone asks for that. ``skipped`` names the images that `on_error` of the entry left out, with what
-    is wrong with each; None where it left out none.
+    ``modalities`` is None if a sample is one image of one sensor. ``dates`` is ``one``, ``pair`` or
+    ``series``. ``target`` exists only if images or pixels have a number; ``detection`` is None if
+    the labels are not objects. ``choice`` states which parts of a sample with several sensors and
+    dates are its image, see `sources.tortilla`; None if a sample is one image. ``published`` and
+    ``size_bytes`` are the entry's numbers of the published data and the download; report pages show
+    them, card files omit them. ``unmatched`` counts, by backbone and split, samples that were
+    excluded because the backbone has no embedding of them; None if no backbone requires embeddings.
+    ``skipped`` lists images that `on_error` of the entry skipped, with the reason; None if there
+    are none.
     """
 
     dataset: str
@@ -63,7 +64,7 @@ class Card:
             raise TypeError(f"a card of the task {self.task} with target {self.target}")
 
     def as_json(self) -> dict:
-        """The mapping that the file holds, in its order, without the digest."""
+        """Content of the card file, in order and without the digest."""
         content = {field.name: getattr(self, field.name) for field in fields(self)}
         for key in (
             "target",
@@ -82,9 +83,9 @@ class Card:
 
 
 def write_card(path, card: Card, *, group: Group | None = None) -> None:
-    """Write the card whole, with its digest.
+    """Write the complete card with its digest.
 
-    With a `group` of `outputs.together`, it appears with the others of the group.
+    With a `group` of `outputs.together`, it appears together with the group's other outputs.
     """
     content = card.as_json()
     with whole_file(path, group=group) as partial:
@@ -95,7 +96,7 @@ def write_card(path, card: Card, *, group: Group | None = None) -> None:
 
 
 def read_card(path, *, expect: str | None = None) -> Card:
-    """The card; one that is missing, damaged, edited or of another plan is refused by name."""
+    """Read the card; raises `PermafrostError` if it is missing, damaged, edited or of another plan."""
     path = Path(path)
     remedy = "delete the folder and run snakemake again"
     try:
@@ -121,5 +122,5 @@ def read_card(path, *, expect: str | None = None) -> Card:
 
 
 def _digest(content: dict) -> str:
-    """SHA-256 of what the card holds beside its digest."""
+    """SHA-256 of the card's content except its digest."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

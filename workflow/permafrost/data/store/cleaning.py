@@ -1,4 +1,4 @@
-"""What every sample of a dataset must be like, and the pixels that are no data."""
+"""Requirements on every sample of a dataset, and filling of nodata pixels."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _ISO_DATE = re.compile(r"\d{4}-\d{2}")
 
 @dataclass(frozen=True)
 class Expected:
-    """What the images of one modality must be like.
+    """Requirements on the images of one modality.
 
     Parameters
     ----------
     nodata : as the entry declares it.
-    name : of the modality; None where there is only one.
-    dtype, series, size : of all images: type, whether they are series of dates, height and width; None while it is not
-        settled, or where it may differ.
+    name : of the modality; None if there is only one.
+    dtype, series, size : common to all images: type, whether they are series, height and width;
+        None if not yet known, or if it may differ.
     """
 
     bands: int
@@ -36,7 +36,7 @@ class Expected:
     size: tuple[int, int] | None = None
 
     def __call__(self, image: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """The image with nodata filled, and where it was; raises `UnreadableImage` for what cannot be used."""
+        """The image with nodata filled, and a mask of it; raises `UnreadableImage` if requirements are violated."""
         wanted = (
             f"({self.bands}, height, width)" if not self.series else f"(dates, {self.bands}, …)"
         )
@@ -98,12 +98,12 @@ class Expected:
 
 @dataclass(frozen=True)
 class Cleaning:
-    """What every sample of a dataset must satisfy, and the pixels that are no data.
+    """Requirements on every sample of a dataset; fills nodata pixels.
 
     Parameters
     ----------
-    images : what is expected of each modality.
-    empty_masks : whether a mask may hold nothing but the ignore value.
+    images : requirements on each modality.
+    empty_masks : whether a mask may be completely unlabelled.
     dates, most_dates : as in `entry.DatasetEntry`.
     """
 
@@ -115,7 +115,7 @@ class Cleaning:
     most_dates: int | None = None
 
     def __call__(self, decoded: Decoded) -> Decoded:
-        """The same with nodata filled; raises `UnreadableImage` for what cannot be used."""
+        """The sample with nodata filled; raises `UnreadableImage` if requirements are violated."""
         if len(decoded.arrays) != len(self.images):
             raise UnreadableImage(
                 f"has images of {len(decoded.arrays)} modalities, the entry declares {len(self.images)}"
@@ -133,7 +133,7 @@ class Cleaning:
         return replace(decoded, image=image, further=tuple(further), filled=filled)
 
     def _dated(self, decoded: Decoded) -> Decoded:
-        """The same with as many dates as are wanted; refuses what is no series, no pair, or out of order."""
+        """The sample with the wanted number of dates; refuses wrong numbers of dates and wrong order."""
         arrays = decoded.arrays
         if self.dates == "one" and any(array.ndim == 4 for array in arrays):
             counts = " and ".join(str(len(one)) for one in arrays if one.ndim == 4)
@@ -174,7 +174,7 @@ class Cleaning:
     def _thinned(self, array: np.ndarray, dates: tuple[str | None, ...] | None):
         if self.most_dates is None or len(array) <= self.most_dates:
             return array, dates
-        # rounded halves up, whatever the parity
+        # round halves up, for even and odd numbers alike
         chosen = np.floor(np.linspace(0, len(array) - 1, self.most_dates) + 0.5).astype(int)
         return array[chosen], None if dates is None else tuple(dates[i] for i in chosen)
 
@@ -201,12 +201,12 @@ class Cleaning:
 
 
 def is_ordered(date: str | None) -> bool:
-    """Whether a date stands in order among others as text: names of months do not."""
+    """Whether a date can be sorted as text; names of months cannot."""
     return date is not None and _ISO_DATE.match(date) is not None
 
 
 def _check_shape(array: np.ndarray, noun: str, file: str | None, shape: tuple[int, ...]) -> str:
-    """What to call the mask or target of an image, once it has the image's size."""
+    """Name of an image's mask or target, for messages; raises `UnreadableImage` if its size is not the image's."""
     name = f"its {noun} {file}" if file else f"its {noun}"
     if array.shape != shape:
         raise UnreadableImage(f"{name} is {_size(array.shape)} pixels, the image {_size(shape)}")

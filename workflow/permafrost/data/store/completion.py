@@ -1,4 +1,4 @@
-"""The end of a preparation: labels, tables of samples, and the card, from what was found in all splits."""
+"""Finish a prepared dataset: labels, sample tables and the card."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Gathered:
-    """What was found in the splits of a dataset, and the layout that its pixels are stored in."""
+    """Results for the splits of a dataset, and the layout of the stored pixels."""
 
     job: Job
     layout: Layout
@@ -51,11 +51,11 @@ class Gathered:
 
     @property
     def records(self) -> dict[str, Sequence[Record]]:
-        """Those of each split, with what their files say of place and date."""
+        """The records of each split, with location and date from their files."""
         return {split: Placed(self.job.of(split), self.found[split].samples) for split in SPLITS}
 
     def samples(self, split: str, copies: TestCopies | None = None) -> pa.Table:
-        """samples.parquet of a split, that of test with what `copies` say once it is known."""
+        """samples.parquet of a split; for test, with the columns of `copies` once known."""
         georeferenced = any(one.samples.georeferenced for one in self.found.values())
         table = samples_table(
             self.records[split], self.found[split].samples, georeferenced=georeferenced
@@ -67,7 +67,7 @@ class Gathered:
 
 
 def complete(gathered: Gathered, stores: dict[str, StoreWriter], fingerprint: str) -> Card:
-    """Write what stores hold beside pixels; returns the card."""
+    """Write the content of the stores except pixels; returns the card."""
     job = gathered.job
     images = job.images
     placed = {split: placed_like(one, images[split]) for split, one in gathered.records.items()}
@@ -136,7 +136,7 @@ def _card(
         },
         split_method=plan.method,
         split_seed=plan.seed,
-        # coordinates may have turned up only in the files
+        # coordinates may come from the image files only
         spatially_random=plan.spatially_random
         or (plan.method == "random" and any(r.lon is not None for r in records["train"])),
         detection=detection_card(entry, job.images),
@@ -169,7 +169,7 @@ def _card(
 
 
 def _modality_cards(gathered: Gathered) -> list[dict] | None:
-    """Of each modality the size of its images and how many dates samples have; None of one image of one sensor."""
+    """For each modality, the image size and numbers of dates; None for one image of one sensor."""
     job = gathered.job
     if len(job.modalities) == 1 and job.entry.dates == "one":
         return None
@@ -192,7 +192,7 @@ def _modality_cards(gathered: Gathered) -> list[dict] | None:
 
 
 def _dates_card(columns: Sequence[TextColumn]) -> dict:
-    """How many dates samples have, and the first and the last that are known."""
+    """Numbers of dates per sample, and the first and last known date."""
     known: list[str]
     fewest, most, known = None, 0, []
     for column in columns:
@@ -233,9 +233,9 @@ def _band_cards(job: Job, statistics: list[BandStatistics]) -> list[dict]:
 
 
 def _split_card(records: Sequence[Record], counts: np.ndarray, ignored: int | None) -> dict:
-    """Counts are of images, for detection of objects, for segmentation of pixels.
+    """Counts are of images; for detection of objects, for segmentation of pixels.
 
-    Of the pixels, `ignored` have no label; for ``without_place`` images the place on Earth is not known.
+    `ignored` pixels have no label; ``without_place`` counts images without coordinates.
     """
     groups = {record.group_id for record in records} - {None}
     return {

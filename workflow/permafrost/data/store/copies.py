@@ -1,4 +1,4 @@
-"""Images that are there more than once: copies within a split, and test images that training has seen."""
+"""Repeated images: copies within a split, and test images that are also in train or val."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from permafrost.data.store.image_hashes import ImageHashes, near_matches, spread
 
 @dataclass(frozen=True)
 class TestCopies:
-    """What is known of the N images of the test split.
+    """Copies among the N images of the test split.
 
     Attributes
     ----------
-    leaks : (N,) kinds of `core.leakage.LEAKS`, None where training and validation share nothing with an image.
-    units : (N,) names of groups, joined where images of them are copies of each other; None where an image is alone.
-    exact, near : how many images equal, or nearly equal, one that stands before them in the split.
+    leaks : (N,) kinds of `core.leakage.LEAKS`, None if train and val share nothing with an image.
+    units : (N,) names of sampling units: groups, merged if they contain copies of each other; None
+        for an image of its own.
+    exact, near : number of images that equal, or nearly equal, an earlier image of the split.
     groups : (N,) groups as the records have them.
     """
 
@@ -34,7 +35,7 @@ class TestCopies:
     near: int
 
     def card(self) -> dict:
-        """What the card's ``audit`` says of them."""
+        """The keys of the card's ``audit`` about them."""
         alone = sum(unit is None for unit in self.units)
         units = len({*self.units} - {None}) + alone
         return {
@@ -43,7 +44,7 @@ class TestCopies:
         }
 
     def columns(self) -> dict[str, pa.Array]:
-        """Columns of samples.parquet, those that say something."""
+        """Columns of samples.parquet that are not empty."""
         found = {}
         if self.units != self.groups:
             found[UNIT] = pa.array(self.units, pa.string())
@@ -58,12 +59,13 @@ def copies_of_test(
     found: Mapping[str, Mapping[tuple[str, int], object]],
     shared: Mapping[str, list[str]],
 ) -> TestCopies:
-    """What the test split holds twice, and what of it training or validation holds too.
+    """Find copies within the test split, and test images that train or val contain, too.
 
     Parameters
     ----------
     records : of the test split; hashes : of all splits.
-    found : ``exact`` and ``near`` to the (split, row) of images that an earlier split holds, see `audit.duplicates`.
+    found : ``exact`` and ``near`` -> (split, row) of images that are in an earlier split, see
+        `audit.duplicates`.
     shared : groups in more than one split, see `audit.shared_groups`.
     """
     names = [record.sample_id for record in records]
@@ -76,7 +78,7 @@ def copies_of_test(
         for split, row in rows:
             if split == "test":
                 leaks[row] = kind
-    # flat images are flat beside those of all splits: a test split may hold nothing else
+    # contrast is relative to all splits: a test split may contain only flat images
     spread = spread_of(*(one.thumbs for one in hashes.values()))
     first = _first_of_equal(hashes["test"].exact)
     distinct = np.flatnonzero(first == np.arange(len(first)))
@@ -100,7 +102,7 @@ def _first_of_equal(digests: np.ndarray) -> np.ndarray:
 def near_pairs(
     hashes: ImageHashes, rows: np.ndarray, spread: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of the ascending `rows` that are near-duplicates, as between splits: the later one, the earlier one."""
+    """Near-duplicates among the ascending `rows`, by the rule between splits: later rows, earlier rows."""
     some = ImageHashes(*(getattr(hashes, name)[rows] for name in ImageHashes.__annotations__))
     pairs = [(one, other) for one, other in near_matches(some, some, spread) if other < one]
     later, earlier = np.array(pairs, np.int64).reshape(-1, 2).T
@@ -112,10 +114,10 @@ def joined_units(
     groups: Sequence[str | None],
     pairs: Sequence[tuple[np.ndarray, np.ndarray]],
 ) -> list[str | None]:
-    """(N,) names of the units that samples are of once pairs of samples and members of a group are joined.
+    """(N,) names of the sampling units after merging pairs of samples and members of groups.
 
-    A unit is named by its first group in the order of names, one without groups by its first sample. None for a sample
-    without a group that is in no pair. The order of the samples changes nothing.
+    A unit has the name of its first group (sorted by name), else of its first sample. None for a
+    sample without group and pair. The result does not depend on the order of the samples.
     """
     count = len(names)
     heads: dict[str, int] = {}

@@ -1,6 +1,6 @@
-"""What decoding tells of a split beside its pixels: facts of each sample, and statistics of all.
+"""Results of decoding a split besides pixels: properties of each sample, and statistics of all.
 
-Those of a part of a split are written beside its pixels, and put together again in the order of the samples.
+Parts of a split write their own, which are later merged in the order of the samples.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ FACTS, STATISTICS = "facts.parquet", "statistics.npz"
 
 
 class Findings:
-    """What is known of the samples of a split, or of a part of it.
+    """Decoding results for the samples of a split, or of a part of it.
 
     Parameters
     ----------
     count : samples of the split.
-    span : first and last + 1 of those of a part; None: all.
+    span : first and last + 1 of a part; None for all.
 
     Attributes
     ----------
-    statistics : of the bands of each modality; of nothing where batches are not measured.
+    statistics : of the bands of each modality; empty if batches are not measured.
     pixel_counts : (K + 1,) labelled pixels of each class, then the ignored ones.
     targets : statistics of the rasters of numbers.
     """
@@ -55,7 +55,7 @@ class Findings:
         self.pixel_counts = np.zeros(classes + 1, np.int64)
 
     def add(self, batch: DecodedBatch) -> None:
-        """The samples that follow."""
+        """Append the samples of a batch."""
         self.samples.add(batch.decoded, batch.hashes)
         if batch.statistics is not None:
             for whole, part in zip(self.statistics, batch.statistics, strict=True):
@@ -73,7 +73,7 @@ class Findings:
         np.savez(statistics, **arrays)
 
     def extend(self, facts: Path, statistics: Path) -> None:
-        """The samples that follow, from the files of a part."""
+        """Append the samples of a part, from its two files."""
         self.samples.extend(pq.read_table(facts, partitioning=None))
         with np.load(statistics) as arrays:
             self.pixel_counts += arrays["pixel_counts"]
@@ -86,7 +86,7 @@ class Findings:
 
 
 def _of_targets(targets: Pieces[TargetStatistics]) -> dict[str, np.ndarray]:
-    # float64 holds all whole numbers of pixels there can be
+    # float64 holds all possible pixel counts exactly
     values = [astuple(value) for _, value in targets]
     return {
         "target_samples": np.array([samples for samples, _ in targets], np.int64),
@@ -123,7 +123,7 @@ def _of_bands(statistics: BandStatistics) -> dict[str, np.ndarray]:
 
 
 def _add_bands(whole: BandStatistics, found: dict[str, np.ndarray]) -> None:
-    """Merge what `_of_bands` gave of the samples that follow."""
+    """Merge the output of `_of_bands` for the samples that follow."""
     part = BandStatistics.piece(len(whole.low), whole.sample.next)
     pairs = zip(found["samples"].tolist(), found["moments"], strict=True)
     part.moments.extend((samples, Moments(*values)) for samples, values in pairs)

@@ -1,4 +1,4 @@
-"""Fingerprints of the pixels of images, and which images are equal or look alike by them."""
+"""Fingerprints of image pixels, and identical or similar images by them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-#: two 64-bit hashes this near (differing bits) make a candidate for a near-duplicate
+#: 64-bit hashes with at most this many differing bits are candidates for near-duplicates
 HAMMING = 10
-#: candidates count when their thumbnails correlate at least this much ...
+#: candidates count if their thumbnails correlate at least this much ...
 CORRELATION = 0.98
-#: ... and when each has at least this much contrast (std of the thumbnail / std of all thumbnails):
-#: open water and flat fields all hash alike and say nothing
+#: ... and if each has at least this much contrast (std of the thumbnail / std of all thumbnails):
+#: hashes of open water and flat fields are all alike and carry no information
 CONTRAST = 0.05
-# thumbnails that are worked on together
+# thumbnails processed at once
 _BLOCK = 2**14
 #: rows and columns of the thumbnail; each row gives 8 comparisons of neighbours, 64 bits in all
 ROWS, COLUMNS = 8, 9
@@ -34,7 +34,7 @@ class ImageHashes:
 
     @classmethod
     def empty(cls, count: int) -> ImageHashes:
-        """Room for those of so many images."""
+        """Empty hashes for `count` images."""
         return cls(
             np.zeros(count, "V16"),
             np.zeros(count, np.uint64),
@@ -49,9 +49,9 @@ class ImageHashes:
 
 
 def hash_images(samples: Sequence[Sequence[np.ndarray]]) -> ImageHashes:
-    """Hashes of samples, each the images (C, H, W) or series (T, C, H, W) of its modalities; true pixels only.
+    """Hashes of samples, each the images (C, H, W) or series (T, C, H, W) of its modalities, without padding.
 
-    Samples are alike where the images of the first modality are, as the mean over their dates.
+    Similarity refers to the images of the first modality, averaged over dates.
     """
     exact = np.array([exact_digest(*images) for images in samples], dtype="V16")
     thumbs = np.stack([thumbnail(first) for first, *_ in samples])
@@ -60,7 +60,7 @@ def hash_images(samples: Sequence[Sequence[np.ndarray]]) -> ImageHashes:
 
 def exact_digest(*images: np.ndarray) -> bytes:
     """16 bytes that depend on shape, type and every pixel."""
-    # half the time of BLAKE2b where the processor has instructions for it
+    # half the time of BLAKE2b on processors with SHA instructions
     digest = hashlib.sha256()
     for image in images:
         digest.update(f"{image.shape}{image.dtype.str}".encode())
@@ -69,16 +69,16 @@ def exact_digest(*images: np.ndarray) -> bytes:
 
 
 def thumbnail(image: np.ndarray) -> np.ndarray:
-    """(72,) float32: means of the grey image, over all bands and dates, over a grid of 8 x 9 nearly equal blocks."""
+    """(72,) float32: means of the grey image, over all bands and dates, in a grid of 8 x 9 nearly equal blocks."""
     image = image.reshape(-1, *image.shape[-2:])
     _, height, width = image.shape
-    # band after band: a mean over the first axis is several times slower
+    # sum band by band: a mean over the first axis is several times slower
     grey = image[0].astype(np.float32)
     for band in image[1:]:
         grey += band
     grey /= len(image)
     if height < ROWS or width < COLUMNS:
-        # tiny images: repeat pixels rather than leave blocks empty
+        # repeat pixels of tiny images, so that no block is empty
         grey = np.repeat(np.repeat(grey, -(-ROWS // height), 0), -(-COLUMNS // width), 1)
     means = grey
     for axis, blocks in ((0, ROWS), (1, COLUMNS)):
@@ -97,7 +97,7 @@ def difference_hash(thumbs: np.ndarray) -> np.ndarray:
 
 
 def exact_matches(later: ImageHashes, earlier: ImageHashes) -> Iterator[tuple[int, int]]:
-    """Rows of `later` whose pixels equal those of a row of `earlier`, the first of such rows."""
+    """(row of `later`, first identical row of `earlier`), by pixels."""
     order = np.argsort(earlier.exact, kind="stable")
     place = np.searchsorted(earlier.exact, later.exact, sorter=order)
     inside = np.flatnonzero(place < len(order))
@@ -109,13 +109,14 @@ def exact_matches(later: ImageHashes, earlier: ImageHashes) -> Iterator[tuple[in
 def near_matches(
     later: ImageHashes, earlier: ImageHashes, spread: float | None = None
 ) -> Iterator[tuple[int, int]]:
-    """Rows of `later` that look like a row of `earlier`: near hashes, then alike thumbnails.
+    """(row of `later`, similar row of `earlier`): close hashes first, then correlated thumbnails.
 
-    `spread` is the standard deviation of all thumbnails that contrast is measured by, by default that of these two.
+    `spread` is the standard deviation of all thumbnails, the reference for contrast; by default
+    that of these two.
     """
     if spread is None:
         spread = spread_of(later.thumbs, earlier.thumbs)
-    # flat images are left out before the search: among them every pair would be a candidate
+    # flat images are removed before the search: every pair of them would be a candidate
     rows, others = (_with_contrast(one.thumbs, spread) for one in (later, earlier))
     for row, other in hamming_pairs(later.dhash[rows], earlier.dhash[others], HAMMING):
         row, other = rows[row], others[other]
@@ -129,9 +130,9 @@ def near_matches(
 def hamming_pairs(
     new: np.ndarray, old: np.ndarray, limit: int, *, block: int = 2**21
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Pairs of rows whose 64-bit hashes differ in at most `limit` bits, block by block of `new`.
+    """Pairs of rows whose 64-bit hashes differ in at most `limit` bits, in blocks of `new`.
 
-    Memory stays near 9 bytes times `block`, whatever the sizes.
+    Memory is about 9 bytes times `block`, for all sizes.
     """
     step = max(1, block // max(len(old), 1))
     for start in range(0, len(new), step):
@@ -153,7 +154,7 @@ def _centred(thumbs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _with_contrast(thumbs: np.ndarray, spread: float) -> np.ndarray:
-    """Rows of thumbnails with a contrast of `CONTRAST` or more."""
+    """Rows of thumbnails with a contrast of at least `CONTRAST`."""
     least = CONTRAST * max(spread, 1e-12) * np.sqrt(thumbs.shape[1])
     found = [
         start + np.flatnonzero(_centred(thumbs[start : start + _BLOCK])[1] > least)

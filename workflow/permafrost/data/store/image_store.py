@@ -1,9 +1,9 @@
-"""Reading an image store: the decoded pixels of one split of one dataset.
+"""Read an image store: the decoded pixels of one split of one dataset.
 
-Array ``images`` holds the images of a dataset, or of its first modality: (N, C, H, W), of series (N, T, C, H, W) with T
-the most dates of a sample. Images of further modalities lie in ``images_NAME``. A sample of fewer dates is filled up
-with zeros that nobody reads: the column ``dates`` (``dates_NAME``) of its samples lists as many dates as there are,
-null for one that is not known.
+The array ``images`` has the images of a dataset, or of its first modality: (N, C, H, W), or (N, T,
+C, H, W) for series, with T the most dates of a sample. Images of further modalities are in
+``images_NAME``. A sample with fewer dates is padded with zeros, which are never read: the column
+``dates`` (``dates_NAME``) of the samples lists the existing dates, null if unknown.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ SAMPLES_SCHEMA = pa.schema(
 )
 
 
-#: further columns where at least one image of the dataset has a georeference: ``EPSG:…`` or WKT, and
+#: further columns if at least one image of the dataset has a georeference: ``EPSG:…`` or WKT, and
 #: (a, b, c, d, e, f) with x = a·column + b·row + c and y = d·column + e·row + f
 GEOREFERENCE = [("crs", pa.string()), ("transform", pa.list_(pa.float64(), 6))]
 
 
 @dataclass(frozen=True)
 class StoredModality:
-    """Where the images of one modality lie in a store.
+    """Where a store has the images of one modality.
 
     Attributes
     ----------
-    name : None where a dataset has only one.
-    array : of the store.
+    name : None if a dataset has only one.
+    array : name in the store.
     bands : range of positions of its bands among all bands of the card.
-    dates : column of samples.parquet that lists the dates of each series; None of single images.
+    dates : column of samples.parquet that lists the dates of each series; None for single images.
     """
 
     name: str | None
@@ -61,7 +61,7 @@ class StoredModality:
 
     @classmethod
     def from_json(cls, content: dict) -> StoredModality:
-        """What `as_json` gave."""
+        """The inverse of `as_json`."""
         return cls(**{**content, "bands": range(*content["bands"])})
 
     def as_json(self) -> dict:
@@ -77,9 +77,9 @@ class StoredModality:
 class ImageChunk:
     """Consecutive images of the first modality of a store.
 
-    ``images`` (n, C, H, W) or (n, T, C, H, W) in the native type, zero-padded at the bottom and right where sizes
-    differ; ``heights``, ``widths`` (n,) the true sizes; ``labels`` (n,) or (n, L), None where the
-    store has none; ``masks`` (n, H, W) or None.
+    ``images`` (n, C, H, W) or (n, T, C, H, W) in the native type, zero-padded at the bottom and
+    right if sizes differ; ``heights``, ``widths`` (n,) the true sizes; ``labels`` (n,) or (n, L),
+    None if the store has none; ``masks`` (n, H, W) or None.
     """
 
     start: int
@@ -106,7 +106,8 @@ class ImageStore:
     Parameters
     ----------
     path : the store, e.g. ``results/images/demo-landcover/train.zarr``.
-    expect, split : fingerprint of the plan, and name of the split; a store of another one is refused.
+    expect, split : fingerprint of the plan, and name of the split; raises `PermafrostError` if the
+        store has another one.
     """
 
     def __init__(self, path, *, expect: str | None = None, split: str | None = None) -> None:
@@ -127,21 +128,21 @@ class ImageStore:
 
     @functools.cached_property
     def modalities(self) -> list[StoredModality]:
-        """Where the images of each modality lie, in the order of their bands."""
+        """Where the images of each modality are, in the order of their bands."""
         listed = self.store.attributes.get("modalities")
         if listed is None:
             return [StoredModality.of(None, True, range(self.image_shape[0]), series=False)]
         return [StoredModality.from_json(one) for one in listed]
 
     def date_counts(self, modality: StoredModality) -> np.ndarray:
-        """(N,) how many dates each sample has of a modality: 1 of single images."""
+        """(N,) number of dates of each sample in a modality; 1 for single images."""
         if modality.dates is None:
             return np.ones(len(self), np.int64)
 
         return list_value_length(self.samples[modality.dates]).to_numpy().astype(np.int64)
 
     def sizes(self, modality: StoredModality) -> tuple[np.ndarray, np.ndarray]:
-        """(N,) true heights and widths of the images of a modality; only those of the first one differ."""
+        """(N,) true heights and widths of the images of a modality; they differ only in the first one."""
         if modality.array == "images":
             return self.heights, self.widths
         height, width = self.store.shape(modality.array)[-2:]
@@ -153,7 +154,7 @@ class ImageStore:
 
     @property
     def uniform(self) -> bool:
-        """True when all images have the stored height and width, so that nothing is padded."""
+        """True if all images have the stored height and width, without padding."""
         _, height, width = self.image_shape
         return bool((self.heights == height).all() and (self.widths == width).all())
 
@@ -166,11 +167,11 @@ class ImageStore:
         return self.samples["width"].to_numpy()
 
     def labels(self) -> np.ndarray | None:
-        """(N,) int64 class ids, (N, L) uint8 or (N,) float64 numbers; None where pixels or objects have them."""
+        """(N,) int64 class ids, (N, L) uint8 or (N,) float64 numbers; None if pixels or objects are labelled."""
         return self.store.read("labels") if "labels" in self.store else None
 
     def read(self, start: int = 0, stop: int | None = None) -> ImageChunk:
-        """Images [start, stop) with what belongs to them."""
+        """Images [start, stop) with their sizes, labels and masks."""
         stop = len(self) if stop is None else min(stop, len(self))
         optional = {
             name: self.store.read(name, start, stop) if name in self.store else None

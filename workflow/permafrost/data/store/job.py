@@ -1,4 +1,4 @@
-"""A dataset whose records are known and divided, checked before any pixel is read."""
+"""A dataset with its records split and validated; no pixels read yet."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from permafrost.data.store.tiles import samples_of
 
 @dataclass(frozen=True)
 class Job:
-    """A dataset whose records are known and divided, before any pixel is read."""
+    """A dataset with its records split; no pixels read yet."""
 
     name: str
     entry: DatasetEntry
@@ -39,11 +39,11 @@ class Job:
     dead: list[int]
     workers: int
     images: dict[str, list[Record]]
-    """The records of each split before they were cut into windows."""
+    """The records of each split before cutting into windows."""
     unmatched: dict[str, dict[str, int]] | None = None
-    """How many samples were left out of each split since a backbone has no embedding of them; None: not asked."""
+    """Samples excluded from each split because a backbone has no embedding of them; None if none is required."""
     skipped: dict[str, str] = field(default_factory=dict)
-    """Images that were left out since they cannot be read, as far as `on_error` of the entry allows: which, and why."""
+    """Unreadable images that `on_error` of the entry skips -> the reason."""
 
     @property
     def where(self) -> str:
@@ -53,7 +53,7 @@ class Job:
         return [self.records[i] for i in self.plan.indices[split]]
 
     def thinned(self, most: int) -> Job:
-        """The same with at most so many samples of each split, evenly spread over it."""
+        """The job with at most `most` samples per split, evenly spread over it."""
         indices = {
             split: positions[np.linspace(0, len(positions) - 1, most).astype(int)]
             if len(positions) > most
@@ -63,16 +63,16 @@ class Job:
         return replace(self, plan=replace(self.plan, indices=indices))
 
     def without(self, lacking: dict[str, dict[str, list[int]]]) -> Job:
-        """The same without the samples that lack an embedding, checked again.
+        """The job without samples that lack an embedding, validated again.
 
         Parameters
         ----------
-        lacking : backbone to split to rows of the split.
+        lacking : backbone -> split -> rows of the split.
 
         Raises
         ------
-        PermafrostError : a split or a class is left empty; or samples are windows of larger images, whose labels
-            cannot be divided.
+        PermafrostError : a split or a class becomes empty; or samples are windows of larger images,
+            whose labels cannot be divided.
         """
         indices, images = {}, {}
         for split, positions in self.plan.indices.items():
@@ -102,12 +102,12 @@ class Job:
         return left
 
     def skipping(self, failures: Sequence[Failure]) -> Job:
-        """The same without images that cannot be read, and all their windows, checked again.
+        """The job without unreadable images and all their windows, validated again.
 
         Raises
         ------
-        PermafrostError : names the images where they are more than `on_error` of the entry allows; or a split or a
-            class is left empty.
+        PermafrostError : more images than `on_error` of the entry allows, listed by name; or a
+            split or a class becomes empty.
         """
         total = sum(map(len, self.images.values())) + len(self.skipped)
         skipped = self.skipped | _allowed(
@@ -150,7 +150,7 @@ class Job:
 
     @property
     def modalities(self) -> dict[str | None, range]:
-        """Positions of the bands of each modality, by its name; None is the only one's."""
+        """Band positions of each modality by its name; None is the only one's."""
         names = [band.modality for band in self.source.bands]
         return {
             name: range(names.index(name), names.index(name) + names.count(name)) for name in names
@@ -158,7 +158,7 @@ class Job:
 
 
 def plan_dataset(name: str, entry: DatasetEntry, *, workers: int = 1) -> Job:
-    """Everything about a dataset that is known without reading pixels, checked."""
+    """Everything about a dataset that needs no pixels, validated."""
     where = f"dataset {name}"
     for mistake in entry_mistakes(entry, where=where):
         raise mistake
@@ -191,10 +191,10 @@ def plan_dataset(name: str, entry: DatasetEntry, *, workers: int = 1) -> Job:
 def _allowed(
     entry: DatasetEntry, failures: Sequence[Failure], total: int, where: object, before: int = 0
 ) -> dict[str, str]:
-    """Images that cannot be read, and why; an error unless the entry allows so many of `total` with those `before`."""
+    """Unreadable image -> reason; an error if they and the `before` skipped ones are too large a share of `total`."""
     found = {failure.sample_id: failure.why for failure in failures}
     share = 0.0 if entry.on_error is None else entry.on_error.skip_up_to
-    # a quotient, not a product: 29 of 100 are 0.29, and 0.29 * 100 is less than 29
+    # a quotient, not a product: 29 of 100 are 0.29, but 0.29 * 100 is less than 29
     too_many = found and (len(found) + before) / total > share
     if too_many or not all(failure.skippable for failure in failures):
         asked = (
@@ -207,17 +207,18 @@ def _allowed(
 
 
 def _image(record: Record) -> str:
-    """The name of the image that a record is, or is a window of."""
+    """The name of the record's whole image."""
     return record.image_id or record.sample_id
 
 
 def _check_labels(job: Job) -> None:
-    """Refuse labels of which splits hold too few, as far as they are known without reading pixels."""
+    """Refuse splits with too few labels, as far as this is known without reading pixels."""
     targets = targets_of(job.source.task)
     if not targets.masks:
         counts = {split: label_counts(job, split) for split in SPLITS}
         check_counts(job, counts)
-        # who allows missing classes may have samples of one of several, as in a first look at a few files
+        # with allow_missing_classes, samples may have one of several classes, as in a first test
+        # with a few files
         alone = len(job.source.classes) == 1 or not job.entry.allow_missing_classes
         if targets.one_class and alone:
             check_several(job.source.classes, counts, where=job.where)

@@ -1,4 +1,4 @@
-"""Parts of a preparation joined into image stores and a card; no image is decoded."""
+"""Join the parts of a preparation into image stores and a card, without decoding images."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ def join_parts(
     workers: int = 2,
     check: Callable[[], None] = lambda: None,
 ) -> Card:
-    """Make image stores and their card of what `parts.prepare_part` wrote, by links to chunks where images fit in.
+    """Write image stores and their card from the output of `parts.prepare_part`; links chunks if the layout allows.
 
-    Where parts name images that cannot be used, decodes all others.
+    If parts list unusable images, decodes all others again.
 
     Parameters
     ----------
-    parts : their folders, in any order.
+    parts : folders of the parts, in any order.
     outputs, card_path, fingerprint, workers, check : as for `prepare.prepare`.
 
     Raises
     ------
-    PermafrostError : a part is missing, damaged or does not go with the others, or something is wrong with the data;
-        nothing is written.
+    PermafrostError : a part is missing, damaged or does not match the others, or the data are
+        invalid; nothing is written.
     """
     check()
     read = {
@@ -94,7 +94,7 @@ def join_parts(
                     _lay_out(store, layout, read[split])
             card = complete(Gathered(job, layout, found), stores, fingerprint)
             check()
-            # as if one process had imported what any of them did
+            # as if one process had imported the modules of all parts
             versions = [part.attributes["versions"] for parts in read.values() for part in parts]
             for store in stores.values():
                 store.attributes["versions"] = joined_versions([*versions, imported_versions()])
@@ -103,7 +103,7 @@ def join_parts(
 
 
 def _check_together(read: Parts) -> None:
-    """Refuse parts that were not made in the same way."""
+    """Refuse parts that were made with different settings or versions."""
     for parts in read.values():
         for key, noun in (("first", "the first image"), ("samples", "a number of samples")):
             values = [part.attributes[key] for part in parts]
@@ -111,14 +111,14 @@ def _check_together(read: Parts) -> None:
     parts = [part for of_split in read.values() for part in of_split]
     packages = {name for part in parts for name in part.attributes["versions"]}
     for package in sorted(packages):
-        # a part without a sample does not import what decodes
+        # a part without samples does not import decoders
         those = [part for part in parts if package in part.attributes["versions"]]
         versions = [part.attributes["versions"][package] for part in those]
         check_same(those, f"parts made with {package}", versions)
 
 
 def _holding_all(layout: Layout, read: Parts) -> Layout:
-    """As an undivided run lays all samples out."""
+    """The layout that a single, undivided run would use."""
     for parts in read.values():
         for part in parts:
             own = Layout.from_json(part.attributes["layout"])
@@ -127,7 +127,7 @@ def _holding_all(layout: Layout, read: Parts) -> Layout:
 
 
 def _lay_out(store: StoreWriter, layout: Layout, parts: Sequence[StorePart]) -> None:
-    """Copy the pixels of parts into arrays of another layout than theirs."""
+    """Copy the pixels of parts into arrays of another layout."""
     count = parts[0].attributes["samples"]
     fills: dict[str, float] = {one.stored.array: 0 for one in layout.images}
     fills |= {one.array: one.fill for one in layout.rasters}
@@ -140,7 +140,7 @@ def _lay_out(store: StoreWriter, layout: Layout, parts: Sequence[StorePart]) -> 
 
 
 def _rows(part: StorePart, name: str, start: int, stop: int):
-    """Those of the rows of an array that the part has."""
+    """The rows of [start, stop) that this part holds."""
     first, last = part.attributes["span"]
     begin, end = max(start, first), min(stop, last)
     if begin >= end:

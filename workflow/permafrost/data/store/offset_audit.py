@@ -1,9 +1,10 @@
-"""Whether Sentinel-2's offset of 1000 was left in all or some images of train, or subtracted where there is none.
+"""Check whether Sentinel-2's offset of 1000 remains in all or some train images, or was subtracted wrongly.
 
-Since processing baseline 04.00 (25 January 2022) products hold ``10000 * reflectance + 1000``. Shade, water and plants
-reflect next to nothing in some visible band, so the darkest percent of an image's pixels lies near 0, and near 0.1 in
-every band where the offset is left. Bright land is told apart by its colour: deserts are much darker in blue than in
-red, snow and clouds far above 0.1 in visible light.
+Since processing baseline 04.00 (25 January 2022), products hold ``10000 * reflectance + 1000``.
+Shade, water and plants reflect almost nothing in some visible band, so the darkest percent of an
+image's pixels is near 0, and near 0.1 in every band if the offset remains. Colour excludes bright
+land: deserts are much darker in blue than in red, and snow and clouds are far above 0.1 in visible
+bands.
 """
 
 from __future__ import annotations
@@ -18,22 +19,25 @@ from permafrost.data.store.cleaning import is_ordered
 
 SINCE = "2022-01-25"
 _OPTICAL = ("digital_number", "reflectance")
-#: of the pixels of an image, these per cent are its darkest
+#: percentage of an image's pixels that count as its darkest
 _DARKEST = 1
 _FEWEST_PIXELS = 16
-#: their reflectance with the offset: at least in every band, at most in the darkest one and in visible ones
+#: limits of their reflectance with the offset: minimum in every band, maximum in the darkest and in
+#: visible bands
 _LEAST, _DARK, _VISIBLE = 0.095, 0.14, 0.18
-#: of the darkest image of all, at most
+#: maximum for the darkest image of all
 _DARKEST_OF_ALL = 0.125
-#: blue and red differ by so much at most: sand is redder, snow in the shade bluer
+#: maximum difference of blue and red: sand is redder, shaded snow is bluer
 _TINT = 0.03
-#: what the air adds at level L1C, at least
+#: minimum contribution of the atmosphere at level L1C
 _AIR = {"coastal": 0.08, "blue": 0.05, "green": 0.03, "red": 0.015}
-#: the darkest pixels of real images do not fall below this
+#: minimum of the darkest pixels of real images
 _NEGATIVE = -0.05
-#: images are taken to have the offset, all of them, if at most this share is darker, and so many look like it
+#: all images are assumed to have the offset if at most this share is darker, and this share looks
+#: like it
 _DARKER, _LOOK_SO = 0.02, 0.2
-#: some of the images have it if this share looks so, and so many times those that are nearly as bright
+#: some images have the offset if this share looks like it, and this many times as many as are
+#: almost as bright
 _SOME, _NEARLY, _TIMES = 0.1, 0.05, 1.5
 
 
@@ -43,14 +47,15 @@ def offset_doubt(
     sample: PixelSample,
     records: Sequence[Record] | None = None,
 ) -> dict | None:
-    """A doubt as of `band_audit.doubts`, with ``offset``: what was done to which images, in words; None without one.
+    """A warning in the form of `band_audit.doubts`, with ``offset``: what happened to which images,
+    in words; else None.
 
     Parameters
     ----------
     bands : of a modality, as in the card.
-    selected : names of the bands offered to backbones; the others are not looked at.
-    sample : of stored values of train.
-    records : of train, for their dates; None where samples are of several dates.
+    selected : names of the bands offered to backbones; others are not checked.
+    sample : stored pixel values of train.
+    records : of train, for their dates; None if samples have several dates.
     """
     chosen = [
         (number, band)
@@ -97,12 +102,12 @@ def offset_doubt(
 def _with_offset(
     darkest: np.ndarray, common: list[str | None], late: np.ndarray
 ) -> np.ndarray | None:
-    """(n,) which images have the offset; None where it is not shown.
+    """(n,) bool, which images have the offset; None if there is no evidence.
 
     Parameters
     ----------
     darkest : (n, C) reflectance of the darkest pixels.
-    late : (n,) those that are known to be of a date since `SINCE`.
+    late : (n,) bool, True for images known to be from `SINCE` or later.
     """
     lowest = darkest.min(axis=1)
     visible = [number for number, name in enumerate(common) if name in ("blue", "green", "red")]
@@ -124,7 +129,7 @@ def _with_offset(
 
 
 def _darkest(sample: PixelSample, positions: list[int]) -> tuple[np.ndarray, list[int]]:
-    """(n, C) stored values of the darkest pixels of each image, each date by itself, and the number of its sample."""
+    """(n, C) stored values of the darkest pixels of each image (each date separately), and its sample number."""
     found, samples = [], []
     for number, dates, pixels in sample.kept:
         for image in np.array_split(pixels[positions], dates, axis=1):

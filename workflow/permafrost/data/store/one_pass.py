@@ -1,4 +1,4 @@
-"""One pass over the images of a dataset: how they are to be stored, and their pixels in stores."""
+"""One pass over the images of a dataset: find the storage layout, and store the pixels."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from permafrost.data.store.writing import Images, Layout, SplitWriter
 
 
 class Skipping(Exception):
-    """Some images cannot be read and are left out; the arguments are the job without them, and these `Failure`s."""
+    """Some images cannot be read and are skipped; arguments: the job without them, and their `Failure` objects."""
 
 
 def first_layout(job: Job) -> Layout:
-    """Size and type of the first usable image of train: what all the others should be like."""
+    """Size and type of the first usable train image, the initial layout for all."""
     positions = job.plan.indices["train"]
     failures = []
     cleaning = job.cleaning()
@@ -66,16 +66,16 @@ def read_pixels(
     *,
     where: str | None = None,
 ) -> bool:
-    """Decode the samples of all writers, and write their pixels; returns whether all fit in the layout.
+    """Decode and write the samples of all writers; returns whether all fit into the layout.
 
     Parameters
     ----------
-    where : how an error names them; None: as the dataset.
+    where : name for errors; None for the dataset's.
 
     Raises
     ------
-    PermafrostError : names all images that cannot be used.
-    Skipping : the entry allows that they are left out.
+    PermafrostError : some images are unusable; lists all of them.
+    Skipping : some images are unusable, but the entry allows to skip them.
     """
     total = sum(stop - start for start, stop in (one.span for one in writers.values()))
     layout = writers["train"].layout
@@ -108,7 +108,7 @@ def read_pixels(
             for split, writer in writers.items()
             for position in job.plan.indices[split][slice(*writer.span)]
         )
-        # not of their windows
+        # images rather than windows
         images = {record.image_id or record.sample_id for record in records}
         refuse_failures(failures, total=len(images), where=where or job.where)
     return all(writer.fits for writer in writers.values())

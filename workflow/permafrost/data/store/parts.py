@@ -1,9 +1,10 @@
 """Preparation divided among several jobs: each decodes a part, and a last one joins them (`joining`).
 
-A part is whole chunks of every split, as the first image of train lays them out, so its files are those of the whole
-stores. Where images of a part are larger, it stores them alone, in a layout of its own, and joining lays all out anew.
-Statistics are added up in groups of samples that no division changes (`in_order`). A part with images that cannot be
-used, as far as the entry's `on_error` allows, holds their names only, and the last job decodes all others by itself.
+A part consists of whole chunks of every split, in the layout of the first train image, so its files
+are those of the whole stores. A part with larger images stores them in its own layout, and joining
+copies everything to a new one. Statistics are added up in groups of samples that no division splits
+(`in_order`). If a part has unusable images that the entry's `on_error` allows, it holds only their
+names, and the last job decodes all others itself.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def prepare_part(
 
     Raises
     ------
-    PermafrostError : anything wrong with the entry or the data; nothing half-written is left.
+    PermafrostError : the entry or the data are invalid; no partial output remains.
     """
     entry = spec.read_entry()
     if spec.matched:
@@ -80,7 +81,7 @@ def _write(
     fingerprint: str,
     check: Callable[[], None],
 ) -> Layout:
-    """Write the part in a layout; returns the one it needs, without having written anything if that is another."""
+    """Write the part in a layout; returns the required one, and writes nothing if that differs."""
     alone = layout != first
     writers = {
         split: SplitWriter(
@@ -127,7 +128,7 @@ def _write_failures(
     fingerprint: str,
     failures: Sequence[Failure],
 ) -> None:
-    """Write that some images of the part cannot be used, and no pixel: the numbers of all that follow change."""
+    """Write the unusable images of the part, but no pixels, because the numbers of all later samples change."""
     with together() as group:
         for split in SPLITS:
             path = output / f"{split}.zarr"

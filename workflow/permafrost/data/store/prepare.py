@@ -1,4 +1,4 @@
-"""Decode a dataset once: three image stores and their card, whole or not at all."""
+"""Decode a dataset once: three image stores and their card, all or none."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PrepareSpec(Specification):
-    """What `prepare` is told.
+    """Specification of a `prepare` job.
 
     Attributes
     ----------
     dataset : its name.
-    entry : as in YAML after validation.
-    source : digest of the data that the plan was made from; None in a job that was written by hand.
-    matched : backbone to the embeddings (`embeddings.matched.Required`) that every image must have: images
-        without one are left out.
-    modalities : their order; None where it is that of `entry`.
+    entry : as in YAML, after validation.
+    source : digest of the data when planned; None in a job written by hand.
+    matched : backbone -> embeddings (`embeddings.matched.Required`) that every image must have;
+        images without one are excluded.
+    modalities : their order; None for that of `entry`.
     """
 
     stage: str = "prepare"
@@ -48,7 +48,7 @@ class PrepareSpec(Specification):
     modalities: list[str] | None = None
 
     def read_entry(self) -> DatasetEntry:
-        """The entry, its modalities in their order."""
+        """The entry with its modalities in order."""
         content = self.entry
         if self.modalities is not None:
             ordered = {name: content["modalities"][name] for name in self.modalities}
@@ -56,14 +56,14 @@ class PrepareSpec(Specification):
         return read_entry(content, where=f"dataset {self.dataset}")
 
 
-# loaded, and part of a job's code, only where a specification has `matched`
+# imported, and part of a job's code, only if a specification has `matched`
 MATCHING = {"embeddings": "permafrost.data.embeddings.matched"}
 
 
 class _Again(Exception):
-    """All images were looked at: some lack an embedding, or are larger than the layout.
+    """All images were read: some lack an embedding, or are larger than the layout.
 
-    The arguments are the job and the layout of another pass.
+    Arguments: job and layout of the next pass.
     """
 
 
@@ -78,18 +78,19 @@ def prepare(
     digest_of: Callable[[str, Read | None], str] = content_digest,
     most: int | None = None,
 ) -> Card:
-    """Write the image stores of a dataset and its card: all four replace what was there, or none does.
+    """Write the image stores and the card of a dataset: all four replace earlier ones, or none does.
 
     Parameters
     ----------
     outputs : ``{"train": path, "val": path, "test": path}`` of the stores.
     fingerprint : of the plan; recorded in the stores and the card.
-    workers : threads that decode; one for a source that is `one_thread`. Memory: a few chunks of 6 MB, independent of
-        the dataset; with tiles, also one decoded image per thread and another, but for those that can be read in parts.
-    check : called before the data are read, and again before anything is sealed; raises if they are not
-        what was planned.
-    digest_of : digest of the embeddings that images must have.
-    most : of each split, so many samples at most, evenly spread over it; for trying things out.
+    workers : decoding threads; one for a source with `one_thread`. Memory: a few chunks of 6 MB,
+        independent of the dataset; with tiles, also one decoded image per thread plus one, except
+        for images that can be read in parts.
+    check : called before reading and again before finishing; raises if the data differ from the
+        plan.
+    digest_of : digest of required embeddings.
+    most : most samples per split, evenly spread over it; for tests.
 
     Returns
     -------
@@ -97,7 +98,7 @@ def prepare(
 
     Raises
     ------
-    PermafrostError : anything wrong with the entry or the data; then nothing was written.
+    PermafrostError : the entry or the data are invalid; nothing is written.
     """
     matching = None
     if spec.matched:
@@ -118,12 +119,12 @@ def write_job(
     check: Callable[[], None],
     matching: Matching | None = None,
 ) -> Card:
-    """Decode all images of a job, and write its stores and its card; see `prepare`."""
+    """Decode all images of a job, and write its stores and card; see `prepare`."""
     with no_truncated_images():
         layout = first_layout(job)
         while True:
             try:
-                # the card last: where it stands, all three stores are those that it describes
+                # the card last: its presence proves that all three stores belong to it
                 with together() as group:
                     card = _write_stores(job, layout, outputs, fingerprint, group, check, matching)
                     write_card(card_path, card, group=group)
@@ -166,7 +167,7 @@ def _write_stores(
             for split in SPLITS
         }
         if not read_pixels(job, writers, stores):
-            # sizes differ, and the first image was not the largest: a second pass pads to it
+            # the first image was not the largest: a second pass pads to the largest
             for writer in writers.values():
                 layout = layout.holding([one.shape for one in writer.needed.images])
             raise _Again(job, layout)

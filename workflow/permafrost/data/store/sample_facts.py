@@ -1,4 +1,4 @@
-"""What decoding tells of each sample beside its pixels, in columns: some 450 bytes for one."""
+"""Properties of samples from decoding, besides pixels, in columns: about 450 bytes per sample."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pyarrow as pa
 from permafrost.data.records import Decoded, Record
 from permafrost.data.store.image_hashes import ImageHashes
 
-#: samples whose texts are gathered before they become an array
+#: samples whose texts are collected before conversion to an array
 _BLOCK = 1024
 _NO_CRS = -1
 
 
 class TextColumn:
-    """Values of a type of Arrow, one after the other; few of them are Python objects at a time."""
+    """A growing column of an Arrow type; only a few values are Python objects at a time."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self._kind = kind
@@ -50,17 +50,17 @@ class TextColumn:
 
 
 class SampleFacts:
-    """Columns over the samples of a split, or over some of them that follow each other.
+    """Columns over the samples of a split, or over consecutive ones.
 
     Attributes
     ----------
     heights, widths : (N,) int32 of the first modality.
-    lon, lat : (N,) degrees, NaN where the file does not say.
-    crs : (N,) int32 places in `crs_names`, -1 where there is none.
-    transforms : (N, 6), NaN where the file has none; None until one has.
+    lon, lat : (N,) degrees, NaN if the file does not state them.
+    crs : (N,) int32 index into `crs_names`, -1 for none.
+    transforms : (N, 6), NaN if the file has none; None until one has.
     hashes : of the pixels.
-    days : date of a first modality of one image each, None for one that is not known.
-    dates : of each series, by its column, the dates of every sample.
+    days : date of each single image of the first modality, None if unknown.
+    dates : for each series, by its column, the dates of every sample.
     """
 
     def __init__(self, count: int, series: Sequence[str] = ()) -> None:
@@ -78,7 +78,7 @@ class SampleFacts:
         return self.filled
 
     def add(self, decoded: Sequence[Decoded], hashes: ImageHashes) -> None:
-        """The samples that follow."""
+        """Append samples."""
         for number, one in enumerate(decoded):
             row = self.filled + number
             self.heights[row], self.widths[row] = one.image.shape[-2:]
@@ -108,11 +108,11 @@ class SampleFacts:
 
     @property
     def georeferenced(self) -> bool:
-        """Whether at least one image says where its pixels lie."""
+        """Whether at least one image has a georeference."""
         return self.transforms is not None
 
     def as_table(self) -> pa.Table:
-        """All columns, to be written to a file."""
+        """All columns as a table, for a file."""
         columns = {
             "height": self.heights,
             "width": self.widths,
@@ -130,7 +130,7 @@ class SampleFacts:
         return pa.table(columns)
 
     def extend(self, table: pa.Table) -> None:
-        """The samples that follow, as `as_table` gave them."""
+        """Append samples from a table of `as_table`."""
         stop = self.filled + len(table)
         rows = slice(self.filled, stop)
         numbers = ("height", self.heights), ("width", self.widths), ("lon", self.lon)
@@ -161,7 +161,7 @@ class SampleFacts:
 
 
 class Placed(Sequence[Record]):
-    """Records of a split with lon, lat and date from the files where they have none themselves; made when asked for."""
+    """Records of a split, completed with lon, lat and date from the files; built on access."""
 
     def __init__(self, records: Sequence[Record], facts: SampleFacts) -> None:
         self._records, self._facts = records, facts

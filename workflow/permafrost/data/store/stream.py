@@ -1,4 +1,4 @@
-"""Decode records in parallel and hand them on in order, a bounded number at a time."""
+"""Decode records in parallel and yield them in order, a bounded number at a time."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ BATCH = 16
 
 @dataclass
 class DecodedBatch:
-    """Up to `BATCH` decoded images and what was learned of them."""
+    """Up to `BATCH` decoded images and their properties."""
 
     positions: list[int]
     decoded: list[Decoded] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     hashes: ImageHashes | None = None
     statistics: list[BandStatistics] | None = None
-    """Of each modality, pieces."""
+    """For each modality, as pieces."""
     pixel_counts: np.ndarray | int = 0
     """(K + 1,) labelled pixels of each class, then the ignored ones."""
     targets: list[TargetStatistics] = field(default_factory=list)
-    """Of each sample, where there are rasters of numbers."""
+    """For each sample with a target raster."""
 
 
 class Reader:
-    """Decodes, cleans, hashes and measures batches of records; its calls run in worker threads.
+    """Decodes, cleans, hashes and measures batches of records in worker threads.
 
     Parameters
     ----------
-    measure : whether band statistics are wanted (train) or not (val, test).
+    measure : whether to compute band statistics (train) or not (val, test).
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Reader:
         self.measure = measure
 
     def __call__(self, positions: list[int], first: int) -> DecodedBatch:
-        """The records at `positions`, of which the first one has the number `first` in its split."""
+        """Decode the records at `positions`; `first` is the number of the first one in its split."""
         batch = DecodedBatch(positions)
         for position in positions:
             try:
@@ -73,7 +73,7 @@ class Reader:
         return batch
 
     def _statistics(self, decoded: list[Decoded], first: int) -> list[BandStatistics]:
-        """Of the bands of each modality."""
+        """Statistics of the bands of each modality."""
         found = []
         for number, expected in enumerate(self.cleaning.images):
             statistics = BandStatistics.piece(expected.bands, first)
@@ -105,14 +105,14 @@ def read_chunks(
     workers: int,
     first: int = 0,
 ) -> Generator[list[DecodedBatch]]:
-    """The batches of each chunk of `rows` records, in order.
+    """Yield the batches of each chunk of `rows` records, in order.
 
     Decoding runs ahead of the consumer by at most one chunk and two batches per worker.
 
     Parameters
     ----------
-    read : called with positions and the number of the first of them in its split.
-    positions : of the records, the first of which has the number `first`.
+    read : called with positions and the number of the first one in its split.
+    positions : of the records; the first one has the number `first`.
     """
     ahead = -(-rows // BATCH) + 2 * workers
     running: deque[tuple[int, Future]] = deque()
@@ -140,7 +140,7 @@ def read_chunks(
 
 
 def _tasks(positions: Sequence[int], rows: int) -> Iterator[tuple[int, list[int]]]:
-    """Batches that do not reach from one chunk into the next: place of the first position, positions."""
+    """Batches that do not cross chunks: (index of the first position, positions)."""
     for chunk in range(0, len(positions), rows):
         for start in range(chunk, min(chunk + rows, len(positions)), BATCH):
             stop = min(start + BATCH, chunk + rows)
@@ -150,7 +150,7 @@ def _tasks(positions: Sequence[int], rows: int) -> Iterator[tuple[int, list[int]
 def locate_all(
     source: Source, records: Sequence[Record], workers: int
 ) -> tuple[list[Record], list[Failure]]:
-    """Records with lon and lat from the image files where they have none; and what cannot be read."""
+    """Records completed with lon and lat from the image files; and unreadable ones."""
     failures: list[Failure] = []
 
     def place(position: int) -> Record:

@@ -1,4 +1,4 @@
-"""Cut the images of a source of objects into windows, each a sample of its own."""
+"""Cut images with objects into windows, each a sample of its own."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from permafrost.data.records import Decoded, Record, Source, check_records
 class TiledSource:
     """The windows of the images of another source.
 
-    An image that can be read in parts (``decode_window`` of the source does not give None) never
-    stands in memory whole. Any other is decoded once for all of its windows, as long as they are
-    asked for one after the other: a few decoded images are remembered.
+    An image that can be read in parts (``decode_window`` of the source does not return None) is
+    never completely in memory. Others are decoded once for all windows if these are requested
+    consecutively: a few decoded images are cached.
 
     Parameters
     ----------
-    images : the source's records; those without ``image_size`` are decoded to learn it.
+    images : the source's records; those without ``image_size`` are decoded to find it.
     size, overlap : see `windows.cut_windows`.
-    keep : decoded images to remember; as many as threads ask for windows, and one more.
+    keep : decoded images to cache: number of threads plus one.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class TiledSource:
         self._indivisible: set[int] = set()
         self._windows: list[tuple[int, Window]] = []
         self._records: list[Record] = []
-        #: the windows of each image: first, one past the last
+        #: windows of each image: first, last + 1
         self.spans: list[tuple[int, int]] = []
         for index, image in enumerate(images):
             height, width = self._size(index, image, where)
@@ -86,7 +86,7 @@ class TiledSource:
         return place.lon, place.lat
 
     def windows_of(self, positions: np.ndarray) -> np.ndarray:
-        """Positions of the windows of the images at `positions`, in their order."""
+        """Positions of the windows of the images at `positions`, in order."""
         spans = [np.arange(*self.spans[position]) for position in positions]
         return np.concatenate([np.empty(0, np.int64), *spans])
 
@@ -104,11 +104,11 @@ class TiledSource:
 
 
 def _shown(window: Window, image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """The part of an image (…, h, w) that shows a window of one of `size` (H, W) of the same ground, as a view.
+    """The part of an image (…, h, w) for a window of an image of `size` (H, W) of the same area, as a view.
 
     Raises
     ------
-    UnreadableImage : an edge of the window falls inside a pixel.
+    UnreadableImage : an edge of the window is inside a pixel.
     """
     height, width = image.shape[-2:]
     edges = (
@@ -128,7 +128,7 @@ def _shown(window: Window, image: np.ndarray, size: tuple[int, int]) -> np.ndarr
 
 
 def window_record(image: Record, window: Window, objects: Objects, size: tuple[int, int]) -> Record:
-    """The record of a window with its objects, and no place but that which its file gives it."""
+    """The record of a window with its objects; its location comes from its file only."""
     return replace(
         image,
         sample_id=tile_name(image.sample_id, window),
@@ -146,7 +146,7 @@ def window_record(image: Record, window: Window, objects: Objects, size: tuple[i
 
 
 def objects_by_window(objects: Objects, windows: Sequence[Window]) -> Iterator[Objects]:
-    """The objects of each window in turn; quick where windows follow each other down columns."""
+    """The objects of each window in turn; fast if windows follow each other down columns."""
     column, within = None, objects
     for window in windows:
         if column is None or (column.x, column.width) != (window.x, window.width):
@@ -157,7 +157,7 @@ def objects_by_window(objects: Objects, windows: Sequence[Window]) -> Iterator[O
 
 
 def objects_in(objects: Objects, window: Window) -> Objects:
-    """The objects whose box shares an area with the window, or whose point lies in it or on its edge."""
+    """The objects whose box overlaps the window, or whose point is in it or on its edge."""
     low, high = np.array(window.bounds[:2]), np.array(window.bounds[2:])
     begin, end = objects.boxes[:, :2], objects.boxes[:, 2:]
     points = (begin == end).all(axis=1)
@@ -174,7 +174,7 @@ def samples_of(
     workers: int,
     where: object,
 ) -> tuple[Source, list[Record], SplitPlan]:
-    """The samples of divided images with objects: they themselves, or with tiles their windows.
+    """The samples of images with objects after splitting: the images, or with tiles their windows.
 
     Each has a group, by default its whole image.
     """
@@ -188,7 +188,7 @@ def samples_of(
 
 
 def placed_like(records: Sequence[Record], images: Sequence[Record]) -> Sequence[Record]:
-    """Records of windows, those without a place of their own at that of their image."""
+    """Records of windows; those without coordinates get those of their image."""
     if not records or records[0].image_id is None:
         return records
     places = {image.sample_id: (image.lon, image.lat) for image in images}

@@ -21,15 +21,15 @@ from permafrost.data.store.sample_facts import SampleFacts
 from permafrost.data.store.stream import DecodedBatch
 
 CHUNK_BYTES = 6_000_000
-#: rows of samples.parquet that are made together
+#: rows of samples.parquet built at once
 _BLOCK = 65_536
 
 
 @dataclass(frozen=True)
 class Images:
-    """Shape and type of the stored images of one modality; ``dates``, ``height``, ``width`` are the largest.
+    """Shape and type of the stored images of one modality; ``dates``, ``height``, ``width`` are maxima.
 
-    ``dates`` is None where they are no series.
+    ``dates`` is None for single images.
     """
 
     stored: StoredModality
@@ -45,7 +45,7 @@ class Images:
         return image if self.dates is None else (self.dates, *image)
 
     def holding(self, shape: Sequence[int]) -> Images:
-        """Large enough for an image of `shape`, too."""
+        """Enlarged to hold an image of `shape`."""
         dates = None if self.dates is None else max(self.dates, shape[0])
         height, width = max(self.height, shape[-2]), max(self.width, shape[-1])
         return replace(self, dates=dates, height=height, width=width)
@@ -53,7 +53,7 @@ class Images:
 
 @dataclass(frozen=True)
 class Raster:
-    """An array of labels of pixels; ``of`` is the field of `Decoded`, ``fill`` what stands beyond a smaller image."""
+    """An array of pixel labels; ``of`` is the field of `Decoded`, ``fill`` pads smaller images."""
 
     array: str
     of: str
@@ -63,22 +63,22 @@ class Raster:
 
 @dataclass(frozen=True)
 class Layout:
-    """What stores of a dataset hold: images of its modalities, masks, numbers."""
+    """Layout of a dataset's stores: images of its modalities, masks, targets."""
 
     images: tuple[Images, ...]
     mask_dtype: np.dtype | None = None
     ignore_index: int | None = None
     targets: bool = False
-    """Whether every image has a raster of numbers."""
+    """Whether every image has a target raster."""
 
     @property
     def size(self) -> tuple[int, int]:
-        """Height and width of the first modality, and of masks and numbers."""
+        """Height and width of the first modality, and of masks and targets."""
         return self.images[0].height, self.images[0].width
 
     @property
     def rasters(self) -> list[Raster]:
-        """What is stored of every pixel of the first modality beside its values."""
+        """The arrays of pixel labels of the first modality."""
         found = []
         if self.mask_dtype is not None:
             fill = 0 if self.ignore_index is None else self.ignore_index
@@ -89,7 +89,7 @@ class Layout:
 
     @property
     def series(self) -> list[str]:
-        """Columns of the dates of modalities that are series."""
+        """Date columns of modalities that are series."""
         return [one.stored.dates for one in self.images if one.stored.dates is not None]
 
     @property
@@ -118,7 +118,7 @@ class Layout:
 
     @classmethod
     def from_json(cls, content: dict) -> Layout:
-        """The layout that `as_json` gave."""
+        """The inverse of `as_json`."""
         images = [
             Images(
                 **{
@@ -134,22 +134,22 @@ class Layout:
         return cls(**{**content, "images": tuple(images), "mask_dtype": mask_dtype})
 
     def holding(self, shapes: Sequence[Sequence[int]]) -> Layout:
-        """Large enough for images of these shapes, too, one of each modality."""
+        """Enlarged to hold images of these shapes, one per modality."""
         pairs = zip(self.images, shapes, strict=True)
         return replace(self, images=tuple(one.holding(shape) for one, shape in pairs))
 
 
 class SplitWriter:
-    """Consumes the batches of one split, or of a part of it: pixels go to the store, the rest is remembered.
+    """Consumes the batches of one split or a part of it: writes pixels, keeps other results.
 
-    Once an image is larger than the layout, or one is unusable, nothing more is written, but all
-    images are still looked at: the caller learns every failure, and from `needed` a layout that holds all of them.
+    Once an image is larger than the layout or unusable, no more pixels are written, but all images
+    are still read: the caller gets all failures, and a sufficient layout in `needed`.
 
     Parameters
     ----------
     count : samples of the whole split.
-    span : first and last + 1 of those that come; None: all of them.
-    alone : whether the arrays are to hold these only, and not the place of all others.
+    span : first and last + 1 of the expected samples; None for all.
+    alone : whether the arrays have rows for these samples only.
     """
 
     def __init__(
@@ -171,9 +171,9 @@ class SplitWriter:
         return not self.failures and self.needed == self.layout
 
     def write(self, store: StoreWriter, chunks: Iterable[list[DecodedBatch]], tick) -> None:
-        """Write the samples; `tick(n)` reports progress."""
+        """Write the samples; calls `tick(n)` to report progress."""
         layout = self.layout
-        # the first part makes the arrays of a split, however few samples there are
+        # the first part creates the arrays of a split, even without samples
         if self.span[0] == self.span[1]:
             return
         (start, stop), first = self.span, self.span[0] if self.alone else 0
@@ -205,13 +205,13 @@ class SplitWriter:
         self.failures += batch.failures
         for shapes in {tuple(array.shape for array in one.arrays) for one in batch.decoded}:
             self.needed = self.needed.holding(shapes)
-        # without all samples, nothing of this is used
+        # results are only used if all samples are valid
         if not self.failures:
             self.found.add(batch)
 
 
 def make_arrays(store: StoreWriter, layout: Layout, count: int) -> dict:
-    """The arrays of pixels of a store of so many samples, by name."""
+    """Create the pixel arrays of a store for `count` samples, by name."""
     shapes = {one.stored.array: (one.shape, one.dtype) for one in layout.images}
     shapes |= {one.array: (layout.size, one.dtype) for one in layout.rasters}
     return {
@@ -221,7 +221,7 @@ def make_arrays(store: StoreWriter, layout: Layout, count: int) -> dict:
 
 
 def write_labels(store: StoreWriter, records: Sequence[Record], task: str) -> None:
-    """``labels`` of tasks that label whole images."""
+    """Write ``labels``, for tasks that label whole images."""
     if targets_of(task).dense:
         return
     labels = label_array(records, task)
@@ -253,7 +253,7 @@ def _samples(
     series: list,
     georeferenced: bool,
 ) -> pa.Table:
-    """Of those records that begin with the row `start`."""
+    """The table of those records that begin with the row `start`."""
     stop = start + len(records)
     heights, widths = facts.heights[start:stop], facts.widths[start:stop]
     columns = {
@@ -279,7 +279,7 @@ def _samples(
 
 
 def _windows(records: Sequence[Record], sizes: list[tuple[int, int]]) -> dict:
-    """Columns of objects and windows; a sample that is no window of another image is its own."""
+    """Columns of objects and windows; an uncut image is its own window."""
     wholes = [
         size if record.image_size is None else record.image_size
         for record, size in zip(records, sizes, strict=True)
@@ -295,7 +295,7 @@ def _windows(records: Sequence[Record], sizes: list[tuple[int, int]]) -> dict:
 
 
 def padded(arrays: Sequence[np.ndarray], shape: tuple[int, ...], dtype, fill) -> np.ndarray:
-    """Stack of arrays, each filled up at the end of its axes to `shape`."""
+    """Stack of arrays, each padded at the end of its axes to `shape`."""
     if all(array.shape == shape for array in arrays):
         return np.stack(arrays).astype(dtype, copy=False)
     block = np.full((len(arrays), *shape), fill, dtype)

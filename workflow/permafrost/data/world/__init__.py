@@ -1,10 +1,11 @@
-"""A small procedural world, seen from a satellite or an aircraft: data without a download.
+"""A small simulated world, seen from a satellite or an aircraft: data without a download.
 
-``spectra``: reflectance of materials; ``fields``: noise and parcels; ``covers``: how each land cover
-mixes materials; ``scene``: where the covers lie and how a scene is lit; ``cuts``: chips of scenes; ``pairs``: a scene
-before and after some of its land changed; ``farmland``: fields of crops on several dates; ``land``: any of the three.
+From a satellite: ``spectra``, reflectance of materials; ``fields``, noise and parcels; ``covers``,
+materials of each land cover; ``scene``, layout and illumination of a scene; ``cuts``, chips of
+scenes; ``pairs``, a scene before and after a change; ``farmland``, fields of crops on several
+dates; ``land``, any of the three.
 
-From an aircraft: ``plots``: what lies and stands on each land cover; ``things``, ``shapes``, ``stands``:
-what kinds of things there are, how they are built, where they find room; ``canvas``: which of them is
-seen; ``aerial``: a view of all that; ``photograph``: light, shadow and camera; ``crowns``: the truth.
+From an aircraft: ``plots``, ground and objects of each land cover; ``things``, ``shapes``,
+``stands``, the kinds of objects, their shapes and positions; ``canvas``, which of them are visible;
+``aerial``, the whole view; ``photograph``, light, shadow and camera; ``crowns``, the ground truth.
 """

@@ -1,4 +1,4 @@
-"""A small part of a scene of the world as an aircraft sees it: its ground and what stands on it."""
+"""A small part of a scene seen from an aircraft: its ground and the objects on it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from permafrost.data.world import covers, fields, plots, scene, spectra, stands
 from permafrost.data.world.canvas import PIXEL_M, Canvas
 from permafrost.data.world.things import KINDS, Thing
 
-#: side of the scene of the world in which a view lies, in its pixels of 10 m
+#: side length of the scene around a view, in its pixels of 10 m
 WORLD = 128
-#: what stands this far outside of a view, in pixels, still reaches or shades it
+#: objects this far outside a view, in pixels, still reach or shade it
 MARGIN = 32
-#: pixels of the largest view that fits into a scene
+#: side length in pixels of the largest view that fits into a scene
 LARGEST = int((WORLD - 8) * scene.SceneSpec.pixel_m / PIXEL_M) - 2 * MARGIN
-#: the cover in the middle of a view, in turn
+#: the cover at the centre of consecutive views
 _MIDDLES = (
     "forest",
     "residential",
@@ -33,7 +33,7 @@ _MIDDLES = (
 
 @dataclass(frozen=True)
 class ViewSpec:
-    """Everything an aerial view follows from; `number` is that of its scene of the world."""
+    """All parameters of an aerial view; `number` is that of its scene."""
 
     seed: int
     number: int
@@ -52,7 +52,7 @@ class ViewSpec:
 
     @property
     def corner_m(self) -> tuple[float, float]:
-        """Metres from the upper left corner of the scene, down and right."""
+        """Offset in metres from the upper left corner of the scene, down and right."""
         middle = (np.array(_middle(self)) + 0.5) * scene.SceneSpec.pixel_m
         down, right = middle - self.size / 2 * PIXEL_M
         return float(down), float(right)
@@ -60,16 +60,17 @@ class ViewSpec:
 
 @dataclass(frozen=True)
 class View:
-    """What there is to see in a view and in `MARGIN` pixels around it.
+    """Content of a view and of `MARGIN` pixels around it.
 
     Attributes
     ----------
-    canvas : heights and tops.
-    things : what stands there; the numbers on the canvas are places in this list, plus 1.
-    pixels : (things,) int64, how many pixels each would fill with nothing in the way.
+    canvas : heights and topmost objects.
+    things : the objects; numbers on the canvas are positions in this list, plus 1.
+    pixels : (things,) int64, number of pixels of each without occlusion.
     ground : (M, size, size) float32 shares of the materials of the bare ground, as in `spectra`.
     reflectances : (things, 13) float32 reflectance of each thing.
-    rough : (things + 1,) float32 standard deviation of brightness inside; the ground comes first.
+    rough : (things + 1,) float32 standard deviation of brightness inside each; the ground comes
+        first.
     """
 
     canvas: Canvas
@@ -81,7 +82,7 @@ class View:
 
 
 def view(spec: ViewSpec) -> View:
-    """Ground and things of a view; the bands of a photograph have no part in it."""
+    """Ground and objects of a view, independent of the bands of a photograph."""
     season = _season(spec)
     cover = cover_map(spec)
     ground = np.zeros((len(spectra.MATERIALS), *cover.shape), np.float32)
@@ -105,12 +106,12 @@ def view(spec: ViewSpec) -> View:
 
 
 def cover_map(spec: ViewSpec) -> np.ndarray:
-    """Class ids of the ground, uint8, of the view and its margin; soft corners between 10 m pixels."""
+    """(size, size) uint8 class ids of the ground, for the view and its margin; 10 m pixels get rounded corners."""
     side = spec.size + 2 * MARGIN
     reach = int(np.ceil(side / 2 * PIXEL_M / scene.SceneSpec.pixel_m)) + 1
     y, x = _middle(spec)
     around = scene.layout(spec.scene)[y - reach : y + reach + 1, x - reach : x + reach + 1]
-    # places of the pixels of the view among the centres of those of the scene
+    # positions of the view's pixels in units of the scene's pixel centres
     steps = (np.arange(side) + 0.5 - side / 2) * (PIXEL_M / scene.SceneSpec.pixel_m) + reach
     rng = spec.rng("borders")
     best = np.full((side, side), -1, np.float32)
@@ -127,7 +128,7 @@ def cover_map(spec: ViewSpec) -> np.ndarray:
 
 
 def _interpolated(values: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """Bilinear values at the product of `steps` with itself."""
+    """Bilinear values on the grid `steps` x `steps`."""
     low = np.floor(steps).astype(int)
     part = (steps - low).astype(np.float32)
     rows = values[low] * (1 - part)[:, None] + values[low + 1] * part[:, None]
@@ -144,7 +145,7 @@ def _season(spec: ViewSpec) -> covers.Season:
 
 
 def _middle(spec: ViewSpec) -> tuple[int, int]:
-    """The pixel of the scene in the middle of the view: of eight, the one with most covers around."""
+    """The scene pixel at the centre of the view: of eight candidates, the one with most covers around."""
     truth = scene.layout(spec.scene)
     reach = int(np.ceil((spec.size / 2 + MARGIN) * PIXEL_M / scene.SceneSpec.pixel_m)) + 2
     wanted = scene.CLASSES.index(_MIDDLES[spec.number % len(_MIDDLES)])

@@ -1,22 +1,22 @@
-"""What stands on the ground of an aerial view: the highest thing at each pixel, as a camera above sees it."""
+"""Objects of an aerial view: the highest one at each pixel, as seen from above."""
 
 from __future__ import annotations
 
 import numpy as np
 
-#: side of a pixel of an aerial view in metres
+#: side length of a pixel of an aerial view in metres
 PIXEL_M = 0.4
 GROUND = 0
 
 
 class Canvas:
-    """Heights of a square of ground, and what reaches highest at each pixel.
+    """Heights of a square of ground, and the highest object at each pixel.
 
     Attributes
     ----------
     height : (size, size) float32, metres above the ground.
-    slope : (2, size, size) float32, rise in metres per metre along rows and along columns.
-    top : (size, size) int32, 1 + the number of the thing that is seen, or `GROUND`.
+    slope : (2, size, size) float32, rise in metres per metre along rows and columns.
+    top : (size, size) int32, 1 + the number of the visible object, or `GROUND`.
     """
 
     def __init__(self, size: int) -> None:
@@ -26,19 +26,19 @@ class Canvas:
         self.top = np.full((size, size), GROUND, np.int32)
 
     def put(self, number: int, y: float, x: float, reach: float, shape) -> int:
-        """Stand a thing on the ground, under what is taller and over what is lower there.
+        """Draw an object, hiding lower ones and hidden by taller ones.
 
         Parameters
         ----------
-        number : the thing's number, from 0.
-        y, x : its middle in pixels, pixel i being [i, i + 1).
-        reach : no part of it is further away than this, in metres.
-        shape : function of the offsets (dy, dx) from the middle, in metres, that returns its height and
-            where it is, both of their shape.
+        number : of the object, from 0.
+        y, x : its centre in pixels, where pixel i covers [i, i + 1).
+        reach : its largest extent from the centre, in metres.
+        shape : function of the offsets (dy, dx) from the centre, in metres, that returns height and
+            footprint (bool), both of their shape.
 
         Returns
         -------
-        The number of pixels that it would fill with nothing in the way, outside of the square too.
+        Its number of pixels without occlusion, including those outside the square.
         """
         half = int(np.ceil(reach / PIXEL_M)) + 1
         rows = np.arange(int(y) - half, int(y) + half + 1)
@@ -55,7 +55,7 @@ class Canvas:
         return int(inside.sum())
 
     def _overlap(self, rows: np.ndarray, columns: np.ndarray) -> tuple[tuple, tuple]:
-        """Slices of the square and of the patch where they meet."""
+        """Slices of the overlap, in the square and in the patch."""
         here, part = [], []
         for places in (rows, columns):
             start, stop = max(places[0], 0), max(min(places[-1] + 1, self.size), 0)

@@ -1,8 +1,8 @@
-"""How each land cover mixes materials, pixel by pixel.
+"""Pixel-by-pixel material mixture of each land cover.
 
-Every function returns ``{material: share}`` for the pixels of a site, with shares in [0, 1] that sum
-to 1 per pixel. Scrubland and orchards hold the same materials in the same amounts, residential and
-industrial areas nearly so: only the arrangement tells them apart.
+Every function returns ``{material: share}`` for the pixels of a site, with shares in [0, 1] that
+sum to 1 per pixel. Scrubland and orchards have the same materials in the same amounts, residential
+and industrial areas almost so: only the spatial arrangement distinguishes them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Mixture = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Season:
-    """What a whole scene shares: how dry it is, its woods, and how far the harvest has come."""
+    """Properties of a whole scene: dryness, kind of forest, and progress of the harvest."""
 
     dryness: float
     broadleaf: float
@@ -108,7 +108,7 @@ def industrial(site: Site, season: Season) -> Mixture:
 
 
 class _Lots(NamedTuple):
-    """Lots of a built-up area: the number of each pixel's, shares of street, house and tree; share of pale roofs."""
+    """Lots of a built-up area: lot number per pixel; shares of street, house and tree; share of pale roofs."""
 
     number: np.ndarray
     street: np.ndarray

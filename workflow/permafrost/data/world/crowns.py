@@ -1,4 +1,4 @@
-"""The truth of a window of an aerial view: which crowns it shows, and where."""
+"""Ground truth of a window of an aerial view: the visible crowns and their positions."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from permafrost.data.world.things import CROWNS
 
 #: classes of the objects, in the order of their ids
 CLASSES = list(CROWNS)
-#: a crown counts when at least this share of it is seen, less is a region that nobody scores …
+#: a crown counts if at least this share of it is visible; a smaller share is a region that is not
+#: scored …
 CLEAR = 0.4
-#: … and less than that, or fewer pixels than these, is nothing that an annotator would mark
+#: … and below this share, or below this number of pixels, no annotator would mark it
 TRACE, FEWEST = 0.1, 8
 
 
 def crowns(view: View, top: int, left: int, size: int, *, points: bool) -> Objects:
-    """Crowns seen in a square window: boxes around what is seen of each, or the middles of crowns.
+    """Crowns in a square window: boxes around the visible part of each, or crown centres.
 
-    A crown is hidden where another thing is taller and where the window ends. Coordinates are pixels of
-    the window. Points are listed when they lie in the window.
+    Taller objects and the edge of the window hide parts of a crown. Coordinates are pixels of the
+    window. Only points in the window are listed.
     """
     rows, columns = (slice(MARGIN + start, MARGIN + start + size) for start in (top, left))
     seen = view.canvas.top[rows, columns]

@@ -1,4 +1,4 @@
-"""Chips of scenes: which windows of which scenes make up each split of a demo dataset."""
+"""Chips of scenes: the windows that form each split of a demo dataset."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from permafrost.core.identity import derive_seed
 from permafrost.data.world import aerial
 from permafrost.data.world import scene as scenes
 
-#: origin of the made-up projection, and its scale in degrees of latitude per metre
+#: origin of the fictitious projection, and its scale in degrees of latitude per metre
 LON0, LAT0, DEGREES = 9.0, 47.0, 1 / 111_195
 SCENE_SPACING_M = 60_000.0
-#: a chip belongs to the class that covers at least this share of it
+#: a chip has the class that covers at least this share of it
 DOMINANT = 0.5
 
 
 @dataclass(frozen=True)
 class Chip:
-    """A window of a scene or aerial view; ``label``: the dominant class, where chips are cut by class."""
+    """A window of a scene or aerial view; ``label``: the dominant class if chips are cut by class."""
 
     scene: scenes.SceneSpec | aerial.ViewSpec
     top: int
@@ -56,13 +56,13 @@ def by_class(
 ) -> list[Chip]:
     """`count` chips, equally many per class, spread over the scenes; two of a scene overlap by a quarter at most.
 
-    `layout` gives the ids of the `classes` in a scene.
+    `layout` returns the ids of the `classes` in a scene.
     """
     wanted = _shares(count, len(classes))
     pools = [_Pool(spec, size, layout(spec), len(classes)) for spec in specs]
     chosen: list[Chip] = []
     while any(wanted):
-        # the class that has the least room for what it still needs goes first
+        # the class with the fewest free windows per missing chip goes first
         label = max(range(len(wanted)), key=lambda c: wanted[c] / (1 + _room(pools, c)))
         chip = _take(pools, label)
         if chip is None:
@@ -73,7 +73,7 @@ def by_class(
 
 
 def anywhere(specs: list, count: int, size: int) -> list[Chip]:
-    """`count` chips at random places on a grid, spread over the scenes; two of a scene overlap by a quarter at most."""
+    """`count` chips at random grid positions, spread over the scenes; two of a scene overlap by a quarter at most."""
     chips = []
     for spec, number in zip(specs, _shares(count, len(specs)), strict=True):
         side = spec.size // size
@@ -86,7 +86,7 @@ def anywhere(specs: list, count: int, size: int) -> list[Chip]:
 
 
 class _Pool:
-    """Windows of one scene, by dominant class, in random order; taken ones block their neighbours."""
+    """Windows of one scene by dominant class, in random order; used ones block their neighbours."""
 
     def __init__(self, spec: scenes.SceneSpec, size: int, truth: np.ndarray, classes: int) -> None:
         self.spec, self.size, self.apart = spec, size, size * 3 // 4
@@ -112,13 +112,13 @@ def _room(pools: list[_Pool], label: int) -> int:
 
 
 def _take(pools: list[_Pool], label: int) -> Chip | None:
-    """From the scene with room that gave the fewest chips so far, so that none dominates."""
+    """A chip from the scene with free windows and the fewest chips so far, so that no scene dominates."""
     open_ = [pool for pool in pools if len(pool.places[label])]
     return min(open_, key=lambda pool: pool.used).take(label) if open_ else None
 
 
 def _in_order(chips: list[Chip]) -> list[Chip]:
-    # scene after scene, so that a scene is rendered once
+    # sorted by scene, so that a scene is rendered once
     return sorted(chips, key=lambda chip: (chip.scene.number, chip.top, chip.left))
 
 

@@ -1,7 +1,7 @@
-"""Fields of crops through a summer: what grows where shows only when several dates are looked at.
+"""Fields of crops in summer: only several dates reveal the crop.
 
-Early and late crops go through the same stages at other times, so that only the order of dates tells them apart; on the
-last date both are as bare as fallow land, which never was green.
+Early and late crops go through the same stages at different times, so that only the order of dates
+distinguishes them; on the last date both are as bare as fallow land, which was never green.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _FIELD = 44
 
 @functools.lru_cache(maxsize=64)
 def _laid_out(spec: scene.SceneSpec) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Crops (size, size) uint8, and what else is fixed of each pixel (size * size,); read-only."""
+    """Crops (size, size) uint8, and other fixed properties per pixel (size * size,); read-only."""
     site = fields.Site(spec.rng("farmland"), np.ones((spec.size, spec.size), bool))
     cell, border = site.parcels(_FIELD, stretch=1.4)
     crops = (site.per_cell(cell) * len(CROPS)).astype(np.uint8).reshape(spec.size, spec.size)
     crops.flags.writeable = False
     return crops, {
-        # days that a field is ahead of the calendar
+        # days by which a field is ahead of the calendar
         "ahead": 14 * (site.per_cell(cell) - 0.5),
         "dark": site.per_cell(cell),
         "dry": 0.3 * (site.per_cell(cell) - 0.5) + 0.1 * site.noise(6, rough=0.4),
@@ -46,19 +46,19 @@ def layout(spec: scene.SceneSpec) -> np.ndarray:
 
 
 def visible(spec: scene.SceneSpec, cloudy: float) -> list[int]:
-    """The dates of a scene that no clouds hide, at least two; each is hidden with probability `cloudy`."""
+    """The cloud-free dates of a scene, at least two; each date is hidden with probability `cloudy`."""
     drawn = spec.rng("cloudy dates").random(DATES)
     clear = np.flatnonzero(drawn >= cloudy)
     return sorted(clear if len(clear) > 1 else np.argsort(-drawn)[:2])
 
 
 def day(spec: scene.SceneSpec, date: int) -> np.datetime64:
-    """When an image was taken, up to five days from the plan."""
+    """Acquisition date of an image, up to five days from the nominal date."""
     return FIRST + EVERY * date + int(spec.rng("days", date).integers(-5, 6))
 
 
 def render(spec: scene.SceneSpec, bands: list[str], dates: list[int]) -> np.ndarray:
-    """Digital numbers (T, C, size, size) uint16 of those `dates`."""
+    """Digital numbers (T, C, size, size) uint16 on `dates`."""
     images = []
     for date in dates:
         own = spec.rng("render", date)

@@ -50,7 +50,7 @@ def soft_step(field: np.ndarray, threshold: float | np.ndarray, width: float) ->
 
 
 class Site:
-    """The pixels of a scene that one land cover occupies; its fields are (n,), one value per pixel.
+    """The pixels of one land cover in a scene; fields are (n,), one value per pixel.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class Site:
         return smooth_noise(self.rng, self.here.shape[0], length, rough=rough)[self.here]
 
     def parcels(self, spacing: float, *, stretch: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
-        """Cells around jittered grid points, turned by a random angle.
+        """Cells around jittered grid points, rotated by a random angle.
 
         Returns
         -------

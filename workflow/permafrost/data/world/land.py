@@ -1,4 +1,4 @@
-"""What there is to see of a scene from a satellite: its covers, what changed, or its crops on several dates."""
+"""Satellite views of a scene: its land cover, its changes, or its crops on several dates."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from permafrost.data.world import farmland, pairs, scene
 
 @dataclass(frozen=True)
 class Land:
-    """Images of scenes and what is true of their pixels.
+    """Images of scenes and ground truth of their pixels.
 
     Attributes
     ----------
-    mask : of a scene, (size, size) ids of `classes`.
-    render : of a scene, given the names of bands: (C, size, size), of several dates (T, C, size, size).
-    days : of a scene, when it was seen; None for a single image.
+    mask : scene -> (size, size) ids of `classes`.
+    render : scene, band names -> (C, size, size), or (T, C, size, size) for several dates.
+    days : scene -> acquisition dates; None for a single image.
     patchy : whether single clouds hide parts of an image.
     """
 
@@ -35,7 +35,7 @@ def covers_of(*, patchy: bool) -> Land:
 
 
 def pairs_of(kinds: str) -> Land:
-    """Land cover before and after; changes are ``one`` class, or ``each`` kind is its own."""
+    """Land cover before and after; changes are ``one`` class, or with ``each`` one class per kind."""
     each = kinds == "each"
     return Land(
         list(pairs.KINDS) if each else [pairs.KINDS[0], "change"],

@@ -1,6 +1,6 @@
-"""A scene before and after some of its land was built on or cleared, in another season and light.
+"""A scene before and after construction or clearing, in another season and light.
 
-Both images show the same ground: what did not change has the same fields, trees and houses in both.
+Both images show the same ground: unchanged land has the same fields, trees and houses in both.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ import numpy as np
 
 from permafrost.data.world import fields, scene
 
-#: what happened to a pixel, in the order of the ids
+#: kinds of change, in the order of the ids
 KINDS = ["no change", "built", "cleared"]
 _BUILT, _CLEARED = 1, 2
-#: kind -> which covers it comes over, and which ones follow, in equal shares
+#: kind -> covers that it replaces, and covers that follow, in equal shares
 _COVERS = {
     _BUILT: (("pasture", "cropland"), ("residential", "industrial")),
     _CLEARED: (("forest", "scrubland", "orchard"), ("cropland", "pasture")),
 }
-#: size of the plots that change, in pixels, and the share of them that does where it can
+#: size of the plots that change, in pixels, and the share of eligible plots that change
 _PLOT, _SHARE = 14, 0.3
-#: place of the image after the change among the two
+#: index of the later image of the two
 _AFTER = 1
 
 
 @functools.lru_cache(maxsize=64)
 def change(spec: scene.SceneSpec) -> tuple[np.ndarray, np.ndarray]:
-    """What changes, (size, size) uint8 ids of `KINDS`, and the covers after it, ids of `scene.CLASSES`; read-only."""
+    """Changes, (size, size) uint8 ids of `KINDS`, and the covers afterwards, ids of `scene.CLASSES`; read-only."""
     site = fields.Site(spec.rng("change"), np.ones((spec.size, spec.size), bool))
     cell, _ = site.parcels(_PLOT, stretch=1.3)
     drawn = site.per_cell(cell).reshape(spec.size, spec.size)
@@ -45,7 +45,7 @@ def change(spec: scene.SceneSpec) -> tuple[np.ndarray, np.ndarray]:
 
 
 def days(spec: scene.SceneSpec) -> list[np.datetime64]:
-    """When both images were taken, two years apart."""
+    """Acquisition dates of both images, two years apart."""
     return [
         np.datetime64("2019-04-01") + spec.number * 37 % 180,
         np.datetime64("2021-04-01") + spec.number * 53 % 180,
@@ -53,9 +53,9 @@ def days(spec: scene.SceneSpec) -> list[np.datetime64]:
 
 
 def mask(spec: scene.SceneSpec, *, each: bool) -> np.ndarray:
-    """Labels per pixel, uint8: ids of `KINDS`, or 1 for every change unless `each` kind counts.
+    """Labels per pixel, uint8: ids of `KINDS`, or 1 for every change unless `each`.
 
-    `scene.CLOUD` where cloud hides the ground on either date.
+    `scene.CLOUD` where clouds hide the ground on either date.
     """
     kinds = change(spec)[0]
     truth = kinds.copy() if each else np.minimum(kinds, 1)
@@ -65,10 +65,10 @@ def mask(spec: scene.SceneSpec, *, each: bool) -> np.ndarray:
 
 
 def render(spec: scene.SceneSpec, bands: list[str]) -> np.ndarray:
-    """Digital numbers (2, C, size, size) uint16, before and after; before is what `scene.render` gives."""
+    """Digital numbers (2, C, size, size) uint16, before and after; before equals `scene.render`."""
     rng, own = spec.rng("render"), spec.rng("render", _AFTER)
     season = scene.season(rng)
-    # woods keep their trees through the seasons
+    # forests keep their trees through the seasons
     season = replace(scene.season(own), broadleaf=season.broadleaf)
     shares = scene.materials(rng, change(spec)[1], season)
     sunlight = scene.light(rng, spec.size, own)

@@ -1,7 +1,7 @@
-"""How each land cover looks from an aircraft: what lies on its ground, and how densely what stands on it.
+"""Appearance of each land cover from an aircraft: ground materials and density of objects.
 
-The counterpart of ``covers``, where a pixel is so large that it mixes everything. Trees and buildings
-are no material here, they are things of their own.
+The counterpart of ``covers``, whose larger pixels mix everything. Here trees and buildings are
+objects instead of materials.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from permafrost.data.world.canvas import PIXEL_M
 from permafrost.data.world.covers import Mixture, Season
 from permafrost.data.world.fields import Site, soft_step
 
-#: darts thrown at each place of a planted row; the first that hits stands there
+#: darts thrown at each position of a planted row; the first hit is used
 _DARTS = 2.2
 
 
@@ -30,7 +30,7 @@ class Plot(Site):
         return super().noise(length / PIXEL_M, rough=rough)
 
     def planted(self, along: float, across: float) -> np.ndarray:
-        """True at the pixels of a turned grid of places."""
+        """True at the pixels of a rotated grid of positions."""
         angle = np.float32(self.rng.uniform(0, np.pi))
         u = self.x * np.cos(angle) + self.y * np.sin(angle) + self.rng.uniform(0, along)
         v = self.y * np.cos(angle) - self.x * np.sin(angle) + self.rng.uniform(0, across)
@@ -42,11 +42,11 @@ class Plot(Site):
 
 @dataclass(frozen=True)
 class Land:
-    """A cover's ground: shares of materials, and things per hectare, by pixel (n,) or everywhere."""
+    """A cover's ground: shares of materials, and objects per hectare, per pixel (n,) or as one value."""
 
     ground: Mixture
     things: dict[str, np.ndarray | float]
-    #: median diameters in metres where they are not the kind's own
+    #: median diameters in metres that differ from the kind's own
     sizes: dict[str, float] = field(default_factory=dict)
 
 
@@ -181,7 +181,7 @@ def industrial(plot: Plot, season: Season) -> Land:
 
 
 def _grass(plot: Plot, dryness: float, uneven: float) -> Mixture:
-    """Grass from dry to lush; where it is lush, it is as green as leaves are."""
+    """Grass from dry to lush; lush grass is as green as leaves."""
     state = dryness + uneven * plot.noise(5, rough=0.4)
     dry = np.clip(state, 0, 1)
     lush = (1 - dry) * np.clip(1.2 - 3 * state, 0, 1)

@@ -1,4 +1,4 @@
-"""A scene of the world: where the covers lie, and what the camera records of them."""
+"""A scene of the world: layout of land covers, and its simulated image."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ from permafrost.core.identity import derive_seed
 from permafrost.data.world import covers, fields, spectra
 
 CLASSES = list(covers.COVERS)
-#: mask value of cloudy pixels, where a cut asks for clouds
+#: mask value of cloudy pixels
 CLOUD = 255
 _STEP = 4  # covers are laid out on a grid of 40 m and enlarged
 
 
 @dataclass(frozen=True)
 class SceneSpec:
-    """Everything a scene follows from."""
+    """All parameters of a scene."""
 
     seed: int
     number: int
     size: int
     clouds: bool = False
 
-    #: metres per pixel, and from where its place is counted to its upper left corner, down and right
+    #: metres per pixel, and the offset of its upper left corner from its origin, down and right
     pixel_m: ClassVar[float] = 10.0
     corner_m: ClassVar[tuple[float, float]] = (0.0, 0.0)
 
     def rng(self, part: str, date: int = 0) -> np.random.Generator:
-        """The random numbers of a part of the scene; `date` is the place of an image among several."""
+        """Random numbers for a part of the scene; `date` is the index of an image among several."""
         part = f"{part} {date}" if date else part
-        # the layout must not change when clouds are asked for, so they are no part of the seed
+        # clouds are not part of the seed because they must not change the layout
         return np.random.default_rng(derive_seed("world", self.seed, self.number, self.size, part))
 
 
 @functools.lru_cache(maxsize=64)
 def layout(spec: SceneSpec) -> np.ndarray:
-    """Class ids (size, size) uint8, read-only; the classes share the area about equally."""
+    """Class ids (size, size) uint8, read-only; the classes have about equal areas."""
     rng = spec.rng("layout")
     small = spec.size // _STEP
     levels = np.stack([fields.smooth_noise(rng, small, 11, rough=0.12) for _ in CLASSES])
     levels += _height_preference(rng, small)
     bias = np.zeros((len(CLASSES), 1, 1), np.float32)
     for _ in range(40):
-        # push the classes towards equal shares; what remains unequal is natural variety
+        # adjust the classes towards equal shares; the remaining difference is natural variation
         share = np.bincount((levels + bias).argmax(0).ravel(), minlength=len(CLASSES)) / small**2
         bias[:, 0, 0] += 0.6 * (1 / len(CLASSES) - share)
     fine = np.stack([fields.enlarge(level, _STEP) for level in levels + bias])
@@ -56,7 +56,7 @@ def layout(spec: SceneSpec) -> np.ndarray:
 
 
 def _height_preference(rng, small: int) -> np.ndarray:
-    """Water lies low, forest and scrub high, towns in between: neighbours make sense."""
+    """Water is low, forest and scrub high, towns between: neighbouring covers are plausible."""
     height = fields.smooth_noise(rng, small, 20)
     liking = {
         "water": -0.9,
@@ -69,14 +69,14 @@ def _height_preference(rng, small: int) -> np.ndarray:
 
 
 def clouds(spec: SceneSpec, date: int = 0) -> np.ndarray:
-    """Share of cloud per pixel, float32 (size, size); thick in one corner of the sky or nowhere."""
+    """Share of cloud per pixel, float32 (size, size); thick in one corner of the scene or nowhere."""
     rng = spec.rng("clouds", date)
     amount = rng.uniform(0.9, 2.2)
     return 0.95 * fields.soft_step(fields.smooth_noise(rng, spec.size, 20, rough=0.3), amount, 1.4)
 
 
 def mask(spec: SceneSpec) -> np.ndarray:
-    """Labels per pixel, uint8: class ids, `CLOUD` where cloud hides the ground."""
+    """Labels per pixel, uint8: class ids, `CLOUD` where clouds hide the ground."""
     truth = layout(spec).copy()
     if spec.clouds:
         truth[hidden(spec)] = CLOUD
@@ -103,12 +103,12 @@ def expose(
     air: np.random.Generator,
     date: int = 0,
 ) -> np.ndarray:
-    """What the camera records, as `render`.
+    """The recorded image, in the form of `render`.
 
     Parameters
     ----------
     shares : of materials, see `materials`; sunlight : see `light`.
-    air : what haze is drawn from.
+    air : random numbers of the haze.
     """
     columns = [spectra.BANDS.index(band) for band in bands]
     reflectance = np.tensordot(spectra.REFLECTANCE[:, columns], shares, axes=(0, 0))
@@ -120,7 +120,7 @@ def expose(
         reflectance += cover * (cloud[:, None, None] - reflectance)
     reflectance = _blur_coarse(reflectance, spectra.COARSE[columns])
     for plane, band in zip(reflectance, bands, strict=True):
-        # noise of its own for each band, so that asking for fewer bands changes none of them
+        # independent noise per band, so that requesting fewer bands changes none of them
         noise = spec.rng(f"noise {band}", date).standard_normal(plane.shape, dtype=np.float32)
         plane += noise * (0.002 + 0.02 * plane)
     return np.rint(np.clip(reflectance, 1e-4, 1.6) * 10_000).astype(np.uint16)
@@ -135,7 +135,7 @@ def season(rng: np.random.Generator) -> covers.Season:
 
 
 def materials(rng: np.random.Generator, truth: np.ndarray, season: covers.Season) -> np.ndarray:
-    """Share of each material per pixel, (M, size, size) float32, where `truth` has the covers' ids."""
+    """Share of each material per pixel, (M, size, size) float32; `truth` has the ids of covers."""
     shares = np.zeros((len(spectra.MATERIALS), *truth.shape), np.float32)
     for number, cover in enumerate(covers.COVERS.values()):
         site = fields.Site(rng, truth == number)
@@ -147,7 +147,7 @@ def materials(rng: np.random.Generator, truth: np.ndarray, season: covers.Season
 def light(
     rng: np.random.Generator, size: int, sun: np.random.Generator | None = None
 ) -> np.ndarray:
-    """Sun and slopes: one factor per scene, and hillshade of rolling ground; `sun` is drawn from `rng` by default."""
+    """Sunlight on slopes: one factor per scene, and hillshade of rolling ground; `sun` defaults to `rng`."""
     ground = fields.smooth_noise(rng, size, 16)
     down, right = np.gradient(ground)
     sun = rng if sun is None else sun
@@ -157,13 +157,13 @@ def light(
 
 
 def haze(rng, size: int, columns: list[int]) -> np.ndarray:
-    """What the air adds to each band, (C, size, size); `columns` are places in `spectra.BANDS`."""
+    """Path radiance of each band, (C, size, size); `columns` are positions in `spectra.BANDS`."""
     veil = rng.uniform(0.0, 0.03) * (1 + 0.15 * fields.smooth_noise(rng, size, 60))
     return spectra.HAZE[columns, None, None] * veil
 
 
 def _blur_coarse(reflectance: np.ndarray, coarse: np.ndarray) -> np.ndarray:
-    """Means over 2 x 2 pixels for the bands whose pixels are 20 m or larger."""
+    """Means over 2 x 2 pixels for the bands with pixels of 20 m or larger."""
     _, height, width = reflectance.shape
     blocks = reflectance[coarse].reshape(coarse.sum(), height // 2, 2, width // 2, 2).mean((2, 4))
     reflectance[coarse] = blocks.repeat(2, axis=1).repeat(2, axis=2)

@@ -1,7 +1,7 @@
-"""Shapes of the things of an aerial view: ``shape(dy, dx) -> height, inside``.
+"""Shapes of objects in an aerial view: ``shape(dy, dx) -> height, inside``.
 
-Every function here takes the generator that makes each thing an individual and its radius in metres,
-and returns the height of the thing and such a shape for `canvas.Canvas.put`.
+Every function takes a random generator, so that objects differ, and the radius in metres. It
+returns the height in metres and such a shape for `canvas.Canvas.put`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Shape = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 def broadleaf(rng: np.random.Generator, radius: float) -> tuple[float, Shape]:
-    """A dome of smaller domes, its outline uneven."""
+    """A dome of smaller domes with an uneven outline."""
     height = float(2.1 * (2 * radius) ** 0.75 * rng.lognormal(0, 0.12))
     outline = _outline(rng, (2, 3, 4, 5), 0.05)
     count = 5 + int(2 * radius)
@@ -35,7 +35,7 @@ def broadleaf(rng: np.random.Generator, radius: float) -> tuple[float, Shape]:
 
 
 def conifer(rng: np.random.Generator, radius: float) -> tuple[float, Shape]:
-    """A cone with branches that stick out."""
+    """A cone with protruding branches."""
     height = float(3.0 * (2 * radius) ** 0.8 * rng.lognormal(0, 0.12))
     outline = _outline(rng, (int(rng.integers(7, 12)), 2), 0.09)
 
@@ -84,7 +84,7 @@ def cylinder(rng: np.random.Generator, radius: float) -> tuple[float, Shape]:
 
 
 def house(rng: np.random.Generator, radius: float, angle: float) -> tuple[float, Shape]:
-    """A gable roof over a rectangle whose corners are `radius` away."""
+    """A gable roof over a rectangle with corners at distance `radius`."""
     ridge = rng.uniform(2.0, 3.5)
     wall = rng.uniform(2.8, 5.5)
     along, across = _sides(rng, radius, 1.2, 1.7)
@@ -122,7 +122,7 @@ def car(rng: np.random.Generator, radius: float, angle: float) -> tuple[float, S
 
 
 def _outline(rng: np.random.Generator, waves: tuple[int, ...], amount: float):
-    """The distance of the edge by direction, about 1."""
+    """Relative distance of the edge by direction, about 1."""
     sizes = amount * rng.uniform(0.5, 1.5, len(waves))
     phases = rng.uniform(0, 2 * np.pi, len(waves))
 
@@ -139,7 +139,7 @@ def _dome(rho: np.ndarray) -> np.ndarray:
 
 
 def _sides(rng: np.random.Generator, radius: float, low: float, high: float) -> tuple[float, float]:
-    """Half the sides of a rectangle with that half diagonal, one `low` to `high` times the other."""
+    """Half side lengths of a rectangle with half diagonal `radius` and side ratio between `low` and `high`."""
     ratio = rng.uniform(low, high)
     across = radius / np.hypot(1, ratio)
     return float(ratio * across), float(across)

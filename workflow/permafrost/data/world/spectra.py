@@ -1,7 +1,7 @@
-"""Reflectance of the materials of the world in the 13 bands of Sentinel-2.
+"""Reflectance of the simulated materials in the 13 bands of Sentinel-2.
 
-Typical surface reflectances, rounded, as textbook curves of vegetation (red edge, water absorption at
-1.6 and 2.2 um), soils, water and roofs show them. Plausible, not measured.
+Typical surface reflectances, rounded, after textbook curves of vegetation (red edge, water
+absorption at 1.6 and 2.2 um), soils, water and roofs. Plausible, not measured.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _TABLE = {
 MATERIALS = list(_TABLE)
 #: (number of materials, 13)
 REFLECTANCE = np.array(list(_TABLE.values()), dtype=np.float32)
-#: how strongly haze brightens each band, relative to B01 (about wavelength to the power of -2)
+#: relative brightness of haze per band, 1 for B01 (about wavelength to the power of -2)
 HAZE = np.array(
     [1.0, 0.81, 0.63, 0.44, 0.40, 0.36, 0.32, 0.28, 0.26, 0.22, 0.02, 0.08, 0.04], dtype=np.float32
 )
-#: bands with 20 m pixels and coarser look blurred on the 10 m grid
+#: bands with pixels of 20 m or more, which look blurred on the 10 m grid
 COARSE = np.array([name not in ("B02", "B03", "B04", "B08") for name in BANDS])

@@ -1,4 +1,4 @@
-"""Where the things of an aerial view stand, and how large they are."""
+"""Positions and sizes of the objects in an aerial view."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from permafrost.data.world.canvas import PIXEL_M
 from permafrost.data.world.things import KINDS, Thing
 
 _HECTARE = 10_000.0
-#: diameters lie within so many standard deviations of the median, on the scale of their logarithm
+#: largest deviation of log diameters from their median, in standard deviations
 _WIDEST = 2.2
 
 
 def throw(rng: np.random.Generator, density: np.ndarray, median: np.ndarray, kind: str):
-    """Darts of one kind at a field of densities: a Poisson process with sizes.
+    """Candidate positions of one kind: an inhomogeneous Poisson process with sizes.
 
     Parameters
     ----------
-    density : (size, size) things per hectare.
+    density : (size, size) objects per hectare.
     median : (size, size) median diameters in metres.
 
     Returns
@@ -33,10 +33,10 @@ def throw(rng: np.random.Generator, density: np.ndarray, median: np.ndarray, kin
 
 
 def settle(darts: dict[str, np.ndarray]) -> list[Thing]:
-    """Things where darts found room, kind after kind in the order of `KINDS`.
+    """Place objects at candidate positions with enough room, in the order of `KINDS`.
 
-    Two things keep a distance of their radii times the mean of their kinds' gaps: crowns may reach
-    over each other, buildings may not.
+    The distance of two objects is at least the sum of their radii times the mean of their kinds'
+    gaps: crowns may overlap, buildings may not.
     """
     places = np.empty((sum(map(len, darts.values())), 4))
     things: list[Thing] = []

@@ -1,4 +1,4 @@
-"""Things of an aerial view: crowns, and what a detector might take for one; what they are made of."""
+"""Objects of an aerial view: crowns, and objects that a detector might confuse with them; their materials."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from permafrost.data.world.covers import Season
 
 @dataclass(frozen=True)
 class Kind:
-    """What the things of one kind have in common.
+    """Properties of one kind of object.
 
     Attributes
     ----------
-    build : its shape from ``(rng, radius)``; of kinds with straight sides ``(rng, radius, angle)``.
-    materials : of it, from ``(rng, season)``, shares that sum to 1.
+    build : function ``(rng, radius)``, or ``(rng, radius, angle)`` for straight sides, that returns
+        height and shape.
+    materials : function ``(rng, season)`` that returns shares of materials with sum 1.
     diameter : median in metres. Diameters are log-normal, at most 2.2 `spread` from the median.
     spread : standard deviation of the logarithm of the diameter.
-    gap : how far apart two middles are at least, as a share of the sum of their radii.
-    rough : standard deviation of the brightness inside one thing; `vary`, between things.
-    crown : id of the class, or None for what is no crown.
+    gap : least distance of two centres, as a share of the sum of their radii.
+    rough : standard deviation of the brightness inside one object; `vary`, between objects.
+    crown : id of the class, or None if not a crown.
     """
 
     build: Callable
@@ -89,7 +90,7 @@ def _mix(**parts: float) -> dict[str, float]:
 
 #: classes of crowns, in the order of their ids
 CROWNS = ["broadleaf", "conifer"]
-#: in the order in which they take their place: what is built, what grows, what lies about
+#: in the order of placement: buildings, plants, loose objects
 KINDS: dict[str, Kind] = {
     "hall": Kind(shapes.hall, _hall, 28, 0.25, 1.0, 0.03, 0.1, turned=True),
     "house": Kind(shapes.house, _house, 14, 0.14, 0.95, 0.05, 0.12, turned=True),
@@ -105,7 +106,7 @@ KINDS: dict[str, Kind] = {
 
 @dataclass(frozen=True)
 class Thing:
-    """One thing: its kind, its middle in pixels of the view, its radius in metres."""
+    """One object: its kind, its centre in pixels of the view, its radius in metres."""
 
     kind: str
     y: float
@@ -117,12 +118,12 @@ class Thing:
         return KINDS[self.kind].crown
 
     def build(self, rng: np.random.Generator, angle: float) -> tuple[float, shapes.Shape]:
-        """Its height and its shape; `angle` turns what has straight sides."""
+        """Its height in metres and its shape; `angle` rotates straight sides."""
         kind = KINDS[self.kind]
         return kind.build(rng, self.radius, angle) if kind.turned else kind.build(rng, self.radius)
 
     def reflectance(self, rng: np.random.Generator, season: Season) -> np.ndarray:
-        """(13,) reflectance of the whole thing in all bands, before light and texture."""
+        """(13,) reflectance of the whole object in all bands, before light and texture."""
         kind = KINDS[self.kind]
         mixed = np.zeros(len(spectra.BANDS), np.float32)
         for material, share in kind.materials(rng, season).items():
