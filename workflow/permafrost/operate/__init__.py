@@ -1,1 +1,1 @@
-"""What people do with a plan and a run: see what there is, estimate, follow, repair."""
+"""Work with a plan and a run: list entries, estimate, follow progress, handle failures."""

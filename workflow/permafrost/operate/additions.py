@@ -1,4 +1,4 @@
-"""Add an entry to a project: into its catalogue, and its name into the configuration's list."""
+"""Add an entry to a project's catalogue, and its name to the configuration's list."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CONFIG = "config/config.yaml"
 
 
 def refuse_known(kind: str, name: str, root: Path) -> None:
-    """Refuse a name that the project's catalogues have already."""
+    """Refuse a name that is already in the project's catalogues."""
     offers = read_offers(root)
     known = offers.datasets if kind == "dataset" else offers.backbones
     if name in known.names([EVERY]):
@@ -28,9 +28,9 @@ def refuse_known(kind: str, name: str, root: Path) -> None:
 
 
 def add_entry(entry: Entry, seen: str, root: Path) -> tuple[Path, bool]:
-    """Write the entry into ``KINDs/own.yaml`` of the project's catalogue, and its name into the configuration.
+    """Write the entry to ``KINDs/own.yaml`` of the project's catalogue, and its name to the list.
 
-    Comments and layout of both files stay. Both are written, or neither.
+    Comments and layout of both files are kept. Both files are written, or neither.
 
     Parameters
     ----------
@@ -40,13 +40,13 @@ def add_entry(entry: Entry, seen: str, root: Path) -> tuple[Path, bool]:
 
     Returns
     -------
-    The catalogue's file, and whether the configuration's list has the name now; it may list others in a file of its
-    own, or take the whole catalogue.
+    The catalogue's file, and whether the name was added to the configuration's list (not if the
+    configuration takes the whole catalogue).
 
     Raises
     ------
-    PermafrostError : the name is taken, the project has no catalogue of its own, or a file is written in a way that
-        nothing can be added to.
+    PermafrostError : the name is taken, the project has no catalogue, or the layout of a file does
+        not allow additions.
     """
     key = f"{entry.kind}s"
     refuse_known(entry.kind, entry.name, root)
@@ -79,7 +79,7 @@ def add_entry(entry: Entry, seen: str, root: Path) -> tuple[Path, bool]:
 
 
 def named(text: str, key: str, name: str) -> str:
-    """A configuration's text with one more name in a list, which is begun where there is none."""
+    """A configuration's text with `name` added to the list `key`, which is created if missing."""
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     pairs = root.value if isinstance(root, yaml.MappingNode) else []
     value = next((value for found, value in pairs if found.value == key), None)
@@ -102,7 +102,7 @@ def _content(text: str) -> dict:
 
 
 def _prove(text: str, expected: dict, file: Path) -> None:
-    """Refuse to write a text that does not say what it should."""
+    """Refuse a text whose YAML content is not `expected`."""
     try:
         said = _content(text)
     except yaml.YAMLError:

@@ -1,4 +1,4 @@
-"""What backbones are fed of datasets whose images an earlier run prepared: mean and deviation of every channel."""
+"""Input of backbones from prepared datasets: mean and standard deviation of every channel."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from permafrost.operate.offers import Offers, planned_input
 from permafrost.plan.catalogue import result_fields
 from permafrost.plan.recorded import current_plan, read_plan
 
-# of more pairs, only what is unusual is listed
+# with more pairs, only those with unusual input are listed
 _MANY = 20
 
 
 def prepared(offers: Offers, dataset: str) -> Path | None:
-    """The card of the last run's images, if it was of the entry as it is now; None where there is none."""
+    """The path of the dataset's card, if the last run prepared the same entry; else None."""
     results = offers.root / offers.config.get("results", "results")
     card = results / "images" / dataset / "card.json"
     try:
@@ -36,7 +36,7 @@ def prepared(offers: Offers, dataset: str) -> Path | None:
 
 
 def known_card(offers: Offers, dataset: str) -> Card | None:
-    """The same, read; None where it cannot be."""
+    """The dataset's card, if the last run prepared the same entry and it can be read; else None."""
     path = prepared(offers, dataset)
     try:
         return None if path is None else read_card(path)
@@ -47,11 +47,11 @@ def known_card(offers: Offers, dataset: str) -> Card | None:
 def fed_of(
     offers: Offers, card: Card, backbone: str
 ) -> tuple[InputPlan, list[FedChannel], list[FedChannel]]:
-    """How a backbone is fed the dataset of a card, all channels, and those that are unusual.
+    """The input of a backbone from a card's dataset: plan, all channels, and the unusual ones.
 
     Raises
     ------
-    PermafrostError : the dataset cannot feed the backbone.
+    PermafrostError : the dataset does not fit the backbone.
     """
     plan = planned_input(offers, card.dataset, backbone, card)
     fed = channels_as_fed(plan, card.bands)
@@ -62,7 +62,7 @@ def fed_of(
 def known_pairs(
     offers: Offers, pairs: Iterable[tuple[str, str]]
 ) -> dict[tuple[str, str], tuple[list[FedChannel], list[FedChannel]]]:
-    """(dataset, backbone) -> all channels and the unusual ones, of pairs whose images are prepared."""
+    """(dataset, backbone) -> all channels and the unusual ones, for pairs with prepared images."""
     cards: dict[str, Card | None] = {}
     found = {}
     for dataset, backbone in pairs:
@@ -71,7 +71,7 @@ def known_pairs(
         if dataset not in cards:
             cards[dataset] = known_card(offers, dataset)
         card = cards[dataset]
-        # what cannot be fed, its own job refuses
+        # pairs that do not fit are refused by their job
         with contextlib.suppress(PermafrostError):
             if card is not None:
                 found[dataset, backbone] = fed_of(offers, card, backbone)[1:]
@@ -79,7 +79,10 @@ def known_pairs(
 
 
 def fed_lines(found: Mapping[tuple[str, str], tuple[list[FedChannel], list[FedChannel]]]):
-    """Mean and deviation of every channel, a line for each pair; of many pairs, those that are unusual."""
+    """Lines for a terminal: mean and standard deviation of every channel, one line per pair.
+
+    With many pairs, only the unusual ones are listed.
+    """
     shown = {pair: one for pair, one in found.items() if one[1] or len(found) <= _MANY}
     if not found:
         return
@@ -95,7 +98,7 @@ def fed_lines(found: Mapping[tuple[str, str], tuple[list[FedChannel], list[FedCh
 def fed_json(
     found: Mapping[tuple[str, str], tuple[list[FedChannel], list[FedChannel]]],
 ) -> list[dict]:
-    """The same for a program."""
+    """Like `fed_lines`, as JSON, for all pairs."""
     return [
         {
             "dataset": dataset,

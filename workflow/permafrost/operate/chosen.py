@@ -1,4 +1,4 @@
-"""Which backbones of the catalogues are meant: by name, kind, bands, size, licence, dataset, and weights at hand."""
+"""Filter backbones by name, kind, bands, size, licence, dataset, and weights on this machine."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _FACTORS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
 
 @dataclass(frozen=True)
 class Choice:
-    """What backbones must be to be listed; None is anything.
+    """Filters of backbones; None: any.
 
     Attributes
     ----------
-    pattern : part of the name or the title, or a shell pattern (``*dinov3*``) of the whole name.
+    pattern : part of the name or the title, or a shell pattern (``*dinov3*``) for the whole name.
     bands : ``rgb``, ``all``, a number of bands, or (part of) the name of a sensor.
-    most_parameters : those whose entry does not say how many they have are left out.
-    licence : part of it.
-    fits : name of a dataset that can feed them.
-    here : only those whose weights are on this machine, or that need none.
+    most_parameters : largest number of parameters; backbones of unknown size are excluded.
+    licence : part of the licence.
+    fits : name of a dataset that they must fit.
+    here : only backbones that need no weights, or whose weights are on this machine.
     """
 
     pattern: str | None = None
@@ -51,7 +51,7 @@ class Choice:
 
 
 def parameter_count(text: str) -> int:
-    """``86M``, ``1.1b`` or ``300000`` as a number."""
+    """The number that ``86M``, ``1.1b`` or ``300000`` gives; other text is refused."""
     found = _COUNT.fullmatch(text.strip())
     if found is None:
         raise PermafrostError(
@@ -61,7 +61,7 @@ def parameter_count(text: str) -> int:
 
 
 def count_words(count: int) -> str:
-    """``86 M``: a number of parameters in at most three figures."""
+    """A number of parameters with at most three digits, such as ``86 M``."""
     for size, letter in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if count >= size:
             return f"{count / size:.3g} {letter}"
@@ -69,13 +69,13 @@ def count_words(count: int) -> str:
 
 
 def title_of(catalogue: Catalogue, name: str) -> object:
-    """The title of an entry that may be broken."""
+    """The title of an entry, which may be invalid; None: it has none."""
     entry = catalogue.written(name)
     return entry.get("title") if isinstance(entry, dict) else None
 
 
 def named_like(name: str, title: object, pattern: str | None) -> bool:
-    """Whether the pattern means an entry; upper and lower case do not matter."""
+    """Whether the pattern matches an entry, ignoring case; see `Choice.pattern`."""
     if pattern is None:
         return True
     wanted = pattern.lower()
@@ -85,7 +85,10 @@ def named_like(name: str, title: object, pattern: str | None) -> bool:
 
 
 def chosen(offers: Offers, names: list[str], choice: Choice) -> Iterator[str]:
-    """Those of `names` that are meant, whatever `fits` says. A broken entry is one where nothing is asked of it."""
+    """Those of `names` that match `choice`, except for `fits`, which is not checked.
+
+    An invalid entry matches only if `choice` has no filter but the pattern.
+    """
     asked = choice != Choice(pattern=choice.pattern)
     for name in names:
         title = title_of(offers.backbones, name)
@@ -128,7 +131,7 @@ def _takes(wanted: str, words: str) -> bool:
 
 
 def bands_words(entry: dict, offered: Callable[[], Installed | None]) -> str:
-    """``rgb``, ``all``, ``13 sentinel2`` or ``?``: the bands that a backbone wants."""
+    """The bands that a backbone expects: ``rgb``, ``all``, ``13 sentinel2``, or ``?`` (unknown)."""
     wants: Mapping = {}
     try:
         known = kind_of(entry).known({"weights": None, **entry}, "", offered)
@@ -146,13 +149,16 @@ def bands_words(entry: dict, offered: Callable[[], Installed | None]) -> str:
 
 # --- weights ---------------------------------------------------------------------------------------
 
-#: states of weights that nothing has to be fetched for
+#: states of weights that need no download
 HERE = ("none", "random", "here")
 
 
 def weights_state(offers: Offers, entry: dict) -> str:
-    """Whether the weights of an entry are on this machine: ``none`` needed, ``random``, ``here``, ``missing`` (a file
-    that is had by hand) or ``to download``. Nothing is read."""
+    """Whether the weights of an entry are on this machine; no file is read.
+
+    ``none``: needs no weights; ``random``; ``here``: on this machine; ``missing``: a file that the
+    user must provide; ``to download``.
+    """
     weights = entry.get("weights")
     if weights is None:
         return "random" if "weights" in entry else "none"
@@ -165,7 +171,7 @@ def weights_state(offers: Offers, entry: dict) -> str:
     return "random" if source == "random" else _timm_state(offers, entry["model"])
 
 
-# the places are those of `backbones.weights.published`, which needs the libraries to name them
+# same folders as in `backbones.weights.published`, which has to import the libraries
 
 
 def _torchgeo_state(offers: Offers, weights: str) -> str:
@@ -178,7 +184,7 @@ def _torchgeo_state(offers: Offers, weights: str) -> str:
 
 
 def _timm_state(offers: Offers, model: str) -> str:
-    """Whether weights of timm's are in the data's folder or in the hub's cache, by the name that timm gives them."""
+    """Whether timm weights are in the data folder or the Hugging Face cache, by timm's names."""
     fetched = (offers.data / FOLDER).glob(f"{glob.escape(model)}.*")
     if any(path.suffix in (".safetensors", ".bin", ".pth", ".pt") for path in fetched):
         return "here"

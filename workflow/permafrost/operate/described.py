@@ -1,4 +1,4 @@
-"""All that is known of one dataset, backbone or kind of probe, as lines of text."""
+"""Describe one dataset, backbone or kind of probe, as lines of text or JSON."""
 
 from __future__ import annotations
 
@@ -43,17 +43,16 @@ _SAID = (
 
 
 def describe(offers: Offers, name: str, dataset: str | None = None) -> list[str]:
-    """Lines about what bears the name, or alone has it as a part: a dataset, a backbone or a kind of probe.
-
-    Of several that have it as a part, a list.
+    """Lines about the dataset, backbone or kind of probe with this name; a list if several match.
 
     Parameters
     ----------
-    dataset : of a backbone, also what this dataset would feed it.
+    name : a name, or a part of one.
+    dataset : also describe the backbone's input from this dataset.
 
     Raises
     ------
-    PermafrostError : nothing has this name; or the dataset cannot feed the backbone.
+    PermafrostError : the name is unknown, or the dataset does not fit the backbone.
     """
     datasets, backbones = offers.datasets.names([EVERY]), offers.backbones.names([EVERY])
     if dataset is not None:
@@ -80,11 +79,11 @@ def _fed_backbone(offers: Offers, name: str, backbones: list[str]) -> str:
 
 
 def facts(offers: Offers, name: str, dataset: str | None = None) -> dict:
-    """The same for a program: the complete entry, what is at hand of it, and what it goes together with.
+    """Like `describe`, as JSON: the entry, what is on this machine, and which partners fit.
 
     Raises
     ------
-    PermafrostError : as `describe`.
+    PermafrostError : as `describe`, or several names match.
     """
     datasets, backbones = offers.datasets.names([EVERY]), offers.backbones.names([EVERY])
     if dataset is None:
@@ -162,7 +161,7 @@ def _dataset(offers: Offers, name: str, backbones: list[str]) -> list[str]:
 
 
 def _counted(offers: Offers, fitting: list[str], every: int) -> str:
-    """How many backbones, and of which kinds; a few by name."""
+    """The number of fitting backbones, with their names if few, else by kind."""
     if len(fitting) <= _MOST_NAMED:
         return f"{len(fitting)} of {every} backbones: {', '.join(fitting)}"
     kinds = Counter(str(offers.backbones.entry(name)["kind"]) for name in fitting)
@@ -180,7 +179,7 @@ def _about_backbone(offers: Offers, name: str) -> list[str]:
 
 
 def _fed(offers: Offers, name: str, dataset: str) -> list[str]:
-    """What the dataset would feed the backbone: a line for each channel, then what is done with the image."""
+    """Lines about the backbone's input from the dataset: each channel, then the preprocessing."""
     card = known_card(offers, dataset)
     unusual: list[FedChannel]
     plan, fed, unusual = planned_input(offers, dataset, name), None, []
@@ -279,7 +278,7 @@ def _said(name: str, entry: dict) -> list[str]:
 
 
 def _line(what: str, value: str | None) -> list[str]:
-    """``what`` and its value, wrapped; nothing of what is not known."""
+    """``what`` and its value, wrapped; empty if the value is None."""
     if value is None:
         return []
     return textwrap.wrap(
@@ -293,7 +292,7 @@ def _line(what: str, value: str | None) -> list[str]:
 
 
 def _plain(value) -> str:
-    """A value of an entry as a person would write it in YAML."""
+    """A value of an entry as short YAML."""
     if isinstance(value, dict):
         return ", ".join(f"{key}: {_plain(item)}" for key, item in value.items())
     if isinstance(value, list):
@@ -311,7 +310,7 @@ def _bands(bands: list | None) -> str | None:
 
 
 def _modalities(modalities: dict) -> list[str]:
-    """What the images of each modality hold."""
+    """Sensor and bands of each modality."""
     lines = []
     for name, one in modalities.items():
         sensor = [one["sensor"]] if "sensor" in one else []
@@ -325,7 +324,7 @@ def _size(entry: dict) -> str | None:
 
 
 def _downloads(entry: dict) -> list[str]:
-    """Where the files come from, with their checksums, as far as the entry says it."""
+    """Sources of the files, with sizes and checksums if the entry has them."""
     lines = []
     for item in entry.get("download", []):
         names = item.get("files") or [item.get("file") or item["url"]]

@@ -1,4 +1,4 @@
-"""What this machine and this project have of all that a run needs, and what to do about what is missing."""
+"""Check that this machine and this project have what a run needs, with remedies."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from permafrost.plan.validation import validate
 
 OK, MISSING, ABSENT = "ok", "missing", "not here"
 _OLDEST = (3, 12)
-# below these a run of the demo is known to fail
+# bytes; with less, a run of the demo fails
 _LEAST_DISK, _LEAST_MEMORY = 2 << 30, 2 << 30
 _WORDS = {"none": "none are needed", "random": "drawn from the seed"}
 _PINNED = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*==[^\\\n]+)", re.MULTILINE)
@@ -38,13 +38,13 @@ _PINNED = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*==[^\\\n]+)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that a run needs or can use.
+    """The result of one check.
 
     Attributes
     ----------
-    state : ``ok``; ``missing``, and a run needs it; ``not here``, and a run does without.
-    found : what there is, or what is wrong.
-    remedy : what to do about it.
+    state : ``ok``; ``missing``: a run needs it; ``not here``: a run works without it.
+    found : what was found, or the problem.
+    remedy : how to fix the problem.
     """
 
     name: str
@@ -58,7 +58,7 @@ def examine(offers: Callable[[], Offers], root: Path) -> list[Finding]:
 
     Parameters
     ----------
-    offers : reads the catalogues and the configuration, which may be broken.
+    offers : reads the catalogues and the configuration; may raise a `PermafrostError`.
     root : the project's folder.
     """
     try:
@@ -89,7 +89,7 @@ def _python() -> Finding:
 
 
 def _packages(root: Path) -> Finding:
-    # what envs/run installed from comes first: the project's own may be newer
+    # first the lock that envs/run installed from, because the project's may be newer
     candidates = (Path(sys.prefix) / "permafrost.lock", root / "envs/cpu.lock")
     lock = next((path for path in candidates if path.is_file()), None)
     if lock is None:
@@ -103,7 +103,7 @@ def _packages(root: Path) -> Finding:
 
 
 def _compared(lock: str) -> tuple[int, list[str]]:
-    """How many packages a lock pins for this machine, and those of another version, in words."""
+    """The number of packages a lock pins for this machine, and descriptions of mismatches."""
     from packaging.requirements import Requirement
 
     pinned = [Requirement(line.strip()) for line in _PINNED.findall(lock)]
@@ -133,7 +133,7 @@ def _gpu(config: dict) -> Finding:
 
 
 def _said_by(*command: str) -> list[str]:
-    """The lines that a command prints; none where it fails."""
+    """The lines that a command prints; empty if it fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
@@ -198,7 +198,7 @@ def _slurm() -> Finding:
 
 
 def _libraries() -> Finding:
-    """Those of the pipeline, which an installation of the evaluators alone lacks."""
+    """Libraries of the pipeline; an installation of the evaluators alone lacks them."""
     if lacking := extras.absent("workflow"):
         said = f"no {' and no '.join(lacking[:3])}" + (", …" if lacking[3:] else "")
         return Finding("pipeline", MISSING, said, extras.remedy("workflow"))
@@ -206,7 +206,7 @@ def _libraries() -> Finding:
 
 
 def _plugins() -> list[Finding]:
-    """Plugins of Snakemake that a profile of this name needs, or results on an object store."""
+    """Snakemake plugins for profiles and object stores."""
     found = []
     for extra, names in PLUGINS.items():
         if absent := lacking(extra):
@@ -246,7 +246,7 @@ def _broken(error: PermafrostError) -> Finding:
 
 
 def _check(known: Offers, config: dict, where: str, mistakes: Mistakes) -> None:
-    """Add what is wrong with the entries that the configuration names, and with its options."""
+    """Add errors of the configuration's entries and options to `mistakes`."""
     chosen: dict[str, dict[str, dict]] = {"dataset": {}, "backbone": {}}
     for kind, catalogue in (("dataset", known.datasets), ("backbone", known.backbones)):
         for name in catalogue.names(config.get(f"{kind}s", [])):
@@ -266,7 +266,7 @@ def _check(known: Offers, config: dict, where: str, mistakes: Mistakes) -> None:
 
 
 def _named(known: Offers, kind: str) -> Iterator[Finding]:
-    """Whether the data, or the weights, of all that the configuration names are on this machine."""
+    """Whether the data or weights of the configuration's entries are on this machine."""
     catalogue = known.datasets if kind == "dataset" else known.backbones
     what, good = {
         "dataset": ("data", ("here", "generated")),
@@ -278,7 +278,7 @@ def _named(known: Offers, kind: str) -> Iterator[Finding]:
             entry = known.dataset(name) if kind == "dataset" else catalogue.entry(name)
             state = state_of(entry) if kind == "dataset" else weights_state(known, entry)
         except PermafrostError:
-            continue  # a mistake of the configuration, which is said there
+            continue  # reported by the check of the configuration
         if state in good:
             yield Finding(f"{what} of {name}", OK, _WORDS.get(state, state))
             continue
@@ -291,7 +291,7 @@ def _named(known: Offers, kind: str) -> Iterator[Finding]:
 
 
 def _caches(known: Offers) -> Iterator[Finding]:
-    """Folders in which data and published weights are looked for."""
+    """Folders that are searched for data and published weights."""
     home = Path.home() / ".cache"
     hub = Path(os.environ.get("HF_HOME", home / "huggingface"))
     places = {

@@ -1,4 +1,4 @@
-"""First entries of one's own as YAML: of a folder of images, of a model's name, or of a file with a model."""
+"""Draft entries as YAML, from a folder of images, the name of a model, or a file with a model."""
 
 from __future__ import annotations
 
@@ -27,10 +27,12 @@ _WIDTH = 100
 
 @dataclass
 class Entry:
-    """An entry, and what a person has to check or fill in: key -> sentences, ``""`` for the whole.
+    """A drafted entry.
 
     Attributes
     ----------
+    kind : ``dataset`` or ``backbone``.
+    notes : what the user must check or fill in: key to sentences; key ``""``: the whole entry.
     located : of a dataset, the content with absolute paths.
     """
 
@@ -45,7 +47,7 @@ class Entry:
         return f"draft of {self.name}"
 
     def check(self) -> None:
-        """Refuse, with a sentence, an entry that a plan would refuse."""
+        """Raise a `PermafrostError` if a plan would refuse the entry."""
         content = copy.deepcopy(self.content)
         validate(content, self.kind, where=self.where)
         if self.kind == "dataset":
@@ -58,7 +60,13 @@ class Entry:
             mistakes.refuse(self.where)
 
     def as_yaml(self, seen: str, file: Path | None) -> str:
-        """A configuration `file` that names the entry and holds it, with the notes as comments."""
+        """The text of a configuration that defines and uses the entry, with notes as comments.
+
+        Parameters
+        ----------
+        seen : what it was drafted from, for the comment.
+        file : the configuration's path, for the suggested command.
+        """
         return "\n".join(
             [
                 *self._heading(seen, f" --config {file or 'FILE'}"),
@@ -70,7 +78,7 @@ class Entry:
         )
 
     def bare(self, seen: str) -> str:
-        """The entry as a catalogue holds it, with the notes as comments."""
+        """The text of the entry for a catalogue, with notes as comments."""
         return "\n".join([*self._heading(seen, ""), *self._lines()])
 
     def _heading(self, seen: str, option: str) -> list[str]:
@@ -100,7 +108,7 @@ def _comment(sentences: list[str]) -> list[str]:
 
 
 def entry_name(text: str, given: str | None) -> str:
-    """A name that a catalogue takes: the one that is given, else made of a path or the name of a model."""
+    """A valid entry name: `given`, else derived from `text`; an invalid one is refused."""
     name = given or re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
     if not NAME.fullmatch(name) or name == EVERY:
         raise PermafrostError(
@@ -112,7 +120,7 @@ def entry_name(text: str, given: str | None) -> str:
 
 
 def dataset_draft(path: Path, name: str | None, root: Path) -> Entry:
-    """The entry of a directory or archive of images, whose paths refer to `root` where they lie in it."""
+    """Draft the entry of a directory or archive of images; paths inside `root` become relative."""
     from permafrost.data.proposal.entry import draft_of
 
     absolute = Path(os.path.abspath(path))
@@ -126,19 +134,24 @@ def dataset_draft(path: Path, name: str | None, root: Path) -> Entry:
 
 
 def _relative(source, root: str):
-    """Options of a source with the places in `root` as a plan finds them."""
+    """Options of a source, with paths inside `root` relative to it."""
     if isinstance(source, Mapping):
         return {key: _relative(value, root) for key, value in source.items()}
     return source.removeprefix(root) if isinstance(source, str) else source
 
 
 def backbone_draft(model: str, name: str | None, offered: Installed | None, root: Path) -> Entry:
-    """The entry of a model of timm or torchgeo, a Python file that builds one, or a checkpoint.
+    """Draft the entry of a timm or torchgeo model, a Python file that builds one, or a checkpoint.
 
     Parameters
     ----------
-    offered : what timm and torchgeo have, None where they are not installed.
+    model : a model's name, a path, or ``file.py:function``.
+    offered : the models of timm and torchgeo; None: they are not installed.
     root : the directory that paths in entries refer to.
+
+    Raises
+    ------
+    PermafrostError : the file cannot be read, or the model is unknown.
     """
     file = Path(model.partition(".py:")[0] + ".py") if ".py:" in model else Path(model)
     if file.suffix == ".py":
@@ -212,7 +225,7 @@ def _assumed(wants: Mapping) -> str:
 
 
 def _statistics(model: str, offered: Installed | None) -> dict:
-    """timm's mean and deviation, written out, so that a person sees what is assumed."""
+    """timm's mean and standard deviation, written into the entry so that the user sees them."""
     if offered is None:
         return {}
     known = offered.timm({"model": model, "weights": {"source": "file"}}, model).wants
@@ -224,7 +237,7 @@ def _statistics(model: str, offered: Installed | None) -> dict:
 
 
 def _architecture(file: Path, offered: Installed | None, root: Path) -> tuple[str, int | None, str]:
-    """The architecture, the channels that it takes if the tensors tell, and how it was found."""
+    """The timm architecture of a checkpoint, its number of channels (None: unknown), and why."""
     from permafrost.backbones.weights.recognised import recognised
 
     known = [] if offered is None else offered.timm_models()
@@ -254,7 +267,7 @@ def _architecture(file: Path, offered: Installed | None, root: Path) -> tuple[st
 
 
 def _catalogued(root: Path, known: list[str]) -> list[str]:
-    """The architectures that entries of the project's catalogues name, each once."""
+    """The timm architectures in the project's catalogues, each once."""
     backbones = read_offers(root).backbones
     entries = [backbones.written(name) for name in backbones.names([EVERY])]
     models = [

@@ -1,4 +1,4 @@
-"""The jobs of a run that failed: taken from Snakemake when the run ends, with what their logs say."""
+"""Failed jobs of a run, with the errors in their logs; and checks of the executor before a run."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from permafrost.plan.object_store import bring, is_there
 
 NAMES = ("dataset", "backbone", "probe", "seed")
 _ERROR = re.compile(r"^permafrost [\w-]+: error: (.+)$", re.MULTILINE)
-# what a job leaves that Ctrl-C ended, with all others
+# the end of the log of a job that Ctrl-C interrupted
 _INTERRUPTED = re.compile(r"^(permafrost: interrupted|KeyboardInterrupt)\s*\Z", re.MULTILINE)
-_TAIL = 1 << 16  # bytes; an error stands at the end of a log
-# clocks of nodes and file servers differ
+_TAIL = 1 << 16  # bytes read from the end of a log, which is where the error is
+# seconds; clocks of nodes and file servers differ
 _CLOCKS_DIFFER = 60.0
 
 
@@ -38,8 +38,10 @@ class Failure:
 
     Attributes
     ----------
-    stage : see `stage_of`; dataset, backbone, probe, seed : what it worked on, where it names them.
-    error : why, in one line; log : the file to read.
+    stage : see `stage_of`.
+    error : the reason, in one line.
+    log : path of the job's log.
+    dataset, backbone, probe, seed : labels of the job; None: it does not have this label.
     """
 
     stage: str
@@ -51,14 +53,14 @@ class Failure:
     seed: int | None = None
 
     def stops(self, stage: str, names: Mapping[str, object]) -> bool:
-        """Whether the result of `stage` for `names` needs what this job did not make."""
+        """Whether the result of `stage` for `names` depends on the output of this job."""
         if stage not in _ENDS.get(self.stage, (stage,)):
             return False
         own = {name: getattr(self, name) for name in NAMES}
         return all(names.get(name) == value for name, value in own.items() if value is not None)
 
 
-# the tables of a leaderboard that a job outside of the chain from images to scores leads to
+# stage outside the chain from images to scores -> stages whose tables depend on it
 _ENDS = {
     "views": ("measure",),
     "measure": ("measure",),
@@ -68,19 +70,19 @@ _ENDS = {
 
 
 def stage_of(rule: str) -> str:
-    """What a rule does, in a word; those of probes are named for what they read."""
+    """The stage of a rule; rules of probes are named after the input they read."""
     return "probe" if rule.startswith("probe_") else rule
 
 
 def failures_of(jobs: Iterable, messages: Mapping[int, str], *, since: float) -> list[Failure]:
-    """What Snakemake's failed jobs worked on and why they failed.
+    """The failures of Snakemake's failed jobs, without interrupted ones.
 
     Parameters
     ----------
-    jobs : Snakemake's jobs or groups of them. Of a group, only jobs whose input was there count:
-        the others waited for those.
-    messages : job number -> what the executor said about it (Slurm's state, say).
-    since : seconds since 1970 when the run began; a log from before is of an earlier run.
+    jobs : Snakemake's jobs or groups of jobs. Of a group, only jobs whose input existed count,
+        because the others were waiting for them.
+    messages : job number -> the executor's message, such as Slurm's state.
+    since : start of the run, seconds since 1970; older logs belong to earlier runs.
     """
     failures = []
     for job in _members(jobs):
@@ -101,7 +103,7 @@ def failures_of(jobs: Iterable, messages: Mapping[int, str], *, since: float) ->
 
 
 def _members(jobs: Iterable) -> list:
-    """The jobs; of a group those that could begin and left no output."""
+    """The jobs; of a group, those whose input exists and whose output does not."""
     members = []
     for job in jobs:
         if job.is_group():
@@ -126,17 +128,18 @@ def end_failed_run(
     since: float,
     on_store: bool = False,
 ) -> None:
-    """Name each job that failed, and make leaderboard and page of what succeeded.
+    """List the failed jobs, and write leaderboard and report of the successful ones.
 
-    With results on an object store, only names: this machine has no copies of what succeeded. A run
-    that was interrupted makes no page, and what it interrupted is no failure: Snakemake keeps such
-    jobs among the running ones.
+    The report is skipped if the run was interrupted, or if results are on an object store, because
+    this machine has no copies of them. Interrupted jobs do not count as failed; Snakemake keeps
+    them among the running jobs.
 
     Parameters
     ----------
-    workflow : Snakemake's workflow, when its jobs have ended.
+    workflow : Snakemake's workflow, after its jobs have ended.
+    plan, plan_file, results : the plan, the path of its record, and the folder of results.
     messages, since : as in `failures_of`.
-    on_store : whether results lie on an object store.
+    on_store : whether results are on an object store.
     """
     failures = failures_of(failed_jobs(workflow), messages, since=since)
     if not failures:
@@ -144,7 +147,7 @@ def end_failed_run(
     try:
         record = record_failures(plan, plan_file, results, failures)
     except PermafrostError as error:
-        # a full disk takes no record either
+        # the record cannot be written, for example on a full disk: print the failures
         for one in failures:
             named = " ".join(str(getattr(one, name)) for name in NAMES if getattr(one, name))
             print(f"{one.stage} {named}: {one.error}")
@@ -163,7 +166,10 @@ def end_failed_run(
 
 
 def check_executor(workflow) -> None:
-    """Refuse a cluster whose commands are missing: Snakemake would find out job by job, or ask for them for ever."""
+    """Refuse a cluster executor whose commands are missing on this machine.
+
+    Otherwise Snakemake would fail job by job, or wait without end.
+    """
     if workflow.executor_plugin.name == "cluster-generic":
         _check_generic(workflow.executor_settings)
     if workflow.executor_plugin.name != "slurm":
@@ -177,13 +183,13 @@ def check_executor(workflow) -> None:
 
 
 def check_gpu(workflow, device: str) -> None:
-    """Refuse a GPU that the configuration names and this machine lacks, if jobs run on this machine."""
+    """Refuse a configured GPU if jobs run on this machine and it has none."""
     if workflow.local_exec and device.startswith("cuda") and not gpu_is_visible():
         raise PermafrostError(NO_GPU.format(device), where="runtime.device", remedy=NO_GPU_REMEDY)
 
 
 def _check_generic(settings) -> None:
-    """Refuse commands of a cluster that are not on this machine."""
+    """Refuse commands of the generic cluster executor that are missing on this machine."""
     for option in ("submit_cmd", "status_cmd", "cancel_cmd"):
         named = getattr(settings, option)
         words = shlex.split(named.replace("\n", " ")) if named else []
@@ -196,12 +202,12 @@ def _check_generic(settings) -> None:
             )
 
 
-#: rules that ``light_jobs_on: driver`` runs beside Snakemake
+#: rules that ``light_jobs_on: driver`` runs on Snakemake's machine
 LIGHT = ("probe_embeddings", "bootstrap", "compare")
 
 
 def check_groups(workflow, light_jobs_on: str) -> None:
-    """Refuse groups of rules that are not submitted: Snakemake would submit them all the same."""
+    """Refuse groups with rules of ``light_jobs_on: driver``: Snakemake would submit them anyway."""
     if light_jobs_on != "driver" or workflow.local_exec:
         return
     grouped = [name for name in LIGHT if name in submitted_groups(workflow)]
@@ -214,7 +220,16 @@ def check_groups(workflow, light_jobs_on: str) -> None:
 
 
 def record_failures(plan, plan_file: str, results: str, failures: list[Failure]) -> Path:
-    """Write down what failed, with all that `permafrost incomplete` needs to go on without a `Plan`."""
+    """Write ``logs/failures.json`` with the failures and what `permafrost incomplete` needs.
+
+    Returns
+    -------
+    Its path.
+
+    Raises
+    ------
+    PermafrostError : it cannot be written.
+    """
     content = {
         "plan": plan_file,
         "failures": [asdict(failure) for failure in failures],
@@ -230,7 +245,12 @@ def record_failures(plan, plan_file: str, results: str, failures: list[Failure])
 
 
 def read_failures(path: Path) -> dict:
-    """What `record_failures` wrote; ``failures`` as objects, specs as mappings."""
+    """The record of `record_failures`, with ``failures`` as `Failure` and specs as mappings.
+
+    Raises
+    ------
+    PermafrostError : it is missing or cannot be read.
+    """
     check_file(path)
     try:
         content = json.loads(Path(path).read_text())
@@ -252,11 +272,12 @@ def read_failures(path: Path) -> dict:
 
 @dataclass(frozen=True)
 class LoggedError:
-    """Why a job failed, in one line.
+    """Why a job failed.
 
     Attributes
     ----------
-    interrupted : the user ended the run, so the job did not fail.
+    text : the error, in one line.
+    interrupted : the user interrupted the run, so the job did not fail.
     """
 
     text: str
@@ -264,7 +285,12 @@ class LoggedError:
 
 
 def error_in(log: Path, *, since: float, message: str | None = None) -> LoggedError:
-    """What a job that failed wrote last or, if it wrote no error, what the executor says of it."""
+    """The last error in a failed job's log; if it has none, the executor's `message`.
+
+    Parameters
+    ----------
+    since : start of the run, seconds since 1970; an older log is ignored.
+    """
     text = _end_of(log, since)
     said = " ".join((message or "").split())
     if text is None:
@@ -288,7 +314,7 @@ def error_in(log: Path, *, since: float, message: str | None = None) -> LoggedEr
 
 
 def _end_of(log: Path, since: float) -> str | None:
-    """The end of a log, or None where this run has not written it."""
+    """The end of a log; None: this run did not write it."""
     try:
         if log.stat().st_mtime < since - _CLOCKS_DIFFER:
             return None

@@ -1,9 +1,10 @@
-"""Runs a light job in a warm process of its run, or directly where there is none.
+"""Run a short job in a preloaded process of its run, or directly if there is none.
 
-Called as ``python -I -S light_client.py CODE COMMAND …``, where CODE is the hash of the job's sources: jobs of one code
-have a warm process of their own, `permafrost.stages.serve`, so that none finds imported what it would not import. No
-job waits for it: the third starts it, and until it answers, and whenever it does not, jobs run as without it. This is
-what a job costs beside its work, so it imports little: no ``socket``, which takes longer than starting Python.
+Called as ``python -I -S light_client.py CODE COMMAND …``, where CODE is the hash of the job's
+sources. Each CODE has its own preloaded process (`permafrost.stages.serve`), so a job finds only
+modules imported that its own code imports. The third job of a CODE starts this process. Jobs never
+wait for it: if it does not answer, they run directly. Imports are kept few, because every short job
+pays for them; ``socket`` alone takes longer than starting Python.
 """
 
 import _socket
@@ -11,21 +12,21 @@ import array
 import os
 import sys
 
-#: process of the run (its number, and when it began) that warm processes serve; without it, jobs run directly
+#: variable with the process of the run (number and start time); if unset, jobs run directly
 RUN = "PERMAFROST_WARM_RUN"
-STARTED_BY = 3  # the job of a code that starts its process: for fewer it is not worth its while
+STARTED_BY = 3  # which job of a code starts the preloaded process; it does not pay off for fewer
 SOCKET, BEGUN, LOCK = "socket", "begun", "started"
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def folder_of(run):
-    """Where the warm processes of a run listen: a folder that only this user can enter."""
+    """The folder of the sockets of a run's preloaded processes; only this user may enter it."""
     base = os.environ.get("TMPDIR") or "/tmp"
     return os.path.join(base, f"permafrost-{os.getuid()}-{run}")
 
 
 def own_folder(path):
-    """Whether the folder is there, or could be made, and nobody else can write into it."""
+    """Create the folder if missing; whether it exists and only this user can use it."""
     try:
         os.mkdir(path, 0o700)
     except FileExistsError:
@@ -40,12 +41,18 @@ def own_folder(path):
 
 
 def address_of(path):
-    """The address of the socket in a folder, which stays open: a path of more than 107 bytes would be none."""
+    """The address of the socket in a folder, through an open descriptor.
+
+    Paths of sockets may have at most 107 bytes.
+    """
     return f"/proc/self/fd/{os.open(path, os.O_RDONLY | os.O_DIRECTORY)}/{SOCKET}"
 
 
 def serve(path, argv):
-    """Exit status of a job in the warm process; None where that is not there, refuses, or dies with the job."""
+    """Run a job in the preloaded process; its exit status, or None if that process did not run it.
+
+    None: the process does not exist, refuses, or dies.
+    """
     environment = [f"{name}={value}" for name, value in os.environ.items()]
     lines = [os.getcwd(), str(len(argv)), *argv, *environment]
     text = "\0".join(lines).encode("utf-8", "surrogateescape")
@@ -56,7 +63,7 @@ def serve(path, argv):
         rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptors)
         connection.sendmsg([b"%16d" % len(text)], [rights])
         connection.sendall(text)
-        # the job ends with this process, or with the warm one
+        # the job is ended if this process or the preloaded one ends
         answer = connection.recv(16)
     except OSError:
         return None
@@ -64,7 +71,7 @@ def serve(path, argv):
 
 
 def start(path):
-    """Start the warm process once in a run, when some jobs have begun."""
+    """Start the preloaded process, once per run, at job number `STARTED_BY`."""
     with open(os.path.join(path, BEGUN), "ab") as begun:
         begun.write(b".")
         begun.flush()
@@ -76,25 +83,25 @@ def start(path):
         return
     if os.fork():
         return
-    # outlives the job, and holds none of its pipes open
+    # the process must outlive the job and keep none of its pipes open
     os.setsid()
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nowhere, descriptor)
     os.environ.update(dict.fromkeys(THREADS, "1"))
-    # it forks: the allocator of pyarrow may have no thread
+    # the process forks, so pyarrow's allocator must not start a thread
     os.environ["JE_ARROW_MALLOC_CONF"] = "background_thread:false"
     run(["serve", "--folder", path])
 
 
 def run(argv):
-    """Become the command itself."""
+    """Replace this process by the ``permafrost`` command."""
     os.execvp("permafrost", ["permafrost", *argv])
 
 
 def main(code, argv):
     if "--threads" not in argv:
-        # one core is what the rule asked for, and the warm process has one
+        # the rule requests one core, and the preloaded process uses one thread
         os.environ.update(dict.fromkeys(THREADS, "1"))
     run_of = os.environ.get(RUN)
     alone = argv[argv.index("--threads") + 1] == "1" if "--threads" in argv else True

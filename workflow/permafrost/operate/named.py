@@ -1,4 +1,4 @@
-"""What bears a name, or has it as a part: datasets, backbones and kinds of probes."""
+"""Find datasets, backbones and kinds of probes by a name or a part of one."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _LONGEST_CELL = 70
 
 
 def find(offers: Offers, name: str) -> list[tuple[str, str]]:
-    """(``dataset``, ``backbone`` or ``probe``; its name), for what is meant by `name`.
+    """Matches of `name`, as (``dataset``, ``backbone`` or ``probe``; full name).
 
-    What bears the whole name is all that is meant; else all whose names hold it; else all whose titles do.
+    An exact match comes alone; else all whose names contain it; else all whose titles do.
     """
     every = _every(offers)
     for is_meant in (
@@ -30,11 +30,11 @@ def find(offers: Offers, name: str) -> list[tuple[str, str]]:
 
 
 def find_one(offers: Offers, name: str) -> tuple[str, str]:
-    """What alone is meant by `name`, as `find` gives it.
+    """The only match of `name`, as in `find`.
 
     Raises
     ------
-    PermafrostError : nothing or more than one thing is.
+    PermafrostError : there is no match, or more than one.
     """
     found = find(offers, name)
     if len(found) == 1:
@@ -48,7 +48,7 @@ def find_one(offers: Offers, name: str) -> tuple[str, str]:
 
 
 def like_lines(offers: Offers, name: str, found: list[tuple[str, str]]) -> list[str]:
-    """A short table of what `find` has found, where it is more than one."""
+    """A short table of several matches from `find`."""
     titles = {(what, known): title for what, known, title in _every(offers)}
     rows: Rows = [(known, what, titles[what, known]) for what, known in found[:_MOST_LIKE]]
     more = len(found) - len(rows)

@@ -1,4 +1,4 @@
-"""A project of one's own: a folder with a configuration, a backbone, a dataset and profiles that runs as it is."""
+"""Write a new project: a folder with configuration, backbone, dataset and profiles."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from permafrost.data.sources import open_source, read_entry
 
 _TEMPLATE = Path(__file__).with_name("first_project")
 _PROFILES = ("default", "slurm")
-# a hidden name is left out by many tools that copy or pack files
+# stored without the leading dot, because many tools skip hidden files
 _HIDDEN = "gitignore"
 _BACKBONE = "config/backbones/my_backbone.py"
 _IMAGES = "data/my-scenes"
 _CHIPS = {"train": 60, "val": 20, "test": 40}
 _SCENES = {"train": 4, "val": 2, "test": 3}
-_BRIGHTEST = 3000.0  # as digital numbers; the rest of the range is clouds and bare roofs
+_BRIGHTEST = 3000.0  # digital number shown as 255; higher values are clouds and bare roofs
 
 
 def write_project(folder: Path, *, module: bool) -> None:
-    """Write a project into a new or empty folder, whole or not at all.
+    """Write a project into a new or empty folder, completely or not at all.
 
     Parameters
     ----------
-    module : whether its Snakefile uses the workflow as a module; else it includes it.
+    module : its Snakefile uses the workflow as a module; else it includes it.
 
     Raises
     ------
-    PermafrostError : there is something in the folder already, or it cannot be written.
+    PermafrostError : the folder is not empty, or cannot be written.
     """
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise PermafrostError(
@@ -39,7 +39,7 @@ def write_project(folder: Path, *, module: bool) -> None:
             where=folder,
             remedy="name a new or an empty folder",
         )
-    # an empty folder stays the one that it is: somebody may be inside
+    # an existing empty folder is kept, because it may be a shell's working folder
     inside = folder / ".init" if folder.exists() else None
     with whole_directory(inside or folder) as partial:
         _write(partial, module)
@@ -63,7 +63,7 @@ def _write(folder: Path, module: bool) -> None:
 
 
 def _write_images(folder: Path) -> None:
-    """Chips of the generated world as PNG, in a folder per split and class."""
+    """Write chips of the generated world as PNG files, in a folder per split and class."""
     import numpy as np
     from PIL import Image
 

@@ -1,4 +1,4 @@
-"""What can be named in a configuration: datasets, backbones and probes, and which go together. Reads no data."""
+"""Tables of the available datasets, backbones and probes, and which fit; reads no data."""
 
 from __future__ import annotations
 
@@ -52,10 +52,11 @@ _LONGEST_CELL = 44
 
 @dataclass(frozen=True)
 class Offers:
-    """The catalogues of a project, and where its data lie.
+    """The catalogues and the data folder of a project.
 
     Attributes
     ----------
+    datasets, backbones : the catalogues.
     root : the project's folder, which relative paths refer to.
     data : the data folder.
     config : the configuration, not validated.
@@ -72,11 +73,11 @@ class Offers:
         return substitute(self.datasets.entry(name), str(self.data))
 
     def extraction(self) -> dict:
-        """The configuration's options of extraction and its policy `fit`, what is left out filled in.
+        """The configuration's options of extraction and its policy `fit`, with defaults.
 
         Raises
         ------
-        PermafrostError : they are wrong.
+        PermafrostError : an option is invalid.
         """
         asked = ("extraction", "fit")
         complete = copy.deepcopy({key: self.config[key] for key in asked if key in self.config})
@@ -91,7 +92,11 @@ def read_offers(root: Path, files: Sequence[Path] = (), data: Path | None = None
 
     Parameters
     ----------
-    data : takes the place of the configuration's data folder.
+    data : replaces the configuration's data folder.
+
+    Raises
+    ------
+    PermafrostError : a file cannot be read, or a catalogue is invalid.
     """
     config: dict = {"extra_datasets": {}, "extra_backbones": {}}
     own = root / _CONFIG
@@ -118,7 +123,13 @@ def dataset_lines(offers: Offers, task: str | None = None, pattern: str | None =
 
 
 def dataset_table(offers: Offers, task: str | None = None, pattern: str | None = None) -> Rows:
-    """A heading, and a row for each dataset: task, sensor, bands, dates, pixel on the ground, where the data are."""
+    """A heading and a row per dataset: task, sensor, bands, dates, GSD, licence, state of the data.
+
+    Parameters
+    ----------
+    task : only datasets of this task.
+    pattern : as in `Choice`.
+    """
     heading = ("name", "task", "sensor", "bands", "dates", "pixel", "licence", "data")
 
     def row(name: str, entry: dict) -> tuple[str, ...]:
@@ -146,7 +157,12 @@ def backbone_lines(offers: Offers, choice: Choice | None = None) -> list[str]:
 
 
 def backbone_table(offers: Offers, choice: Choice | None = None) -> Rows:
-    """A heading, and a row for each backbone that is meant: title, kind, size, what is built, weights, licence."""
+    """A heading and a row per matching backbone: title, kind, size, model, weights, licence.
+
+    Raises
+    ------
+    PermafrostError : no backbone matches, or the dataset of `Choice.fits` is unknown.
+    """
     heading = ("name", "title", "kind", "size", "model or weights", "weights", "licence")
 
     def row(name: str, entry: dict) -> tuple[str, ...]:
@@ -168,7 +184,7 @@ def backbone_table(offers: Offers, choice: Choice | None = None) -> Rows:
 
 
 def _rows(catalogue: Catalogue, row: Callable, columns: int, names: Iterable[str]) -> Rows:
-    """A row for each of the names. Entries are not validated, which takes a second; a broken one is named as such."""
+    """A row per name. Entries are not validated, which takes a second; broken ones are marked."""
     rows = []
     for name in names:
         try:
@@ -185,7 +201,7 @@ def probe_lines(task: str | None = None, pattern: str | None = None) -> list[str
 
 
 def probe_table(task: str | None = None, pattern: str | None = None) -> Rows:
-    """A heading, and a row for each kind of probe: name, tasks, what it does."""
+    """A heading and a row per kind of probe: name, tasks, description."""
     rows = [
         (name, ", ".join(sorted(kind.tasks)), kind.brief)
         for name, kind in KINDS.items()
@@ -195,7 +211,7 @@ def probe_table(task: str | None = None, pattern: str | None = None) -> Rows:
 
 
 def data_places(entry: dict) -> list[Path]:
-    """Files and folders that the data lie in; none of data that are generated."""
+    """Files and folders of the data; empty for generated data."""
     source = entry["source"]
     if source["kind"] == "torchgeo":
         root = source.get("arguments", {}).get("root")
@@ -204,13 +220,16 @@ def data_places(entry: dict) -> list[Path]:
     for key in kind_of(source["kind"]).places:
         named = source.get(key)
         named = named.values() if isinstance(named, dict) else [named]
-        # what lies inside of another place begins with <path>/
+        # places that begin with <path>/ are inside another place
         places += [Path(place) for place in named if place and not place.startswith("<")]
     return places
 
 
 def state_of(entry: dict) -> str:
-    """Whether the data are here, and else how they are had; nothing is read."""
+    """Whether the data are on this machine, else how to get them; no file is read.
+
+    ``generated``, ``here``, ``to get by hand``, or ``to fetch`` with the size if known.
+    """
     places = data_places(entry)
     if not places:
         return "generated"
@@ -230,9 +249,9 @@ def _is_here(place: Path) -> bool:
 def misfits(
     offers: Offers, datasets: Sequence[str], backbones: Sequence[str]
 ) -> dict[tuple[str, str], str | None]:
-    """(dataset, backbone) -> why the backbone cannot be fed from the dataset, as a plan would say; else None.
+    """(dataset, backbone) -> why the pair does not fit, as a plan would report it; None: it fits.
 
-    What only a job can tell counts as fitting.
+    A pair that can only be checked in a job counts as fitting.
     """
     from permafrost.data.entry_checks import selected_bands
 
@@ -261,7 +280,7 @@ def misfits(
     for dataset, backbone in itertools.product(datasets, backbones):
         bands, fed = bands_of(dataset), known(backbone)
         mistakes = Mistakes()
-        # a broken entry fits nothing, and does not hide what fits
+        # a broken entry fits nothing; the other pairs are still checked
         mistakes.add(*[one for one in (bands, fed) if isinstance(one, PermafrostError)][:1])
         if not mistakes and _are_elsewhere(offers, dataset, backbone):
             mistakes.add(PermafrostError("embeddings do not exist for generated images"))
@@ -285,7 +304,7 @@ def misfits(
 
 
 def _are_elsewhere(offers: Offers, dataset: str, backbone: str) -> bool:
-    """Whether a backbone is embeddings that others made, which are not here, and the dataset a generated world."""
+    """Whether a backbone's precomputed embeddings are missing, and the dataset is generated."""
     entry = offers.backbones.entry(backbone)
     if entry["kind"] != "embeddings" or offers.dataset(dataset)["source"]["kind"] != "demo":
         return False
@@ -295,11 +314,15 @@ def _are_elsewhere(offers: Offers, dataset: str, backbone: str) -> bool:
 def planned_input(
     offers: Offers, dataset: str, backbone: str, known_card: Card | None = None
 ) -> InputPlan:
-    """How the tensor for a backbone is made from a dataset; without its card, statistics of images are 0 and 1.
+    """How a backbone's input tensor is made from a dataset.
+
+    Parameters
+    ----------
+    known_card : the dataset's card; None: its statistics are unknown and replaced by 0 and 1.
 
     Raises
     ------
-    PermafrostError : the dataset cannot feed the backbone, or an entry is broken.
+    PermafrostError : the dataset does not fit the backbone, or an entry is invalid.
     """
     from permafrost.data.entry_checks import selected_bands
 
@@ -324,7 +347,7 @@ def planned_input(
 
 
 def aligned(rows: Rows, longest: int = _LONGEST_CELL) -> list[str]:
-    """Rows of text in columns; the first is the heading."""
+    """Rows of text as lines with aligned columns; cells are shortened to `longest` characters."""
     cells = [[printable_name(cell, longest) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return [

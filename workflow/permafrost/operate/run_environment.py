@@ -1,4 +1,4 @@
-"""What Snakemake takes for granted of a machine, and small ones lack: a cache folder, and the program ``which``."""
+"""Provide what Snakemake needs and small machines may lack: a cache folder and ``which``."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import os
 import shutil
 from pathlib import Path
 
-# of Snakemake's Slurm plugin, which is loaded for local runs too
+# needed by Snakemake's Slurm plugin, which local runs also load
 WHICH = "which"
 _WHICH_SCRIPT = '#!/bin/sh\ncommand -v "$1"\n'
 _OWN = ".snakemake/permafrost"
-# caches of weights below the user's cache folder, by the variable that names each
+# environment variable -> cache of weights below the user's cache folder
 _WEIGHTS = {"TORCH_HOME": "torch", "HF_HOME": "huggingface"}
 
 
 def cache_folder() -> Path:
-    """Where programs of this user keep what can be made again."""
+    """The user's cache folder."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 
 def cache_can_be_written() -> bool:
-    """Whether Snakemake can make its folder there, as it does at every start."""
+    """Whether Snakemake can create its cache folder, which it does at every start."""
     own = cache_folder() / "snakemake"
     try:
         own.mkdir(parents=True, exist_ok=True)
@@ -30,11 +30,11 @@ def cache_can_be_written() -> bool:
 
 
 def provide(root: Path) -> list[str]:
-    """Put what is lacking below the project `root`, for this process and those that it starts.
+    """Provide missing parts below the project `root`, for this process and its children.
 
     Returns
     -------
-    A sentence for each thing that was put there.
+    A message if the cache folder was replaced, else an empty list.
     """
     said = []
     if not cache_can_be_written():

@@ -1,11 +1,11 @@
-"""Snakemake's plugins that only some runs need: which of them are here, and how the others are installed."""
+"""Snakemake plugins that only some runs need: check them, and how to install missing ones."""
 
 from __future__ import annotations
 
 import sys
 from importlib.util import find_spec
 
-#: extra of the package -> the plugins that it installs. A clone's environment (envs/run) has all of them
+#: extra of the package -> its plugins; the environments of envs/run have all of them
 PLUGINS = {
     "generic": ("snakemake-executor-plugin-cluster-generic",),
     "kubernetes": ("snakemake-executor-plugin-kubernetes", "snakemake-storage-plugin-s3"),
@@ -20,19 +20,19 @@ USES = {
 
 
 def lacking(extra: str) -> list[str]:
-    """The plugins of an extra that cannot be imported."""
+    """The plugins of an extra that are not installed."""
     return [name for name in PLUGINS[extra] if find_spec(name.replace("-", "_")) is None]
 
 
 def remedy(extra: str) -> str:
-    """How they are installed."""
+    """How to install the missing plugins of an extra."""
     return f"run it through envs/run, or pip install {' '.join(lacking(extra))}"
 
 
 def check_plugins(extra: str) -> None:
-    """End the program with a sentence where a profile needs a plugin that is not here.
+    """Exit with an error message if a plugin of `extra` is not installed.
 
-    Profiles call it: Snakemake reads them before it says that it knows no such executor, and lists those that it knows.
+    Profiles call it, because Snakemake's own error only lists the executors that it knows.
     """
     if absent := lacking(extra):
         sys.exit(

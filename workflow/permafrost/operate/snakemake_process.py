@@ -1,4 +1,4 @@
-"""Set-up of Snakemake's own process: the environment of its jobs, and the events it follows."""
+"""Set up Snakemake's process: the environment of its jobs, and the events to follow."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from permafrost.plan.plan import Plan
 
 _SLURM_SAYS = re.compile(r"^slurmstepd(?:-\S+)?: error: (.+)$", re.MULTILINE)
 _NOTHING = "Nothing to be done"
-_END_S = 5.0  # for the view to show what it was sent
+_END_S = 5.0  # longest wait for the view to show all events
 
 
 def expose_commands(library: Path) -> None:
-    """Let every job find the `permafrost` command and this library, activated environment or not.
+    """Make the `permafrost` command and this library available to every job.
 
     Parameters
     ----------
@@ -37,16 +37,16 @@ def expose_commands(library: Path) -> None:
     """
     _prepend("PATH", Path(sys.executable).parent)
     _prepend("PYTHONPATH", library)
-    # for jobs in an environment of their own: where envs/run is, and what else runs in the main one
+    # for jobs in a separate environment: the folder of envs/run, and the main environment's Python
     os.environ["PERMAFROST_ENVS"] = str(library.parent / "envs")
     os.environ[MAIN_PYTHON] = sys.executable
-    # threads that spin while they wait starve the other jobs where cores are fewer than threads
+    # with fewer cores than threads, spinning threads would slow down the other jobs
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 @contextlib.contextmanager
 def plain_errors() -> Iterator[None]:
-    """End Snakemake with the message of a `PermafrostError` only, without the traceback of its rules."""
+    """Exit with the message of a `PermafrostError` raised inside, without Snakemake's traceback."""
     try:
         yield
     except PermafrostError as error:
@@ -55,7 +55,7 @@ def plain_errors() -> Iterator[None]:
 
 
 def keep_warm() -> None:
-    """Let short jobs of this process run as forks of one preloaded worker (`light_client`)."""
+    """Make short jobs of this run use preloaded processes (`light_client`), on Linux only."""
     if not hasattr(os, "pidfd_open"):
         return
     began = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
@@ -65,15 +65,15 @@ def keep_warm() -> None:
 
 @functools.cache
 def light_program(code: str) -> str:
-    """The program to call for a short job of this code, whose time is mostly start-up."""
+    """The program that a short job's command begins with, instead of ``permafrost``."""
     return shlex.join([sys.executable, "-I", "-S", light_client.__file__, code])
 
 
 def plan_faster() -> None:
     """Set up this process so that Snakemake plans faster.
 
-    Garbage is collected less often, since Snakemake keeps nearly all that it makes for its jobs: with Python's own
-    threshold of 700 objects, a sixth of the time of planning went into collections that found nothing.
+    Garbage collection runs less often, because Snakemake keeps nearly all objects: with Python's
+    threshold of 700 objects, it took a sixth of the planning time and found nothing.
     """
     gc.set_threshold(50_000, 20, 20)
     fast_resources()
@@ -86,16 +86,16 @@ def _prepend(variable: str, folder: Path) -> None:
 
 
 class RunEvents(logging.Filter):
-    """Follows Snakemake's events in the process that logs them, before any handler shows them.
+    """Follows Snakemake's events in the process that logs them, before any handler.
 
     Parameters
     ----------
-    start : called once, when the jobs of a run are known and none has begun, also if there are none; never in a dry
-        run.
+    start : called once, when the jobs of a run are known and before they start, even if there are
+        none; not in a dry run.
 
     Attributes
     ----------
-    messages : number of a failed job -> what the executor says about it.
+    messages : number of a failed job -> the executor's message.
     """
 
     def __init__(self, workflow, plan: Plan, start: Callable[[], None]) -> None:
@@ -112,7 +112,7 @@ class RunEvents(logging.Filter):
         return True
 
     def wait_for_view(self) -> None:
-        """Return when the view has shown all events of a run that has ended."""
+        """Wait until the view has shown all events of the ended run, at most 5 seconds."""
         for view in self._views():
             view.ended.wait(_END_S)
 
@@ -151,13 +151,13 @@ class RunEvents(logging.Filter):
 
     @staticmethod
     def _with_slurm(message: str, logs: list) -> str:
-        """The first line of the message, with what Slurm wrote into its log of the job."""
+        """The first line of the message, with the cause from Slurm's log of the job."""
         state = re.search(r"SLURM status is: '(\w+)", message)
-        # the lines below the first one hold the whole call of sbatch
+        # further lines repeat the whole sbatch command
         parts = [f"Slurm: {state[1]}" if state else message.partition("\n")[0]]
         for log in logs:
             if "slurm" in Path(log).parts and Path(log).is_file():
-                # the first line is the cause, the others are how the job was ended
+                # the first error is the cause; later ones report the end of the job
                 parts += _SLURM_SAYS.findall(Path(log).read_text(errors="replace"))[:1]
         return "; ".join(filter(None, parts))
 

@@ -1,4 +1,4 @@
-"""Finding outputs that exist but were made from another plan than the recorded one, or were altered."""
+"""Find stale outputs: made by another plan than the recorded one, damaged, or altered."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from permafrost.data.store.card import read_card
 from permafrost.plan.options import MASKS
 from permafrost.plan.recorded import places, read_plan, stamped
 
-# what a folder of detections holds; the first has the fingerprint
+# files in a folder of detections; the first has the fingerprint
 TRUTH, FOUND = "truth.json", "detections.json"
-_SHOWN = 8  # results that an error names
+_SHOWN = 8  # results listed in an error
 
 
 def find_stale(plan: Path, results: Path, *, stores: bool = True) -> list[tuple[Path, str]]:
-    """Outputs of the plan that exist with another fingerprint, or are damaged or altered, with the reason.
+    """Stale outputs of the plan, each with the reason; missing outputs are not stale.
 
     Parameters
     ----------
-    plan : the recorded plan.
-    results : the folder of the outputs, wherever it lies now.
-    stores : look at stores and predicted masks as well.
+    plan : path of the recorded plan.
+    results : the current folder of the outputs.
+    stores : also check stores and predicted masks.
     """
     recorded = read_plan(plan)
     outputs = places(recorded, results)
@@ -52,7 +52,7 @@ def find_stale(plan: Path, results: Path, *, stores: bool = True) -> list[tuple[
 
 
 def refuse_stale(plan: Path, results: Path, *, stores: bool) -> None:
-    """An error that names what `find_stale` finds, if it finds anything."""
+    """Raise a `PermafrostError` that lists what `find_stale` finds, if anything."""
     stale = find_stale(plan, results, stores=stores)
     if not stale:
         return
@@ -66,10 +66,10 @@ def refuse_stale(plan: Path, results: Path, *, stores: bool) -> None:
 
 
 def _altered(recorded: dict, results: Path) -> list[tuple[Path, str]]:
-    """Files of the leaderboard and the report that are not as their stamps say.
+    """Files of leaderboard and report whose digests differ from their stamps.
 
-    The report is one whole: any file of it stands for its folder. What is missing beside the
-    leaderboard is made again by itself.
+    If a file of the report differs, the whole folder is stale. Missing tables next to the
+    leaderboard are rewritten by the next run.
     """
     altered: dict[Path, str] = {}
     report = results / "report"
@@ -92,7 +92,7 @@ def _altered(recorded: dict, results: Path) -> list[tuple[Path, str]]:
 
 
 def mixed_versions(plan: Path, results: Path) -> str:
-    """`mixture_words` of the outputs of the plan, as far as they are there."""
+    """`mixture_words` of the plan's existing outputs; empty if there is no mixture."""
     recorded = read_plan(plan)
     metadata = []
     for row in recorded["outputs"]:
@@ -103,13 +103,13 @@ def mixed_versions(plan: Path, results: Path) -> str:
             elif path.suffix == ".zarr":
                 metadata.append(Store(path, expect=row["fingerprint"]).attributes)
         except PermafrostError:
-            # missing, or of another plan
+            # missing, or made by another plan
             continue
     return mixture_words(metadata, environments_of(recorded))
 
 
 def delete(paths) -> None:
-    """Remove files and stores."""
+    """Delete files and folders."""
     for path in paths:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
@@ -134,12 +134,12 @@ def _reason(path: Path, row: dict) -> str | None:
 
 
 def _names(row: dict) -> tuple:
-    """What an evaluation is called."""
+    """The labels of an evaluation."""
     return tuple(row.get(name) for name in ("dataset", "backbone", "probe", "seed"))
 
 
 def _reason_of_detections(path: Path, expected: str, table: Path | None) -> str | None:
-    """The files bear the fingerprint; their digests are in the table of predictions, where that is there."""
+    """Why a folder of detections is stale, by its fingerprint and the digests in its table."""
     lacking = [name for name in (TRUTH, FOUND) if not (path / name).is_file()]
     if lacking:
         return f"it lacks {lacking[0]}"
@@ -152,7 +152,7 @@ def _reason_of_detections(path: Path, expected: str, table: Path | None) -> str 
     try:
         digests = read_metadata(table, expect=expected).get("files", {}) if table else {}
     except PermafrostError:
-        return None  # said of the table itself
+        return None  # reported for the table itself
     altered = [
         name
         for name in (TRUTH, FOUND)

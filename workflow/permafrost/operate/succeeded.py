@@ -1,4 +1,4 @@
-"""What succeeded of a run whose jobs failed in part: its leaderboard, standings and page."""
+"""Leaderboard, standings and report of the successful part of a run with failed jobs."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from permafrost.statistics.leaderboard.leaderboard import build_leaderboard
 from permafrost.statistics.leaderboard.published_table import write_published
 from permafrost.statistics.scores.comparison_table import CompareSpec, compare_predictions
 
-# stages whose tables a leaderboard gathers, with the name that they have there for a probe
+# stages that the leaderboard collects -> value of its column `probe`; None: the probe's name
 _GATHERED = {"bootstrap": None, "measure": "measures", "profile": "profile"}
 
 
 def read_made_scores(plan: dict, failures: list[Failure]) -> tuple[list, list[dict]]:
-    """The score tables of a recorded plan that exist, and what is missing.
+    """The existing score tables of a recorded plan, and the missing ones.
 
     Returns
     -------
     (tables, missing) : each of `missing` has ``dataset``, ``backbone``, ``probe``, ``seed`` and
-    ``reason``, the error of the job that failed, or None where none did.
+    ``reason``: the error of the failed job, or None.
     """
     tables, missing = [], []
     for stage, name in _GATHERED.items():
@@ -51,24 +51,27 @@ def read_made_scores(plan: dict, failures: list[Failure]) -> tuple[list, list[di
 
 
 def are_made(plan: dict, stage: str) -> bool:
-    """Whether all tables of a stage exist and are of this plan."""
+    """Whether all tables of a stage exist and belong to this plan."""
     return all(_is_made(row) for row in planned(plan, stage))
 
 
 def write_made_tables(
     plan: dict, tables: list, about: dict, job: dict, published: list[Path]
 ) -> None:
-    """Write leaderboard and standings where those of a complete run lie, marked as incomplete.
+    """Write leaderboard and standings to their usual paths, marked as incomplete.
 
     Parameters
     ----------
-    tables : score tables; about : what the leaderboard says of itself (`leaderboard_state.describe`).
-    job : spec of the plan's aggregate; published : files of published results that it names.
+    plan : the recorded plan.
+    tables : score tables.
+    about : metadata of the leaderboard, from `leaderboard_state.describe`.
+    job : spec of the plan's job ``aggregate``.
+    published : files of published results that the spec names.
     """
     results = Path(plan["results"])
     cells = job.get("cells", [])
     table = mark_incomplete(build_leaderboard(tables, cells), about["missing"])
-    # the files below are no plan's any more: without its stamp each plan gathers its scores again
+    # the files below belong to no plan; without stamps, each plan rewrites them
     forget_gathered(results)
     metadata = {"fingerprint": fingerprint(KEY, about), "stage": "aggregate", KEY: about}
     metadata |= {key: job[key] for key in ("left_out", "fit") if key in job}
@@ -88,11 +91,15 @@ def write_made_tables(
 def write_made_page(
     plan: dict, leaderboard: Path, about: dict, comparisons: list[dict], options: dict
 ) -> None:
-    """Write ``report/``: the page, its figures, what failed, and comparisons of what can be compared.
+    """Write ``report/``: page, figures, table of failures, and comparisons of existing predictions.
 
     Parameters
     ----------
-    comparisons : specs of the plan's comparisons; options : of the report.
+    plan : the recorded plan.
+    leaderboard : path of the leaderboard.
+    about : metadata of the leaderboard, from `leaderboard_state.describe`.
+    comparisons : specs of the plan's comparisons.
+    options : of the report.
     """
     from permafrost.report.page import Report
 
@@ -137,7 +144,7 @@ def write_made_page(
 
 
 def _is_made(row: dict) -> bool:
-    """Whether the table of a row of the plan exists and is of this plan."""
+    """Whether the table of a row exists and belongs to this plan."""
     try:
         read_metadata(row["path"], expect=row["fingerprint"])
     except PermafrostError:
@@ -146,7 +153,7 @@ def _is_made(row: dict) -> bool:
 
 
 def _compare(plan: dict, specs: list[dict], predictions: dict, folder: Path) -> dict:
-    """(dataset, probe) -> comparisons: the plan's where made, else of the backbones that are there."""
+    """(dataset, probe) -> comparisons: the plan's table, else a new one of existing predictions."""
     paths = {
         (row["dataset"], row["probe"]): Path(row["path"])
         for row in planned(plan, "compare")

@@ -1,4 +1,4 @@
-"""What a run will take: jobs, seconds, disk and memory, by stage; and what it took."""
+"""Estimate the jobs, time and memory of a run, by stage, and correct it by finished jobs."""
 
 from __future__ import annotations
 
@@ -25,25 +25,27 @@ from permafrost.plan.record import outputs_of
 from permafrost.plan.resources import asked
 from permafrost.probes.kinds import KINDS
 
-# the share of the cores' time that jobs fill: a job of two cores waits until two are free at once
+# share of the cores' time that jobs use; for example, a job of two cores waits for two free ones
 _FILLED = 0.85
-# what follows all others, one after the other
+# stages that run after all others, one after the other
 _LAST = ("aggregate", "report")
 
 
 @dataclass(frozen=True)
 class JobEstimate:
-    """A job, and the seconds that it will take.
+    """A job and its estimated time.
 
     Attributes
     ----------
-    kind : of its probe, else its stage: what rates are known by.
+    kind : the kind of its probe, else its stage; rates are listed by it.
     paths : its outputs, below the working directory.
-    threads : cores that it takes while it runs; gpu : it runs on a GPU.
-    estimated : seconds by the rates; seconds : the same corrected by what jobs took here.
-    span : when the last job that made these outputs began and ended, None where that is not known.
-    done : its outputs are there, and of this plan.
-    parts : jobs that share the work. What each took is not on record, since their outputs are joined and removed.
+    threads : cores that it uses; gpu : it runs on a GPU.
+    estimated : seconds, from the rates.
+    seconds : the same, corrected by finished jobs of this run.
+    span : start and end of the last job that wrote these outputs, seconds since 1970, or None.
+    done : its outputs exist and belong to this plan.
+    parts : number of jobs that share the work. Their times are not recorded, because their outputs
+        are joined and removed.
     """
 
     stage: str
@@ -61,19 +63,19 @@ class JobEstimate:
 
     @property
     def took(self) -> float | None:
-        """Seconds of the last job that made these outputs; None where nothing is known of them."""
+        """Seconds of the last job that wrote these outputs; None: unknown."""
         return None if self.span is None or self.parts > 1 else self.span[1] - self.span[0]
 
     @property
     def keys(self) -> tuple[str, str]:
-        """What corrections of it are known by, the closest first."""
+        """Keys of corrections for this job, the most specific first: kind and backbone, kind."""
         backbone = self.names[1] if LABELS[self.stage][1:2] == ("backbone",) else ""
         return f"{self.kind} {backbone}".strip(), self.kind
 
 
 @dataclass(frozen=True)
 class Machines:
-    """Where it runs: cores of all machines together, and GPUs, which may be none."""
+    """Total numbers of cores and GPUs (0: none) of all machines."""
 
     cores: float
     gpus: int
@@ -85,8 +87,8 @@ class Estimate:
 
     Attributes
     ----------
-    context : the sizes that all follows from.
-    corrections : key (see `JobEstimate.keys`) to what jobs took over what was estimated.
+    context : sizes of datasets and features.
+    corrections : key (see `JobEstimate.keys`) to the ratio of measured to estimated time.
     """
 
     context: Context
@@ -95,11 +97,11 @@ class Estimate:
     corrections: dict[str, float] = field(default_factory=dict)
 
     def wall(self, *, everything: bool = False) -> float:
-        """Seconds until all is done that is not: jobs share the cores and GPUs, the last ones follow all others.
+        """Wall-clock seconds of the remaining jobs, which share cores and GPUs.
 
         Parameters
         ----------
-        everything : as if nothing were done.
+        everything : count finished jobs too.
         """
         jobs = [job for job in self.jobs if everything or not job.done]
         early = [job for job in jobs if job.stage not in _LAST]
@@ -121,7 +123,7 @@ class Estimate:
 
 
 def _longest_chain(jobs: Iterable[JobEstimate]) -> float:
-    """Seconds of the jobs of a dataset that wait for each other."""
+    """Seconds of the longest chain of dependent jobs, over datasets."""
     longest: dict[tuple, float] = defaultdict(float)
     for job in jobs:
         dataset = job.names[0]
@@ -147,12 +149,12 @@ def estimate(
 
     Parameters
     ----------
-    grid : a `Plan`, which can say what is done; another says nothing is.
+    grid : with a `Plan`, finished jobs are detected; else all jobs count as not done.
     results : the folder of the outputs.
-    records : of finished jobs, by output; they correct the rates.
-    corrections : of another run, which hold where `records` know nothing.
-    assumed : images of a dataset of which nothing says how many it has.
-    data : the folder of data, whose images are counted where nothing else says how many there are; None: they are not.
+    records : output to the record of its finished job; they correct the rates.
+    corrections : from another run; used if `records` have none.
+    assumed : number of images of a dataset of unknown size.
+    data : data folder, to count images of datasets of unknown size; None: they are not counted.
     """
     context = _context(grid, Path(results), assumed, data)
     jobs = [
@@ -166,16 +168,16 @@ def estimate(
 
 
 def uncorrected(found: Estimate) -> Estimate:
-    """The same by the rates alone, as it would have been said before anything was run."""
+    """The estimate without corrections, as before any job was run."""
     return replace(found, jobs=[replace(job, seconds=job.estimated) for job in found.jobs])
 
 
 def after(found: Estimate, spans: Mapping[tuple[str, tuple], tuple[float, float]]) -> Estimate:
-    """The same when more jobs have ended: they are done, and what they took corrects the others.
+    """The estimate with further finished jobs, whose times correct the others.
 
     Parameters
     ----------
-    spans : (stage, names) of a job -> when it began and ended.
+    spans : (stage, names) of a job -> its start and end, seconds since 1970.
     """
     jobs = [
         replace(job, span=spans[job.stage, job.names], done=True)
@@ -188,7 +190,7 @@ def after(found: Estimate, spans: Mapping[tuple[str, tuple], tuple[float, float]
 
 
 def corrections_of(jobs: Iterable[JobEstimate]) -> dict[str, float]:
-    """Key to what jobs took over what was estimated, of all that are known."""
+    """Key -> ratio of measured to estimated time of the jobs with a known time."""
     sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for job in jobs:
         if job.took is None:
@@ -235,11 +237,11 @@ def _job(
     if stage == "profile":
         threads = machines.cores
     paths = tuple(f"{results}/{path}" for _, path, _ in outputs_of(grid, stage, labels))
-    paths = paths or (f"{results}/report/index.html",)  # which bears no fingerprint
+    paths = paths or (f"{results}/report/index.html",)  # the report, which has no fingerprint
     made = _made(grid, stage, names, paths, records)
     parts = number_of_parts(grid, stage, *names) if stage in ("prepare", "extract") else 1
     seconds = _seconds(context, rates, stage, probe, names, threads, on_gpu)
-    # each starts up by itself
+    # each part has its own start-up time
     seconds += (parts - 1) * rates.stages[KINDS[probe].work if probe else stage].start
     return JobEstimate(
         stage,
@@ -258,12 +260,12 @@ def _job(
 
 
 def _is_done(stage: str, paths: tuple[str, ...]) -> bool:
-    # stores may be deleted when what is made of them is there
+    # stores may be deleted after their results have been computed
     return stage in ("prepare", "extract", "views") or all(Path(path).exists() for path in paths)
 
 
 def _made(grid: Grid, stage: str, names: tuple, paths, records: Mapping[str, Record]) -> list:
-    """Records of the outputs of a job, only of this plan where that is known."""
+    """Records of all outputs of a job (with a `Plan`, only its own); empty if one is missing."""
     found = [records[path] for path in paths if path in records]
     if isinstance(grid, Plan):
         wanted = getattr(grid, stage)(*names).fingerprint

@@ -1,4 +1,4 @@
-"""Which differences between backbones a run will be able to find, before it is run."""
+"""Estimate, before a run, which differences between backbones it can detect."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from permafrost.metrics.tasks import metric_of, primary_metric
 from permafrost.operate.estimate.work import Context
 from permafrost.statistics.resampling.detectable import planned
 
-#: standard deviation of the difference of two backbones from unit to unit, of metrics in [0, 1]: a quarter of the
-#: images are answered rightly by one of the two alone; means over groups of images stray less
+#: assumed standard deviation, over sampling units, of the difference between two backbones, for
+#: metrics in [0, 1]: on a quarter of the images, only one of the two is correct; means over groups
+#: vary less
 DEVIATIONS = {"image": 0.5, "group": 0.2}
-# half of that variance is taken to be of the training, and to fall with the number of seeds
+# share of that variance assumed to come from training, which decreases with the number of seeds
 _OF_TRAINING = 0.5
 
 
 @dataclass(frozen=True)
 class Found:
-    """What is found on a dataset.
+    """The detectable difference on a dataset.
 
     Attributes
     ----------
-    units : of the test set; unit : ``group`` or ``image``.
-    difference : about the smallest that is found with a chance of 80 % in the family of all pairs; None where none is
-        that lies between chance and the best score.
+    units : number of sampling units of the test set; unit : ``group`` or ``image``.
+    difference : approximately the smallest difference detected with a power of 80 % among all
+        pairs; None: larger than the range from chance to the best score.
     """
 
     units: int
@@ -35,7 +36,7 @@ class Found:
 
 
 def findable(context: Context) -> dict[str, Found]:
-    """Dataset to what will be found there; datasets of unknown size and metrics without a range are left out."""
+    """Dataset -> detectable difference, without datasets of unknown size or unbounded metrics."""
     grid = context.grid
     about = {name: grid.config["comparison"][name] for name in ("resamples", "confidence")}
     found = {}
@@ -58,7 +59,7 @@ def findable(context: Context) -> dict[str, Found]:
 
 
 def findable_lines(context: Context) -> Iterator[str]:
-    """What will be found, and where nothing will, for a terminal."""
+    """Lines for a terminal: detectable differences, and datasets without any."""
     found = findable(context)
     said = [
         f"{one.difference:.2g} in {name} ({one.units} {one.unit}s)"

@@ -20,8 +20,11 @@ class Row:
 
     Attributes
     ----------
-    core_seconds, gpu_seconds, longest : of the jobs that are to do; `longest` of one of them.
-    estimated, took : seconds of the jobs whose time is known, by the rates and by Snakemake's records.
+    jobs, to_do : numbers of all jobs, and of the remaining ones.
+    core_seconds, gpu_seconds : totals of the remaining jobs.
+    longest : seconds of the longest remaining job.
+    memory_mb : largest memory that a job requests.
+    estimated, took : estimated and recorded seconds of the finished jobs with a record.
     """
 
     stage: str
@@ -36,7 +39,7 @@ class Row:
 
 
 def rows(estimate: Estimate) -> list[Row]:
-    """A row for each stage that has jobs, in the order of the flow."""
+    """A row for each stage with jobs, in the order of the data flow."""
     by_stage: dict[str, list[JobEstimate]] = defaultdict(list)
     for job in estimate.jobs:
         by_stage[job.stage].append(job)
@@ -60,9 +63,9 @@ def _row(stage: str, jobs: Sequence[JobEstimate]) -> Row:
 
 
 def disk(estimate: Estimate) -> dict[str, float]:
-    """Kind of output to bytes: what stores and tables of the whole plan take, before compression gains much.
+    """Kind of output -> bytes, for all outputs of the plan.
 
-    Zarr's compression takes about a fifth off images, little off features.
+    Compression reduces images by about a fifth, and features hardly.
     """
     grid, context = estimate.context.grid, estimate.context
     images = sum(
@@ -83,12 +86,12 @@ def disk(estimate: Estimate) -> dict[str, float]:
 
 
 def lines(estimate: Estimate, downloads: Sequence[tuple[str, str, float | None]], why: str | None):
-    """The estimate for a terminal.
+    """Lines of the estimate for a terminal.
 
     Parameters
     ----------
-    downloads : kind, name and bytes of what is not here; None where nobody knows how much it is.
-    why : why nothing can be said of what is done; None where it can.
+    downloads : from `sizes.downloads_of`.
+    why : why finished jobs are unknown; None: they are known.
     """
     found, machines = rows(estimate), estimate.machines
     heading = ("stage", "jobs", "to do", "core hours", "longest job", "memory asked")
@@ -159,7 +162,7 @@ def _of_rates(estimate: Estimate):
 
 
 def check_lines(estimate: Estimate):
-    """What finished jobs took against what was estimated without them, by stage and kind of probe."""
+    """Lines that compare finished jobs' times with the uncorrected estimate, by stage and probe."""
     cells: list[tuple[str, ...]] = [("jobs", "finished", "estimated", "took", "ratio")]
     by_kind: dict[str, list[JobEstimate]] = defaultdict(list)
     for job in estimate.jobs:
@@ -186,7 +189,7 @@ def _compared(kind: str, jobs: Sequence[JobEstimate]) -> tuple[str, ...]:
 
 
 def as_json(estimate: Estimate, downloads, why: str | None) -> dict:
-    """The same for a program; times are in seconds, sizes in bytes."""
+    """Like `lines`, as JSON; times in seconds, sizes in bytes."""
     return {
         "stages": [vars(row) for row in rows(estimate)],
         "cores": estimate.machines.cores,
@@ -205,12 +208,12 @@ def as_json(estimate: Estimate, downloads, why: str | None) -> dict:
 def rates_json(
     estimate: Estimate, machine: str, measured: Mapping[str, float] = MappingProxyType({})
 ) -> dict:
-    """What `--rates` reads: by how much jobs took longer here than estimated, of this plan or else as `measured`."""
+    """The content of a file for `--rates`: corrections from this plan's jobs, else `measured`."""
     return {"machine": machine, "corrections": {**measured, **corrections_of(estimate.jobs)}}
 
 
 def duration(seconds: float) -> str:
-    """Seconds for people: ``12 s``, ``3 min``, ``5.2 h``, ``12 days``."""
+    """Seconds as text, such as ``12 s``, ``3.0 min``, ``5.2 h`` or ``12.0 days``."""
     for unit, size, most in (("s", 1, 100), ("min", 60, 100), ("h", 3600, 72)):
         if seconds < most * size:
             number = seconds / size
@@ -224,7 +227,7 @@ def _hours(seconds: float) -> str:
 
 
 def _columns(cells: Iterable[tuple[str, ...]]):
-    """Rows in columns: the first to the left, numbers to the right."""
+    """Rows as aligned lines: the first column left-aligned, the others right-aligned."""
     cells = list(cells)
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for first, *others in cells:

@@ -1,4 +1,4 @@
-"""How much a dataset holds and how large a backbone is, as far as that is known before anything runs."""
+"""Sizes of datasets and features, as far as they are known before a run."""
 
 from __future__ import annotations
 
@@ -14,27 +14,30 @@ from permafrost.operate.chosen import HERE, weights_state
 from permafrost.operate.offers import Offers, state_of
 from permafrost.plan.catalogue import result_fields
 
-#: what is taken where nothing is known: images of all splits, and pixels of a side
+#: assumed if unknown: number of images of all splits, and image size in pixels
 ASSUMED_IMAGES, ASSUMED_PIXELS = 10_000, 224
 _ASSUMED_SHARES = (0.6, 0.2, 0.2)
 _ASSUMED_CHANNELS, _ASSUMED_CLASSES, _ASSUMED_DATES = 3, 10, 12
 # the form of `published` in entries: 4000 / 1000 / 2000 images of 304 px
 _PUBLISHED = re.compile(r"(\d+) / (\d+) / (\d+) images of (\d+) px")
-# parameters, in millions, and the width of the embeddings of networks of about that size
+# (largest number of parameters in millions, embedding width of such networks)
 _WIDTHS = ((4, 192), (40, 384), (200, 768), (450, 1024), (float("inf"), 1280))
-_PATCH = 16  # pixels of a side
+_PATCH = 16  # patch size in pixels
 
 
 @dataclass(frozen=True)
 class DatasetSize:
-    """What a dataset holds.
+    """The size of a dataset.
 
     Attributes
     ----------
-    images : by split. side : pixels of an image's side. channels : of all sensors.
-    dates : images of a sample.
-    test_groups : number of groups of test images that belong together; None where there are none, or nobody knows.
-    known : ``prepared``, ``published`` (the entry says it), ``generated``, ``counted`` (in the data), or ``assumed``.
+    images : split to number of samples.
+    side : image size in pixels (the longer side).
+    channels : of all sensors together.
+    dates : dates of a sample.
+    known : origin: ``prepared`` (card), ``published`` (entry), ``generated``, ``counted`` (data) or
+        ``assumed``.
+    test_groups : number of groups (sampling units) of test images; None: no groups, or unknown.
     """
 
     images: dict[str, int]
@@ -51,19 +54,21 @@ class DatasetSize:
 
     @property
     def values(self) -> float:
-        """Numbers in the stores of images."""
+        """Number of pixel values in the image stores."""
         return self.count * self.dates * self.channels * self.side**2
 
 
 def dataset_size(
     entry: dict, card: Path, assumed: int = ASSUMED_IMAGES, data: Path | None = None
 ) -> DatasetSize:
-    """The size of a prepared dataset by its card, else by its entry, else by the files in `data`.
+    """The size of a dataset from its card, else its entry, else the files in `data`, else assumed.
 
     Parameters
     ----------
-    data : replaces {data} in the entry's paths; None: no files are looked at, which may take seconds.
-    assumed : images, where nothing says how many there are.
+    entry : the dataset's entry.
+    card : path of its card, which may not exist.
+    assumed : number of images, if unknown.
+    data : replaces {data} in the entry's paths; None: files, which may take seconds, are not read.
     """
     prepared = _card(card)
     parts = list((entry.get("modalities") or {}).values()) or [entry]
@@ -98,7 +103,7 @@ def dataset_size(
 
 
 def _counted(entry: dict) -> DatasetSize | None:
-    """What `prepare` would find, by one image; None where the data are not here or wrong, which `prepare` says."""
+    """The size from the data's files and one decoded image; None: data missing or invalid."""
     if state_of(entry) != "here":
         return None
     from permafrost.data.files.decode import UnreadableImage
@@ -132,13 +137,14 @@ def _card(path: Path) -> Card | None:
 
 @dataclass(frozen=True)
 class FeatureSize:
-    """What a backbone makes of an image.
+    """Cost and size of a backbone's features of one image.
 
     Attributes
     ----------
     macs : multiply-accumulate operations of a forward pass.
-    width : of the embedding. maps : numbers in all maps of layers that are kept, 0 where none are.
-    patches : places of the first map.
+    width : of the embedding.
+    maps : number of values in all stored feature maps; 0: none.
+    patches : number of positions of the first map.
     """
 
     macs: float
@@ -150,21 +156,25 @@ class FeatureSize:
 def feature_size(
     entry: dict, dataset: DatasetSize, extraction: dict, maps: bool, store: Path
 ) -> FeatureSize:
-    """The size of features: exact where `store` is there, else by the number of parameters.
+    """The size of features: exact if `store` exists, else from the number of parameters.
 
-    A network applies about its number of parameters once per patch of 16 pixels: ViTs do, and ResNet-50 (25.6 M at
-    224 px: 4.1 G) and MobileNetV2 (2.2 M: 0.3 G) are within a factor of 1.5 of it.
+    The cost is estimated as one multiply-accumulate per parameter and patch of 16 × 16 pixels. That
+    holds for ViTs; ResNet-50 (25.6 M parameters, 4.1 G at 224 px) and MobileNetV2 (2.2 M, 0.3 G)
+    are within a factor of 1.5.
 
     Parameters
     ----------
-    maps : whether maps of layers are kept.
+    entry : the backbone's entry.
+    extraction : its options.
+    maps : feature maps are stored.
+    store : path of a feature store, which may not exist.
     """
     side = entry["input"].get("size") or extraction["size"] or dataset.side
     places = max(side // _PATCH, 1) ** 2
     parameters = entry.get("parameters") or 0
     macs, width = parameters * places, next(w for most, w in _WIDTHS if parameters <= most * 1e6)
     if "kernel_size" in entry:
-        # random convolutions over every pixel of three bands; half as many filters as features
+        # random convolutions: every pixel of three bands, half as many filters as features
         width = entry["features"]
         macs = width // 2 * 3 * entry["kernel_size"] ** 2 * side**2
     shapes = _shapes(store)
@@ -184,7 +194,7 @@ def _product(shape: list[int]) -> int:
 
 
 def _shapes(store: Path) -> dict[str, list[int]]:
-    """Name to shape of the arrays of a store; empty where it is not there."""
+    """Name -> shape of a store's arrays; empty if it does not exist."""
     found = {}
     for path in sorted(store.glob("*/zarr.json")):
         try:
@@ -197,9 +207,9 @@ def _shapes(store: Path) -> dict[str, list[int]]:
 def downloads_of(
     offers: Offers, datasets: dict, backbones: dict
 ) -> list[tuple[str, str, float | None]]:
-    """Kind, name and bytes of the data and weights that are not here; None where nobody knows how much it is.
+    """Kind, name and bytes (None: unknown) of the data and weights that are not on this machine.
 
-    Weights are taken for four bytes a parameter.
+    Weights are assumed to have four bytes per parameter.
     """
     found: list[tuple[str, str, float | None]] = []
     for name, entry in datasets.items():

@@ -1,6 +1,7 @@
-"""How much each job has to do, in units that its time grows with, and the seconds that follow from them.
+"""The work of each job, in units proportional to its time, and the rates (seconds per unit).
 
-The rates are those of one core of the machine that `rates.json` names. They are rough: what jobs took corrects them.
+The rates were measured on one core of the machine that `rates.json` names. They are rough; finished
+jobs correct them.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from permafrost.probes.kinds import KINDS
 
 RATES = Path(__file__).with_name("rates.json")
 _GIGA = 1e9
-# seconds of a head of segmentation over those of a linear one, see benchmarks/estimates.py
+# time of segmentation heads relative to a linear head, see benchmarks/estimates.py
 _HEADS = {"linear": 1.0, "conv_block": 1.05, "fpn": 1.7, "dpt": 5.3}
 
 
 @dataclass(frozen=True)
 class Rate:
-    """Seconds of a job: `start`, whatever it has to do, and `each` per unit of work."""
+    """Seconds of a job: `start` for the start-up, and `each` per unit of work."""
 
     start: float
     each: float
@@ -32,14 +33,15 @@ class Rate:
 
 @dataclass(frozen=True)
 class Rates:
-    """What jobs take on one core, and a forward pass on a GPU.
+    """Rates of all jobs.
 
     Attributes
     ----------
-    stages : by stage, and by what the time of a probe grows with.
-    forward, gpu_forward : seconds for 10⁹ multiply-accumulate operations of a backbone on one core, and on a GPU.
-    gpu_speed : how many times faster other jobs that use a GPU are there than on one core.
-    machine : where they were measured.
+    stages : stage, or type of work of a probe, to its rate on one core.
+    forward, gpu_forward : seconds per 10⁹ multiply-accumulate operations of a backbone, on one core
+        and on a GPU.
+    gpu_speed : speed-up of other jobs on a GPU over one core.
+    machine : where the rates were measured.
     """
 
     stages: dict[str, Rate]
@@ -50,7 +52,7 @@ class Rates:
 
 
 def default_rates() -> Rates:
-    """The rates that stand beside this file."""
+    """The rates in `RATES`."""
     known = json.loads(RATES.read_text())
     stages = {name: Rate(*known["stages"][name]) for name in known["stages"]}
     return Rates(
@@ -60,7 +62,7 @@ def default_rates() -> Rates:
 
 @dataclass(frozen=True)
 class Context:
-    """What the work of a job follows from: sizes by dataset, and by (dataset, backbone)."""
+    """The sizes that determine the work of jobs: by dataset, and by (dataset, backbone)."""
 
     grid: Grid
     datasets: dict[str, DatasetSize]
@@ -68,7 +70,7 @@ class Context:
 
 
 def work_of(context: Context, stage: str, names: tuple) -> float:
-    """How much a job has to do, in the units of its rate; without what a backbone's forward pass takes."""
+    """The work of a job in the units of its rate, without forward passes of the backbone."""
     if stage == "probe":
         dataset, backbone, probe, _ = names
         options = context.grid.probes[probe]
@@ -77,12 +79,12 @@ def work_of(context: Context, stage: str, names: tuple) -> float:
         )
     if stage in _OF_STAGES:
         return _OF_STAGES[stage](context, *names)
-    # gathered: as many evaluations as there are
+    # aggregate and report: proportional to the number of evaluations
     return sum(1 for _ in context.grid.evaluations())
 
 
 def forward_macs(context: Context, stage: str, names: tuple) -> float:
-    """10⁹ multiply-accumulate operations of the backbone itself; 0 of a job that reads features."""
+    """Multiply-accumulate operations of the backbone in a job, in 10⁹; 0: it reads features."""
     if stage not in ("extract", "views", "probe", "profile"):
         return 0.0
     dataset, backbone = names[:2]
@@ -97,13 +99,13 @@ def forward_macs(context: Context, stage: str, names: tuple) -> float:
     options = context.grid.probes[names[2]]
     if KINDS[options["kind"]].reads != "images":
         return 0.0
-    # a step back costs two forward passes
+    # a backward pass costs two forward passes
     trained = 3 * options["epochs"] * size.images["train"]
     return (trained + size.images["val"] + size.images["test"]) * macs / _GIGA
 
 
 def uses_gpu(grid: Grid, stage: str, names: tuple) -> bool:
-    """Whether a job runs on a GPU where there is one."""
+    """Whether a job runs on a GPU if there is one."""
     if stage == "probe":
         kind, device = grid.probes[names[2]]["kind"], grid.config["runtime"]["device"]
         return device_of(kind, device) != "cpu"
@@ -118,7 +120,7 @@ def _prepared(context: Context, dataset: str) -> float:
 
 
 def _fed(context: Context, dataset: str, backbone: str) -> float:
-    """Millions of numbers that are written as maps, and a tenth of those that are read."""
+    """Millions of values: those written as maps, plus a tenth of the pixel values read."""
     size, features = context.datasets[dataset], context.features[dataset, backbone]
     return (size.values / 10 + size.count * features.maps) / 1e6
 
@@ -142,7 +144,7 @@ def _paired(context: Context, dataset: str) -> float:
 
 
 def _scored(context: Context, dataset: str, *_) -> float:
-    """Thousands of test images times classes: pixels of masks are counted when they are predicted."""
+    """Thousands of test images × classes; of masks, the probe has already counted the pixels."""
     size = context.datasets[dataset]
     return size.images["test"] * size.classes / 1e3
 
@@ -170,13 +172,13 @@ def _neighbours(size: DatasetSize, features: FeatureSize, options: dict) -> floa
 
 
 def _classified(size: DatasetSize, features: FeatureSize, options: dict) -> float:
-    """Rows times features times classes, times the number of settings of a sweep."""
+    """10⁹ rows × features × classes × settings of a sweep."""
     rows = (size.images["train"] + size.images["val"]) * features.width * size.classes
     return rows * options.get("c_count", options.get("alpha_count", 1)) / _GIGA
 
 
 def _learned(size: DatasetSize, features: FeatureSize, options: dict) -> float:
-    """Rows times features times outputs of the first layer, times epochs."""
+    """10⁹ rows × features × outputs of the first layer × epochs."""
     rates = options.get("learning_rate")
     outputs = options.get("hidden", size.classes * (len(rates) if isinstance(rates, list) else 1))
     rows = size.images["train"] * size.dates * features.width
@@ -188,13 +190,13 @@ def _drawn(size: DatasetSize, features: FeatureSize, options: dict) -> float:
 
 
 def _headed(size: DatasetSize, features: FeatureSize, options: dict) -> float:
-    """Pixels that a head predicts in its epochs, times what its kind costs against a linear one."""
+    """10⁹ pixels predicted in all epochs × the head's time relative to a linear one."""
     once = size.images["train"] * options["epochs"] + size.images["val"] + size.images["test"]
     return once * size.side**2 * _HEADS.get(options.get("head"), 1.0) / _GIGA
 
 
 def _patched(size: DatasetSize, features: FeatureSize, options: dict) -> float:
-    """Numbers of maps that are read, and pixels; `max_patches` bounds the search."""
+    """10⁹ values of maps and pixels read; `max_patches` bounds the search itself."""
     return size.count * (features.maps + size.side**2) / _GIGA
 
 
@@ -202,7 +204,7 @@ def _solved(size: DatasetSize, features: FeatureSize, options: dict) -> float:
     return size.images["train"] * features.patches * features.width**2 / _GIGA
 
 
-#: names that `KINDS` says its kinds by
+#: `work` of a kind of probe -> its amount of work
 _OF_PROBES: dict[str, Callable[[DatasetSize, FeatureSize, dict], float]] = {
     "neighbours": _neighbours,
     "sweep": _classified,

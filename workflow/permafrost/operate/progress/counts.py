@@ -1,4 +1,4 @@
-"""How far a run is: its jobs by stage, as Snakemake's events tell of them."""
+"""Progress of a run: numbers of jobs by stage, from Snakemake's events."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from permafrost.operate.failures import NAMES, stage_of
 from permafrost.plan.grid import LABELS
 
-#: rules whose jobs share the work of another one, by its name
+#: rule of parts -> the rule whose work they share
 PARTS = {"prepare_part": "prepare", "extract_part": "extract"}
 
 
 @dataclass
 class Stage:
-    """The jobs of a stage, by what became of them; the others wait."""
+    """Numbers of jobs of a stage, by state; the others are waiting."""
 
     name: str
     total: int = 0
@@ -25,7 +25,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Job:
-    """A job that has been started: what it is called, and where it logs."""
+    """A started job: its stage, key (see `key_of`), title and the path of its log."""
 
     stage: str
     key: tuple[str, tuple]
@@ -34,7 +34,7 @@ class Job:
 
 
 def key_of(rule: str, wildcards: Mapping[str, str]) -> tuple[str, tuple]:
-    """Stage and names of a job, as estimates know it."""
+    """Stage and names of a job, as in `JobEstimate`."""
     stage = stage_of(rule)
     labels = (*LABELS[PARTS[stage]], "part") if stage in PARTS else LABELS.get(stage, ())
     found = (wildcards.get(label, "") for label in labels)
@@ -42,7 +42,7 @@ def key_of(rule: str, wildcards: Mapping[str, str]) -> tuple[str, tuple]:
 
 
 def job_of(rule: str, wildcards: Mapping[str, str], log: str) -> Job:
-    """A job of a rule as it is shown."""
+    """The job of a rule, with its title for display."""
     named = {name: str(wildcards[name]) for name in (*NAMES, "part") if name in wildcards}
     if "seed" in named:
         named["seed"] = f"seed {named['seed']}"
@@ -51,13 +51,14 @@ def job_of(rule: str, wildcards: Mapping[str, str], log: str) -> Job:
 
 
 class Counts:
-    """The jobs of a run, fed with one event after the other.
+    """Counts the jobs of a run from its events.
 
     Attributes
     ----------
-    stages : by name, in the order of the flow.
-    running : number of a job -> when it was started, in seconds since 1970.
-    spans : `Job.key` -> when a job that has ended well began and ended.
+    stages : by name, in the order of the data flow.
+    jobs : number of a job -> the started job.
+    running : number of a job -> its start, seconds since 1970.
+    spans : `Job.key` -> start and end of a successful job.
     """
 
     def __init__(self) -> None:
@@ -68,12 +69,12 @@ class Counts:
         self._failed: set[int] = set()
 
     def expect(self, rules: Mapping[str, int]) -> None:
-        """Jobs that are to be run, by rule."""
+        """Add jobs to run: rule -> number of jobs."""
         for rule, count in rules.items():
             self._stage(stage_of(rule)).total += count
 
     def start(self, number: int, job: Job, now: float) -> None:
-        """A job was started, perhaps again after it had failed."""
+        """Record the start of a job, or its restart after a failure."""
         self.stop(number)
         self.jobs[number] = job
         if number in self._failed:
@@ -83,14 +84,14 @@ class Counts:
         self._stage(job.stage).running += 1
 
     def stop(self, number: int) -> float | None:
-        """A job runs no more, whatever became of it; returns when it was started."""
+        """Record that a job has ended; returns its start, or None if it was not running."""
         began = self.running.pop(number, None)
         if began is not None:
             self._stage(self.jobs[number].stage).running -= 1
         return began
 
     def finish(self, number: int, now: float) -> bool:
-        """A job has ended well; returns whether it was the last one of its stage."""
+        """Record the success of a job; returns whether its stage is complete."""
         began = self.stop(number)
         if began is None:
             return False
@@ -101,14 +102,14 @@ class Counts:
         return stage.done + stage.failed == stage.total
 
     def fail(self, number: int) -> None:
-        """A job has failed."""
+        """Record the failure of a job."""
         if self.stop(number) is not None:
             self._failed.add(number)
             self._stage(self.jobs[number].stage).failed += 1
 
     def sum(self, what: str) -> int:
-        """Jobs of all stages: ``total``, ``done``, ``running`` or ``failed``."""
-        # a copy: the view is drawn in another thread
+        """The number of jobs of all stages: ``total``, ``done``, ``running`` or ``failed``."""
+        # a copy, because the view is drawn in another thread
         return sum(getattr(stage, what) for stage in list(self.stages.values()))
 
     def _stage(self, name: str) -> Stage:

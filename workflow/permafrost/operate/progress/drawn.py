@@ -1,22 +1,22 @@
-"""What is shown of a run: one line of text, and the table of a terminal."""
+"""The progress of a run as text: a line, and a table for terminals."""
 
 from __future__ import annotations
 
 from permafrost.operate.progress.counts import Counts
 
 _BAR = 24
-# of any terminal's own colours
+# colours that the terminal's theme defines
 _STYLES = {"style": "bright_black", "complete_style": "cyan", "finished_style": "green"}
 _HEADING = ("stage", "", "done", "running", "failed")
 
 
 def status(counts: Counts, elapsed: float, left: float | None, *, ended: bool = False) -> str:
-    """How far it is: ``6 of 120 jobs done in 31 s, 1 failed, about 12 min left``.
+    """The progress, such as ``6 of 120 jobs done in 31 s, 1 failed, about 12 min left``.
 
     Parameters
     ----------
-    elapsed, left : in seconds; `left` is None where it is not known.
-    ended : no other job will be run.
+    elapsed, left : in seconds; `left` None: unknown.
+    ended : no further jobs will run.
     """
     from permafrost.operate.estimate.shown import duration
 
@@ -26,13 +26,13 @@ def status(counts: Counts, elapsed: float, left: float | None, *, ended: bool = 
         parts.append(f"{failed} failed")
     if ended and (waiting := total - done - failed):
         parts.append(f"{waiting} not run")
-    elif left is not None and left >= 1:  # what takes longer than estimated has no time left
+    elif left is not None and left >= 1:  # 0 if jobs take longer than estimated
         parts.append(f"about {duration(left)} left")
     return ", ".join(parts)
 
 
 def line(counts: Counts, elapsed: float, left: float | None) -> str:
-    """The same with the stages that have begun, for a log."""
+    """Like `status`, with the counts of started stages, for a log."""
     begun = [
         f"{stage.name} {stage.done}/{stage.total}"
         for stage in counts.stages.values()
@@ -42,14 +42,14 @@ def line(counts: Counts, elapsed: float, left: float | None) -> str:
 
 
 def planned(counts: Counts) -> str:
-    """What is to be done: ``12 jobs: 2 prepare, 4 extract, 6 probe``."""
+    """The planned jobs, such as ``12 jobs: 2 prepare, 4 extract, 6 probe``."""
     total = counts.sum("total")
     stages = ", ".join(f"{stage.total} {stage.name}" for stage in counts.stages.values())
     return f"{total} job{'s' * (total != 1)}: {stages}"
 
 
 def table(counts: Counts, elapsed: float, left: float | None, *, ended: bool = False):
-    """A row for each stage, and the line below them, as rich draws it."""
+    """A rich renderable: a row for each stage, and the `status` line below."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table

@@ -1,4 +1,4 @@
-"""How long a run will still take, by the estimate of its jobs and by what those that have ended took."""
+"""The remaining time of a run, from the estimate of its jobs, corrected by finished ones."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from permafrost.operate.progress.counts import PARTS, Counts
 if TYPE_CHECKING:
     from permafrost.operate.estimate.estimate import Estimate, JobEstimate
 
-_LEAST_S = 2.0
-# looking at tens of thousands of jobs takes a part of a second: no more than this share of the time
+_LEAST_S = 2.0  # shortest time between two computations
+# largest share of the time for computing; tens of thousands of jobs take a part of a second
 _SHARE = 0.02
 
 
 class TimeLeft:
-    """Says how long a run will still take, once its estimate is there.
+    """The remaining time of a run, known once its estimate is ready.
 
-    The estimate is made in a thread: reading the records of a large study takes seconds. Where none can be made,
-    nothing is said.
+    A thread computes the estimate, because reading the records of a large study takes seconds. If
+    that fails, the remaining time stays unknown.
 
     Parameters
     ----------
-    make : makes the estimate.
-    wanted : (stage, names) of the jobs that this run is to do.
-    lost : says which of them will not be run, since others have failed.
-    cores : that the jobs share; None where nobody knows (a cluster): as many as they took until now.
+    make : computes the estimate.
+    wanted : (stage, names) of the jobs of this run.
+    lost : gives those that will not run because others have failed.
+    cores : cores that the jobs share; None: unknown (cluster), estimated from the jobs so far.
     """
 
     def __init__(
@@ -50,14 +50,14 @@ class TimeLeft:
     def _begin(self) -> None:
         try:
             found = self._make()
-        except Exception:  # whatever it is: the run goes on, and nobody asked for an estimate
+        except Exception:  # an estimate is optional, so no error may end the run
             return
         jobs = [replace(job, done=(job.stage, job.names) not in self._wanted) for job in found.jobs]
         if not all(job.done for job in jobs):
             self._estimate = replace(found, jobs=jobs)
 
     def seconds(self, counts: Counts, now: float) -> float | None:
-        """How long it will still take; None where nothing can be said."""
+        """The remaining seconds; None: unknown."""
         if self._estimate is None:
             return None
         if now >= self._next:
@@ -70,7 +70,7 @@ class TimeLeft:
     def _compute(self, estimate: Estimate, counts: Counts, now: float) -> float | None:
         from permafrost.operate.estimate.estimate import after
 
-        # copies: this is the thread that draws
+        # copies, because this runs in the thread that draws
         begun = {counts.jobs[number].key: start for number, start in list(counts.running.items())}
         spans, lost = dict(counts.spans), self._lost()
         parts = Counter((PARTS[stage], names[:-1]) for stage, names in spans if stage in PARTS)
@@ -79,7 +79,7 @@ class TimeLeft:
             cores = _cores_taken(spans.values(), begun.values(), now)
             if cores is None:
                 return None
-            # those of a job that has a GPU count among them
+            # gpus=0: the measured concurrency already includes jobs on GPUs
             found = replace(found, machines=replace(found.machines, cores=cores, gpus=0))
         jobs = [
             _rest(
@@ -92,22 +92,22 @@ class TimeLeft:
 
 
 def _without(job: JobEstimate, parts: int) -> JobEstimate:
-    """What is left of a job when so many `parts` of it are made."""
+    """The rest of a job of which `parts` parts are finished."""
     return replace(job, seconds=job.seconds * max(1 - parts / job.parts, 0.0)) if parts else job
 
 
 def _rest(job: JobEstimate, start: float | None, now: float) -> JobEstimate:
-    """What is left of a job that runs."""
+    """The rest of a job that started at `start`; None: not started."""
     return job if start is None else replace(job, seconds=max(job.seconds - (now - start), 0.0))
 
 
 def _cores_taken(
     spans: Collection[tuple[float, float]], begun: Collection[float], now: float
 ) -> float | None:
-    """How many jobs there were at once until now; None before the first has ended.
+    """The mean number of concurrent jobs so far; None before the first has ended.
 
-    On a cluster a job is taken to begin when it is submitted: waiting counts both in what jobs take and in how
-    many there are at once.
+    On a cluster, jobs count from their submission, so waiting is included both in their times and
+    in their number.
     """
     first = min([now, *begun, *(start for start, _ in spans)])
     if not spans or now <= first:

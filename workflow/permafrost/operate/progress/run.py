@@ -1,4 +1,4 @@
-"""What the view of a run asks of Snakemake's workflow, and what it keeps from the terminal."""
+"""Access to Snakemake's workflow for the view of a run."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from permafrost.plan.plan import Plan
 
 
 class Run:
-    """A run of this plan.
+    """A run of a plan.
 
     Parameters
     ----------
-    workflow : Snakemake's, when its jobs are known and none has begun.
-    messages : job number -> what the executor said of it when it failed.
+    workflow : Snakemake's, when its jobs are known and before they start.
+    messages : number of a failed job -> the executor's message.
     """
 
     def __init__(self, workflow, plan: Plan, messages: Mapping[int, str]) -> None:
@@ -36,24 +36,25 @@ class Run:
         self._kept: list = []
 
     def targets(self) -> set[str]:
-        """Rules that only gather others."""
+        """Names of the rules without output, which only collect others."""
         return {rule.name for rule in self._workflow.rules if not rule.output}
 
     def log_here(self, log: str, since: float) -> str:
-        """Where this machine has a job's log, which may be fetched from the store of the results.
+        """The local path of a job's log, downloaded if results are on an object store.
 
         Parameters
         ----------
-        log : as a message names it; since : seconds since 1970: an older one is of another run.
+        log : as Snakemake's message names it.
+        since : start of the run, seconds since 1970; older logs are not downloaded.
         """
         return bring_shown(self._workflow, log, since=since)
 
     def time_left(self, cores: int | None) -> TimeLeft:
-        """How long the jobs that are to do will take on these cores; None: on a cluster."""
+        """The remaining time of this run's jobs on `cores` cores; None: on a cluster."""
         return TimeLeft(lambda: self._estimate(cores), self._wanted, self._lost, cores)
 
     def _lost(self) -> set[tuple]:
-        """(stage, names) of the jobs that have failed, and of those that would read what they make."""
+        """(stage, names) of the failed jobs, and of all jobs that depend on them."""
         failed = failed_jobs(self._workflow)
         left = [job for one in failed for job in (one.jobs if one.is_group() else [one])]
         found = set()
@@ -77,19 +78,19 @@ class Run:
         )
 
     def _takes_gpu(self, cores: int | None) -> bool:
-        """Whether there is a GPU here; of a cluster, whether the profile asks for one."""
+        """Whether this machine has a GPU; on a cluster, whether the profile requests one."""
         if cores is not None:
             return takes_gpu(self._plan.config["runtime"]["device"])
         return any("gpu" in resources for resources in resources_set(self._workflow))
 
     def keep_output(self) -> None:
-        """Let jobs print into Snakemake's log: on the terminal they would tear the view apart."""
+        """Redirect the output of jobs to Snakemake's log, so it does not disturb the view."""
         logs = self._workflow.logger_manager.get_logfile()
         if logs:
             self._kept.append(redirect_jobs(open(logs[-1], "a")))  # noqa: SIM115
 
     def release_output(self) -> None:
-        """What is run when all jobs have ended prints to the terminal again."""
+        """End the redirection, for commands that run after all jobs."""
         if self._kept:
             redirect_jobs(self._kept.pop())
 

@@ -1,7 +1,8 @@
-"""A run as people see it: a view that stays in its place on a terminal, lines now and then elsewhere.
+"""Show the progress of a run: a table on a terminal, occasional lines elsewhere.
 
-Snakemake prints some 18 lines for every job, and the command of a job that fails twice. Here its events are counted;
-only what failed is named, at once. ``.snakemake/log`` keeps all that it says, and ``--verbose`` prints it.
+Snakemake prints about 18 lines per job, and the command of a failed job twice. These views count
+its events instead, and report only failures, immediately. ``.snakemake/log`` has Snakemake's full
+output; ``--verbose`` prints it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from permafrost.operate.progress.left import TimeLeft
     from permafrost.operate.progress.run import Run
 
-#: what says nothing about this run, or is said better by the view
+#: messages that are not printed: not informative, or replaced by the view
 NOISE = re.compile(
     r"Building DAG of jobs|Using shell:|Provided (cores|remote nodes):|Rules claiming more threads"
     r"|Assuming unrestricted shared|Select jobs to execute|Config file .* is (extended|replaced) by"
@@ -35,11 +36,11 @@ NOISE = re.compile(
     r"|\d+ jobs have (missing|outdated) provenance|Reasons:|SLURM run ID:|Elapsed time:"
     r"|Job [\w-]+ has been submitted with SLURM|Waiting at most"
     r"|Submitted (group )?job \S+ with external jobid|Get status with: kubectl"
-    # of every file on an object store
+    # messages for every file on an object store
     r"|(Storing in|Retrieving from) storage: |Finished (upload|retrieval)\.|Removing local copy of storage file: "
     r"|Skipped removing non-empty directory \S*\.snakemake/storage/"
 )
-# names the whole command; the line of the job's own error says why
+# repeats the whole command; the job's own error gives the reason
 _COMMAND_FAILED = re.compile(r"CalledProcessError in file|SpawnedJobError")
 _INTERRUPTED = "Terminating processes on user request"
 LAST_WORDS = re.compile(r"Exiting because a job execution failed|Complete log\(s\):")
@@ -49,7 +50,7 @@ LINE_EVERY_S = 30.0
 
 
 def make_view(settings) -> View | None:
-    """The view that fits the output settings and standard error; None if Snakemake's own output was asked for."""
+    """The view for these output settings and standard error; None: use Snakemake's own output."""
     quiet = {getattr(one, "name", "") for one in settings.quiet or ()}
     if settings.verbose or settings.printshellcmds or settings.debug_dag:
         return None
@@ -62,12 +63,12 @@ def make_view(settings) -> View | None:
 
 
 class View:
-    """What Snakemake's events say, counted.
+    """Counts Snakemake's events; subclasses show them.
 
     Attributes
     ----------
-    run : what is asked of the workflow; None as long as nobody says which it is.
-    ended : set when the view shows nothing more.
+    run : the `Run`; None: unknown.
+    ended : set after the view has shown its last output.
     """
 
     def __init__(self) -> None:
@@ -80,14 +81,14 @@ class View:
         self._shows = self._interrupted = False
 
     def show(self, record: logging.LogRecord) -> None:
-        """Take in an event; those without a method are of no interest here."""
+        """Process an event; events without a method are ignored."""
         event = str(getattr(record, "event", None) or "message")
         method = getattr(self, f"_{event}", None)
         if method is not None:
             method(record)
 
     def end(self) -> None:
-        """Nothing more will happen: what was drawn stays."""
+        """End the view; its last output stays on the terminal."""
         if self._shows:
             self._shows = False
             self._last()
@@ -132,7 +133,7 @@ class View:
     def _job_finished(self, record) -> None:
         job = self.counts.jobs.get(record.job_id)
         if job is not None and job.title == job.stage and Path(job.log).is_file():
-            # it works on no dataset of its own, but gathers: it says where the result is
+            # a job without a dataset (aggregate, report): the last line of its log names the result
             printed = Path(job.log).read_text(errors="replace").split("\n")
             self._say(next(filter(str.strip, reversed(printed)), ""), logging.INFO)
         self._moved(self.counts.finish(record.job_id, time.time()))
@@ -160,7 +161,7 @@ class View:
             self._say(f"{title}: {error.text}, log: {log}", logging.ERROR)
 
     def _group_error(self, record) -> None:
-        """What the executor says of jobs that travelled together; those that ran follow one by one."""
+        """Report the executor's message for a group; events of its single jobs follow."""
         jobs = [job["jobid"] for job in record.job_error_info]
         messages = self.run.messages if self.run else {}
         said = next((f": {messages[job]}" for job in jobs if job in messages), "")
@@ -172,23 +173,23 @@ class View:
         job = self.counts.jobs.get(record.jobid)
         return job.title if job else record.rule_name
 
-    # --- what differs ----------------------------------------------------------------------------
+    # --- output, by subclass ---------------------------------------------------------------------
 
     def _say(self, text: str, level: int) -> None:
         raise NotImplementedError
 
     def _first(self) -> None:
-        """The jobs are known."""
+        """Called when the jobs are known."""
 
     def _moved(self, stage_is_done: bool) -> None:
-        """A job has ended well."""
+        """Called after a successful job."""
 
     def _last(self) -> None:
-        """The run has ended."""
+        """Called at the end of the run."""
 
 
 class Lines(View):
-    """Lines for a file or a pipe: when a stage is done, else at most every half minute."""
+    """Lines for a file or a pipe: when a stage is complete, else at most every 30 seconds."""
 
     _next = 0.0
 
@@ -211,11 +212,11 @@ class Lines(View):
 
 
 class DryRun(View):
-    """A line for each job with its reason, and the table of jobs.
+    """A line for each job with its reason, and Snakemake's table of jobs.
 
     Parameters
     ----------
-    table_alone : no job is listed, so Snakemake logs its table once, and not before and after the list.
+    table_alone : jobs are not listed, so Snakemake logs its table once, not before and after them.
     """
 
     def __init__(self, *, table_alone: bool = False) -> None:
@@ -241,7 +242,7 @@ class DryRun(View):
 
 
 class Terminal(View):
-    """A table that is drawn again in its place, with messages above it."""
+    """A table that is redrawn in place, with messages above it."""
 
     def __init__(self, *, nocolor: bool) -> None:
         super().__init__()
@@ -254,7 +255,7 @@ class Terminal(View):
         from rich.text import Text
 
         style = "red" if level >= logging.ERROR else "yellow" if level >= logging.WARNING else ""
-        # whole lines: what wraps by itself can be copied
+        # soft wrap: long lines can be copied whole
         self._console.print(Text(text, style=style), soft_wrap=True)
 
     def _first(self) -> None:
