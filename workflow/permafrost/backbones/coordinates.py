@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import numpy as np
 from annotated_types import Interval
@@ -162,16 +162,18 @@ def _satclip(options: CoordinatesOptions, where: str, weights_folder: Path) -> _
     from permafrost.backbones.weights.checkpoint import check_finite
 
     weights = digest = None
-    download = contextlib.nullcontext()
+    download: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     if options.weights is not None:
         named = isinstance(options.weights, str)
-        if not named and options.weights.like is None:
+        if not named and cast(LikeFile, options.weights).like is None:
             raise PermafrostError(
                 "a SatCLIP file needs the name of weights with the same architecture",
                 where=f"{where}: weights",
                 remedy="add like: SatCLIP_Weights.SATCLIP_VIT16_L40",
             )
-        weights, model = find_weights(options.weights if named else options.weights.like, where)
+        weights, model = find_weights(
+            cast(str, options.weights if named else cast(LikeFile, options.weights).like), where
+        )
         if model != "satclip":
             raise PermafrostError(
                 f"{weights} are weights of {model}, not of satclip", where=f"{where}: weights"
@@ -180,7 +182,7 @@ def _satclip(options: CoordinatesOptions, where: str, weights_folder: Path) -> _
             path, digest = obtain(published(options, where), weights_folder, where=where)
             download = offered(path)
         else:
-            weights = LocalWeights(weights, model, options.weights.path, where)
+            weights = LocalWeights(weights, model, cast(LikeFile, options.weights).path, where)
             digest = file_digest(weights.path)
     with isolated_seed(options.seed), download:
         try:

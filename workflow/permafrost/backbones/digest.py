@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from permafrost.backbones.imported import installed_package, local_modules
 from permafrost.data.embeddings.files import read_of_options
@@ -52,6 +53,8 @@ def identify(entry: dict, root: Path, located: Callable[[str], Path]) -> Identif
     ------
     PermafrostError : a Python file cannot be parsed.
     """
+    places: dict[str, Any]
+    files: dict[str, str]
     known, places, files = dict(entry), {}, {}
     package: dict[str, str] = {}
     weights = entry.get("weights")

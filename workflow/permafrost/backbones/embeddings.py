@@ -78,6 +78,7 @@ class _Table:
         self._options = options.table
         self._source = TableEmbeddings(options.path, options.table, where)
         self.needs_place = options.table.by == "nearest"
+        self._distances: list[float]
         self._images, self._distances = 0, []
 
     def features(self, places: Sequence[Place]) -> tuple[np.ndarray, dict[int, str]]:

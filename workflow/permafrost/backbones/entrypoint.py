@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from torch import nn
 
@@ -23,6 +23,12 @@ from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.identity import file_digest
 from permafrost.core.options import AnyDifferent, LeftOut, OrNull, Text
 from permafrost.core.plugins import folders_of, importable, load_object
+
+if TYPE_CHECKING:
+
+    class _Told(TypedDict):
+        takes: frozenset[str]
+        needs: frozenset[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +89,7 @@ def build(chosen: EntrypointOptions, plan: InputPlan, resources: Resources) -> B
     )
 
 
-def _told(module: nn.Module, *, together: bool) -> dict[str, frozenset[str]]:
+def _told(module: nn.Module, *, together: bool) -> _Told:
     """Keywords that the module's forward pass accepts and requires; `together`: all dates are one input."""
     parameters = inspect.signature(module.forward).parameters
     known = {"present", *METADATA} if together else set(METADATA)

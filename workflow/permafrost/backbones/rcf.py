@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 import numpy as np
 import torch
@@ -77,7 +77,7 @@ class RandomConvolutions(nn.Module):
         if windows:
             cell = math.gcd(*(one.size for one in windows))
             sums = torch.cat([self._cells(part, cell, places) for part in images.split(together)])
-            counts = window_counts(*images.shape[2:], cell, images)
+            counts = window_counts(*cast(tuple[int, int], images.shape[2:]), cell, images)
             for one in windows:
                 one(sums, counts, cell)
         return torch.cat([self._means(part, places) for part in images.split(together)])

@@ -59,7 +59,7 @@ def read_entry(content: dict, *, where: str) -> BackboneEntry:
     kind = values.pop("kind", None)
     look_up(KINDS, kind, "unknown kind", where=where)
     common = {key: values.pop(key) for key in _COMMON if key in values}
-    options = read(KINDS[kind].options_class(), values, where=where)
+    options: Any = read(KINDS[kind].options_class(), values, where=where)
     return BackboneEntry(kind=kind, options=options, **common)
 
 

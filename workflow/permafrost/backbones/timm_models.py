@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import timm
 from timm.models import get_deprecated_models, get_pretrained_cfg, is_model
@@ -73,6 +73,7 @@ def wants(options: TimmOptions, where: str) -> dict:
 
 def build(options: TimmOptions, plan: InputPlan, resources: Resources) -> Backbone:
     where, source = resources.where, weights_source(options.weights, resources.where)
+    notes: dict[str, Any]
     notes, digest, found = {}, None, None
     weights = published(options, where)
     if weights is not None:

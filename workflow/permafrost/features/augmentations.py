@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import dataclass
+from typing import cast
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
@@ -84,9 +85,12 @@ def _window(scale, size: tuple[int, int], area: float, shape: float) -> tuple[in
     )
     stretch = math.exp(0.5 * (flattest + shape * (widest - flattest)))
     root = math.sqrt(share)
-    return tuple(
-        min(side, max(1, round(side * part)))
-        for side, part in zip(size, (root / stretch, root * stretch), strict=True)
+    return cast(
+        tuple[int, int],
+        tuple(
+            min(side, max(1, round(side * part)))
+            for side, part in zip(size, (root / stretch, root * stretch), strict=True)
+        ),
     )
 
 

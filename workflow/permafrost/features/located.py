@@ -183,7 +183,7 @@ def _write(
     empty = _Empty()
     try:
         for rows, dates in _blocks(split, TOGETHER):
-            made = ()
+            made: tuple[np.ndarray, ...] = ()
             if maps is not None:
                 grid = attributes["working_size"]
                 filled = [_filled(located, place, grid, empty) for place in split.places[rows]]

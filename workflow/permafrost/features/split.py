@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from permafrost.features.specification import Running
 from permafrost.features.writing import FeatureWriter, by_sample
 
 if TYPE_CHECKING:
+    import torch
+
     from permafrost.features.extract import Opened
 
 
@@ -124,7 +126,13 @@ class SplitRun:
 
     def _outputs(self, batch: Batch) -> Callable[[], Outputs]:
         dates = None if self._most is None else batch.dates
-        return fetch(*batch_outputs(self.opened.run, batch, where=self.where), dates)
+        return fetch(
+            *cast(
+                "tuple[torch.Tensor, list[torch.Tensor]]",
+                batch_outputs(self.opened.run, batch, where=self.where),
+            ),
+            dates,
+        )
 
     def _batches(self, first: int) -> Iterator[Batch]:
         """Batches from sample `first` to the last; ``start`` is relative to the split."""

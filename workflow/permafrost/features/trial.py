@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -73,7 +74,7 @@ def _tried(opened: Opened, spec: BackboneSpec, batch_size: int) -> Trial:
     where, train = f"{backbone.where} on {spec.dataset}", opened.stores["train"]
     # evenly spaced samples, since many sources list one class after the other
     chosen = np.unique(np.linspace(0, len(train) - 1, min(batch_size, len(train))).astype(int))
-    reading = {"batch_size": batch_size, "workers": 1, "telling": run.telling}
+    reading: dict[str, Any] = {"batch_size": batch_size, "workers": 1, "telling": run.telling}
     batch = next(read_batches(train, run.prepare.stored, rows=chosen, **reading))
     fed = fed_images(run, batch)
     first, seconds = _timed(lambda: batch_outputs(run, batch, where=where), run.device)

@@ -7,7 +7,7 @@ import errno
 import math
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from permafrost.core.stores import StoreWriter, write_store
 from permafrost.features.health import CollapseGate, check_finite
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from permafrost.data.store.image_store import ImageStore
     from permafrost.features.maps import MapWriter
 
@@ -178,10 +180,21 @@ def copy_samples(writer: StoreWriter, store: ImageStore) -> None:
     writer.samples(store.samples)
 
 
+if TYPE_CHECKING:
+
+    @overload
+    def feature_store(path, *, fingerprint: str) -> AbstractContextManager[StoreWriter]: ...
+
+    @overload
+    def feature_store[W: StoreWriter](
+        path, *, fingerprint: str, kind: type[W]
+    ) -> AbstractContextManager[W]: ...
+
+
 @contextlib.contextmanager
-def feature_store[W: StoreWriter](
-    path, *, fingerprint: str, kind: type[W] = StoreWriter
-) -> Iterator[W]:
+def feature_store(
+    path, *, fingerprint: str, kind: type[StoreWriter] = StoreWriter
+) -> Iterator[Any]:
     """Like `write_store`, but a full disk raises a `PermafrostError` that says so."""
     try:
         with write_store(path, fingerprint=fingerprint, kind=kind) as writer:

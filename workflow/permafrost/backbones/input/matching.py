@@ -100,7 +100,7 @@ class Fed(NamedTuple):
 
     wanted: Wish
     band: dict | None = None
-    index: int | None = None
+    index: int | None = None  # type: ignore[assignment]  # hides tuple.index
     #: how far the band is from the wanted one, where it only stands for it
     distance_nm: float | None = None
 

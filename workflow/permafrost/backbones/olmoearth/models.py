@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -46,9 +46,9 @@ class OlmoEarthOptions(Encoded):
 
     model: Literal["nano", "tiny", "small", "base", "large"]
     """Size of the encoder."""
-    version: Literal[tuple(SIZES)]
+    version: Literal[tuple(SIZES)]  # type: ignore[valid-type]  # mypy reads no tuple(...)
     """Absent bands are copies of the nearest one in v1, and zeros later."""
-    modalities: Different[Literal[tuple(MODALITIES)]] = field(
+    modalities: Different[Literal[tuple(MODALITIES)]] = field(  # type: ignore[valid-type]  # mypy reads no tuple(...)
         default_factory=lambda: ["sentinel2_l2a", "sentinel1"]
     )
     """The model reads those of which the dataset has bands, in the authors' order of bands."""
@@ -148,10 +148,14 @@ def filling(
             from_band = name if name in channels else None
             if from_band is None and options.version == "v1":
                 from_band = nearest(name, present, modality)
-            fill[name] = from_band and Source(
-                from_band,
-                channels[from_band],
-                *(_renormalised(bands[from_band], bands[name]) if published else ()),
+            fill[name] = cast(
+                "Source | None",
+                from_band
+                and Source(
+                    from_band,
+                    channels[from_band],
+                    *(_renormalised(bands[from_band], bands[name]) if published else ()),
+                ),
             )
         fills[modality] = fill
     return fills

@@ -6,7 +6,7 @@ import datetime
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 from terratorch.models.backbones import prithvi_vit
@@ -220,7 +220,7 @@ def _clay(
     ((platform, positions),) = fed.items()
     modality = family.modalities[platform]
     model = Encoder(mask_ratio=0.0, shuffle=False, **{**_CLAY, **options.options})
-    micrometres = [modality.bands[name][0] for name in positions]
+    micrometres = [cast(float, modality.bands[name][0]) for name in positions]
     order = list(positions.values())
 
     def place(state: dict) -> dict:

@@ -7,7 +7,7 @@ model tells orbits apart also by ``polarisation-orbit``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from permafrost.core.errors import PermafrostError, look_up
 
@@ -55,7 +55,7 @@ _CROMA_SAR = ("VV", "VH")
 #: CROMA: mean ± 2 standard deviations of the data at hand to [0, 1], clipped, as its authors' README does
 CROMA = {"normalization": "two_sigma", "clip": True, "size": 120}
 #: and its bands, radar first; what torchgeo calls the encoders of each
-CROMA_BANDS = {
+CROMA_BANDS: dict[str, dict[str, Any]] = {
     "optical": {"bands": _CROMA_OPTICAL, "sensor": "sentinel2"},
     "sar": {"bands": _CROMA_SAR, "sensor": "sentinel1"},
     "joint": {

@@ -91,6 +91,7 @@ def build(options: TorchgeoOptions, plan: InputPlan, resources: Resources) -> Ba
         _refuse_pixels(options, name, where)
         channels = None if weights is None else channels_of(weights)
         check_channels(channels, plan, weights, where)
+    found: contextlib.AbstractContextManager[None]
     digest, found = None, contextlib.nullcontext()
     own = published(options, where)
     if own is not None:

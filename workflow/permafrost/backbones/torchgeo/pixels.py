@@ -6,7 +6,7 @@ Presto; ``centre`` the one in the middle; ``every`` each of them, and their feat
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor, nn
@@ -92,7 +92,7 @@ def presto_wrap(model, plan: InputPlan, options: TorchgeoOptions, where: str) ->
 
 
 def tessera_wrap(model, plan: InputPlan, options: TorchgeoOptions, where: str) -> dict:
-    weights = getattr(options.weights, "like", options.weights)
+    weights = cast(str | None, getattr(options.weights, "like", options.weights))
     bands = tessera_bands(weights)
     names = _wanted(plan, bands, where)
     if names != list(bands):

@@ -20,7 +20,7 @@ import struct
 import sys
 import zipfile
 from collections.abc import Iterator
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 #: as in `permafrost.backbones.weights.checkpoint`, which cannot be imported here
 WRAPPERS = ("state_dict_ema", "model_ema", "state_dict", "model")
@@ -35,7 +35,7 @@ _STORAGES = {
     "BoolStorage": "BOOL", "UntypedStorage": "U8",
 }  # fmt: skip
 _BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2}
-_VIEWS = {1: "B", 2: "H", 4: "I", 8: "Q"}
+_VIEWS: dict[int, Literal["B", "H", "I", "Q"]] = {1: "B", 2: "H", 4: "I", 8: "Q"}
 _MAGIC = 0x1950A86A20F9469CFC6C
 # no checkpoint has a reason to name these
 _ACTING = frozenset({
@@ -59,7 +59,7 @@ class Refused(Exception):
 class Storage(NamedTuple):
     key: str
     kind: str
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count
 
 
 class Tensor(NamedTuple):

@@ -39,6 +39,8 @@ def time_repeats(
             break
         work()
     finish(device)
+    wall: list[float]
+    cpu: list[float]
     wall, cpu = [], []
     began = time.perf_counter()
     while len(wall) < repeats:
