@@ -1,1 +1,1 @@
-"""What is shown and kept: the leaderboard, the figures, the page and the archive."""
+"""Presentation of results: leaderboard, figures, page and archive."""

@@ -1,4 +1,4 @@
-"""How numbers are written where a person reads them: on the page, in figures and in the terminal alike."""
+"""Format numbers for people: on the page, in figures and in the terminal."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 
 from permafrost.statistics.leaderboard.rows import finite
 
-NONE = "–"  # what has no value
+NONE = "–"  # a missing value
 _MINUS = "−"
 
 
 def number(value, digits: int = 3) -> str:
-    """``0.931``, ``−0.020``; a dash where there is none. What rounds to zero has no sign."""
+    """``0.931``, ``−0.020``; a dash for a missing value. Zero after rounding has no sign."""
     if not finite(value):
         return NONE
     return true_minus(f"{round(float(value), digits) + 0.0:.{digits}f}")
@@ -26,12 +26,12 @@ def signed(value, digits: int = 3) -> str:
 
 
 def true_minus(text: str) -> str:
-    """`text` with minus signs in the place of hyphens."""
+    """`text` with minus signs instead of hyphens."""
     return text.replace("-", _MINUS)
 
 
 def interval(lower, upper, write: Callable[[float], str] = number) -> str:
-    """``[0.858, 0.986]``, each limit as `write` writes it; nothing where a limit is missing."""
+    """``[0.858, 0.986]``, with limits formatted by `write`; empty if a limit is missing."""
     if not (finite(lower) and finite(upper)):
         return ""
     return f"[{write(lower)}, {write(upper)}]"
@@ -43,11 +43,11 @@ def interval_of(row: dict, write: Callable[[float], str] = number) -> str:
 
 
 def places(ranks: Sequence[float | None]) -> list[str]:
-    """Ranks of one field as competitions write them: ``1=``, ``1=``, ``3``; a dash where there is none.
+    """Competition ranks: ``1=``, ``1=``, ``3``; a dash for a missing rank.
 
     Parameters
     ----------
-    ranks : of all in the field, from 1 (best); those who tie have the same rank, whichever it is.
+    ranks : of all that are ranked together, from 1 (best); ties have equal ranks of any kind.
     """
     known = [rank for rank in ranks if finite(rank)]
     return [
@@ -59,18 +59,17 @@ def places(ranks: Sequence[float | None]) -> list[str]:
 
 
 def chance(share: float) -> str:
-    """``93 %``; never 0 or 100 %, which draws cannot show: ``< 1 %``, ``> 99 %``."""
+    """``93 %``; never 0 or 100 %, which draws cannot establish: ``< 1 %``, ``> 99 %``."""
     percent = math.floor(100 * share + 0.5)
     return "< 1 %" if percent < 1 else "> 99 %" if percent > 99 else f"{percent} %"
 
 
 def p_value_text(value: float | None, *, smallest: float = 0.0, digits: int = 3) -> str:
-    """A p-value in words: ``< 0.001`` below what the digits show, and at the smallest one that can be.
+    """A p-value as text: ``< 0.001`` below the shown digits, ``≤`` at the smallest possible value.
 
     Parameters
     ----------
-    smallest : 1 / (resamples + 1) for a p-value that counts resamples; it only says that the true one is
-        no larger.
+    smallest : 1 / (resamples + 1) for a p-value from resamples, an upper bound of the true p-value.
     """
     if value is None or math.isnan(value):
         return "–"
@@ -80,7 +79,7 @@ def p_value_text(value: float | None, *, smallest: float = 0.0, digits: int = 3)
 
 
 def class_words(classes: list[str], labels) -> str:
-    """The name of one class (an index), or of all that a row of zeros and ones has."""
+    """The name of one class (an index), or of all classes in a row of zeros and ones."""
     if not hasattr(labels, "__len__"):
         return classes[int(labels)]
     return ", ".join(name for name, has in zip(classes, labels, strict=True) if has) or "nothing"

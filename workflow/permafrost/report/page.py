@@ -1,4 +1,4 @@
-"""The report: a page over everything, one of each dataset and backbone, and figures; works without a network."""
+"""The report: an overview page, a page per dataset and backbone, and figures; works offline."""
 
 from __future__ import annotations
 
@@ -33,24 +33,25 @@ _TEMPLATE = Path(__file__).parent / "template"
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What a report is made of, and how it is written.
+    """Inputs of a report, and how it is written.
 
     Attributes
     ----------
     plan : the recorded plan (``plan``, ``config``, ``backbones``, ``datasets``, ``probes``).
     leaderboard : path of the leaderboard table.
-    standings : path of the standings (`standings.write_standings`); without them nobody is ranked over datasets.
+    standings : path of the standings (`standings.write_standings`); without them there is no
+        overall ranking.
     cards : dataset -> card.json.
     predictions : (dataset, backbone, seed, probe) -> predictions table.
-    scores : the same -> table of scores, which holds the charts of detections.
-    images : (dataset, split) -> image store. A store that is missing costs the pictures, which a
-        sentence replaces.
+    scores : the same keys -> table of scores, with the charts of detections.
+    images : (dataset, split) -> image store. If a store is missing, a sentence replaces the
+        pictures.
     comparisons : (dataset, probe) -> comparison table.
-    similarities : dataset -> table of pairs of backbones, where it was asked for.
-    expect : path (as text) -> fingerprint that the file must carry.
-    examples : test images shown per dataset; picture_seed : chooses them.
-    hardware : what was run on, name -> value (`provenance.describe_machine`).
-    incomplete : of a run of which jobs failed, what is missing and why (`leaderboard_state.describe`).
+    similarities : dataset -> table of pairs of backbones, if requested.
+    expect : path (as text) -> required fingerprint of the file.
+    examples : number of test images shown per dataset; picture_seed : seed of their choice.
+    hardware : description of the machine, name -> value (`provenance.describe_machine`).
+    incomplete : missing results and their causes, if jobs failed (`leaderboard_state.describe`).
     """
 
     plan: dict
@@ -71,11 +72,12 @@ class Report:
     incomplete: Mapping | None = None
 
     def write(self, folder) -> None:
-        """Write ``folder/{index.html, backbones/*.html, datasets/*.html, figures/*}``, whole or not at all.
+        """Write ``folder/{index.html, backbones/*.html, datasets/*.html, figures/*}`` completely or
+        not at all.
 
         Raises
         ------
-        PermafrostError : an input is missing, damaged or made from another plan.
+        PermafrostError : an input is missing, damaged or from another plan.
         """
         table, gathered = read_table(self.leaderboard, expect=self._expected(self.leaderboard))
         rows = table.to_pylist()
@@ -89,7 +91,7 @@ class Report:
         with _rare_garbage_collection(), whole_directory(folder) as partial:
             for name in ("figures", "datasets", "backbones"):
                 (partial / name).mkdir()
-            # one dataset after the other: what was drawn of it is written before the next is read
+            # one dataset at a time, to bound memory
             alike = not_told_apart(entrance)
             lines = [
                 self._write_dataset(self._material(name, rows), shared, partial, alike)
@@ -100,7 +102,7 @@ class Report:
             from markupsafe import Markup
 
             drawn = overview(entrance, tests, partial / "figures")
-            # figures are of one's own scores alone
+            # figures show only the run's own scores
             if published := self._published():
                 add_published(entrance, published, overall(rows), self.plan)
             values = {
@@ -118,7 +120,7 @@ class Report:
             _write(partial / "index.html", "index.html.j2", values)
 
     def _write_dataset(self, material: Material, shared: dict, folder: Path, alike: dict) -> dict:
-        """Write the page of one dataset; returns its line for the page over everything."""
+        """Write the page of one dataset; returns its line for the overview page."""
         comparisons = _of_dataset(self.comparisons, material.name)
         section = dataset_section(material, comparisons, folder / "figures")
         section["lines"] = [line for line in shared["lines"] if line["dataset"] == material.name]
@@ -140,7 +142,7 @@ class Report:
     def _write_backbones(
         self, datasets: list[dict], made: list[dict], shared: dict, folder: Path
     ) -> dict[str, str]:
-        """Write the page of each backbone, from what the pages of the datasets say; returns where they lie."""
+        """Write the page of each backbone, from the dataset pages; returns their paths."""
         pages = {}
         for section in backbone_sections(self.plan, datasets, made):
             page = pages[section["name"]] = backbone_page(section["name"])
@@ -150,7 +152,7 @@ class Report:
         return pages
 
     def _material(self, name: str, rows: list[dict]) -> Material:
-        """What the figures of one dataset are drawn from."""
+        """The data for the figures of one dataset."""
         judged = self.plan["config"].get("calibration") or {}
         return Material(
             name,
@@ -173,14 +175,14 @@ class Report:
                 f"no card is given for the dataset {dataset!r}", remedy="run snakemake again"
             )
         card = read_card(self.cards[dataset], expect=self._expected(self.cards[dataset]))
-        # the card has nothing of what an entry says to people, so that a new title reruns nothing
+        # display texts are not in the card, so that a new title reruns nothing
         entry = self.plan["datasets"].get(dataset, {})
         said = ("title", "published", "licence", "citation", "size_bytes")
         words = {key: entry[key] for key in said if entry.get(key)}
         return replace(card, **words)
 
     def _standings(self) -> tuple[list[dict], list[dict]]:
-        """Rows of the standings, and what tests over datasets say of them."""
+        """Rows of the standings, and the results of tests over datasets."""
         if self.standings is None:
             return [], []
         table, about = read_table(self.standings, expect=self._expected(self.leaderboard))
@@ -203,10 +205,10 @@ class Report:
 
 @contextlib.contextmanager
 def _rare_garbage_collection() -> Iterator[None]:
-    """Collect garbage a hundred times less often, and never look at what was read before.
+    """Collect garbage a hundred times less often, and exclude existing objects.
 
-    Figures are many small objects that live briefly: with the usual thresholds a tenth of the time goes into
-    looking through them and all rows again and again.
+    Figures consist of many small short-lived objects: with the default thresholds, collection takes
+    a tenth of the time.
     """
     thresholds = gc.get_threshold()
     gc.freeze()
@@ -219,7 +221,7 @@ def _rare_garbage_collection() -> Iterator[None]:
 
 
 def _of_dataset(paths: Mapping[tuple, Path], dataset: str) -> dict:
-    """The entries of a dataset, by what follows its name in the key (one name alone as such)."""
+    """The entries of a dataset, keyed by the rest of their key (a single name without a tuple)."""
     own_paths = {key[1:]: path for key, path in paths.items() if key[0] == dataset}
     return {key[0] if len(key) == 1 else key: path for key, path in own_paths.items()}
 
@@ -229,23 +231,23 @@ def _write(path: Path, template: str, values: dict) -> None:
 
 
 def render_page(template: str, values: dict) -> str:
-    """Fill a template; every value is escaped, a value that is not given is an error."""
+    """Fill a template; every value is escaped; a missing value is an error."""
     from markupsafe import Markup
 
-    # the figures listen to what the explorer says when it starts
+    # the figures' script comes first, because it listens to the explorer's start event
     parts = ("page.js", *(["overview.js", "explorer.js"] if "explorer" in values else []))
     script = "".join((_TEMPLATE / name).read_text(encoding="utf-8") for name in parts)
     run = [script, *([str(values["overview"]["library"])] if values.get("overview") else [])]
     own = {
         "css": Markup((_TEMPLATE / "page.css").read_text(encoding="utf-8")),
         "js": Markup(script),
-        "scripts": Markup(" ".join(map(_source, run))),  # a browser runs these and no others
+        "scripts": Markup(" ".join(map(_source, run))),  # a browser runs only these
     }
     return _templates().get_template(template).render(**values, **own) + "\n"
 
 
 def _source(script: str) -> str:
-    """A script as a content security policy names it."""
+    """The hash source of a script for a content security policy."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return f"'sha256-{digest}'"
 

@@ -1,1 +1,1 @@
-"""The archive of a run: written, described, and restored."""
+"""Write, describe and restore the archive of a run."""

@@ -1,7 +1,8 @@
-"""What an archive may hold and where it may be restored to: results, and Snakemake's records of them.
+"""Allowed members of an archive, and folders to restore it into: results, and Snakemake's records
+of them.
 
-A list of what is allowed, by folder and kind of file. Nothing on it is ever run or read as settings, so
-that an archive by somebody else can bring wrong numbers, but no code.
+Only listed kinds of files are allowed, by folder. None of them is ever executed or read as
+settings, so an archive from another source can contain wrong numbers, but no code.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from permafrost.core.snakemake_internals import METADATA
 from permafrost.report.archive.manifest import Member
 from permafrost.report.archive.provenance import SOURCES
 
-TIMESTAMP = ".snakemake_timestamp"  # Snakemake's, in every folder that is an output
-#: folder of the results -> endings of the files in it; stores are named apart
+TIMESTAMP = ".snakemake_timestamp"  # written by Snakemake into every output folder
+#: folder of the results -> file suffixes in it; stores are listed separately
 _TABLES = frozenset({".parquet"})
 _KINDS = {
     "images": frozenset({".json"}),
@@ -51,7 +52,7 @@ _STORES = frozenset({"images", "features", "views", "masks"})
 _IN_STORE = re.compile(r"(?:\w+/)?zarr\.json|samples\.parquet|\w+/c(?:/\d+)*", re.ASCII)
 _RUN = re.compile(r"run/[A-Za-z]+\.(?:json|md)")
 _RESULTS = re.compile(r"\w[\w. -]*(?:/\w[\w. -]*)*")
-#: names at the top of a clone that are no folder of results; ``run`` is the archive's own
+#: names at the top of a clone that cannot be folders of results; ``run`` belongs to the archive
 _RESERVED = frozenset(
     {name.casefold() for name in SOURCES}
     | {"tests", "docs", "benchmarks", "local", "slurm", "build", "run"}
@@ -67,7 +68,7 @@ _RECORD: dict[str, type | tuple[type, ...]] = {
 
 
 def results_refusal(results: object) -> str | None:
-    """Why `results` cannot be the folder of an archive's results; None if it can."""
+    """Why `results` cannot be the results folder of an archive; None if it can."""
     if not isinstance(results, str) or not _RESULTS.fullmatch(results):
         return f"the folder of the results is {results!r}, not a plain folder below the working directory"
     top = results.partition("/")[0]
@@ -77,7 +78,8 @@ def results_refusal(results: object) -> str | None:
 
 
 def refusals(members: Iterable[Member], results: str) -> dict[str, str]:
-    """Path -> reason, for every member that has no place in an archive of a run with `results`."""
+    """Path -> reason, for every member that is not allowed in an archive of a run with
+    `results`."""
     refused: dict[str, str]
     seen: dict[str, str]
     refused, seen = {}, {}
@@ -97,12 +99,13 @@ def refusals(members: Iterable[Member], results: str) -> dict[str, str]:
 
 
 def is_result(path: str, results: str) -> bool:
-    """Whether a file at `path` (relative to the working directory) is of a kind that a run leaves."""
+    """Whether `path` (relative to the working directory) has the form of a file that a run
+    writes."""
     return _result_refusal(path, results) is None
 
 
 def record_refusal(content: bytes) -> str | None:
-    """Why a record is none that Snakemake writes of a finished job; None if it is one."""
+    """Why a record is not one that Snakemake writes for a finished job; None if it is."""
     try:
         record = json.loads(content)
     except (ValueError, RecursionError):
@@ -157,7 +160,8 @@ def _result_refusal(path: str, results: str) -> str | None:
 
 
 def _place_of_record(path: str, results: str) -> str | None:
-    """A record is named by its output, which must be one of the results."""
+    """Why a record's name, which encodes its output, does not belong to a result; None if it
+    does."""
     parts = PurePosixPath(path).relative_to(METADATA).parts if _is_below(path, METADATA) else ()
     if not parts or any(not part.startswith("@") for part in parts[:-1]):
         return "not a record of Snakemake"
@@ -180,7 +184,7 @@ def _is_below(path: str, folder) -> bool:
 
 
 def _component_refusal(path: str) -> str | None:
-    """A name that hides, has another range, or means something else on another system."""
+    """Why a path component is unsafe: hidden, not portable, or ambiguous on another system."""
     for part in path.split("/"):
         if part in ("", ".", "..") or (part.startswith(".") and part != TIMESTAMP):
             return "a hidden name" if len(part) > 2 else "not a plain path"

@@ -1,9 +1,10 @@
-"""The archive's description of itself: a Workflow Run Crate (RO-Crate 1.1, profiles 0.5 and 1.0).
+"""Machine-readable description of an archive: a Workflow Run Crate (RO-Crate 1.1, profiles 0.5 and
+1.0).
 
 Profiles: https://w3id.org/ro/wfrun/process/0.5, https://w3id.org/ro/wfrun/workflow/0.5 and
-https://w3id.org/workflowhub/workflow-ro-crate/1.0. What they demand: the main entity is a
+https://w3id.org/workflowhub/workflow-ro-crate/1.0. They require: the main entity is a
 ComputationalWorkflow with its language; a CreateAction, mentioned by the root, has it as instrument
-and names what it consumed and made; the root names the profiles and a licence.
+and lists its inputs and outputs; the root names the profiles and a licence.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class Run:
-    """What a crate says of the run beside its files.
+    """Facts about the run for a crate, besides its files.
 
     Attributes
     ----------
     plan : the recorded plan.
     code : version of the workflow (`provenance.describe_code`).
     versions : of installed packages, by name.
-    times : seconds since 1970 when the run began and ended.
-    agent : name of the person who ran it, where known.
-    incomplete : of a run of which jobs failed, what is missing, in a sentence.
+    times : start and end of the run in seconds since 1970.
+    agent : name of the person who ran it, if known.
+    incomplete : a sentence on what is missing, if jobs of the run failed.
     """
 
     plan: dict
@@ -58,8 +59,8 @@ def crate_json(members: list[Member], *, root: Path, stores: list[str], run: Run
 
     Parameters
     ----------
-    members : all files but this one; those inside `stores` are described by their store alone.
-    root : the folder that holds them.
+    members : all files except this one; members inside `stores` are described by their store only.
+    root : the folder that contains them.
     stores : paths of included stores (directories).
     """
     from rocrate.rocrate import ROCrate

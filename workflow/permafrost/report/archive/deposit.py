@@ -1,4 +1,5 @@
-"""A folder to upload to Zenodo: the archive, tables that open anywhere, checksums, and metadata of its deposit API."""
+"""A folder to upload to Zenodo: archive, tables in open formats, checksums, and metadata for its
+deposit API."""
 
 from __future__ import annotations
 
@@ -43,13 +44,13 @@ def write_deposit(
     methods: str,
     cited: str,
 ) -> None:
-    """Write the folder, whole or not at all.
+    """Write the folder completely or not at all.
 
     Parameters
     ----------
     archive : the zip; it is copied.
-    creators : ``Family, Given`` each, with an ORCID behind a semicolon where there is one.
-    licence : of the results, as Zenodo names it, such as ``cc-by-4.0``.
+    creators : ``Family, Given`` each, optionally followed by a semicolon and an ORCID.
+    licence : of the results, by Zenodo's identifier, such as ``cc-by-4.0``.
     methods, cited : the paragraph on methods, and BibTeX.
 
     Raises
@@ -76,7 +77,7 @@ def write_deposit(
 
 
 def metadata(plan: Mapping, creators: Iterable[str], licence: str, methods: str) -> dict:
-    """What Zenodo's deposit API calls ``metadata``, of a data set.
+    """The ``metadata`` object of Zenodo's deposit API, for a dataset.
 
     Source: https://developers.zenodo.org, Deposit metadata.
     """

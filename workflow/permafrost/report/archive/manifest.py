@@ -1,4 +1,4 @@
-"""What an archive holds: every member with size, SHA-256, time stamp and role."""
+"""The list of an archive's members with size, SHA-256, time stamp and role."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MANIFEST = "run/manifest.json"
 CHECKSUMS = "run/SHA256SUMS"
 CRATE = "ro-crate-metadata.json"
 FORMAT = 1
-ROLES = ("result", "record", "code", "run")  # run: what describes the run, made for the archive
+ROLES = ("result", "record", "code", "run")  # run: description of the run, written for the archive
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 _SCHEMA = {
     "type": "object",
@@ -63,7 +63,7 @@ class Member:
 
 
 def describe_file(root: Path, path: Path, role: str) -> Member:
-    """The `Member` for a file as it lies on disk."""
+    """The `Member` of a file on disk."""
     with open(root / path, "rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
     status = (root / path).stat()
@@ -71,12 +71,12 @@ def describe_file(root: Path, path: Path, role: str) -> Member:
 
 
 def describe_text(path: str, content: bytes, mtime_ns: int) -> Member:
-    """The `Member` for something that is written into the archive only."""
+    """The `Member` of content that exists only in the archive."""
     return Member(path, len(content), hashlib.sha256(content).hexdigest(), mtime_ns, "run")
 
 
 def manifest_json(plan: str, members: list[Member], **more) -> bytes:
-    """The manifest: what the archive is of, and its members in order."""
+    """The manifest: the archived plan, and the members in order."""
     content = {
         "format": FORMAT,
         "plan": plan,
@@ -87,7 +87,7 @@ def manifest_json(plan: str, members: list[Member], **more) -> bytes:
 
 
 def checksum_lines(digests: dict[str, str]) -> bytes:
-    """Lines as ``sha256sum --check`` reads them."""
+    """Lines in the format of ``sha256sum --check``."""
     return "".join(f"{digest}  {path}\n" for path, digest in sorted(digests.items())).encode()
 
 
@@ -134,7 +134,7 @@ def _check_types(manifest, where) -> None:
 
 
 def check_path(path: str, where) -> None:
-    """Refuse a path that is absolute, climbs out, or means something else on another system."""
+    """Refuse a path that is absolute, leaves the folder, or is ambiguous on another system."""
     pure = PurePosixPath(path)
     unsafe = (
         not path

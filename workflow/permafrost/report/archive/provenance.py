@@ -1,4 +1,4 @@
-"""Where and with what something was run: machine, packages, and the version of the code."""
+"""Provenance of a run: machine, packages, and version of the code."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import platform
 import subprocess
 from pathlib import Path
 
-# what makes up the workflow; everything else in a clone is data, results or the user's own
+# the parts of the workflow; everything else in a clone is data, results or the user's files
 SOURCES = ("Snakefile", "pyproject.toml", "config", "envs", "profiles", "workflow")
 _NOT_SOURCE = {"__pycache__", ".snakemake", ".ruff_cache", ".pytest_cache"}
 
 
 def describe_machine() -> dict[str, object]:
-    """Processor, memory, GPUs, system and Python of this machine (nothing is imported for it)."""
+    """Processor, memory, GPUs, system and Python of this machine, without further imports."""
     return {
         "system": platform.platform(),
         "distribution": _distribution(),
@@ -41,7 +41,7 @@ def installed_packages() -> dict[str, str]:
 
 
 def describe_code(source: Path) -> dict[str, object]:
-    """Commit and dirty flag where git knows them, and always a hash of the sources' contents.
+    """Commit and dirty flag if git knows them, and a hash of the source files.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def describe_code(source: Path) -> dict[str, object]:
 
 
 def source_files(source: Path) -> list[Path]:
-    """Paths of the workflow's own files, relative to `source`, sorted; links are left out."""
+    """Paths of the workflow's source files, relative to `source`, sorted; links are excluded."""
     files = []
     for top in _present(source):
         start = source / top
@@ -131,5 +131,5 @@ def _gpus() -> list[str]:
 
 
 def git_user(source: Path) -> str | None:
-    """The name that git would sign a commit with, or None."""
+    """The user name configured in git, or None."""
     return _git(source, "config", "user.name") or None

@@ -1,7 +1,7 @@
-"""Unpacking an archive into a clone, so that Snakemake goes on where the run ended.
+"""Unpack an archive into a clone, so that Snakemake continues from the end of the run.
 
-An archive may come from anybody, so it brings data and nothing else: `contents` lists what may lie
-where. Code that an archive holds is verified and compared with the clone's, and never written.
+An archive may be from any source, so only data are accepted: `contents` lists the allowed files and
+folders. Archived code is verified and compared with the clone's, but never written.
 """
 
 from __future__ import annotations
@@ -38,30 +38,30 @@ from permafrost.report.archive.manifest import (
 )
 
 _CHUNK = 1 << 20
-# what zipfile raises for a file that is damaged, or made to hurt
+# errors of zipfile for damaged or malicious files
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError)
-_SHOWN = 8  # files that an error names
+_SHOWN = 8  # files listed in an error message
 _LARGEST_TEXT = 1 << 28
 _LARGEST_RECORD = 1 << 26
-_MOST_PACKED = 1100  # DEFLATE makes nothing smaller than by a factor of 1,032
+_MOST_PACKED = 1100  # DEFLATE compresses by a factor of at most 1,032
 _PLAN = "run/plan.json"
-# with records but without this folder, Snakemake believes it meets the format of an old version
+# if records exist without this folder, Snakemake assumes the format of an old version
 _INCOMPLETE = ".snakemake/incomplete"
 _NOT_OURS = "do not use this archive: it was not written by permafrost"
 
 
 @dataclass(frozen=True)
 class Restored:
-    """What a restoration did.
+    """Result of a restoration.
 
     Attributes
     ----------
     plan : hash of the archived plan.
-    written : files written; same : files that were there already with the same content.
-    other_code : workflow files of the folder that differ from the archived ones. They are left as
-        they are; Snakemake will run again what depends on them.
-    left_out : stores and predicted masks that the archive does not hold.
-    code : workflow files of the archive where the folder has no workflow. They are not written.
+    written : files written; same : files that already existed with the same content.
+    other_code : workflow files of the folder that differ from the archived ones. They are not
+        changed; Snakemake will rerun the jobs that depend on them.
+    left_out : stores and predicted masks that the archive does not contain.
+    code : workflow files of the archive, if the folder has no workflow. They are not written.
     """
 
     plan: str
@@ -94,22 +94,22 @@ class Restored:
 
 
 def restore_archive(archive, into, *, overwrite: bool = False) -> Restored:
-    """Verify an archive, then put its results and records into a folder with their time stamps.
+    """Verify an archive, then write its results and records into a folder, with their time stamps.
 
-    Everything is unpacked and verified beside its place first: a damaged archive changes nothing.
-    Only what `contents` allows is written, whatever the archive holds and whatever `overwrite` says:
-    no sources, profiles, configuration or environment.
+    Everything is first unpacked into a temporary folder and verified: a damaged archive changes
+    nothing. Only members allowed by `contents` are written, regardless of `overwrite`: no sources,
+    profiles, configuration or environment.
 
     Parameters
     ----------
-    archive : a zip of `archive.write_archive`.
+    archive : a zip file from `archive.write_archive`.
     into : a clone of the repository, or any folder.
-    overwrite : replace existing files of other content (otherwise they are an error).
+    overwrite : replace existing files with different content (otherwise they are an error).
 
     Raises
     ------
-    PermafrostError : not an archive, damaged or tampered with, a member that has no place in an
-        archive, existing files. Then nothing was written.
+    PermafrostError : the file is not an archive, was damaged or modified, or has a member that is
+        not allowed; existing files. Nothing was written then.
     """
     archive, into = Path(archive), Path(into)
     with _open(archive) as packed:
@@ -157,7 +157,7 @@ def _open(archive: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _read(packed: zipfile.ZipFile, archive: Path) -> tuple[dict, list[Member]]:
-    """The manifest, after checking that names, entries and lists agree with each other."""
+    """The manifest, after checking that names, entries and lists agree."""
     names = packed.namelist()
     _check_entries(packed, archive)
     if len(set(names)) < len(names):
@@ -186,7 +186,8 @@ def _read(packed: zipfile.ZipFile, archive: Path) -> tuple[dict, list[Member]]:
 
 
 def _check_entries(packed: zipfile.ZipFile, archive: Path) -> None:
-    """Refuse entries that are no plain files, or that declare more than the archive can hold."""
+    """Refuse entries that are not regular files, or that declare more bytes than the archive can
+    hold."""
     held = 0
     for entry in packed.infolist():
         check_path(entry.filename, archive)
@@ -212,7 +213,7 @@ def _check_entries(packed: zipfile.ZipFile, archive: Path) -> None:
 
 
 def _check_contents(packed: zipfile.ZipFile, members: list[Member], archive: Path) -> None:
-    """Refuse an archive with a member that has no place in one, by name, and records that are none."""
+    """Refuse an archive with a member that is not allowed, or with an invalid record."""
     results = _results_folder(packed, members, archive)
     if reason := results_refusal(results):
         raise PermafrostError(reason, where=archive, remedy=_NOT_OURS)
@@ -234,7 +235,7 @@ def _check_contents(packed: zipfile.ZipFile, members: list[Member], archive: Pat
 
 
 def _results_folder(packed: zipfile.ZipFile, members: list[Member], archive: Path) -> object:
-    """The folder of the results, as the archived plan names it."""
+    """The results folder, from the archived plan."""
     if _PLAN not in {member.path for member in members}:
         raise damaged(f"it lacks {_PLAN}", archive)
     try:
@@ -257,7 +258,7 @@ def _text(packed: zipfile.ZipFile, path: str, archive: Path) -> bytes:
 def _compare(
     members: list[Member], into: Path, overwrite: bool
 ) -> tuple[list[Member], list[Member]]:
-    """Split members into those to write and those that are there; conflicts are one error."""
+    """Split members into those to write and those that exist; report all conflicts in one error."""
     fresh, same, conflicts = [], [], []
     _refuse_links(into, _INCOMPLETE)
     for member in members:
@@ -281,7 +282,7 @@ def _compare(
 
 
 def _refuse_links(into: Path, path: str) -> None:
-    """A link on the way could lead out of the folder."""
+    """Refuse a link in `path`, which could lead out of the folder."""
     place = into
     for part in Path(path).parts:
         place = place / part
@@ -302,7 +303,7 @@ def _has_content(path: Path, member: Member) -> bool:
 def _unpack(
     packed: zipfile.ZipFile, members: list[Member], keep: set[str], staging: Path, archive: Path
 ):
-    """Verify every member, and write those to keep below `staging`."""
+    """Verify every member, and write the members in `keep` below `staging`."""
     needed = sum(member.size for member in members if member.path in keep)
     free = shutil.disk_usage(staging).free
     if needed > free:
@@ -336,7 +337,7 @@ def _copy(packed: zipfile.ZipFile, member: Member, target: Path) -> tuple[int, s
 
 
 def _place(staging: Path, members: list[Member], into: Path) -> None:
-    # records last: until they are there, nothing counts as finished by their word
+    # records last: without them, no output counts as finished
     for member in sorted(members, key=lambda member: member.role == "record"):
         target = into / member.path
         target.parent.mkdir(parents=True, exist_ok=True)

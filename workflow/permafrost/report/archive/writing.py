@@ -1,4 +1,4 @@
-"""The archive: one zip with everything that a run found and how, and where to go on from it."""
+"""Write the archive: one zip file with the results of a run, its records, and its description."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from permafrost.report.archive.manifest import (
 )
 
 STORE = ".zarr"
-MASKS = "masks"  # stage of the outputs that hold predicted masks: stores, or folders of GeoTIFFs
+MASKS = "masks"  # stage whose outputs are predicted masks: stores, or folders of GeoTIFFs
 # already compressed (zarr chunks: no suffix)
 _PACKED = {".parquet", ".png", ".tif", ".zip", ".gz", ".zst", ""}
 _CHUNK = 1 << 20
@@ -37,15 +37,15 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class ArchiveSummary:
-    """What was archived and what was not.
+    """Which files were archived and which were not.
 
     Attributes
     ----------
     files : number of files in the archive.
     left_out : stores and predicted masks that were not included.
-    without_record : outputs that Snakemake has no record of; restored, they count as up to date by
-        their time stamps only.
-    foreign : files among the results that no rule leaves there.
+    without_record : outputs without a Snakemake record; after restoring, only their time stamps
+        show that they are up to date.
+    foreign : files among the results that no rule writes.
     """
 
     files: int
@@ -84,26 +84,27 @@ def write_archive(
     agent: str | None = None,
     incomplete: str | None = None,
 ) -> ArchiveSummary:
-    """Write one zip, whole: results, Snakemake's records of them, code, and a description of the run.
+    """Write a zip file completely or not at all: results, Snakemake's records, code, and a
+    description.
 
     The same files, records and code on the same machine give the same bytes.
 
     Parameters
     ----------
-    plan : the recorded plan; its ``outputs`` (rows with ``path``) are the outputs whose records
-        are kept, also of stores that are left out.
-    files : results, relative to `root`; a directory stands for all files in it. Stores (``*.zarr``)
-        and predicted masks (the plan's outputs of the stage ``masks``, stores or folders of
-        GeoTIFFs) are taken only with `include_stores`.
+    plan : the recorded plan; records are kept for all its ``outputs`` (rows with ``path``),
+        including stores that are not archived.
+    files : results, relative to `root`; a directory means all files in it. Stores (``*.zarr``) and
+        predicted masks (the plan's outputs of the stage ``masks``, stores or folders of GeoTIFFs)
+        are included only with `include_stores`.
     root : Snakemake's working directory, with the Snakefile.
-    output : the zip.
-    agent : who ran it; default git's user name, where there is one.
-    incomplete : of a run of which jobs failed, what is missing, in a sentence.
+    output : path of the zip file.
+    agent : who ran it; by default git's user name, if set.
+    incomplete : a sentence on what is missing, if jobs of the run failed.
 
     Raises
     ------
-    PermafrostError : a file does not exist, lies outside `root`, or changes while it is packed; the
-        folder of the results is one that no archive is restored into.
+    PermafrostError : a file is missing, is outside `root`, or changes while it is packed; the
+        results folder is not one that can be restored.
     """
     root, output = Path(root), Path(output)
     place = Path(plan["results"]).as_posix()
@@ -163,9 +164,9 @@ def write_archive(
 
 
 def _expand(root: Path, paths: list[Path], large: set[Path], include_stores: bool):
-    """Files to pack, stores that are packed, and stores that are left out; all relative, sorted.
+    """Files to pack, packed stores, and omitted stores; all relative and sorted.
 
-    What is in `large` counts as a store.
+    Paths in `large` count as stores.
     """
     files: set[Path]
     stores: set[str]
@@ -209,7 +210,7 @@ def _code(source: Path) -> list[Path]:
 
 
 def _run_texts(plan: dict, source: Path, incomplete: str | None) -> dict[str, bytes]:
-    """What describes the run, as files of the archive's own."""
+    """The files that describe the run, which exist only in the archive."""
     content = {
         "run/plan.json": plan,
         "run/code.json": provenance.describe_code(source),
@@ -246,7 +247,7 @@ Restoring writes the results and Snakemake's records, never the code that the ar
 
 
 def _times(root: Path, records: dict[str, Path], members: list[Member]) -> tuple[float, float]:
-    """When the run began and ended: from Snakemake's records, else from the files' time stamps."""
+    """Start and end of the run: from Snakemake's records, else from the files' time stamps."""
     began, ended = [], []
     for path in records.values():
         record = json.loads((root / path).read_text(encoding="utf-8"))
@@ -273,7 +274,7 @@ def _pack(output: Path, root: Path, members: list[Member], texts: dict, newest: 
 def _pack_file(archive: zipfile.ZipFile, path: Path, member: Member) -> None:
     digest = hashlib.sha256()
     info = _entry(member.path, member.mtime_ns)
-    info.file_size = member.size  # lets zipfile choose the large format where it is needed
+    info.file_size = member.size  # lets zipfile choose the large format if needed
     with open(path, "rb") as stream, archive.open(info, "w") as packed:
         while chunk := stream.read(_CHUNK):
             digest.update(chunk)
@@ -287,11 +288,12 @@ def _pack_file(archive: zipfile.ZipFile, path: Path, member: Member) -> None:
 
 
 def _entry(path: str, mtime_ns: int) -> zipfile.ZipInfo:
-    """A zip entry with its time stamp in UTC, to 2 s as zip keeps it and to 1 s as Unix tools read it."""
-    seconds = max(mtime_ns // 10**9, 315_532_800)  # zip knows nothing before 1980
+    """A zip entry with its time stamp in UTC, with zip's precision of 2 s and 1 s for Unix
+    tools."""
+    seconds = max(mtime_ns // 10**9, 315_532_800)  # zip has no dates before 1980
     moment = datetime.fromtimestamp(seconds, UTC)
     info = zipfile.ZipInfo(path, moment.timetuple()[:6])
-    info.create_system = 3  # Unix, whatever this is written on
+    info.create_system = 3  # Unix, on every system
     info.external_attr = 0o100644 << 16
     info.extra = struct.pack("<HHBl", 0x5455, 5, 1, min(seconds, 2**31 - 1))
     packed = Path(path).suffix in _PACKED and not path.startswith(".snakemake/")

@@ -43,7 +43,7 @@ def brief_cost(value) -> str:
     if not finite(value):
         return "–"
     for letter, size in _LARGE:
-        # what rounds up to the next letter has it
+        # a value that rounds up to the next unit gets its letter
         if value >= size * 0.9995:
             return f"{_three_digits(value / size)} {letter}"
     return _three_digits(value)

@@ -250,7 +250,7 @@ _WITH_CLASS = {
     ),
 }
 
-# the same of several classes
+# the plural, for several classes
 _OF_CLASSES = {
     "class_missing_in_train": (
         "{} classes missing in train",
@@ -274,12 +274,13 @@ _OF_CLASSES = {
         "Every training sample has the labels {}, so nothing could be learned about them.",
     ),
 }
-# fewer are listed one by one
+# up to this many classes are listed individually
 _MANY = 3
 
 
 def gather_classes(gates: list[str]) -> list[str]:
-    """The gates, with equal gates of many classes merged: ``class_missing_in_test:0, 4, 7``."""
+    """The warnings, with equal warnings of many classes merged: ``class_missing_in_test:0, 4,
+    7``."""
     of_kind: dict[str, list[str]] = {}
     for gate in gates:
         kind, _, detail = gate.partition(":")
@@ -287,15 +288,15 @@ def gather_classes(gates: list[str]) -> list[str]:
             of_kind.setdefault(kind, []).append(detail)
     many = {kind: found for kind, found in of_kind.items() if len(found) >= _MANY}
     rest = [gate for gate in gates if gate.partition(":")[0] not in many]
-    # class ids are usually, but not always, numbers
+    # class ids are usually numbers, but not always
     listed = {kind: sorted(found, key=lambda one: (len(one), one)) for kind, found in many.items()}
     return sorted([*rest, *(f"{kind}:{', '.join(found)}" for kind, found in listed.items())])
 
 
 def leakage_said(rows: Iterable[dict], datasets: Iterable[str] | None = None) -> list[str]:
-    """One sentence per dataset with test images in training, by the gates of its score rows.
+    """One sentence per dataset with test images in training, from the warnings of its score rows.
 
-    `datasets` are those that count, all by default.
+    `datasets` limits the result; by default all datasets count.
     """
     wanted = None if datasets is None else set(datasets)
     found: dict[str, set[str]] = {}

@@ -10,7 +10,7 @@ import pyarrow as pa
 from permafrost.core.tables import read_metadata
 from permafrost.statistics.leaderboard.rows import distinct
 
-KEY = "incomplete"  # in the metadata of a leaderboard of what succeeded
+KEY = "incomplete"  # metadata key of a leaderboard with missing results
 GATE = "incomplete_run"
 _COLUMNS = ("backbone", "dataset", "stage", "error")
 _NOT_RUN = "not run: the run ended before"
@@ -37,7 +37,7 @@ def describe(plan: dict, failures: list[dict], missing: list[dict]) -> dict:
 
 
 def read_incomplete(leaderboard) -> dict | None:
-    """The metadata (`describe`) of an incomplete leaderboard; None of a complete one."""
+    """The metadata (`describe`) of an incomplete leaderboard; None if it is complete."""
     return read_metadata(leaderboard).get(KEY)
 
 
@@ -53,7 +53,8 @@ def headline(about: Mapping) -> str:
 
 
 def mark_incomplete(table: pa.Table, missing: Iterable[Mapping]) -> pa.Table:
-    """The leaderboard with a gate in every row that is ranked among fewer backbones than planned."""
+    """Add a warning to every row of the leaderboard that was ranked among fewer backbones than
+    planned."""
     columns = {(row["dataset"], row["probe"]) for row in missing}
     rows = zip(*(table[name].to_pylist() for name in ("gates", "dataset", "probe")), strict=True)
     gates = [
@@ -93,7 +94,7 @@ def _stage(failure: Mapping) -> str:
 
 
 def _wrapped(text: str, width: int | None) -> list[str]:
-    # a narrow terminal breaks lines by itself
+    # a narrow terminal wraps lines itself
     return textwrap.wrap(text, width, break_on_hyphens=False) if width and width > 20 else [text]
 
 
@@ -108,7 +109,8 @@ def _text(value) -> str | None:
 
 
 def suite_words(suite: Mapping | None) -> str | None:
-    """The suite of a run, and whether it is comparable with other runs of the suite; None without a suite.
+    """The suite of a run, and whether its results are comparable with other runs; None without a
+    suite.
 
     Parameters
     ----------
@@ -170,7 +172,7 @@ def same_words(same: Mapping[tuple[str, str], str], of: str, name: str) -> str:
 
 
 def describe_outdated(table: pa.Table, metadata: Mapping, recorded: Mapping) -> str | None:
-    """What to say above a leaderboard that was made from another plan than `recorded`; None if it is of it.
+    """The warning for a leaderboard from another plan than `recorded`; None if it matches.
 
     Parameters
     ----------
@@ -181,7 +183,7 @@ def describe_outdated(table: pa.Table, metadata: Mapping, recorded: Mapping) -> 
     if metadata["fingerprint"] == current["fingerprint"]:
         return None
     rows = table.select(["backbone", "dataset", "probe"]).to_pylist()
-    # measures and profiles are rows of the leaderboard too, under names that no probe of the plan has
+    # measures and profiles are also rows of the leaderboard, under names that no probe has
     probes = {row["probe"] for row in recorded["outputs"] if row["stage"] == "bootstrap"}
     differences = []
     for kind, planned in (

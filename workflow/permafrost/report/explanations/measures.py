@@ -1,4 +1,4 @@
-"""Measures of features beside the scores: the lines of a dataset, and what must be said of their values."""
+"""Feature metrics next to the scores: the lines of a dataset, and remarks on their values."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def measure_rows(rows: Iterable[dict], kind: str = KIND) -> list[dict]:
 
 
 def measured_names(rows: Iterable[dict]) -> list[str]:
-    """The measures of rows, each once, in the order of `WORDS`; others follow by name."""
+    """The distinct measures of rows, in the order of `WORDS`; others follow by name."""
     known = list(WORDS)
     return sorted(
         {row["metric"] for row in rows},
@@ -68,7 +68,7 @@ def measured_lines(rows: list[dict], kind: str = KIND) -> list[dict]:
     it has none); lines are sorted by it, best first. ``measures`` maps names to rows.
     """
     measures = measure_rows(rows, kind)
-    # other tasks, such as retrieval, have metrics of their own, which do not compare with these
+    # other tasks, such as retrieval, have separate metrics that are not comparable
     tasks = {row["task"] for row in measures}
     scores = [line for line in merge_seeds(overall(rows)) if line["task"] in tasks]
     lines = []
@@ -142,7 +142,8 @@ def _which(names: Sequence[str], backbones: list[str], lines: list[dict]) -> str
 
 
 def first_of(lines: list[dict], *, views: bool) -> dict | None:
-    """A row of a measure of augmented views, or of the features themselves; None where there is none."""
+    """A row of a measure of augmented views, or of the features themselves; None if there is
+    none."""
     rows = (row for line in lines for row in line["measures"].values())
     return next((row for row in rows if (row["metric"] in OF_VIEWS) == views), None)
 

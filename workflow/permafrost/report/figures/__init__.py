@@ -1,5 +1,6 @@
 """Figures of the report, from plain rows.
 
-Lines, dots and bars are specifications in Vega-Lite (`chart`), which vl-convert draws as SVG. Pictures are drawn by
-matplotlib under `style.drawing`, without a display, and saved as PNG. The same numbers give the same bytes.
+Lines, dots and bars are Vega-Lite specifications (`chart`), which vl-convert renders as SVG.
+Matplotlib draws pictures under `style.drawing`, without a display, and saves them as PNG. The same
+numbers give the same bytes.
 """

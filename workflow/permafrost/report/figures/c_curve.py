@@ -1,4 +1,4 @@
-"""Validation score against the values of a setting that were tried, with the chosen one marked."""
+"""Validation score as a function of a tried setting, with the chosen value marked."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from permafrost.report import notation
 from permafrost.report.figures import chart
 from permafrost.report.figures.style import COLOURS, INK, shorten
 
-_TOGETHER = len(COLOURS)  # more backbones than colours are drawn as lines of a heat map
-_STEP = 14  # pixels of such a line
-_FEW = 6  # values of a setting that are all named on the axis
+_TOGETHER = len(COLOURS)  # with more backbones than colours, draw a heat map with a row each
+_STEP = 14  # pixels of such a row
+_FEW = 6  # up to this many values, label each on the axis
 
 
 def draw_c_curve(
@@ -24,13 +24,13 @@ def draw_c_curve(
     meaning: str = "C (inverse regularisation strength, log scale)",
     lower_is_better: bool = False,
 ) -> dict:
-    """One curve per backbone; if backbones are more than colours, one line of colours each.
+    """One curve per backbone; with more backbones than colours, one row of a heat map each.
 
     Parameters
     ----------
     curves : backbone -> {"c": list of C (> 0), "score": validation score per C, "best": chosen C}.
-    score : what was scored on validation, for the axis.
-    setting, meaning : what was tried instead of C, briefly and for the axis.
+    score : the validation score, for the axis.
+    setting, meaning : the setting, if not C: short, and for the axis.
     """
     if not curves:
         raise ValueError("no curves to draw")
@@ -78,7 +78,8 @@ def _together(curves: dict, setting: str, meaning: str, score: str, _sign: int) 
 
 
 def _behind(curves: dict, setting: str, meaning: str, score: str, sign: int) -> tuple[dict, str]:
-    """A line of colours per backbone: how far each value of the setting stays behind the backbone's best."""
+    """A heat map row per backbone: how much each value of the setting is worse than the backbone's
+    best."""
     tried = sorted({value for curve in curves.values() for value in curve["c"]})
     rows, behind = [], []
     for name, curve in curves.items():
@@ -87,7 +88,7 @@ def _behind(curves: dict, setting: str, meaning: str, score: str, sign: int) -> 
             far = best - sign * metric
             behind += [far] if math.isfinite(far) else []
             rows.append({"x": value, "row": name, "value": far, "chosen": value == chosen})
-    # a setting that fails altogether must not hide the differences between all others
+    # a setting that fails completely must not hide the differences between the others
     most = sorted(behind)[int(0.9 * (len(behind) - 1))] if behind else 0.0
     labels = {
         name: f"{_label(name, curve, 24)} ({notation.number(sign * _top(curve, sign))})"
@@ -130,7 +131,7 @@ def _label(name: str, curve: dict, limit: int = 26) -> str:
 
 
 def _nearest(tried: list[float], chosen: float) -> int:
-    """Place of the chosen value; logarithms are compared, as JSON may have rounded it."""
+    """Index of the chosen value, compared on the log scale, because JSON may have rounded it."""
     return min(range(len(tried)), key=lambda place: abs(math.log(tried[place] / chosen)))
 
 

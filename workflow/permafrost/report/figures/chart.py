@@ -1,7 +1,8 @@
-"""The grammar of line, dot and bar figures: specifications in Vega-Lite, built from plain rows.
+"""Builders of line, dot and bar figures: Vega-Lite specifications from plain rows.
 
-A figure is a `figure` of one view, or of `panels` of views. The builders `dots`, `lines` and `cells` make views of
-rows with the columns that they name; a value that is None or not finite is left out.
+A figure is a `figure` of one view, or of `panels` of views. The builders `dots`, `lines` and
+`cells` turn rows into views and document the columns they use; values that are None or not finite
+are omitted.
 """
 
 from __future__ import annotations
@@ -15,21 +16,21 @@ from typing import Any
 from permafrost.report.figures.style import COLOURS, FAINT, INK, shorten
 from permafrost.report.figures.vega import FILE
 
-WIDTH = 640  # pixels of the panels of a wide figure, side by side
-NARROW = 480  # of a figure that shares its line on the page
+WIDTH = 640  # total pixels of the panels of a wide figure
+NARROW = 480  # pixels of a figure that shares its line on the page
 SHAPES = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down")
-#: a label of few digits, with an exponent if it has many zeros
+#: format of a label with few digits; with an exponent if it has many zeros
 SHORT_NUMBER = (
     "datum.value && abs(log(abs(datum.value)) / LN10) > 3.5"
     " ? format(datum.value, '.3~e') : format(datum.value, '.3~g')"
 )
-_LETTER = 6.8  # pixels of a letter of a label
+_LETTER = 6.8  # pixels per letter of a label
 _DASHES = [4, 3]
-_NAMED = 30  # letters of a name in a legend or on an axis
+_NAMED = 30  # longest name in a legend or on an axis, in letters
 
 
 def figure(view: Mapping, *, title: str, note: str = "", width: float = WIDTH) -> dict:
-    """A whole specification: a title and a note above a view; both break at `width` pixels."""
+    """A complete specification: a title and a note above a view; both wrap at `width` pixels."""
     heading = {
         "text": textwrap.wrap(title, int(width / 8)) or "",
         "subtitle": textwrap.wrap(note, int(width / 5.9)),
@@ -43,7 +44,8 @@ def figure(view: Mapping, *, title: str, note: str = "", width: float = WIDTH) -
 
 
 def panels(views: Sequence[Mapping], columns: int, **resolve: str) -> dict:
-    """Views side by side in lines of `columns`, in the same colours; `resolve` says which other scales they share."""
+    """Views in a grid of `columns`, with common colours; `resolve` sets which other scales they
+    share."""
     scales = {"color": "shared", "shape": "shared", **resolve}
     return {"concat": list(views), "columns": columns, "resolve": {"scale": scales}}
 
@@ -52,7 +54,7 @@ def panels(views: Sequence[Mapping], columns: int, **resolve: str) -> dict:
 
 
 def number(field: str, title: str = "", *, axis: Mapping | None = None, **scale) -> dict:
-    """A channel of numbers on a scale that need not begin at 0."""
+    """A channel of numbers on a scale that may start above 0."""
     return {
         "field": field,
         "type": "quantitative",
@@ -63,7 +65,7 @@ def number(field: str, title: str = "", *, axis: Mapping | None = None, **scale)
 
 
 def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Round numbers from `low` to `high` (both > 0), at least one and about `most` at the most."""
+    """Round numbers from `low` to `high` (both > 0): at least one, and about `most` at most."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for steps in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)):
         ticks = [step * 10.0**power for power in powers for step in steps]
@@ -74,7 +76,7 @@ def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def names(field: str, texts: Mapping[str, str], **axis) -> dict:
-    """A channel of names in the order of `texts`, which has what is written of them."""
+    """A channel of names in the order of `texts`, which maps names to labels."""
     about = {"labelExpr": _written(texts), "labelOverlap": False, "ticks": False}
     about |= {"domain": False, **axis}
     scale = {"domain": list(texts)}
@@ -82,7 +84,8 @@ def names(field: str, texts: Mapping[str, str], **axis) -> dict:
 
 
 def series(labels: Mapping[str, str], *, legend: bool = True, **about) -> dict:
-    """Colours and shapes of the column ``series``, for names in the order of `labels`, which has their texts."""
+    """Colours and shapes of the column ``series``, for names in the order of `labels`, which maps
+    them to texts."""
     widest = max(map(len, labels.values()), default=1)
     columns = max(1, min(3, len(labels), int(WIDTH / (_LETTER * widest + 30))))
     shown = {"columns": columns, "labelExpr": _written(labels), **about} if legend else None
@@ -94,22 +97,22 @@ def series(labels: Mapping[str, str], *, legend: bool = True, **about) -> dict:
 
 
 def shortened(named: Iterable[str], limit: int = _NAMED) -> dict[str, str]:
-    """Names with what is shown of them: `shorten`."""
+    """Names mapped to their shortened forms; see `shorten`."""
     return {name: shorten(name, limit) for name in named}
 
 
 def _written(labels: Mapping[str, str]) -> str:
-    """An expression that gives the text of an axis' or a legend's value."""
+    """A Vega expression for the label of an axis' or a legend's value."""
     return f"({json.dumps(dict(labels))})[datum.value]"
 
 
 def _ends(channel: str, of: Mapping) -> dict:
-    """The channels of an interval ``lower`` to ``upper`` in the place of one number."""
+    """The channels of an interval from ``lower`` to ``upper``, instead of a single number."""
     return {channel: {**of, "field": "lower"}, f"{channel}2": {"field": "upper"}}
 
 
 def measured(score: Mapping, **about) -> dict:
-    """What is drawn of a score, ``value``, ``lower`` and ``upper``, and what else is said of it."""
+    """The columns of a score, ``value``, ``lower`` and ``upper``, with further ones."""
     return {**{name: score[name] for name in ("value", "lower", "upper")}, **about}
 
 
@@ -142,7 +145,7 @@ def diagonal(low: float, high: float, x: Mapping, y: Mapping) -> dict:
 
 
 def room(labels: Mapping[str, str]) -> float:
-    """Pixels that the longest label takes beside an axis."""
+    """Pixels that the longest label needs next to an axis."""
     return (
         _LETTER
         * max((len(line) for text in labels.values() for line in text.split("\n")), default=0)
@@ -164,17 +167,19 @@ def dots(
     layers: Sequence[Mapping] = (),
     **more,
 ) -> dict:
-    """A dot with an interval for each row of numbers, beside names from top to bottom.
+    """A dot with an interval for each row of numbers, with names from top to bottom.
 
     Parameters
     ----------
-    rows : with ``row`` (a name), ``lane``, ``series``, and ``value``, ``lower``, ``upper``, ``hollow`` as far as known;
-        ``said`` is written if there is no value, and ``aside`` to the right of the panel.
-    labels : of the names, in their order.
-    x : channel of the values, with the field ``value``; colours : of `series`.
-    lanes : what a row holds below each other; `step` is the height of a row in pixels.
+    rows : with ``row`` (a name), ``lane``, ``series``, and, if known, ``value``, ``lower``,
+        ``upper``, ``hollow``; ``said`` is written instead of a missing value, ``aside`` to the
+        right of the panel.
+    labels : names to labels, in display order.
+    x : channel of the values, with the field ``value``; colours : from `series`.
+    lanes : values of ``lane``, placed below each other within a row; `step` is the row height in
+        pixels.
     beside : whether a panel to the left has the same names.
-    layers : drawn first; more : of the view.
+    layers : drawn first; more : further properties of the view.
     """
     y = {"y": names("row", labels, grid=True, tickBand="extent", labels=not beside)}
     height: dict[str, Any] = {"step": step}
@@ -239,12 +244,13 @@ def lines(
 
     Parameters
     ----------
-    rows : with ``series`` and the fields of x and y; ``lower`` and ``upper`` if there are intervals, ``dashed`` for the
-        second line of a series, ``pale`` for a line in the background (it comes first).
-    colours : of `series`.
-    marked : expression of the rows that have a point, which may be hollow.
+    rows : with ``series`` and the fields of x and y; ``lower`` and ``upper`` for intervals,
+        ``dashed`` for the second line of a series, ``pale`` for a line in the background (it comes
+        first).
+    colours : from `series`.
+    marked : expression that selects rows with a point; `hollow` leaves the points unfilled.
     bars : whether intervals are drawn.
-    layers : drawn first; more : of the view.
+    layers : drawn first; more : further properties of the view.
     """
     pale = {"condition": {"test": "datum.pale", "value": "#d0d0d0"}, **colours["color"]}
     dash = {"condition": {"test": "datum.dashed", "value": _DASHES}, "value": [1, 0]}
@@ -295,13 +301,14 @@ def cells(
     layers: Sequence[Mapping] = (),
     **legend,
 ) -> dict:
-    """A heat map: a cell for each row, with the colour of its ``value``; `empty` is that of what is missing.
+    """A heat map: a cell for each row, coloured by its ``value``; `empty` is the colour of missing
+    cells.
 
     Parameters
     ----------
-    x, y : channels, with ``x2`` and ``y2`` in the rows if they are of numbers.
+    x, y : channels, with ``x2`` and ``y2`` in the rows if they are numeric.
     scale : of the colours; title : of their legend.
-    written : font size of the rows' ``text``, white if ``dark``; 0 if nothing is written.
+    written : font size of the rows' ``text``, white if ``dark``; 0 writes nothing.
     layers : drawn last.
     """
     legend = {"title": title, "orient": "right", "gradientLength": min(160, height), **legend}

@@ -6,10 +6,10 @@ import re
 
 import numpy as np
 
-# The first seven are Okabe and Ito's (2008). Each further one was chosen to be as far as possible
-# (CIELAB distance) from all before it and from the greys below, at its worst over common,
-# protanopic and deuteranopic vision (as simulated by Machado et al., 2009): no two are nearer
-# than the nearest two of Okabe and Ito's.
+# The first seven are from Okabe and Ito (2008). Each further colour maximises the smallest CIELAB
+# distance to all previous ones and to the greys below, over common, protanopic and deuteranopic
+# vision (as simulated by Machado et al., 2009): no two are closer than the closest two of Okabe
+# and Ito's.
 CLASS_COLOURS = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#0000FF",
     "#0F0F96", "#B4F096", "#6969FF", "#871E00", "#4B0F5A", "#5AB45A", "#6996FF", "#784B78",
@@ -19,7 +19,7 @@ IGNORED = ("#c4c4c4", "#9a9a9a")  # the two greys of the hatching
 CORRECT = "#3d3d3d"
 BLANK = "#ffffff"
 
-# what a reader expects; a class that is named like this has the first claim on the colour
+# conventional colours; a class with such a name gets the colour first
 _EXPECTED = (
     ("#0072B2", r"water|sea|ocean|lakes?|rivers?|ponds?"),
     ("#009E73", r"vegetation|forests?|trees?|woods?|woodland|plants?"),
@@ -32,7 +32,7 @@ _EXPECTED = (
 def class_colours(classes: list[str]) -> list[str]:
     """A colour for each class, in the classes' order; the same list always gives the same colours.
 
-    Classes beyond the 24 colours use them again from the start: see `shared_colours`.
+    With more than 24 classes, colours repeat from the start: see `shared_colours`.
     """
     free = list(CLASS_COLOURS)
     colours: dict[int, str] = {}
@@ -52,12 +52,12 @@ def class_colours(classes: list[str]) -> list[str]:
 
 
 def shared_colours(classes: list[str]) -> bool:
-    """Whether there are more classes than colours, so that some look the same."""
+    """Whether there are more classes than colours, so that some share a colour."""
     return len(classes) > len(CLASS_COLOURS)
 
 
 def paint_mask(mask: np.ndarray, colours: list[str]) -> np.ndarray:
-    """(H, W) class ids to (H, W, 3) in [0, 1]; whatever is not a class is hatched in grey."""
+    """(H, W) class ids to (H, W, 3) in [0, 1]; pixels without a class are hatched in grey."""
     picture = hatching(mask.shape)
     known = (mask >= 0) & (mask < len(colours))
     picture[known] = _rgb(colours)[mask[known].astype(np.int64)]
@@ -65,8 +65,8 @@ def paint_mask(mask: np.ndarray, colours: list[str]) -> np.ndarray:
 
 
 def paint_errors(truth: np.ndarray, prediction: np.ndarray, colours: list[str]) -> np.ndarray:
-    """Where a prediction is wrong, (H, W, 3): wrong pixels have the colour of the class they were
-    given, right ones are dark, those without a true class blank.
+    """(H, W, 3) picture of errors: wrong pixels in the colour of the predicted class, right ones
+    dark, pixels without a true class blank.
     """
     known = (truth >= 0) & (truth < len(colours))
     right = _rgb([CORRECT])[0]
@@ -76,7 +76,7 @@ def paint_errors(truth: np.ndarray, prediction: np.ndarray, colours: list[str]) 
 
 
 def hatching(shape: tuple[int, int]) -> np.ndarray:
-    """(H, W, 3) diagonal stripes in two greys, wide enough to be seen at the picture's size."""
+    """(H, W, 3) diagonal stripes in two greys, wide enough to be visible at the picture's size."""
     width = max(2, max(shape) // 32)
     y, x = np.indices(shape)
     return _rgb(IGNORED)[(x + y) // width % 2]

@@ -1,4 +1,4 @@
-"""Scores against costs: a row of panels for each probe, a panel for each cost, and the Pareto front in it."""
+"""Scores against costs with Pareto fronts: a row of panels per probe, a panel per cost."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from permafrost.statistics.across_datasets.ranks import pareto_front
 from permafrost.statistics.leaderboard.rows import distinct, finite, metric_name
 
 _FRONT, _BEATEN = COLOURS[0], "#a9b7c0"
-_NAMED_UP_TO = 12  # of more backbones, only those on a front have numbers
+_NAMED_UP_TO = 12  # with more backbones, only those on a front are numbered
 
 
 def draw_costs(lines: list[dict], scores: list[dict], costs: Sequence[str], *, title: str) -> dict:
-    """A figure of scores against costs on logarithmic axes; a cost of 0 stands left of a dashed line.
+    """A figure of scores against costs on logarithmic axes; a cost of 0 is left of a dashed line.
 
-    Points have numbers, in the order of `lines`, and the numbers their names above the panels.
+    Points are numbered in the order of `lines`; the names of the numbers are above the panels.
 
     Parameters
     ----------
-    lines : of `costs.cost_lines`.
+    lines : from `costs.cost_lines`.
     scores : primary scores, one line per probe and backbone (`seeds.merge_seeds`).
-    costs : which costs to draw, each known of one backbone at least.
+    costs : the costs to draw, each known for at least one backbone.
     """
     profiles = {line["backbone"]: line["costs"] for line in lines}
     scores = [one for one in scores if one["backbone"] in profiles and finite(one["value"])]
@@ -67,7 +67,8 @@ def draw_costs(lines: list[dict], scores: list[dict], costs: Sequence[str], *, t
 
 
 def _points(scores: list[dict], profiles: dict, cost: str) -> list[dict]:
-    """Backbone, score with its interval, cost with the quartiles of its repeats, and whether it is on the front."""
+    """Backbone, score with interval, cost with quartiles of its repeats, and whether it is on the
+    front."""
     points = []
     for one in scores:
         row = profiles[one["backbone"]].get(cost, {"value": None, "lower": None, "upper": None})
@@ -84,7 +85,7 @@ def _points(scores: list[dict], profiles: dict, cost: str) -> list[dict]:
 
 
 def _score_axis(scores: list[dict]) -> dict:
-    """The channel of the scores of a probe, the same in all its panels."""
+    """The score channel of a probe, the same in all its panels."""
     ends = [one[key] for one in scores for key in ("value", "lower", "upper") if finite(one[key])]
     margin = 0.06 * (max(ends) - min(ends)) or 0.01
     domain = [min(ends) - margin, max(ends) + margin]
@@ -93,7 +94,8 @@ def _score_axis(scores: list[dict]) -> dict:
 
 
 def _cost_axis(rows: list[dict | None], cost: str) -> tuple[dict, float | None, float]:
-    """The channel of a cost, the place of a cost of 0 on it, if there is one, and the place of a line beside that."""
+    """The channel of a cost, the position of a cost of 0, if there is one, and of the line next to
+    it."""
     known = [row["value"] for row in rows if row is not None and finite(row["value"])]
     above = [value for value in known if value > 0] or [1.0]
     low, high = min(above), max(above)
@@ -109,7 +111,7 @@ def _cost_axis(rows: list[dict | None], cost: str) -> tuple[dict, float | None, 
 
 
 def _panel(points: list[dict], x: dict, zero: float | None, beside: float, y: dict, **look) -> dict:
-    """Points whose cost is known, and their front, which is drawn over the others; those with a number bear it."""
+    """Points with a known cost, and their front on top; numbered points show their number."""
     places = {"place": "cost", "cheap": "cheap", "dear": "dear"}
     rows = [
         one | {place: zero if one[key] == 0 else one[key] for place, key in places.items()}
@@ -118,7 +120,7 @@ def _panel(points: list[dict], x: dict, zero: float | None, beside: float, y: di
     ]
     front = [{"place": one["place"], "value": one["value"]} for one in rows if one["front"]]
     if front:
-        # what the front reaches at a cost, it reaches at any higher one
+        # the front continues at the same score to any higher cost
         last = max(front, key=lambda one: one["place"])
         front.append({"place": x["scale"]["domain"][1], "value": last["value"]})
 

@@ -1,4 +1,4 @@
-"""What a dataset is made of: classes per split, and the statistics of its bands."""
+"""Composition of a dataset: classes per split, and band statistics."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def draw_balance(card: Card) -> dict:
     """Share of each class in each split (a dot per split); a class missing from a split is marked.
 
-    Shares are of the split's samples, so in a multi-label dataset they add up to more than one;
-    of masks they are of the split's pixels that have a class, and of objects of the split's objects.
+    Shares are of the split's samples, so in a multi-label dataset they add up to more than one. For
+    masks they are of the split's labelled pixels, for objects of its objects.
     """
     counted, rows, labels = counted_of(card), [], {}
     for split in (split for split in SPLITS if split in card.splits):
@@ -39,7 +39,7 @@ def draw_balance(card: Card) -> dict:
 
 
 def counted_of(card: Card) -> str:
-    """What the numbers per class of a card are numbers of."""
+    """The unit of the counts per class of a card."""
     if targets_of(card.task).objects:
         return "objects"
     if card.target is not None:
@@ -50,7 +50,7 @@ def counted_of(card: Card) -> str:
 def draw_bands(card: Card) -> dict:
     """Mean, standard deviation and range of every band in the train split, in physical units.
 
-    Bands of different units get panels of their own; bands with a wavelength are ordered by it.
+    Bands with different units get separate panels; bands with a wavelength are sorted by it.
     """
     groups: dict[str, list[dict]] = {}
     for band in card.bands:

@@ -1,4 +1,5 @@
-"""Curves of a detector: precision at every recall, and the share of right detections at every score."""
+"""Curves of a detector: precision against recall, and the share of correct detections against the
+score."""
 
 from __future__ import annotations
 
@@ -13,15 +14,16 @@ _SIDE = 300
 
 
 def draw_precision_recall(curves: dict[str, dict[str, list]], *, title: str, note: str) -> dict:
-    """Curves that fall from left to right; the area below one is its average precision.
+    """Precision-recall curves; the area below one is its average precision.
 
     Parameters
     ----------
-    curves : backbone -> ``recall`` and ``precision``, lists of equal length; at most `MOST`. None is left out.
-    note : what counts as found.
+    curves : backbone -> ``recall`` and ``precision``, lists of equal length; at most `MOST`. None
+        is skipped.
+    note : definition of a match.
     """
     rows = [
-        # a marker now and then, not at the same recalls for all
+        # some markers, at different recalls per curve
         {"x": recall, "y": precision, "series": name, "marked": place % 20 == 5 + 3 * lane}
         for lane, (name, curve) in enumerate(curves.items())
         for place, (recall, precision) in enumerate(
@@ -45,12 +47,12 @@ def draw_precision_recall(curves: dict[str, dict[str, list]], *, title: str, not
 
 
 def draw_calibration(bins, *, title: str) -> dict:
-    """Share of right detections against their mean score, with the line on which the two agree.
+    """Share of correct detections against their mean score, with the line of perfect calibration.
 
     Parameters
     ----------
-    bins : by bin ``counts``, ``mean_score``, ``accuracy``, ``low``, ``high`` (`detection_charts`); empty
-        bins are left out.
+    bins : per bin ``counts``, ``mean_score``, ``accuracy``, ``low``, ``high`` (`detection_charts`);
+        empty bins are skipped.
     """
     columns = ("counts", "mean_score", "accuracy", "low", "high")
     rows = [

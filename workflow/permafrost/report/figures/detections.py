@@ -20,11 +20,11 @@ from permafrost.report.figures.objects import (
 from permafrost.report.figures.sheet import Grid, Sheet, cell_of, height_of, in_pairs, most_pixels
 from permafrost.report.figures.style import drawing, shorten
 
-ACROSS = 4  # panels in a line of examples: truth and detections of two images
-COMPARED = 5  # panels in a line of a comparison: truth and four backbones
-LONGEST = most_pixels(cell_of(ACROSS))  # pixels of a picture's side that can be seen
+ACROSS = 4  # panels per line of examples: truth and detections of two images
+COMPARED = 5  # panels per line of a comparison: truth and four backbones
+LONGEST = most_pixels(cell_of(ACROSS))  # largest useful picture side in pixels
 
-# what became of an object or a detection: (colour, words); the order is that of drawing
+# outcome of an object or a detection: (colour, words), in drawing order
 _OBJECTS = {
     "uncounted": (UNCOUNTED, "not counted"),
     "missed": (MISSED, "missed object"),
@@ -52,13 +52,13 @@ class Example:
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of the objects and detections of an image: boxes (N, 4), or points (N, 2).
+    """Outcomes of the objects and detections of an image: boxes (N, 4), or points (N, 2).
 
     Attributes
     ----------
     found, missed, uncounted : the objects; the last are crowds.
-    hits, confused, alarms, excused : the detections; `confused` found an object of another class, and
-        `excused` lie on crowds.
+    hits, confused, alarms, excused : the detections; `confused` match an object of another class,
+        and `excused` are on crowds.
     """
 
     found: np.ndarray
@@ -71,14 +71,15 @@ class Answer:
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of recall and precision, whatever the classes; NaN without any of either."""
+        """Harmonic mean of recall and precision, ignoring classes; NaN without objects and
+        detections."""
         right = 2 * len(self.found)
         both = right + len(self.missed) + len(self.alarms)
         return right / both if both else float("nan")
 
     @property
     def words(self) -> str:
-        """What was found, and what was not there."""
+        """Numbers of matched objects and false detections, in words."""
         objects = len(self.found) + len(self.missed)
         of = f"{len(self.found)} of {objects} found" if objects else "nothing to find"
         alarms = len(self.alarms)
@@ -92,7 +93,7 @@ def draw_pictures(
 
     Parameters
     ----------
-    groups : (heading, examples); a group without examples is left out.
+    groups : (heading, examples); a group without examples is skipped.
     kind : ``box`` or ``point``.
     note : which bands are shown and how.
     """
@@ -128,13 +129,13 @@ def draw_comparison(
     title: str,
     note: str,
 ):
-    """The truth and the detections of one backbone after the other, an image to a line.
+    """Truth, then the detections of one backbone after another, an image per line.
 
     Parameters
     ----------
     examples : images with any answer, for their objects.
-    columns : (name, an answer per example); at most `COMPARED` - 1. None where there is no answer.
-    kind, note : as for `draw_pictures`.
+    columns : (name, an answer per example); at most `COMPARED` - 1. None if there is no answer.
+    kind, note : as in `draw_pictures`.
     """
     if len(columns) > COMPARED - 1:
         raise ValueError(f"{len(columns)} columns do not fit")
@@ -178,13 +179,13 @@ def _draw(axes, kind: str, answer: Answer, groups: dict[str, tuple[str, str]]) -
 
 
 def _width(count: int) -> float:
-    """Thinner lines where there are many, so that they do not hide what they surround."""
+    """Thinner lines if there are many, so that they do not hide their contents."""
     return 1.1 if count <= 40 else 0.8 if count <= 150 else 0.55
 
 
 def _legend(kind: str, answers: list[Answer], *, found: bool) -> tuple[list, int]:
-    """Handles of everything that occurs, and the letters of the longest label; without `found`, objects
-    that are found look as all objects do in the panel of the truth."""
+    """Handles of everything that occurs, and the letters of the longest label; without `found`,
+    matched objects look like all objects in the panel of the truth."""
     objects = _OBJECTS if found else _OBJECTS | {"found": (FOUND, "object")}
     handles: dict[str, object] = {}
     for name, (colour, words) in [*reversed(objects.items()), *reversed(_DETECTIONS.items())]:

@@ -15,7 +15,7 @@ from permafrost.statistics.leaderboard.rows import (
     overall,
 )
 
-_PROBES_TOGETHER = 3  # more probes, or more backbones than the next line, get a panel per probe
+_PROBES_TOGETHER = 3  # with more probes, or more backbones than below, draw a panel per probe
 _BACKBONES_TOGETHER = 12
 _PANELS_PER_ROW = 3
 
@@ -25,13 +25,14 @@ def draw_dotplot(rows: list[dict], *, dataset: str, chance: float | None = None)
 
     Parameters
     ----------
-    rows : score rows (leaderboard table as dictionaries); other datasets' rows are left out.
-    dataset : whose results are drawn.
-    chance : what is reached without looking at the images (`statistics.scores.gates.chance_level`), a line.
+    rows : score rows (leaderboard table as dictionaries); rows of other datasets are ignored.
+    dataset : the dataset to draw.
+    chance : level without any information from the images (`statistics.scores.gates.chance_level`),
+        drawn as a line.
 
     Returns
     -------
-    A figure: one row per backbone, best at the top; the seeds of a probe stand below each other.
+    A figure: one row per backbone, best at the top; the seeds of a probe are below each other.
     """
     rows = overall(rows, dataset=dataset)
     if not rows:

@@ -1,4 +1,4 @@
-"""What kinds of errors cost how much average precision, a bar per backbone."""
+"""Loss of average precision by kind of error, a bar per backbone."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ WORDS = {
 
 
 def draw_errors(by_backbone: dict, *, title: str) -> dict:
-    """Average precision that is gained if one kind of error did not occur, with the number of errors.
+    """Average precision gained if one kind of error did not occur, with the number of errors.
 
     Parameters
     ----------
-    by_backbone : name -> ``gain`` in AP and ``counts`` by kind of error (`detection_charts`); at most `MOST`.
-        Kinds that no backbone made are left out.
+    by_backbone : name -> ``gain`` in AP and ``counts`` by kind of error (`detection_charts`); at
+        most `MOST`. Kinds that no backbone made are skipped.
     """
     kinds = {
         kind: words

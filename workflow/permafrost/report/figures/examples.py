@@ -1,4 +1,4 @@
-"""Examples of a dataset's images under the names of their labels."""
+"""Example images of a dataset, grouped by label."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from permafrost.report.figures.objects import HIT, draw_shapes
 from permafrost.report.figures.sheet import Grid, Sheet
 from permafrost.report.figures.style import drawing, shorten
 
-#: pictures in a line
+#: pictures per line
 ACROSS = 8
 
 
@@ -42,7 +42,7 @@ def draw_masked(
     title: str,
     note: str,
 ):
-    """Images beside their masks, four to a line.
+    """Images next to their masks, four per line.
 
     Parameters
     ----------

@@ -13,8 +13,8 @@ from permafrost.report.figures.class_colours import CORRECT, IGNORED, paint_erro
 from permafrost.report.figures.style import plain, shorten
 from permafrost.statistics.leaderboard.rows import finite
 
-ACROSS = 8  # panels in a line
-PAIRS_ACROSS = 10  # where images are pairs
+ACROSS = 8  # panels per line
+PAIRS_ACROSS = 10  # for pairs of images
 _MOST_IN_LEGEND = 24
 
 
@@ -22,7 +22,7 @@ _MOST_IN_LEGEND = 24
 class Example:
     """A test image: its name, pixels (h, w, 3) or (h, w) in [0, 1], and (h, w) true class ids.
 
-    Of a pair, `image` shows what is after, and `before` what was.
+    For a pair, `image` is the later and `before` the earlier image.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Example:
     before: np.ndarray | None = None
 
     def known(self, colours: list[str]) -> list[tuple[str, np.ndarray]]:
-        """What is known of it, in words and pixels: its pictures, and the truth in the classes' colours."""
+        """Panels of the example: its pictures, and the truth in the classes' colours."""
         pictures = [("image", self.image)]
         if self.before is not None:
             pictures = [("before", self.before), ("after", self.image)]
@@ -40,7 +40,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Answer:
-    """What was predicted for an image, (h, w) class ids, and the share of its pixels that are right."""
+    """The prediction for an image, (h, w) class ids, and the share of right pixels."""
 
     mask: np.ndarray
     accuracy: float
@@ -61,7 +61,7 @@ def draw_pictures(
 
     Parameters
     ----------
-    groups : (heading, examples); a group without examples is left out.
+    groups : (heading, examples); a group without examples is skipped.
     classes, colours : K names and their colours.
     words : ``title``, and ``note``: which bands are shown and how.
     """
@@ -87,12 +87,12 @@ def draw_comparison(
     colours: list[str],
     **words,
 ):
-    """Image, truth and one prediction per backbone, an image to a line.
+    """Image, truth and one prediction per backbone, an image per line.
 
     Parameters
     ----------
-    columns : (name, an answer per example); at most 6, or of pairs 7. None if there is no answer.
-    classes, colours, words : as for `draw_pictures`.
+    columns : (name, an answer per example); at most 6, for pairs 7. None if there is no answer.
+    classes, colours, words : as in `draw_pictures`.
     """
     seen = [(example.truth,) for example in examples]
     seen += [(answer.mask,) for _, answers in columns for answer in answers if answer]
@@ -108,13 +108,13 @@ def draw_comparison(
 
 
 def across_of(examples: Iterable[Example]) -> int:
-    """Panels in a line of a sheet with these examples."""
+    """Number of panels per line of a sheet with these examples."""
     return PAIRS_ACROSS if any(one.before is not None for one in examples) else ACROSS
 
 
 def class_legend(classes: list[str], colours: list[str], seen, *, errors: bool) -> tuple[list, int]:
-    """Handles of the classes that the masks `seen` hold (all, where they are few), and the letters of the
-    longest name; with `errors` also what is dark there."""
+    """Handles of the classes in the masks `seen` (of all classes, if there are few), and the
+    letters of the longest name; with `errors` also the meaning of dark pixels."""
     from matplotlib.patches import Patch
 
     met = {int(c) for masks in seen for mask in masks for c in np.unique(mask)}

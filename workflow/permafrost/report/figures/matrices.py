@@ -1,4 +1,4 @@
-"""Heat maps of classes and of backbones: confusion matrices, and how alike backbones see a dataset."""
+"""Heat maps of classes and of backbones: confusion matrices, and similarity of features."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from permafrost.report.figures import chart
 from permafrost.report.notation import number
 from permafrost.statistics.leaderboard.rows import brief_count
 
-_WRITTEN_UP_TO = 25  # more rows than this leave no room for text in the cells
-_UPRIGHT = 5  # more columns than this have their names upright
+_WRITTEN_UP_TO = 25  # with more rows, cells have no room for text
+_UPRIGHT = 5  # with more columns, their names are vertical
 _BLUES = ("#ffffff", "#56B4E9", "#00375c")
 _DARK = 0.45  # share of the scale from which text is white
 
@@ -36,8 +36,8 @@ def draw_confusion(
     counts : (K, K) integer counts, rows true, columns predicted. A class without a sample has an
         empty (grey) row.
     classes : K names.
-    unit : what is counted, ``samples`` or ``pixels``. Cells hold counts of samples, but per cent of
-        pixels, of which there are too many to be read.
+    unit : ``samples`` or ``pixels``. Cells show counts of samples, but percentages of pixels, whose
+        counts would be too long.
     """
     totals = counts.sum(axis=1, keepdims=True)
     shares = np.where(totals > 0, counts / np.maximum(totals, 1), np.nan)
@@ -91,7 +91,8 @@ def _matrix(
     words: tuple[str, str],
     **look,
 ) -> dict:
-    """Cells from white (0) to dark blue (1); few enough of them hold `texts`; `words` are beside the axes."""
+    """Cells from white (0) to dark blue (1), with `texts` if they are few enough; `words` are axis
+    titles."""
     count = len(down)
     side = max(11, min(42, int((chart.WIDTH - chart.room(down)) / count)))
     font = 11 if count <= 12 else 9 if count <= _WRITTEN_UP_TO else 8
@@ -118,5 +119,5 @@ def _matrix(
 
 
 def _percent(share: float) -> str:
-    """A share in whole per cent; one that rounds to none but is some is ``<1``."""
+    """A share in whole per cent; a positive share that rounds to 0 is ``<1``."""
     return f"{100 * share:.0f}" if share >= 0.005 else "<1"

@@ -1,4 +1,4 @@
-"""Measures of features beside the primary metric: backbones in rows, a panel for each measure."""
+"""Feature metrics next to the primary metric: backbones in rows, a panel per measure."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _SCORE, _LABELS, _FREE, _VIEWS = _KINDS = (
 
 
 def draw_measures(lines: list[dict], names: list[str], *, title: str) -> dict:
-    """Every measure with its interval, and first the best primary score of each backbone.
+    """The best primary score of each backbone, then every measure with its interval.
 
     Parameters
     ----------
-    lines : of `measured.measured_lines`, from top to bottom.
+    lines : from `measured.measured_lines`, from top to bottom.
     names : the measures to draw.
     """
     across = min(_ACROSS, len(names) + 1)
@@ -53,7 +53,7 @@ def _kind(name: str) -> str:
 
 
 def _row(line: dict, name: str | None, kind: str) -> dict:
-    """What is drawn of a backbone: its best score, or the measure `name`."""
+    """The columns of a backbone: its best score, or the measure `name`."""
     about = {"row": line["backbone"], "series": kind}
     row = line["best"] if name is None else line["measures"].get(name)
     if row is None or not finite(row["value"]):

@@ -1,4 +1,4 @@
-"""Predicted numbers against true ones, and how far apart they are."""
+"""Predicted against true numbers, and errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from permafrost.report.figures.style import COLOURS
 if TYPE_CHECKING:
     from permafrost.data.store.card import Card
 
-# more dots than these are counted in cells
+# more samples than this are counted in cells
 _DOTS = 1000
 _CELLS = 60
 _SIDE = chart.WIDTH / 2 - 60
@@ -26,7 +26,7 @@ def draw_numbers(target: np.ndarray, prediction: np.ndarray, *, words: str, titl
     Parameters
     ----------
     target, prediction : (N,).
-    words : what the numbers are, for the axes.
+    words : name of the target, for the axes.
     """
     both = np.concatenate([target, prediction])
     low, high = float(both.min()), float(both.max())
@@ -50,7 +50,7 @@ def draw_histogram(
     Parameters
     ----------
     counts : (B, B), rows true, columns predicted, in equal bins between `limits`.
-    words : what the numbers are, for the axes.
+    words : name of the target, for the axes.
     """
     x, y = _axes(limits, words)
     view = _cells(counts, x, y, chart.diagonal(*limits, x, y), "pixels", 300)
@@ -62,7 +62,7 @@ def draw_histogram(
 
 
 def _axes(limits: tuple[float, float], words: str) -> tuple[dict, dict]:
-    """True numbers to the right, predicted ones upwards."""
+    """Channels: true numbers to the right, predicted ones upwards."""
     return (
         chart.number("x", f"true {words}", domain=list(limits)),
         chart.number("y", f"predicted {words}", domain=list(limits)),
@@ -102,7 +102,7 @@ def _cells(counts: np.ndarray, x: dict, y: dict, line: dict, of: str, side: floa
 
 
 def draw_targets(card: Card) -> dict:
-    """How the numbers of a dataset are spread, split by split, as shares of the split's samples or pixels."""
+    """Distribution of a dataset's targets per split, as shares of its samples or pixels."""
     target, of = card.target, "pixels" if targets_of(card.task).pixels else "samples"
     edges, rows, labels = np.array(target["edges"]), [], {}
     middle = ((edges[:-1] + edges[1:]) / 2).tolist()

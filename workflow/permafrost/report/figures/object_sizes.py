@@ -1,4 +1,4 @@
-"""How many objects images hold, and how large they are, split by split."""
+"""Number of objects per image and size of objects, per split."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import numpy as np
 from permafrost.report.figures import chart
 
 _BINS = 24
-# sides of squares of COCO's areas 32² and 96², between small, medium and large
+# square roots of COCO's area limits 32² and 96² between small, medium and large
 COCO_SIDES = (32, 96)
 
 
 @dataclass(frozen=True)
 class Objects:
-    """What a split holds: (I,) objects of every whole image, and (N,) sizes of all objects in pixels."""
+    """Objects of a split: (I,) number per whole image, and (N,) sizes of all objects in pixels."""
 
     per_image: np.ndarray
     sizes: np.ndarray
 
 
 def draw_objects(splits: dict[str, Objects], *, dataset: str, sized: bool = True) -> dict:
-    """Two histograms, a line per split: shares, so that splits of any size can be compared.
+    """Two histograms with a line per split: shares, so that splits of any size are comparable.
 
     Parameters
     ----------
@@ -48,13 +48,14 @@ def _words(name: str, truth: Objects) -> str:
 def _histogram(
     values: dict[str, np.ndarray], labels: dict[str, str], what: str, of: str, *, sides=()
 ) -> dict:
-    """Shares in bins, steps of a line per split; sizes are on a logarithmic scale, with their `sides`."""
+    """Shares in bins, a step line per split; sizes are on a logarithmic scale, with marks at
+    `sides`."""
     known = np.concatenate([np.empty(0), *values.values()])
     known = known[np.isfinite(known) & (known > 0 if sides else True)]
     edges = _edges(known, bool(sides))
     rows = []
     for name, numbers in values.items():
-        # a size outside of the edges is none, and in no bin
+        # sizes beyond the edges are invalid and counted in no bin
         share = np.histogram(numbers, edges)[0] / max(len(numbers), 1)
         ends = zip(edges.tolist(), [*share.tolist(), share[-1]], strict=True)
         rows += [{"x": edge, "y": y, "series": name} for edge, y in ends]
@@ -78,6 +79,6 @@ def _edges(known: np.ndarray, log: bool) -> np.ndarray:
         low, high = (known.min(), known.max()) if known.size else (1.0, 2.0)
         return np.geomspace(low / 1.05, high * 1.05, _BINS + 1)
     highest = int(known.max()) if known.size else 0
-    # whole numbers only, so that every bin holds as many of them
+    # integer edges, so that every bin has the same number of integers
     step = max(1, -(-(highest + 1) // _BINS))
     return np.arange(0, highest + 1 + step, step) - 0.5

@@ -1,15 +1,15 @@
-"""Objects and detections as outlines over a picture, by what became of them."""
+"""Outlines of objects and detections over a picture, coloured by outcome."""
 
 from __future__ import annotations
 
 import numpy as np
 import shapely
 
-# light enough for dark forest, and distinct with any colour vision (Okabe and Ito, 2008)
+# visible on dark forest, and distinct with any colour vision (Okabe and Ito, 2008)
 FOUND, HIT, MISSED, ALARM = "#ffffff", "#56B4E9", "#F0E442", "#D55E00"
 CONFUSED, UNCOUNTED = "#CC79A7", "#bdbdbd"
-BACK = "#303030"  # legend's paper, so that the white line shows
-_RIM = "#000000"  # keeps light lines apart from sand and rock
+BACK = "#303030"  # background of the legend, so that the white line is visible
+_RIM = "#000000"  # separates light lines from sand and rock
 
 
 def draw_shapes(
@@ -19,8 +19,8 @@ def draw_shapes(
 
     Parameters
     ----------
-    dashed : dashed lines, or crosses in the place of circles.
-    width : of the lines in points; circles and crosses grow with it.
+    dashed : dashed lines, or crosses instead of circles.
+    width : of the lines in points; circles and crosses scale with it.
     """
     if kind == "point":
         _draw_points(axes, shapes, colour, crosses=dashed, width=width)
@@ -57,7 +57,7 @@ def legend_line(kind: str, colour: str, label: str, *, dashed: bool = False):
 
 
 def on_dark_paper(legend) -> None:
-    """Give a legend the background before which all colours show."""
+    """Give a legend a dark background, on which all colours are visible."""
     frame = legend.get_frame()
     frame.set(facecolor=BACK, linewidth=0, alpha=1)
     for text in legend.get_texts():

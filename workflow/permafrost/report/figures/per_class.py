@@ -1,4 +1,4 @@
-"""Scores of every class with their intervals: what one overall number hides."""
+"""Scores of every class with their intervals."""
 
 from __future__ import annotations
 
@@ -18,15 +18,17 @@ def draw_per_class(
     order: list[str] | None = None,
     what: str | None = None,
 ) -> dict:
-    """One line per class, worst at the bottom, and in it one dot per backbone; classes of few units have a star.
+    """One line per class, worst at the bottom, with one dot per backbone; a star marks classes with
+    few units.
 
     Parameters
     ----------
-    rows : score rows of one per-class metric (column ``class`` filled), of one evaluation of each of
-        up to `MOST` backbones. The first row's backbone has the first colour and orders the classes.
-    support : class -> how much of the test set it makes up, in words (shown beside the name).
-    order : classes from top to bottom, instead.
-    what : is on the horizontal axis; by default the first row's metric.
+    rows : score rows of one per-class metric (column ``class`` filled), of one evaluation of each
+        of up to `MOST` backbones. The first row's backbone has the first colour and orders the
+        classes.
+    support : class -> its share of the test set, in words (shown next to the name).
+    order : classes from top to bottom; by default by score.
+    what : title of the horizontal axis; by default the first row's metric.
     """
     if not rows:
         raise ValueError("no per-class rows to draw")

@@ -22,10 +22,10 @@ def draw_pictures(
 
     Parameters
     ----------
-    groups : (heading, examples with their answers); a group without examples is left out.
+    groups : (heading, examples with their answers); a group without examples is skipped.
     panels : example, answer -> (word, picture) of each panel; `across` of them are in a line.
     note : which bands are shown and how.
-    legend : gives that of a `Sheet`; bars : what `Sheet.bar` draws of each scale of colours.
+    legend : returns the legend of a `Sheet`; bars : arguments of `Sheet.bar` for each colour scale.
     """
     lines = in_pairs(groups)
     with drawing() as Figure:
@@ -53,13 +53,13 @@ def draw_comparison(
     legend: Callable | None = None,
     bars: Sequence[tuple] = (),
 ):
-    """What is known of an image and one prediction per backbone, an image to a line.
+    """The panels of an image and one prediction per backbone, an image per line.
 
     Parameters
     ----------
     columns : (name, an answer per example), as many as fit. None if there is no answer.
     known : example -> (word, picture) of the first panels; paint : answer -> picture.
-    across, note, legend, bars : as of `draw_pictures`.
+    across, note, legend, bars : as in `draw_pictures`.
     """
     left = max((len(known(example)) for example in examples), default=2)
     if len(columns) > across - left:

@@ -1,4 +1,4 @@
-"""Predicted numbers per pixel as pictures, all in one scale of colours."""
+"""Predicted numbers per pixel as pictures, with a common colour scale."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from permafrost.report.figures import predicted
 from permafrost.report.figures.class_colours import hatching
 from permafrost.statistics.leaderboard.rows import finite
 
-ACROSS = 8  # panels in a line
-# one hue after the other for numbers, two that part at white for errors
+ACROSS = 8  # panels per line
+# a sequential scale for numbers, a diverging one with white at 0 for errors
 COLOURS, ERRORS = "viridis", "RdBu_r"
 
 
@@ -24,13 +24,13 @@ class Example:
     truth: np.ndarray
 
     def known(self, scale: Scale) -> list[tuple[str, np.ndarray]]:
-        """What is known of it, in words and pixels."""
+        """Panels of the example: pictures with their titles."""
         return [("image", self.image), ("truth", scale.paint(self.truth))]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What was predicted for an image, (h, w) numbers, and the root of their mean squared error."""
+    """The prediction for an image, (h, w) numbers, and its root mean squared error."""
 
     raster: np.ndarray
     rmse: float
@@ -42,7 +42,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Scale:
-    """Numbers that have the first and the last colour, and what they are in words."""
+    """Limits of a colour scale, and its title."""
 
     low: float
     high: float
@@ -50,13 +50,14 @@ class Scale:
 
     @classmethod
     def over(cls, rasters: list[np.ndarray], words: str) -> Scale:
-        """From the 1st to the 99th percentile of all numbers shown, so that a few do not darken the rest."""
+        """From the 1st to the 99th percentile of all shown numbers, so that outliers do not
+        compress the scale."""
         known = np.concatenate([raster[~np.isnan(raster)] for raster in rasters] or [np.zeros(1)])
         low, high = np.percentile(known, [1, 99]) if known.size else (0.0, 1.0)
         return cls(float(low), float(high if high > low else low + 1), words)
 
     def bar(self, colours: str = COLOURS) -> tuple[float, float, str, str]:
-        """What `Sheet.bar` draws."""
+        """Arguments of `Sheet.bar`."""
         return self.low, self.high, colours, self.words
 
     def paint(self, raster: np.ndarray, colours: str = COLOURS) -> np.ndarray:
@@ -75,7 +76,7 @@ def draw_pictures(groups: list[tuple[str, list[tuple[Example, Answer]]]], scale:
 
     Parameters
     ----------
-    groups : (heading, examples); a group without examples is left out.
+    groups : (heading, examples); a group without examples is skipped.
     scale : of truth and prediction.
     words : ``title``, and ``note``: which bands are shown and how.
     """
@@ -100,12 +101,12 @@ def draw_comparison(
     scale: Scale,
     **words,
 ):
-    """Image, truth and one prediction per backbone, an image to a line.
+    """Image, truth and one prediction per backbone, an image per line.
 
     Parameters
     ----------
     columns : (name, an answer per example); at most `ACROSS` - 2. None if there is no answer.
-    scale, words : as for `draw_pictures`.
+    scale, words : as in `draw_pictures`.
     """
     return predicted.draw_comparison(
         examples,

@@ -1,4 +1,4 @@
-"""Whether a probability of 0.8 means right eight times in ten: reliability diagrams with counts."""
+"""Reliability diagrams: accuracy against confidence, with counts."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _WHOLE: dict[str, Any] = {"domain": [0, 1], "axis": {"values": [0, 0.5, 1]}}
 def draw_reliability(
     diagrams: dict[str, dict], *, title: str, said: str, right: str, counted: str, note: str = ""
 ) -> dict:
-    """A panel per backbone: share of hits against mean confidence, and below it the counts of bins.
+    """A panel per backbone: share of hits against mean confidence, with the counts per bin below.
 
     Parameters
     ----------
-    diagrams : name -> columns of `metrics.calibration.reliability`, and ``words`` below the name; at
-        most `MOST`.
-    said, right, counted : what is on the axes.
+    diagrams : name -> columns of `metrics.calibration.reliability`, and ``words`` below the name;
+        at most `MOST`.
+    said, right, counted : axis titles.
     """
     if not diagrams:
         raise ValueError("no diagrams to draw")
@@ -46,7 +46,7 @@ def draw_reliability(
 
 
 def _shares(diagram: dict, right: str) -> dict:
-    """The share of hits in each bin that holds something, and how far it is from the diagonal."""
+    """The share of hits in each non-empty bin, and its distance from the diagonal."""
     kept = np.flatnonzero(diagram["count"] > 0)
     rows = [
         {
@@ -76,7 +76,7 @@ def _shares(diagram: dict, right: str) -> dict:
 
 
 def _counts(diagram: dict, counted: str, most: int) -> dict:
-    # the last bin, of exactly 1, has no width: it is drawn beyond the others
+    # the last bin, for exactly 1, has no width: draw it beyond the others
     ends = zip(*(diagram[name].tolist() for name in ("lower", "upper", "count")), strict=True)
     rows = [{"x": low, "x2": max(high, low + 0.02), "y": n, "from": 0} for low, high, n in ends]
     top = 10 ** int(np.log10(max(most, 1)))

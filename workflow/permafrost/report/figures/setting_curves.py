@@ -9,12 +9,12 @@ from permafrost.report.figures import chart
 from permafrost.report.figures.style import COLOURS
 
 _COLUMNS = 2  # panels side by side
-_APART = 0.035  # between the markers of neighbouring backbones, as a share of the axis
+_APART = 0.035  # offset between markers of neighbouring backbones, as a share of the axis
 
 
 @dataclass(frozen=True)
 class Point:
-    """A score at `x` (> 0) with its interval, and the standard deviation over draws where there is one."""
+    """A score at `x` (> 0) with its interval, and the standard deviation over draws, if any."""
 
     x: float
     value: float
@@ -32,13 +32,13 @@ def draw_setting_curves(
     note: str,
     scale: float = 1.0,
 ) -> dict:
-    """Panels that share their scale of scores; if backbones are many, only the best are coloured.
+    """Panels with a common scale of scores; with many backbones, only the best are coloured.
 
     Parameters
     ----------
     panels_of : heading -> backbone -> points.
-    across : what x is, on a scale where equal ratios are equal steps; its ticks show `scale` times x.
-    up : what the score is; note : what bars mean.
+    across : name of x, on a logarithmic scale; its ticks show `scale` times x.
+    up : name of the score; note : meaning of the bars.
     """
     if not panels_of:
         raise ValueError("no curves to draw")
@@ -65,7 +65,7 @@ def draw_setting_curves(
 
 
 def _wide(curves: dict[str, list[Point]]) -> float:
-    """How far the logarithms of x are apart."""
+    """Range of log x."""
     every = [point.x for points in curves.values() for point in points]
     return math.log(max(every) / min(every)) or 1.0
 
@@ -79,7 +79,8 @@ def _scale(curves: dict[str, list[Point]], across: str, scale: float) -> dict:
 
 
 def _rows(curves: dict[str, list[Point]], coloured: list[str], others: list[str]) -> list[dict]:
-    """Pale lines first; points of coloured ones stand side by side, so that bars do not hide each other."""
+    """Pale lines first; points of coloured lines are offset, so that bars do not hide each
+    other."""
     rows = [
         {"x": point.x, "y": point.value, "series": name, "pale": True}
         for name in others

@@ -1,4 +1,4 @@
-"""A figure of square pictures in lines, with room for words over and under them, measured in inches."""
+"""A figure of square pictures in lines, with text above and below them; lengths are in inches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from permafrost.report.figures.style import DPI, FAINT, INK, plain, shorten
 
 WIDTH = 10.4  # pictures need more room than charts
 _GAP, _PART, _MARGIN = 0.06, 0.14, 0.05  # between panels, between two halves, around
-_BARS = 0.5  # room for scales of colours
+_BARS = 0.5  # room for colour scales
 
 
 @dataclass(frozen=True)
@@ -21,12 +21,12 @@ class Grid:
 
     Attributes
     ----------
-    across : panels that fill the width, which decides their size.
-    above : room over each line, in inches.
-    columns : panels of a line; `across` by default.
-    halved : whether a wider gap parts the first half of the panels from the second.
+    across : panels per full width, which sets their size.
+    above : room above each line, in inches.
+    columns : panels per line; `across` by default.
+    halved : whether a wider gap separates the first half of the panels from the second.
     heights : height of each line as a share of a panel's side, see `height_of`; squares by default.
-    bars : whether there is room for scales of colours below, see `Sheet.bar`.
+    bars : whether there is room for colour scales below, see `Sheet.bar`.
     """
 
     across: int
@@ -38,22 +38,22 @@ class Grid:
 
     @classmethod
     def of_pairs(cls, across: int, lines: list[tuple[str, list]], **options) -> Grid:
-        """Two examples to a line, with room for a heading over the lines that have one."""
+        """Two examples per line, with room for a heading above lines that have one."""
         above = [0.36 if heading else 0.05 for heading, _ in lines]
         return cls(across, above, halved=True, **options)
 
     @classmethod
     def of_columns(cls, across: int, lines: int, columns: int, **options) -> Grid:
-        """An image to a line, with room for the names of columns over the first."""
+        """An image per line, with room for the names of columns above the first."""
         return cls(across, [0.17] + [0.05] * (lines - 1), columns, **options)
 
 
 class Sheet:
-    """Places pictures, headings, words and a legend.
+    """Arranges pictures, headings, texts and a legend.
 
     Parameters
     ----------
-    Figure : of `style.drawing`.
+    Figure : from `style.drawing`.
     title, note : above and below everything.
     legend : handles with labels, and the letters of the longest label.
     """
@@ -79,7 +79,7 @@ class Sheet:
         legend_top = y + 0.04 + (_BARS if grid.bars else 0.0)
         self.height = legend_top + 0.19 * rows + 0.27
         self.figure = Figure(figsize=(self.width, self.height))
-        # "none" is no layout engine only until the figure is saved under our settings
+        # layout "none" lasts only until the figure is saved under our settings
         self.figure.set_layout_engine(PlaceHolderLayoutEngine(True, True))
         self._text(_MARGIN, 0.2, title, size=9.5, weight="bold")
         self._text(_MARGIN, self.height - 0.08, note, size=7, color=FAINT)
@@ -87,7 +87,8 @@ class Sheet:
 
     @functools.cached_property
     def _paper(self):
-        """Axes in inches from the top left: one for all pictures, since axes take longer to make than to draw."""
+        """Axes in inches from the top left, shared by all pictures, because creating axes is slower
+        than drawing."""
         axes = self.figure.add_axes((0, 0, 1, 1))
         axes.set(xlim=(0, self.width), ylim=(self.height, 0), autoscale_on=False)
         axes.set_axis_off()
@@ -113,9 +114,9 @@ class Sheet:
             self._text(_MARGIN, self._tops[line] - 0.2, text, size=8.5, weight="bold")
 
     def picture(self, line: int, column: int, picture: np.ndarray, word: str) -> None:
-        """Show (h, w, 3) or (h, w) in [0, 1] with `word` above, in the middle of a square."""
+        """Show (h, w, 3) or (h, w) in [0, 1], centred in a square, with `word` above."""
         picture = thinned(picture, self._cell)
-        # pictures of any shape stand in squares of one size
+        # centre pictures of any shape in squares of one size
         height, width = (self._cell * side / max(picture.shape[:2]) for side in picture.shape[:2])
         left = self._x(column) + (self._cell - width) / 2
         top = self._tops[line] + (self._cell - height) / 2
@@ -133,11 +134,12 @@ class Sheet:
     def canvas(
         self, line: int, column: int, picture: np.ndarray, word: str, size: tuple[float, float]
     ):
-        """Show a picture at the top of its place, and return axes to draw on it.
+        """Show a picture at the top of its panel, and return axes to draw on it.
 
         Parameters
         ----------
-        size : width and height of the picture in the units of what will be drawn; the rest is cut off.
+        size : width and height of the picture in the units of the drawing; anything beyond is
+            clipped.
         """
         scale = self._cell / max(size)
         axes = self._axes(line, column, scale * size[0], scale * size[1])
@@ -168,14 +170,15 @@ class Sheet:
 
     def _above(self, line: int, column: int, word: str) -> None:
         if word:
-            word = shorten(word, int(self._cell * 72 / (0.62 * 7.5)))  # no wider than its picture
+            word = shorten(word, int(self._cell * 72 / (0.62 * 7.5)))  # fits the picture's width
             self._text(self._x(column), self._tops[line] - 0.05, word, size=7.5, color=FAINT)
 
     def words(self, line: int, column: int, text: str) -> None:
         self._text(self._x(column), self._bottoms[line] + 0.13, text, size=7)
 
     def bar(self, place: int, low: float, high: float, colours: str, words: str) -> None:
-        """A scale of colours from `low` to `high` with `words` under it, the `place`-th from the left."""
+        """A colour scale from `low` to `high` with `words` below it, the `place`-th from the
+        left."""
         width = min(0.44 * self.width, 3.6)
         axes = self.figure.add_axes(
             (
@@ -192,7 +195,7 @@ class Sheet:
         axes.set_xlabel(plain(words), fontsize=7.5, labelpad=1.5)
 
     def legend(self, **look):
-        """Draw the legend, with other lengths than usual in `look`; returns it."""
+        """Draw the legend, with lengths overridden by `look`; returns it."""
         handles, ncols, top = self._legend
         return self.figure.legend(
             handles=handles,
@@ -220,21 +223,21 @@ def in_pairs(groups: list[tuple[str, list]]) -> list[tuple[str, list]]:
 
 
 def cell_of(across: int) -> float:
-    """Inches of a panel's side where `across` of them fill the width."""
+    """Side of a panel in inches if `across` of them fill the width."""
     return (WIDTH - 2 * _MARGIN - (across - 1) * _GAP - _PART) / across
 
 
 def height_of(size: tuple[float, float]) -> float:
-    """Height of a picture of this width and height as a share of the panel's side that it is fitted in."""
+    """Height of a picture of this width and height, as a share of the side of its panel."""
     return size[1] / max(size)
 
 
 def most_pixels(cell: float) -> int:
-    """Pixels of a picture's side that can be seen in a panel; more would be lost."""
+    """Largest useful side of a picture in pixels in a panel of this size."""
     return int(2 * cell * DPI)
 
 
 def thinned(picture: np.ndarray, cell: float) -> np.ndarray:
-    """Every n-th pixel of a picture that has more than can be seen."""
+    """Every n-th pixel of a picture that exceeds the useful size."""
     step = max(1, math.ceil(max(picture.shape[:2]) / most_pixels(cell)))
     return picture[::step, ::step]

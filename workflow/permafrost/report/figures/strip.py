@@ -1,4 +1,4 @@
-"""Test images with right and wrong predictions: what the numbers look like."""
+"""Pictures of test images with right and wrong predictions."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from permafrost.report.figures.style import (
     shorten,
 )
 
-_COLUMNS = 8  # pictures in a line
+_COLUMNS = 8  # pictures per line
 
 
 def choose_samples(
     correct: np.ndarray, *, count: int, identity: tuple, seed: int = 0
 ) -> tuple[list[int], list[int]]:
-    """Up to `count` indices of right and of wrong predictions, fixed by the run's identity.
+    """Up to `count` indices of right and of wrong predictions, determined by the run's identity.
 
     Parameters
     ----------
     correct : (N,) bool, whether each test sample was predicted right.
-    identity : what names the evaluation (dataset, backbone, probe, seed); with `seed` it fixes the
+    identity : key of the evaluation (dataset, backbone, probe, seed); with `seed` it determines the
         choice.
     """
     random = np.random.default_rng(derive_seed("strip", seed, *identity))
@@ -51,7 +51,7 @@ def draw_strip(
     title: str,
     bands: str,
 ):
-    """Pictures of right predictions above, of wrong ones below, up to eight to a line.
+    """Pictures of right predictions above, of wrong ones below, up to eight per line.
 
     Parameters
     ----------
@@ -75,12 +75,12 @@ def draw_hardest(
     title: str,
     bands: str,
 ):
-    """Pictures that no backbone gets, hardest first; parameters as of `draw_strip`."""
+    """Pictures that every backbone gets wrong, hardest first; parameters as in `draw_strip`."""
     return _draw(images, [("", WRONG, chosen)], words, title=title, note=bands)
 
 
 def _draw(images, groups: list[tuple[str, str, list[int]]], words, *, title: str, note: str):
-    """Lines of pictures of every group (label, colour, indices), which begins a new line."""
+    """Lines of pictures per group (label, colour, indices); each group starts a new line."""
     columns = max(4, *(_columns(len(chosen)) for *_, chosen in groups))
     lines = [
         (label if first == 0 else "", colour, chosen[first : first + columns])
@@ -104,7 +104,7 @@ def _draw(images, groups: list[tuple[str, str, list[int]]], words, *, title: str
 
 
 def _columns(count: int) -> int:
-    """Pictures to a line, so that lines are about equally long."""
+    """Pictures per line, so that lines have similar lengths."""
     return math.ceil(count / math.ceil(count / _COLUMNS)) if count else 0
 
 
@@ -116,7 +116,7 @@ def _picture(axes, image: np.ndarray, text: str, colour: str) -> None:
     axes.set_axis_on()
     axes.imshow(image, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
     height, width = image.shape[:2]
-    side = max(height, width) / 2  # pictures of any shape stand in squares of one size
+    side = max(height, width) / 2  # centre pictures of any shape in squares of one size
     axes.set_xlim(width / 2 - 0.5 - side, width / 2 - 0.5 + side)
     axes.set_ylim(height / 2 - 0.5 + side, height / 2 - 0.5 - side)
     axes.set_facecolor("#eeeeee")

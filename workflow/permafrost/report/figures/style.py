@@ -1,4 +1,4 @@
-"""The look of pictures: fonts, colours, sizes, and how a picture becomes bytes; colours of all figures."""
+"""Style of pictures: fonts, colours, sizes, and saving; colours of all figures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 # Okabe and Ito (2008), "Color Universal Design": distinguishable with any colour vision. Black is
-# kept for text and yellow left out (too faint on white for lines and dots).
+# reserved for text; yellow is too faint on white for lines and dots.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 INK = "#222222"
 FAINT = "#6b6b6b"
@@ -19,7 +19,7 @@ PAGE_WIDTH = 7.2  # inches: the text width of an A4 or letter page
 DPI = 160
 
 _SETTINGS = {
-    "font.family": "DejaVu Sans",  # is shipped with matplotlib: layouts are the same on every machine
+    "font.family": "DejaVu Sans",  # shipped with matplotlib: the same layout on every machine
     "font.size": 8.5,
     "axes.titlesize": 9.5,
     "axes.titleweight": "bold",
@@ -47,15 +47,15 @@ _SETTINGS = {
 
 @contextlib.contextmanager
 def drawing() -> Iterator:
-    """Yield ``matplotlib.pyplot``-free drawing tools: the `Figure` class under our settings.
+    """Yield the `Figure` class under our settings, without ``matplotlib.pyplot``.
 
-    Nothing global stays changed, and no display or pyplot state is involved.
+    Global settings are restored afterwards; no display or pyplot state is used.
     """
     import matplotlib
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context():
-        # a user's matplotlibrc must not change the report; ours are valid, so they are set without another check
+        # a user's matplotlibrc must not change the report; our values are valid, so skip validation
         for name, value in _settings().items():
             matplotlib.rcParams._set(name, value)
         yield Figure
@@ -86,29 +86,29 @@ def save_figure(figure, stem: Path) -> Path:
 
 
 def lay_out(figure) -> None:
-    """Give everything its final place, once: saving would do it again in a drawing that is thrown away."""
-    figure.set_dpi(DPI)  # coarser text is measured less well
+    """Compute the final layout once; saving would repeat it in a drawing that is discarded."""
+    figure.set_dpi(DPI)  # text is measured less accurately at a lower resolution
     if (engine := figure.get_layout_engine()) is not None:
         engine.execute(figure)
     figure.set_layout_engine("none")
 
 
 def put_title(figure, text: str) -> None:
-    """A title at the figure's left edge, broken where the figure ends."""
+    """A title at the figure's left edge, wrapped at its width."""
     lines = textwrap.wrap(text, max(20, int(10.5 * figure.get_figwidth())))
     figure.suptitle(plain("\n".join(lines)), x=0.01, ha="left", weight="bold", fontsize=9.5)
 
 
 def put_note(figure, text: str) -> None:
-    """A small remark below everything, broken where the figure ends."""
+    """A small remark below everything, wrapped at the figure's width."""
     lines = textwrap.wrap(text, max(20, int(14 * figure.get_figwidth())))
     figure.supxlabel(plain("\n".join(lines)), fontsize=7, color=FAINT, x=0.01, ha="left")
 
 
 def shorten(name: str, limit: int = 34) -> str:
-    """`name`, with its middle replaced by an ellipsis where it is longer than `limit`.
+    """`name`, with an ellipsis in the middle if it is longer than `limit`.
 
-    The ends are kept since families of names differ in their prefix and in their suffix.
+    Both ends are kept, because names of a family differ in their prefix and in their suffix.
     """
     if len(name) <= limit:
         return name

@@ -1,4 +1,4 @@
-"""How heads were trained: losses and validation scores of every epoch."""
+"""Training of heads: losses and validation scores per epoch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from permafrost.report.figures import chart
 from permafrost.report.figures.style import COLOURS
 from permafrost.statistics.leaderboard.rows import finite
 
-MOST = len(COLOURS)  # backbones in colour; others are grey
+MOST = len(COLOURS)  # coloured backbones; others are grey
 # score in a log of epochs -> in words
 SCORES = {
     "val_mean_iou": "mean IoU",
@@ -31,9 +31,9 @@ def draw_training(
 
     Parameters
     ----------
-    logs : probe -> backbone -> {"epochs": [{epoch, train_loss, val_loss, and the score}], "epoch": the
-        one that was scored}. A value that is None or not finite is left out.
-    order : backbones, the first `MOST` of which are in colour.
+    logs : probe -> backbone -> {"epochs": [{epoch, train_loss, val_loss, and the score}], "epoch":
+        the one that was scored}. Values that are None or not finite are skipped.
+    order : backbones, of which the first `MOST` are coloured.
     score : a key of `SCORES`.
     """
     if not logs:

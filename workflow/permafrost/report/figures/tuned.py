@@ -1,4 +1,4 @@
-"""What training a backbone further gains over the same head on the frozen one."""
+"""Gain from fine-tuning a backbone, relative to the same head on the frozen one."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from permafrost.report.notation import interval_of, signed
 from permafrost.statistics.leaderboard.rows import finite, metric_name
 
 _SHOWN = {"frozen": "frozen", "fine-tuned": "fine-tuned"}
-_WORDS = 140  # pixels of a difference in words
+_WORDS = 140  # pixels for the text of a difference
 
 
 def draw_tuned(lines: dict[str, dict[str, dict]], *, title: str, metric: str) -> dict:
-    """One row per backbone in the order given: a dot for frozen, one for fine-tuned, and their difference.
+    """One row per backbone, in input order: a dot for frozen, one for fine-tuned, and their
+    difference.
 
     Parameters
     ----------

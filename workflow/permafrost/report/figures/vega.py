@@ -1,4 +1,4 @@
-"""Specifications in Vega-Lite: the look of all figures, and how one becomes JSON and SVG."""
+"""Vega-Lite specifications: the style of all figures, and conversion to JSON and SVG."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from permafrost.report.figures.style import FAINT, INK
 _COUNTED = re.compile(r'<(?:linearGradient|clipPath) id="([^"]+)"')
 _PLACES, _LONG = re.compile(r' (?:d|transform)="[^"]*"'), re.compile(r"(\.\d\d)\d+")
 
-# ``currentColor`` is the colour of the page's text, on light and dark paper; in a file it is black
+# ``currentColor`` is the page's text colour, on a light or dark background; in a file it is black
 CONFIG: dict[str, Any] = {
     "background": None,
     "font": "Arial, 'Liberation Sans', Helvetica, sans-serif",
@@ -40,10 +40,10 @@ CONFIG: dict[str, Any] = {
     "rule": {"aria": False},
     "line": {"aria": False},
 }
-# texts are measured in the first one, which matplotlib ships: places are the same on every machine, and texts of the
-# others are no wider
+# text is measured in the first font, which matplotlib ships, so positions are the same on every
+# machine; text in the other fonts is not wider
 FONT = "'DejaVu Sans', Verdana, Arial, 'Liberation Sans', sans-serif"
-# of a figure that is a file; the page's ``alt`` says what it shows
+# for a figure in a file; the page's ``alt`` describes it
 FILE = {
     **CONFIG,
     "font": FONT,
@@ -71,14 +71,14 @@ FILE = {
 
 
 def as_json(specification: Mapping) -> str:
-    """The text of a specification: arrays become lists, and numbers that JSON does not know become null."""
+    """A specification as text: arrays become lists, and numbers that JSON lacks become null."""
     return json.dumps(_plain(specification))
 
 
 def as_svg(specification: Mapping) -> str:
-    """The SVG of a specification; places are cut after hundredths of a pixel."""
+    """The SVG of a specification; positions are rounded down to hundredths of a pixel."""
     svg = converter().vegalite_to_svg(as_json(specification))
-    # the library counts through all figures of a process
+    # the library numbers element ids across all figures of a process
     for place, name in enumerate(_COUNTED.findall(svg)):
         svg = svg.replace(f'id="{name}"', f'id="own{place}"').replace(f"#{name})", f"#own{place})")
     return _PLACES.sub(lambda attribute: _LONG.sub(r"\1", attribute[0]), svg)
@@ -86,7 +86,7 @@ def as_svg(specification: Mapping) -> str:
 
 @functools.cache
 def converter():
-    """The module ``vl_convert``, with matplotlib's fonts; refused where one of them is missing."""
+    """The module ``vl_convert`` with matplotlib's fonts; refused if one of them is missing."""
     need("vl_convert", "matplotlib")
     import vl_convert
 

@@ -1,1 +1,1 @@
-"""What figures are drawn from: predictions, pictures and counts of one dataset."""
+"""Data for the figures of one dataset: predictions, pictures and counts."""

@@ -1,4 +1,4 @@
-"""What the figures of a dataset are drawn from, and how a figure becomes a file with words."""
+"""Data for the figures of a dataset, and saving a figure with its texts."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from permafrost.data.store.card import Card
 
 Evaluation = tuple[str, int, str]  # (backbone, seed, probe)
-# on the page, text in figures is then about as large as text around them
+# makes text in figures about as large as the surrounding text on the page
 _PIXELS_PER_INCH, _LARGER = 110, 1.15
 _SIZE = re.compile(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"')
 
 
 @dataclass
 class Material:
-    """What a dataset's figures are drawn from.
+    """Data for a dataset's figures.
 
     Attributes
     ----------
@@ -36,11 +36,11 @@ class Material:
     rows : its leaderboard rows.
     predictions : (backbone, seed, probe) -> path of a predictions table.
     scores : (backbone, seed, probe) -> path of a table of scores.
-    stores : split -> path of its image store, which need not be at hand.
-    expect : path -> fingerprint that the file must carry.
-    examples : how many test images to show; picture_seed : chooses them.
-    similarity : path of the table of pairs of backbones, where one was made.
-    bins, bins_like : of the reliability diagrams, those of the scores.
+    stores : split -> path of its image store, which may be missing.
+    expect : path -> required fingerprint of the file.
+    examples : number of test images to show; picture_seed : seed of their choice.
+    similarity : path of the table of pairs of backbones, if there is one.
+    bins, bins_like : settings of the reliability diagrams, as for the scores.
     """
 
     name: str
@@ -58,21 +58,21 @@ class Material:
 
     @functools.cached_property
     def lines(self) -> list[dict]:
-        """Its primary scores, with one line for all seeds."""
+        """Its primary scores, with seeds merged into one line."""
         return merge_seeds(overall(self.rows))
 
     def expected(self, path) -> str | None:
-        """The fingerprint that the file at `path` must carry."""
+        """The required fingerprint of the file at `path`."""
         return self.expect.get(str(path))
 
     @property
     def images(self) -> Path | None:
-        """Path of the test image store, or None where none is planned."""
+        """Path of the test image store; None if none is planned."""
         return self.stores.get("test")
 
     @property
     def without_images(self) -> str | None:
-        """Why no pictures can be shown, as a sentence; None where the image store is at hand."""
+        """Why no pictures can be shown, as a sentence; None if the image store is available."""
         if self.images is not None and Path(self.images).exists():
             return None
         return (
@@ -90,7 +90,8 @@ class Material:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure on disk: its path, what it shows in words, if it is wide, and its size in pixels on the page."""
+    """A figure on disk: its path, alternative text, whether it is wide, and its size in pixels on
+    the page."""
 
     path: Path
     alt: str
@@ -100,11 +101,11 @@ class Drawn:
 
 
 def best_evaluation(material: Material, backbone: str | None = None) -> Evaluation | None:
-    """(backbone, seed, probe) of the best primary score that has predictions at hand.
+    """(backbone, seed, probe) of the best primary score with available predictions.
 
-    Only scores of the dataset's own task are considered, not those of retrieval.
-    With more than one seed, the best mean over seeds wins and its lowest seed is taken, so that a
-    lucky seed is not what is shown. With `backbone` only its evaluations are considered.
+    Only scores of the dataset's own task are considered, not those of retrieval. With several
+    seeds, the best mean over seeds wins and its lowest seed is used, so that a lucky seed is not
+    selected. With `backbone` only its evaluations are considered.
     """
     lines = [
         line
@@ -152,14 +153,14 @@ def of_evaluation(
 
 
 def name_of(evaluation: Evaluation, material: Material) -> str:
-    """``backbone, probe``, and the seed where the probe ran with more than one."""
+    """``backbone, probe``, and the seed if the probe ran with several."""
     backbone, seed, probe = evaluation
     repeated = len({s for b, s, p in material.predictions if (b, p) == (backbone, probe)}) > 1
     return f"{backbone}, {probe}, seed {seed}" if repeated else f"{backbone}, {probe}"
 
 
 def names_of(evaluations: list[Evaluation], material: Material) -> str:
-    """`name_of` each; probe and seed are said once where all share them."""
+    """`name_of` each; a probe or seed that all share is named once."""
     names = [name_of(one, material) for one in evaluations]
     heads = {name.removeprefix(one[0]) for name, one in zip(names, evaluations, strict=True)}
     if len(names) > 1 and len(heads) == 1:
@@ -168,7 +169,7 @@ def names_of(evaluations: list[Evaluation], material: Material) -> str:
 
 
 def slug(name: str) -> str:
-    """`name` as a part of a file name: one that needed changes gets a hash, so that none collide."""
+    """`name` as part of a file name: a changed name gets a hash, so that names never collide."""
     safe = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")[:60]
     return safe if safe == name else f"{safe}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 
@@ -176,7 +177,8 @@ def slug(name: str) -> str:
 def save(
     figure, folder: Path, kind: str, *names: str, alt: str, caption: str, wide=False, pixels=False
 ) -> Drawn:
-    """Write a figure as ``{kind}__{name}….svg`` into `folder`, or one of pixels, of matplotlib, as ``.png``."""
+    """Write a figure as ``{kind}__{name}….svg`` into `folder`, or a matplotlib figure (`pixels`) as
+    ``.png``."""
     stem = folder / "__".join([kind, *map(slug, names)])
     if pixels:
         width, height = figure.get_size_inches().tolist()

@@ -1,4 +1,4 @@
-"""The sheet of thumbnails of a prepared dataset: whether images, labels and bands are what was meant."""
+"""A sheet of thumbnails of a prepared dataset, to check images, labels and bands."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from permafrost.data.store.card import Card
 from permafrost.report.figures.examples import ACROSS, draw_examples, draw_masked, draw_outlined
 from permafrost.report.material.pictures import picture_bands, read_masks, read_pictures
 
-# lines of a sheet, and images of one whose images have masks or objects
+# lines of a sheet, and images of a sheet with masks or objects
 _LINES, _IMAGES = 24, 12
 
 
 def draw_sheet(card: Card, store: Path, *, source: str):
-    """A figure of images of a store with what they are labelled with.
+    """A figure of images of a store with their labels.
 
     Parameters
     ----------
     store : path of the image store of a split.
-    source : what the dataset was made from, for the title.
+    source : source of the dataset, for the title.
     """
     images, targets = Store(store), targets_of(card.task)
     ids = images.samples(columns=["sample_id"])["sample_id"].to_pylist()
@@ -63,7 +63,7 @@ def draw_sheet(card: Card, store: Path, *, source: str):
 
 
 def _lines(card: Card, images: Store, count: int) -> list[tuple[str, list[int]]]:
-    """Heading and images of each line: of each class, or from the lowest to the highest number."""
+    """Heading and images of each line: per class, or from the lowest to the highest number."""
     labels = images.read("labels") if "labels" in images else np.zeros(count)
     if not card.classes:
         order = np.argsort(labels, kind="stable")
@@ -79,7 +79,7 @@ def _lines(card: Card, images: Store, count: int) -> list[tuple[str, list[int]]]
 
 
 def _spread(rows: np.ndarray, most: int) -> list[int]:
-    """At most so many of the rows, evenly spread."""
+    """At most `most` of the rows, evenly spaced."""
     if len(rows) > most:
         rows = rows[np.linspace(0, len(rows) - 1, most).astype(int)]
     return rows.tolist()

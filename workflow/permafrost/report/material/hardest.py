@@ -1,4 +1,4 @@
-"""Which test images no backbone gets: how far off each evaluation is on each image, and the least of that."""
+"""The hardest test images: error of each evaluation per image, and the smallest of these."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from permafrost.statistics.predictions.columns import array_of
 
 @dataclass(frozen=True)
 class Hardest:
-    """Test images, those first on which even the closest evaluation is farthest off.
+    """Test images, sorted by the error of the best evaluation, largest first.
 
     Attributes
     ----------
-    sample_ids : N names of images that every evaluation answers with some error.
-    least : (N,) error of the closest evaluation; see `error_of` for what it is.
-    count : number of test images whose error every evaluation has.
+    sample_ids : N names of images on which every evaluation has some error.
+    least : (N,) smallest error of any evaluation; see `error_of` for its definition.
+    count : number of test images for which every evaluation has an error value.
     """
 
     sample_ids: list[str]
@@ -47,7 +47,8 @@ class Hardest:
 def hardest_images(material: Material, evaluations: list[Evaluation]) -> Hardest:
     """Order the test images by their smallest error, then by their mean error, then by name.
 
-    Images that some evaluation lacks, or that have no error (a mask without a scored pixel), are left out.
+    Images that an evaluation lacks, or without a defined error (a mask without a scored pixel), are
+    excluded.
     """
     found = [errors_of(material, one) for one in evaluations]
     shared = sorted(set.intersection(*(set(errors) for errors in found)))
@@ -62,7 +63,7 @@ def hardest_images(material: Material, evaluations: list[Evaluation]) -> Hardest
 
 
 def errors_of(material: Material, evaluation: Evaluation) -> dict[str, float]:
-    """Sample id -> how far an evaluation is off on that test image, see `error_of`; 0 where it is right."""
+    """Sample id -> error of an evaluation on that test image, see `error_of`; 0 if it is right."""
     path = material.predictions[evaluation]
     names, values = error_of(material).read(path, material.expected(path))
     return dict(zip(names, np.asarray(values, float).tolist(), strict=True))
@@ -70,12 +71,14 @@ def errors_of(material: Material, evaluation: Evaluation) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Error:
-    """How far off an answer is, for one shape of targets.
+    """Error of a prediction, for one form of targets.
 
     Attributes
     ----------
-    read : names and errors of the N test images in a file of predictions that must match what is expected.
-    least : words for the least error of all backbones; by : what the error is, in a sentence on all images.
+    read : returns names and errors of the N test images in a predictions file, after checking its
+        fingerprint.
+    least : words for the smallest error of all backbones; by : the kind of error, in a sentence on
+        all images.
     """
 
     read: Callable[[Path, str | None], tuple[Sequence[str], ArrayLike]]
@@ -84,12 +87,12 @@ class Error:
 
 
 def error_of(material: Material) -> Error | None:
-    """The error that counts for the task of a dataset; None if none is known for its targets."""
+    """The error for the task of a dataset; None if its targets have none."""
     return by_targets(_ERRORS, targets_of(material.card.task))
 
 
 def _of_columns(error: Callable[[np.ndarray, np.ndarray], np.ndarray]):
-    """Errors of targets and predictions that stand in a table, one row per image."""
+    """Errors from targets and predictions in a table, one row per image."""
 
     def read(path: Path, expect: str | None) -> tuple[list[str], np.ndarray]:
         wanted = ["sample_id", "target", "prediction"]
@@ -101,7 +104,7 @@ def _of_columns(error: Callable[[np.ndarray, np.ndarray], np.ndarray]):
 
 
 def _labels_missed(target: np.ndarray, prediction: np.ndarray) -> np.ndarray:
-    """(N,) Jaccard distance of two (N, K) sets of labels; 0 where both are empty."""
+    """(N,) Jaccard distance of two (N, K) sets of labels; 0 if both are empty."""
     true, said = target.astype(bool), prediction.astype(bool)
     either, both = (true | said).sum(axis=1), (true & said).sum(axis=1)
     return np.where(either > 0, 1 - both / np.maximum(either, 1), 0.0)
@@ -122,7 +125,8 @@ def _of_rasters(path: Path, expect: str | None) -> tuple[Sequence[str], np.ndarr
 
 
 def _of_objects(path: Path, expect: str | None) -> tuple[Sequence[str], list[float]]:
-    """1 - F1 of the detections that score enough, whatever the classes; 0 where nothing is there or found."""
+    """1 - F1 of the detections above the threshold, ignoring classes; 0 without objects and
+    detections."""
     detected = read_detected(path, expect=expect)
     names = detected.detected.sample_ids.tolist()
     scored = [detected.answer(name).f1 for name in names]
@@ -132,7 +136,7 @@ def _of_objects(path: Path, expect: str | None) -> tuple[Sequence[str], list[flo
 _OBJECTS = Error(
     _of_objects, lambda error: f"F1 {1 - error:.2f} at most", "by F1, whatever the classes"
 )
-# by what is true of a sample
+# by form of targets
 _ERRORS = {
     OneClass: Error(_of_columns(np.not_equal)),
     ManyLabels: Error(

@@ -1,4 +1,4 @@
-"""What the report reads of a table of predicted masks: confusion per image, and the masks kept."""
+"""Read a table of predicted masks for the report: confusion per image, and the kept masks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class DensePredictions:
         return self.confusion.sum(axis=0)
 
     def accuracy(self, row: int) -> float:
-        """Share of the image's scored pixels that were given their class; NaN without any."""
+        """Share of the image's scored pixels with the right class; NaN without scored pixels."""
         pixels = self.confusion[row].sum()
         return float(np.trace(self.confusion[row]) / pixels) if pixels else float("nan")
 
@@ -52,7 +52,8 @@ def read_dense(path, *, expect: str | None = None) -> DensePredictions:
 
     Raises
     ------
-    PermafrostError : missing, damaged, of another plan, or a kept mask that cannot be decoded.
+    PermafrostError : the table is missing, damaged or from another plan, or a kept mask cannot be
+        decoded.
     """
     table, metadata = read_table(path, expect=expect, columns=_COLUMNS)
     classes = len(metadata["classes"])
@@ -68,7 +69,7 @@ def read_dense(path, *, expect: str | None = None) -> DensePredictions:
 def kept_pictures(
     table: pa.Table, column: str, decode: Callable[[bytes], np.ndarray]
 ) -> tuple[dict[str, list[int]], dict[int, np.ndarray]]:
-    """Reason why images are shown -> rows; and row -> what the table keeps of its prediction, decoded."""
+    """Reason for showing images -> rows; and row -> the decoded prediction kept in the table."""
     shown = table["shown"].to_pylist()
     packed = {row: table[column][row].as_py() for row, kind in enumerate(shown) if kind}
     return (

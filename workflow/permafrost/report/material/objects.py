@@ -1,4 +1,4 @@
-"""What the report reads of objects: detections, matched and chosen for pictures, and counts of the truth."""
+"""Read objects for the report: matched detections chosen for pictures, and counts of the truth."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ class ObjectPredictions:
 
     @property
     def kind(self) -> str:
-        """What shapes the detections are: ``box`` or ``point``."""
+        """The shape of the detections: ``box`` or ``point``."""
         return POINT if targets_of(self.detected.task).points else BOX
 
     @property
     def threshold(self) -> float:
-        """IoU above which, or distance below which, an object counts as found in `answer`."""
+        """IoU above which, or distance below which, an object counts as matched in `answer`."""
         return self.detected.scoring.match_distance if self.kind == POINT else IOU_THRESHOLD
 
     def answer(self, name: str) -> Answer:
-        """What became of the objects of an image, and of its detections that score enough."""
+        """Outcomes of the objects of an image, and of its detections above the threshold."""
         row = int(np.flatnonzero(self.detected.sample_ids == name)[0])
         objects = self.detected.objects[row]
         detected = self.detected.detections[row].above(self.detected.scoring.score_threshold)
@@ -78,7 +78,8 @@ def read_detected(path, *, expect: str | None = None) -> ObjectPredictions:
 
     Raises
     ------
-    PermafrostError : missing, damaged, of another plan, or with entries that cannot be scored.
+    PermafrostError : the table is missing, damaged or from another plan, or has entries that cannot
+        be scored.
     """
     table, metadata = read_table(path, expect=expect)
     kinds = dict(zip(table["sample_id"].to_pylist(), table["shown"].to_pylist(), strict=True))
@@ -90,9 +91,9 @@ def read_detected(path, *, expect: str | None = None) -> ObjectPredictions:
 
 
 def read_truth(material: Material) -> dict[str, Objects]:
-    """Split -> its objects, without crowds, for the splits whose image store is at hand.
+    """Split -> its objects, without crowds, for the splits with an available image store.
 
-    An object that more than one window shows is counted once.
+    An object visible in several windows is counted once.
     """
     objects_by_split = {}
     for split in material.card.splits:
@@ -112,7 +113,7 @@ def _of_store(store: Store) -> Objects:
     ):
         own = images.setdefault(image, {})
         regular = objects.take(~objects.crowd)
-        # points have no area, and all of their sizes are 0
+        # points have no area; all of their sizes are 0
         sides = regular.boxes[:, 2:] - regular.boxes[:, :2]
         own.update(zip(regular.numbers.tolist(), sides.prod(axis=1).tolist(), strict=True))
     return Objects(

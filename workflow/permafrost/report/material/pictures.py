@@ -1,4 +1,4 @@
-"""A dataset's pixels as pictures a person can look at."""
+"""Convert a dataset's pixels to pictures for display."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from permafrost.data.store.card import Card
 
 LOW, HIGH = 2.0, 98.0  # percentiles of the stretch
-GAMMA = 1.6  # lifts forest and water, which the common stretch leaves nearly black
+GAMMA = 1.6  # brightens forest and water, which a linear stretch leaves nearly black
 
 
 def picture_bands(card: Card) -> tuple[list[int], str]:
-    """Which bands to show as red, green, blue, and a sentence that says so.
+    """The bands to show as red, green, blue, and a sentence that names them.
 
-    The bands named red, green and blue where the card has all three (once each), else the first
-    three bands, else the first one in grey. Returns indices into the store's band axis.
+    The bands named red, green and blue if the card has all three (once each), else the first three
+    bands, else the first one in grey. Returns indices into the store's band axis.
     """
-    # pictures are made of the first modality
+    # pictures use the first modality
     shown = [band for band in card.bands if band.get("modality") == card.bands[0].get("modality")]
     names = [band["name"] for band in shown]
     common = [band.get("common_name") for band in shown]
@@ -50,11 +50,11 @@ def picture_bands(card: Card) -> tuple[list[int], str]:
 
 
 def stretch_limits(images: list[np.ndarray]) -> np.ndarray:
-    """Per-band (low, high) percentiles over all images together, so that they stay comparable.
+    """Per-band (low, high) percentiles over all images together, so that pictures are comparable.
 
     Parameters
     ----------
-    images : arrays (C, h, w); NaN and infinite pixels are left out of the percentiles.
+    images : arrays (C, h, w); NaN and infinite pixels are excluded from the percentiles.
 
     Returns
     -------
@@ -78,7 +78,7 @@ def to_picture(image: np.ndarray, limits: np.ndarray) -> np.ndarray:
 
 
 def places_of(store) -> dict[str, int]:
-    """Sample id -> its place in a store."""
+    """Sample id -> its index in a store."""
     names = store.samples(columns=["sample_id"])["sample_id"].to_pylist()
     return {name: place for place, name in enumerate(names)}
 
@@ -89,7 +89,7 @@ def read_masks(store, indices: list[int]) -> dict[int, np.ndarray]:
 
 
 def read_native(store, name: str, indices: list[int]) -> dict[int, np.ndarray]:
-    """What an image store has for every pixel of a few images, (h, w) each, without padding."""
+    """The array `name` of an image store for a few images, (h, w) each, without padding."""
     samples = store.samples(columns=["height", "width"])
     heights, widths = samples["height"].to_pylist(), samples["width"].to_pylist()
     return {
@@ -101,18 +101,18 @@ def read_native(store, name: str, indices: list[int]) -> dict[int, np.ndarray]:
 def read_wholes(
     store, names: list[str], bands: list[int], longest: int
 ) -> dict[str, tuple[np.ndarray, tuple[int, int]]]:
-    """Whole images, put together from the windows that a store holds of them.
+    """Whole images, assembled from their windows in a store.
 
     Parameters
     ----------
     store : `core.stores.Store` of images with the columns of `data.labels.objects.WINDOW`.
     names : ids of whole images; bands : which bands, in the order red, green, blue.
-    longest : an image with a longer side is thinned out to every n-th pixel. A picture never needs
-        more memory than that, however large the image is.
+    longest : an image with a longer side is subsampled to every n-th pixel, which bounds the memory
+        of a picture regardless of the size of the image.
 
     Returns
     -------
-    image id -> stretched picture (black where no window lies), and the image's width and height.
+    image id -> stretched picture (black without a window), and the image's width and height.
 
     Raises
     ------
@@ -140,14 +140,14 @@ def read_wholes(
 
 
 def _whole(store, windows: list[dict], bands: list[int], longest: int) -> np.ndarray:
-    """(C, h, w) float32 of one image, every n-th pixel of it; NaN where no window lies."""
+    """(C, h, w) float32 of every n-th pixel of one image; NaN without a window."""
     height, width = windows[0]["image_height"], windows[0]["image_width"]
     step = max(1, math.ceil(max(height, width) / longest))
     whole = np.full((len(bands), -(-height // step), -(-width // step)), np.nan, np.float32)
     for window in windows:
         place, x, y = window["place"], window["x_offset"], window["y_offset"]
         pixels = _image(store, place)[bands]
-        # the first row and column of the window that the thinned image has
+        # the first row and column of the window that the subsampled image includes
         top, left = -y % step, -x % step
         part = pixels[:, top : window["height"] : step, left : window["width"] : step]
         down, right = (y + top) // step, (x + left) // step
@@ -156,12 +156,13 @@ def _whole(store, windows: list[dict], bands: list[int], longest: int) -> np.nda
 
 
 def _image(store, index: int) -> np.ndarray:
-    """(C, H, W) of one sample, of its first modality; of a series, of its last date."""
+    """(C, H, W) of one sample, from its first modality; for a series, from its last date."""
     return _dates(store, index)[-1]
 
 
 def _dates(store, index: int) -> np.ndarray:
-    """(T, C, H, W) of all dates of one sample, of its first modality; one of a single image."""
+    """(T, C, H, W) of all dates of one sample, from its first modality; T is 1 for a single
+    image."""
     images = store.read("images", index, index + 1)[0]
     if images.ndim == 3:
         return images[None]
@@ -169,7 +170,7 @@ def _dates(store, index: int) -> np.ndarray:
 
 
 def read_pictures(store, indices: list[int], bands: list[int]) -> dict[int, np.ndarray]:
-    """Read and stretch a few images of an image store; of a series, those of the last date.
+    """Read and stretch a few images of an image store; for series, those of the last date.
 
     Parameters
     ----------
@@ -181,7 +182,7 @@ def read_pictures(store, indices: list[int], bands: list[int]) -> dict[int, np.n
 
 
 def read_pairs(store, indices: list[int], bands: list[int]) -> dict[int, list[np.ndarray]]:
-    """As `read_pictures` of a store of pairs: before and after, all stretched alike."""
+    """Like `read_pictures` for a store of pairs: before and after, all stretched alike."""
     return _read(store, indices, bands, slice(None))
 
 

@@ -1,4 +1,4 @@
-"""What the report reads of a table of predicted rasters: errors per image, and the rasters kept."""
+"""Read a table of predicted rasters for the report: errors per image, and the kept rasters."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _COLUMNS = ["sample_id", "pixels", "squared_error", "shown", "raster"]
 
 @dataclass(frozen=True)
 class RasterPredictions:
-    """The predictions of a probe of numbers per pixel on the test set.
+    """The predictions of a pixel regression probe on the test set.
 
     Attributes
     ----------
-    sample_ids : N names; rmse : (N,) of each image, NaN where no pixel has data.
+    sample_ids : N names; rmse : (N,) of each image, NaN without valid pixels.
     shown : ``drawn``, ``best``, ``worst`` -> rows whose raster is kept.
-    rasters : row -> (h, w) float32 predicted numbers, of every n-th pixel where there are many.
+    rasters : row -> (h, w) float32 predicted numbers, subsampled to every n-th pixel if large.
     metadata : of the table.
     """
 
@@ -39,7 +39,8 @@ def read_rasters(path, *, expect: str | None = None) -> RasterPredictions:
 
     Raises
     ------
-    PermafrostError : missing, damaged, of another plan, or a kept raster that cannot be decoded.
+    PermafrostError : the table is missing, damaged or from another plan, or a kept raster cannot be
+        decoded.
     """
     table, metadata = read_table(path, expect=expect, columns=_COLUMNS)
     pixels, squares = (array_of(table, name) for name in ("pixels", "squared_error"))

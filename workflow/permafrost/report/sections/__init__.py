@@ -1,1 +1,1 @@
-"""The parts of the page as plain values, one module each: the template only arranges them."""
+"""Parts of the page as plain values, one module each; the template only arranges them."""

@@ -1,4 +1,5 @@
-"""What the page of one backbone says: what it was fed, its scores beside the best, its costs, its warnings."""
+"""The page of one backbone: its input, its scores compared with the best, its costs, its
+warnings."""
 
 from __future__ import annotations
 
@@ -14,23 +15,23 @@ from permafrost.report.sections.run import backbone_facts
 from permafrost.report.tables.compared import direction_of
 from permafrost.statistics.leaderboard.rows import copies, distinct, finite
 
-#: what `backbone_sections` asks of `sections.dataset.dataset_section`
+#: parts of `sections.dataset.dataset_section` that `backbone_sections` needs
 NEEDED = ("name", "lines", "comparisons", "costs")
 
 
 def backbone_page(name: str) -> str:
-    """Where the page of a backbone lies, seen from the page over everything."""
+    """Path of a backbone's page, relative to the overview page."""
     return f"backbones/{slug(name)}.html"
 
 
 def backbone_sections(plan: Mapping, datasets: list[dict], made: list[dict]) -> list[dict]:
-    """Everything that the template asks of each backbone that has a score, by name.
+    """Template values of each backbone that has a score, by name.
 
     Parameters
     ----------
     plan : the recorded plan.
-    datasets : of each dataset the parts `NEEDED` of its section, and ``href``, its page.
-    made : metadata of the tables of predictions, which say what backbones were fed.
+    datasets : per dataset the parts `NEEDED` of its section, and ``href``, its page.
+    made : metadata of the prediction tables, which record the input of backbones.
     """
     facts = {one["name"]: one for one in backbone_facts(plan["backbones"])}
     fed = _fed(made)
@@ -76,7 +77,7 @@ def _facts(facts: Mapping) -> list[tuple[str, str]]:
 
 
 def _fed(made: list[dict]) -> dict[str, list[dict]]:
-    """Backbone to what it was fed of each dataset; probes that were fed differently have a line each."""
+    """Backbone to its input on each dataset; probes with different input have separate lines."""
     found: dict[str, dict[tuple, dict]] = {}
     for one in made:
         if not one.get("input"):
@@ -119,7 +120,8 @@ def _input_words(fed: Mapping) -> dict[str, str]:
 
 
 def _bands(fed: Mapping) -> list[str]:
-    """Names of the channels, with mean and deviation as fed where they are recorded; of zeros the name alone."""
+    """Names of the input channels, with mean and deviation if recorded; only the name for
+    zero-filled channels."""
     names, stats = fed.get("bands", []), fed.get("as_fed")
     if stats is None:
         return names
@@ -128,9 +130,10 @@ def _bands(fed: Mapping) -> list[str]:
 
 
 def _against_best(lines: list[dict], compared: list[dict]) -> dict[tuple[str, str], tuple]:
-    """(probe, backbone) to words on how it stands to the best of one dataset, and 0 (alone), 1 (alike) or 2 (worse).
+    """(probe, backbone) to words comparing it with the best of a dataset, and 0 (best alone), 1 (no
+    significant difference) or 2 (worse).
 
-    Pairs that could not be tested are left out.
+    Pairs that could not be tested are excluded.
     """
     pairs = {(row["probe"], row["other"]): row for row in compared if finite(row["p_adjusted"])}
     apart = {key: direction_of(row) != 0 for key, row in pairs.items()}
@@ -169,7 +172,7 @@ def _listed(names: list[str], most: int = 2) -> str:
 
 
 def _wins(lines: list[dict]) -> list[dict]:
-    """Of each probe on how many datasets the backbone is best alone, among the best, or worse."""
+    """Per probe, on how many datasets the backbone is best alone, among the best, or worse."""
     found = []
     for probe in distinct(lines, "probe"):
         levels = [line["level"] for line in lines if line["probe"] == probe]
@@ -191,7 +194,7 @@ def _wins(lines: list[dict]) -> list[dict]:
 
 
 def _costs(name: str, datasets: list[dict]) -> dict | None:
-    """Its line of each dataset's table of costs, in the columns that any of them has."""
+    """Its line of each dataset's cost table, with all columns that occur."""
     lines = []
     for dataset in datasets:
         costs = dataset["costs"]
@@ -217,7 +220,7 @@ def _costs(name: str, datasets: list[dict]) -> dict | None:
 
 
 def _warnings(lines: list[dict]) -> list[dict]:
-    """Each warning once, with the evaluations that it is of."""
+    """Each warning once, with the evaluations that have it."""
     met: dict[tuple[str, str], list[str]] = {}
     for line in lines:
         for flag in line["flags"]:

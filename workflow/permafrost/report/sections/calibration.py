@@ -1,4 +1,4 @@
-"""What the page says about probabilities: calibration errors, temperatures, reliability diagrams."""
+"""The page's calibration section: calibration errors, temperatures, reliability diagrams."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from permafrost.statistics.leaderboard.seeds import merge_seeds
 from permafrost.statistics.predictions.columns import array_of
 
 _FIRST = CALIBRATION_ERRORS[0]
-# temperatures are read against 1; what is scaled follows
+# the reference value of a temperature is 1; scaled metrics follow
 COLUMNS = (*CALIBRATION_ERRORS, BRIER, TEMPERATURE, f"{_FIRST}{SCALED}", f"{BRIER}{SCALED}")
 _OWN_GATES = ("temperature_", "few_errors", "sparse_bins")
 _SHORT = {
@@ -50,7 +50,7 @@ _SHORT = {
 def calibration_section(
     material: Material, comparisons: Mapping[str, Path], folder: Path
 ) -> tuple[dict | None, list[Drawn]]:
-    """The values that the template asks for, None where no calibration was measured, and the figures.
+    """Template values, None if no calibration was measured, and the figures.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def calibration_section(
 
 
 def _lines(material: Material) -> list[dict]:
-    """One line per probe and backbone, the smallest expected calibration error of a probe first."""
+    """One line per probe and backbone, sorted by expected calibration error within a probe."""
     lines: dict[tuple, dict[str, dict]] = {}
     rows = [row for row in material.rows if row["metric"] in CALIBRATION]
     for row in merge_seeds(overall(rows, primary=False)):
@@ -97,7 +97,8 @@ def _remarks(own: dict[str, dict]) -> set[str]:
 
 
 def _comparisons(material: Material, paths: Mapping[str, Path]) -> list[dict]:
-    """Differences in calibration between every two backbones; of many, those of the best by each metric."""
+    """Differences in calibration between all pairs of backbones; if many, only those of the best by
+    each metric."""
 
     lines = []
     for probe, path in sorted(paths.items()):
@@ -116,7 +117,7 @@ def _comparisons(material: Material, paths: Mapping[str, Path]) -> list[dict]:
 
 
 def _diagrams(material: Material, folder: Path) -> list[Drawn]:
-    """Reliability of the best evaluation of every backbone, of those that give probabilities."""
+    """Reliability diagrams of the best evaluation of every backbone with probabilities."""
     judged = {
         (row["backbone"], row["seed"], row["probe"])
         for row in material.rows

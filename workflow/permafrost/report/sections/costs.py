@@ -1,4 +1,5 @@
-"""What the page says about costs: a table beside the scores, and scores against costs with the Pareto front."""
+"""The page's cost section: a table with the scores, and scores against costs with the Pareto
+front."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from permafrost.statistics.leaderboard.rows import finite
 
 
 def costs_section(material: Material, folder: Path) -> tuple[dict | None, list[Drawn]]:
-    """The values that the template asks for, None where nothing was profiled, and the figures."""
+    """Template values, None if nothing was profiled, and the figures."""
     lines = cost_lines(material.rows)
     if not lines:
         return None, []

@@ -1,4 +1,4 @@
-"""What the page says about one dataset: its card, its figures, its paired comparisons."""
+"""The page of one dataset: its card, its figures, its paired comparisons."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from permafrost.data.store.card import Card
 
 
-# backbones that are named beside the best; of more, their number
+# largest number of named backbones next to the best; with more, only their number
 _NAMED = 2
 _SPATIAL = {"short": explain("spatially_random"), "long": explain_at_length("spatially_random")}
 
 
 def dataset_section(material: Material, comparisons: Mapping[str, Path], folder: Path) -> dict:
-    """Everything that the template asks of a dataset; its figures are drawn into `folder`.
+    """Template values of a dataset; its figures are drawn into `folder`.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def dataset_section(material: Material, comparisons: Mapping[str, Path], folder:
 
 
 def dataset_flags(card: Card) -> list[dict]:
-    """What makes the scores of a dataset doubtful, in a few words and at length."""
+    """Warnings about all scores of a dataset, short and long."""
     flags = leakage_flags(card)
     flags += [_SPATIAL] if card.spatially_random else []
     if doubts := card.audit.get("bands"):
@@ -78,11 +78,12 @@ def dataset_flags(card: Card) -> list[dict]:
 
 
 def trained_on_flags(entry: Mapping, backbones: Mapping[str, Mapping]) -> list[dict]:
-    """Which backbones saw the images of a dataset while they were trained, as the entries say.
+    """Backbones that were trained on images of a dataset, according to the catalogue entries.
 
     Parameters
     ----------
-    entry : of the dataset; its `images_of` names the collections that backbones name under `trained_on`.
+    entry : of the dataset; its `images_of` lists the collections that backbones list under
+        `trained_on`.
     backbones : their entries by name.
     """
     seen = {
@@ -127,7 +128,8 @@ def card_facts(card: Card) -> list[tuple[str, str]]:
 
 
 def _choice(card: Card) -> list[tuple[str, str]]:
-    """Which parts and which date of a sample are its image, and how many samples have none of them."""
+    """Components and date of a sample that form its image, and the number of samples without
+    them."""
     if card.choice is None:
         return []
     if "grid" in card.choice:
@@ -146,7 +148,7 @@ def _choice(card: Card) -> list[tuple[str, str]]:
 
 
 def _unmatched(card: Card) -> list[tuple[str, str]]:
-    """How many samples every backbone lacks since one has no embedding of them."""
+    """Number of samples excluded for all backbones because one has no embedding of them."""
     said = []
     for backbone, of_split in (card.unmatched or {}).items():
         parts = ", ".join(f"{count} of {split}" for split, count in of_split.items() if count)
@@ -155,7 +157,7 @@ def _unmatched(card: Card) -> list[tuple[str, str]]:
 
 
 def _grid(grid: dict) -> list[tuple[str, str]]:
-    """How the tiles of a raster lie, and how many of them were left out, and why."""
+    """Tiling of a raster, and the number of excluded tiles with reasons."""
     (across, down), block = grid["pixel"], grid["block"]
     stride = grid["stride"]
     apart = "" if stride == grid["size"] else f", every {stride} pixels"
@@ -174,7 +176,7 @@ def _grid(grid: dict) -> list[tuple[str, str]]:
 
 
 def _modalities(card: Card) -> list[tuple[str, str]]:
-    """The sensors and the dates of a sample, where it is more than one image."""
+    """Sensors and dates of a sample, if it has more than one image."""
     facts = []
     for one in card.modalities or []:
         height, width = one["largest_size"]
@@ -190,7 +192,7 @@ def _modalities(card: Card) -> list[tuple[str, str]]:
 
 
 def _objects(card: Card) -> list[tuple[str, str]]:
-    """What objects are, and how they are shown and matched."""
+    """Kind of objects, and how they are cut into windows and matched."""
     options = card.detection
     if not options:
         return []
@@ -212,7 +214,7 @@ def _objects(card: Card) -> list[tuple[str, str]]:
 
 
 def _target(card: Card) -> list[tuple[str, str]]:
-    """What number is predicted, and how it is spread in train."""
+    """The regression target, and its distribution in train."""
     if card.target is None:
         return []
     train = card.target["splits"]["train"]
@@ -221,7 +223,7 @@ def _target(card: Card) -> list[tuple[str, str]]:
 
 
 def _without_data(splits: dict) -> list[tuple[str, str]]:
-    """How many pixels have no number, where pixels have numbers at all."""
+    """Number of pixels without a value, if pixels have values."""
     gone = {
         name: split["without_data"] for name, split in splits.items() if "without_data" in split
     }
@@ -230,7 +232,7 @@ def _without_data(splits: dict) -> list[tuple[str, str]]:
 
 
 def _extremes(card: Card) -> tuple[str, str]:
-    """What the last two lines of the table of splits hold."""
+    """Labels of the last two lines of the table of splits."""
     counted = counted_of(card)
     if counted == "numbers":
         return "smallest target", "largest target"
@@ -267,11 +269,12 @@ def _split(card: Card) -> str:
 
 
 def split_lines(card: Card) -> dict:
-    """The splits as a table with a column each, which no number of quantities makes too wide.
+    """A table with a column per split, whose width does not grow with the number of quantities.
 
     Returns
     -------
-    ``names`` of the splits, and ``lines`` (quantity, its value in each split); of masks, classes are counted in pixels.
+    ``names`` of the splits, and ``lines`` (quantity, its value in each split); classes of masks are
+    counted in pixels.
     """
     columns = [_split_values(name, card) for name in card.splits]
     lines = [(name, [column[name] for column in columns]) for name in columns[0]]
@@ -307,7 +310,7 @@ def _or_unknown(value) -> str:
 
 
 def audit_facts(card: Card) -> list[dict]:
-    """The leakage audit as lines; ``bad`` where train and test share something."""
+    """The leakage audit as lines; ``bad`` if train and test overlap."""
     audit = card.audit
     lines = [
         ("exact duplicates across splits", audit.get("exact_duplicates")),
@@ -329,7 +332,7 @@ def audit_facts(card: Card) -> list[dict]:
 
 
 def _total(counts: Mapping[str, int] | None) -> int | None:
-    """All images that were counted, of whatever kind."""
+    """Total number of counted images of all kinds."""
     return None if counts is None else sum(n for kind, n in counts.items() if kind != "units")
 
 
@@ -357,7 +360,7 @@ def _shown(figure: Drawn) -> dict:
 
 
 def dataset_line(section: dict, page: str, alike: Mapping[tuple[str, str], list[str]]) -> dict:
-    """What the page over everything says of a dataset whose own page is `page`.
+    """A dataset's line on the overview page; `page` is the path of its own page.
 
     Parameters
     ----------
@@ -365,7 +368,7 @@ def dataset_line(section: dict, page: str, alike: Mapping[tuple[str, str], list[
 
     Returns
     -------
-    ``values`` for the template, and ``shown``: which parts some text must explain.
+    ``values`` for the template, and ``shown``: the parts that need an explanation.
     """
     bests: dict[str, list[dict]] = {}
     for line in section["lines"]:

@@ -1,4 +1,5 @@
-"""The data of the page's entrance: who is best, every score, and every paired difference, as compact columns."""
+"""Data of the overview page as compact columns: the ranking, every score, and every paired
+difference."""
 
 from __future__ import annotations
 
@@ -29,13 +30,13 @@ from permafrost.statistics.across_datasets.letters import compact_letters, ranks
 from permafrost.statistics.leaderboard.rows import distinct, finite, metric_name, overall
 from permafrost.statistics.leaderboard.seeds import clean_lines, merge_seeds
 
-#: statistics of a backbone that are shown beside its rank: name to that of the standings
+#: statistics shown next to a backbone's rank: key to name in the standings
 _BESIDE = {
     "best": "probability_best", "loss": "expected_loss", "top3": "probability_top3", "mean": "mean",
     "iqm": "iqm", "elo": "elo", "win_rate": "win_rate", "gain": "gain", "improvability": "improvability",
     "normalised": "normalised_mean", "normalised_iqm": "normalised_iqm",
 }  # fmt: skip
-# 16 bits of a number; the last one says that there is none
+# a number in 16 bits; the last code means missing
 _STEPS, _NOTHING = 65534, 65535
 
 
@@ -47,13 +48,13 @@ def explorer(
     standings: Sequence[dict] = (),
     tests: Sequence[dict] = (),
 ) -> dict:
-    """What the page's script shows, as plain values (`embedded` writes them).
+    """Data for the page's script, as plain values (`embedded` serialises them).
 
     Parameters
     ----------
-    plan : the recorded plan, whose entries say what backbones and datasets are.
+    plan : the recorded plan, whose entries describe backbones and datasets.
     rows : of the leaderboard; comparisons : (dataset, probe) to rows of paired differences.
-    standings : of all groups, which may be none; tests : of their metadata.
+    standings : of all groups, may be empty; tests : from their metadata.
     """
     lines = merge_seeds(overall(rows))
     names = {
@@ -100,7 +101,8 @@ def explorer(
 
 
 def not_told_apart(data: Mapping) -> dict[tuple[str, str], list[str]]:
-    """(dataset, probe) to the best backbone and those not significantly worse; without those that were not compared."""
+    """(dataset, probe) to the best backbone and those not significantly worse; without comparisons,
+    no entry."""
     names = [[one["name"] for one in data[kind]] for kind in ("datasets", "backbones")]
     found: dict[tuple[str, str], list[str]] = {}
     columns = (data["cells"][name] for name in ("dataset", "backbone", "probe", "alike"))
@@ -114,7 +116,7 @@ def not_told_apart(data: Mapping) -> dict[tuple[str, str], list[str]]:
 def embedded(data) -> str:
     """JSON that is safe inside an HTML element."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    # no end tag and no comment inside an element
+    # neither end tag nor comment can occur inside an element
     return text.replace("<", "\\u003c")
 
 
@@ -154,7 +156,7 @@ def _dataset(plan: Mapping, name: str) -> dict:
 
 
 class _Pairs:
-    """What the comparisons of one dataset and probe say of its backbones, the best one first."""
+    """The comparisons of one dataset and probe, with the best backbone first."""
 
     def __init__(self, lines: list[dict], rows: list[dict]) -> None:
         lines = sorted(lines, key=lambda line: (line["rank"] or float("inf"), line["backbone"]))
@@ -169,16 +171,17 @@ class _Pairs:
         self.untested = untested_in(self.rows, self.ranked)
 
     def alike(self, backbone: str) -> int | None:
-        """Whether it is the best or not significantly worse; None if that was not tested."""
+        """1 if it is the best or not significantly worse, else 0; None if that was not tested."""
         place = self.ranked.index(backbone)
         if self.better is None or self.untested[0, place]:
             return None
         return int(not self.better[0, place] and not self.better[place, 0])
 
     def columns(self, places: dict[str, int]) -> dict:
-        """Half the interval, the adjusted p-value and the smallest difference that can be found of each pair.
+        """Half the interval, the adjusted p-value and the smallest detectable difference of each
+        pair.
 
-        Pairs are those of sorted names; numbers are base64 of 16 bits each.
+        Pairs are of sorted names; numbers are base64-encoded 16-bit integers.
         """
         names = sorted(self.ranked)
         pairs = [self.rows.get(pair) for pair in itertools.combinations(names, 2)]
@@ -196,7 +199,7 @@ class _Pairs:
 
 
 def _half(row: dict | None) -> float:
-    """The larger half of the interval."""
+    """The wider half of the interval."""
     if row is None or not finite(row["difference"]):
         return np.nan
     return max(row["upper"] - row["difference"], row["difference"] - row["lower"])
@@ -211,13 +214,13 @@ def _largest(values: np.ndarray) -> float:
 
 
 def _packed(shares: np.ndarray) -> str:
-    """Numbers in [0, 1] as base64 of little-endian 16 bits."""
+    """Numbers in [0, 1] as base64 of little-endian 16-bit integers."""
     steps = np.where(np.isnan(shares), _NOTHING, np.rint(np.nan_to_num(shares) * _STEPS))
     return base64.b64encode(steps.astype("<u2").tobytes()).decode()
 
 
 def _cells(lines: list[dict], places: dict, gates: list[str], fields: dict) -> dict[str, list]:
-    """One column for each number of an evaluation."""
+    """Columns of the evaluations' numbers."""
     return {
         "dataset": [places["datasets"][line["dataset"]] for line in lines],
         "backbone": [places["backbones"][line["backbone"]] for line in lines],
@@ -238,7 +241,7 @@ def _cells(lines: list[dict], places: dict, gates: list[str], fields: dict) -> d
 
 
 def _clean_cells(lines: list[dict], clean: dict) -> dict[str, list]:
-    """Value, interval and number of test images without leakage, where that is known of any evaluation."""
+    """Value, interval and number of test images without leakage, if any evaluation has them."""
     if not clean:
         return {}
     found = [clean.get((line["dataset"], line["probe"], line["backbone"])) for line in lines]
@@ -253,7 +256,7 @@ def _clean_cells(lines: list[dict], clean: dict) -> dict[str, list]:
 def _standings(
     standings: Sequence[dict], fields: dict, tests: Sequence[dict], lines: list[dict]
 ) -> dict[str, dict[str, dict]]:
-    """Group to probe to the answer: words, what it rests on, and a row of each backbone."""
+    """Group to probe to the answer: words, its basis, and a row per backbone."""
     found: dict[str, dict[str, dict]] = {}
     said = {(one["group"], one["probe"]): tests_said(one) for one in tests}
     for group, probe in dict.fromkeys((row["group"], row["probe"]) for row in standings):
@@ -263,7 +266,7 @@ def _standings(
         datasets = [name for name in first["datasets"].split(";") if name]
         alone = fields.get((first["datasets"], probe))
         if alone is not None:
-            # of one dataset, the paired comparisons are made for this
+            # on a single dataset, the paired comparisons are the better test
             _take_letters(ranked, alone)
         beside = {
             key: {row["backbone"]: row for row in by_statistic.get(statistic, ())}
@@ -319,5 +322,5 @@ def _bounds(row: dict) -> list[float | None]:
 
 
 def _short(value) -> float | None:
-    """Six digits, more than are shown; the files have all."""
+    """Six significant digits, more than are shown; the files have all."""
     return float(f"{value:.6g}") if finite(value) else None

@@ -1,4 +1,4 @@
-"""What the page says about the features themselves: their measures beside the scores, and how alike they are."""
+"""The page's section on features: feature metrics with the scores, and similarity of backbones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from permafrost.statistics.leaderboard.rows import finite, interval_words
 
 
 def measures_section(material: Material, folder: Path) -> tuple[dict | None, list[Drawn]]:
-    """The values that the template asks for, None where nothing was measured, and the figures."""
+    """Template values, None if nothing was measured, and the figures."""
     lines = measured_lines(material.rows)
     pairs = _pairs(material)
     if not lines and not pairs:
@@ -68,7 +68,7 @@ def _table(lines: list[dict], names: list[str]) -> dict:
 
 
 def _words(lines: list[dict], names: list[str]) -> str:
-    """What was measured, and how the intervals were made."""
+    """The measured samples, and how the intervals were computed."""
     said = []
     if row := first_of(lines, views=False):
         said.append(
@@ -122,7 +122,7 @@ def _pair(row: dict) -> dict:
 
 
 def _matrix(material: Material, pairs: list[dict], order: list[str], folder: Path) -> Drawn:
-    """The matrix of all pairs; backbones in the given order, which may be empty."""
+    """The matrix of all pairs; backbones in the given order, if any."""
     backbones = {row[side] for row in pairs for side in ("backbone_a", "backbone_b")}
     names = [name for name in order if name in backbones] + sorted(backbones - set(order))
     values = np.full((len(names), len(names)), np.nan)
@@ -131,7 +131,8 @@ def _matrix(material: Material, pairs: list[dict], order: list[str], folder: Pat
         a, b = names.index(row["backbone_a"]), names.index(row["backbone_b"])
         values[a, b] = values[b, a] = row["value"] if finite(row["value"]) else np.nan
     if len(names) > 2:
-        # a backbone without a single defined pair does not vary, so it is not like itself either
+        # a backbone without any defined pair has constant features, so its diagonal is undefined
+        # too
         alone = np.flatnonzero(np.isnan(values).sum(axis=1) == len(names) - 1)
         values[alone, alone] = np.nan
     undefined = "; grey: undefined" if np.isnan(values).any() else ""

@@ -1,4 +1,4 @@
-"""Figures over everything: their specifications and rows, for the page's script and as SVG."""
+"""Figures of the overview page: specifications and rows, for the page's script and as SVG."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from permafrost.statistics.across_datasets.ranks import kendall_tau
 
 _WIDTH = 640  # pixels of an SVG
 _LICENCES = Path(__file__).parents[1] / "template" / "vega-licences.txt"
-# the page's script runs the library when a figure is wanted, and waits for this
+# the page's script loads the library when a figure is needed, and waits for this event
 _READY = 'window.vegaEmbed = vegaEmbed; dispatchEvent(new Event("vega"));'
 
 
 def overview(data: dict, tests: list[dict], folder: Path) -> dict | None:
-    """What the template asks for, None where there is nothing to compare; writes an SVG of each figure and probe.
+    """Template values, None if there is nothing to compare; writes an SVG of each figure and probe.
 
     Parameters
     ----------
-    data : of `explorer.explorer`.
-    tests : of the standings' metadata.
+    data : from `explorer.explorer`.
+    tests : from the standings' metadata.
     folder : for the SVG.
     """
     from markupsafe import Markup
@@ -45,7 +45,7 @@ def overview(data: dict, tests: list[dict], folder: Path) -> dict | None:
     }
     if not stills:
         return None
-    # as the page's script chooses: the probe that serves most datasets
+    # same choice as the page's script: the probe with the most datasets
     served = {probe: sum(key.endswith(f"|{probe}") for key in data["metrics"]) for probe in stills}
     first = max(stills, key=lambda probe: (served[probe], probe == "linear"))
     specifications = {name: spec for name, (_, _, spec) in drawn.items()}
@@ -68,13 +68,14 @@ def overview(data: dict, tests: list[dict], folder: Path) -> dict | None:
 
 @functools.cache
 def _library() -> str:
-    """Vega-Lite, Vega and what interprets their expressions without ``eval``, as one script."""
+    """Vega-Lite, Vega and an expression interpreter without ``eval``, as one script."""
     licences = _LICENCES.read_text(encoding="utf-8")
     return f"/*!\n{licences}*/\n{_bundle()}"
 
 
 def _bundle() -> str:
-    """The libraries in one file, kept beside the byte code: to make it takes longer than most pages."""
+    """The libraries as one file, cached next to the byte code, because bundling takes longer than
+    most pages."""
     import vl_convert
 
     name = f"vega-{fingerprint(vl_convert.__version__, _READY)}.js"
@@ -82,7 +83,7 @@ def _bundle() -> str:
     with contextlib.suppress(OSError):
         return kept.read_text(encoding="utf-8")
     made = vl_convert.javascript_bundle(_READY)
-    # nothing is lost where nothing can be kept
+    # without a writable cache nothing is lost
     with (
         contextlib.suppress(OSError, PermafrostError),
         whole_file(kept, exclusive=False) as partial,
@@ -92,7 +93,7 @@ def _bundle() -> str:
 
 
 def _figures(data: dict, given: dict) -> dict[str, tuple[str, str, dict]]:
-    """Name to title, words and specification, of the figures that this run has something for."""
+    """Name to title, caption and specification, of the figures that have data in this run."""
     known = {
         "ms": any(one["throughput"] for one in data["backbones"]),
         "parameters": any(one["parameters"] for one in data["backbones"]),
@@ -109,7 +110,7 @@ def _figures(data: dict, given: dict) -> dict[str, tuple[str, str, dict]]:
 
 
 def _cliques(tests: list[dict]) -> dict[str, dict[str, dict]]:
-    """Group to probe to Nemenyi's difference and groups, where there are several datasets."""
+    """Group to probe to Nemenyi's critical difference and groups, if there are several datasets."""
     found: dict[str, dict[str, dict]] = {}
     for one in tests:
         if one["friedman_p"] is not None:
@@ -121,7 +122,7 @@ def _cliques(tests: list[dict]) -> dict[str, dict[str, dict]]:
 
 
 def _agreement(data: dict) -> dict[str, list[dict]]:
-    """Kendall's τ of every two probes, by group and by dataset."""
+    """Kendall's τ of every pair of probes, by group and by dataset."""
     names = [one["name"] for one in data["backbones"]]
     scores: dict[str, dict[str, dict[str, float]]] = {}
     for group, by_probe in data["standings"].items():
@@ -151,15 +152,15 @@ def _agreement(data: dict) -> dict[str, list[dict]]:
     return found
 
 
-# --- as SVG: the rows that template/overview.js makes for the page, without filters
+# --- as SVG: the same rows as template/overview.js makes for the page, without filters
 
 
 def figures_of(data: dict, tests: list[dict], group: str, probe: str) -> dict[str, dict]:
-    """Name to whole Vega-Lite specification, with its rows, of the figures of a group and probe.
+    """Name to complete Vega-Lite specification, with rows, of the figures of a group and probe.
 
     Parameters
     ----------
-    data : of `explorer.explorer`; tests : of the standings' metadata.
+    data : from `explorer.explorer`; tests : from the standings' metadata.
     """
     given = {"cliques": _cliques(tests), "agreement": _agreement(data)}
     return _whole(data, given, _figures(data, given), group, probe)
@@ -177,7 +178,7 @@ def _stills(
 
 
 def _whole(data: dict, given: dict, drawn: dict, group: str, probe: str) -> dict[str, dict]:
-    """Name to specification with rows, of the figures that have some."""
+    """Name to specification with rows, of the figures that have any."""
     answer = data["standings"][group][probe]
     several = len(answer["datasets"]) > 1
     points = _points(data, group)
@@ -254,7 +255,7 @@ def _points(data: dict, group: str) -> list[dict]:
 
 
 def _of_dataset(data: dict, datasets: list[str], probe: str) -> dict[str, list]:
-    """Backbone to score and interval on the only dataset; nothing where there are several."""
+    """Backbone to score and interval on the only dataset; empty if there are several."""
     if len(datasets) != 1:
         return {}
     cells = data["cells"]
@@ -269,7 +270,8 @@ def _of_dataset(data: dict, datasets: list[str], probe: str) -> dict[str, list]:
 
 
 def _diagram(points: list[dict], tests: dict | None) -> dict[str, list[dict]]:
-    """Rows of the critical-difference diagram: leaders to names, the better half left, and bars above."""
+    """Rows of the critical-difference diagram: leaders to names, better half on the left, and bars
+    above."""
     if tests is None:
         return {"leaders": [], "bars": []}
     ranked = sorted(

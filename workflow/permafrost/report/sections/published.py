@@ -1,4 +1,5 @@
-"""Published scores in the data of the page's entrance: rows and columns of their own, marked, without a rank."""
+"""Published scores in the data of the overview page: separate, marked rows and columns without a
+rank."""
 
 from __future__ import annotations
 
@@ -18,14 +19,15 @@ _PROTOCOL = (
 
 
 def add_published(data: dict, rows: list[dict], own: list[dict], plan: Mapping) -> None:
-    """Add published scores to the data of the entrance, behind all that is one's own.
+    """Add published scores to the data of the overview page, after the run's own scores.
 
-    A published score stands in the column of one's own dataset only where the names say that dataset and method are
-    the same, and the metric is. Protocols of a backbone that differ are rows of their own.
+    A published score shares the column of one of our datasets only if the configured names map
+    dataset and method to it and the metric is the same. Different protocols of a backbone are
+    separate rows.
 
     Parameters
     ----------
-    data : as `explorer` makes it, changed in place.
+    data : from `explorer`, changed in place.
     rows : of the table of published results; own : primary rows of the leaderboard.
     """
     kinds = ("backbones", "datasets")
@@ -91,7 +93,8 @@ def _dataset(name: str, row: dict) -> dict:
 
 
 def _cells(rows: list[dict], metrics: Mapping) -> dict[tuple[str, str, str], list[dict]]:
-    """Names on the page of backbone, dataset and probe to the published rows, which differ in seed or settings."""
+    """Page names of backbone, dataset and probe to the published rows, which differ in seed or
+    settings."""
     grouped: dict[tuple[str, str, str], list[dict]] = {}
     scored: dict[tuple, set[str]] = {}
     for row in rows:
@@ -102,7 +105,7 @@ def _cells(rows: list[dict], metrics: Mapping) -> dict[tuple[str, str, str], lis
         probe = row["probe_here"] or f"{row['method']} · {row['source']}"
         known = None not in here and metrics.get(here) == row["metric"]
         dataset = row["dataset_here"] if known else f"{row['dataset']} · {row['source']}"
-        # one dataset may be scored by two metrics
+        # a dataset may be scored by two metrics
         if not known and len(scored[_scored(row)]) > 1:
             dataset = f"{dataset} · {row['metric']}"
         said = (words(row) for words in telling[row["source"], row["backbone"]])
@@ -132,10 +135,12 @@ _OTHERS = (
 
 
 def _telling(rows: list[dict]) -> dict[tuple[str, str], list]:
-    """(source, backbone) to what its names must say of the protocol: what differs on one dataset, by one method.
+    """(source, backbone) to the protocol properties for its name: those that differ on one dataset
+    with one method.
 
-    A backbone that was measured in one way on each dataset has one row; each cell says all that is known. All the
-    bands of one dataset are more than those of another, so they are counted only where two counts meet on one.
+    A backbone with one protocol per dataset has one row; its cells show the details. "All bands"
+    may mean different numbers on different datasets, so numbers of bands count only if they differ
+    on one dataset.
     """
     scored: dict[tuple, list[dict]] = {}
     same: Any  # what groups rows, then a group of them
@@ -158,19 +163,20 @@ def _said(rows: list[dict], words) -> set:
 
 
 def _protocol(rows: list[dict]) -> str:
-    """What of the protocol is said of these rows, each value once."""
+    """The protocol of these rows in words, each value once."""
     mean = f"mean of {len(rows)} published rows; " if len(rows) > 1 else ""
     said = []
     for what, name in _PROTOCOL:
         values = [str(row[name]) for row in rows if row[name] not in (None, "")]
-        # settings that were searched differ from seed to seed
+        # searched settings differ between seeds
         values = list(dict.fromkeys(values))[:3]
         said += [f"{what} {' or '.join(values)}"] if values else []
     return mean + ("; ".join(said) or "nothing said of the protocol")
 
 
 def _differences(rows: list[dict], own: list[dict], plan: Mapping) -> dict[tuple, str]:
-    """Source, file and row of a published score to what differs from the score of the same names here."""
+    """Source, file and row of a published score to its differences from our score of the same
+    names."""
     fields = Reference.__dataclass_fields__
     found = {}
     for source in distinct(rows, "source"):

@@ -1,4 +1,4 @@
-"""What the page says about the run: what failed, catalogue entries, settings, versions, machine."""
+"""The page's section on the run: failures, catalogue entries, settings, versions, machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from permafrost.report.explanations.leaderboard_state import headline, policy_wo
 
 
 def incomplete_section(about: Mapping | None) -> dict | None:
-    """What the template asks of an incomplete run; None for a complete one.
+    """Template values of an incomplete run; None for a complete one.
 
     Parameters
     ----------
@@ -35,12 +35,12 @@ def incomplete_section(about: Mapping | None) -> dict | None:
 
 
 def run_section(plan: dict, metadata: list[dict], hardware: Mapping[str, object] | None) -> dict:
-    """Everything that the template asks of the run.
+    """Template values of the run.
 
     Parameters
     ----------
     plan : the recorded plan; metadata : of the leaderboard and of every table of predictions.
-    hardware : what the page was made on, name -> value.
+    hardware : description of the machine that made the page, name -> value.
     """
     met = gather_versions(metadata)
     probes = plan.get("probes") or plan["config"].get("probes", {})
@@ -62,7 +62,7 @@ def run_section(plan: dict, metadata: list[dict], hardware: Mapping[str, object]
 
 
 def probes_explained(probes: Mapping[str, dict]) -> dict:
-    """What a reader must know of the probes of a run.
+    """Descriptions of the probes of a run.
 
     Returns
     -------
@@ -98,7 +98,7 @@ def entry_lines(entries: Mapping[str, dict]) -> list[dict]:
 
 
 def backbone_facts(entries: Mapping[str, dict]) -> list[dict]:
-    """What catalogue entries say of the backbones themselves; None and "" where they say nothing."""
+    """Properties of the backbones from their catalogue entries; None or "" if missing."""
     return [
         {
             "name": name,
@@ -123,7 +123,8 @@ def _settings(config: dict) -> list[tuple[str, str]]:
 
 
 def compute_words(metadata: list[dict]) -> str:
-    """What is recorded of the computation: devices, backbones that were fed all dates at once, precision of heads."""
+    """The recorded computation: devices, backbones that get all dates at once, precision of
+    heads."""
     devices = sorted({one["device"] for one in metadata if one.get("device")})
     sentences = [f"Features were computed on {' and '.join(devices)}."] if devices else []
     for backbone, dataset, most in sorted(
@@ -145,7 +146,8 @@ def compute_words(metadata: list[dict]) -> str:
 
 
 def _fed_words(one: dict) -> list[str]:
-    """What a backbone was told of images, and whether its positions were trained at another size."""
+    """Metadata that a backbone got, and whether its position embeddings were trained at another
+    size."""
     said, told = [], dict(one.get("metadata") or {})
     if told:
         reasons = told.pop("reasons", {})

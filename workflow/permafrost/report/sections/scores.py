@@ -1,4 +1,4 @@
-"""What pages say about scores: one line of each, gates that were not met, and paired differences."""
+"""The page's section on scores: a line per score, warnings, and paired differences."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SPATIAL = "spatially_random"
 
 
 def scores_section(table: pa.Table, rows: list[dict]) -> dict:
-    """Everything that the template asks of the leaderboard; `rows` are those of `table`."""
+    """Template values of the leaderboard; `rows` are those of `table`."""
     lines = leaderboard_lines(rows)
     return {
         "lines": lines,
@@ -36,7 +36,7 @@ def scores_section(table: pa.Table, rows: list[dict]) -> dict:
 
 
 def notices(table: pa.Table) -> list[dict]:
-    """What a reader must know before any number: each a ``title``, ``words`` and a list ``each``."""
+    """Notices above all numbers: each a ``title``, ``words`` and a list ``each``."""
     missing = missing_results(table)
     if not missing:
         return []
@@ -45,15 +45,16 @@ def notices(table: pa.Table) -> list[dict]:
 
 
 def flags_of(row: dict) -> list[str]:
-    """Everything that limits what a score row means: its gates, and a split that leaks places."""
+    """All warnings about a score row, including spatial leakage of the split."""
     return gather_classes(gates_of(row)) + ([_SPATIAL] if row["spatially_random"] else [])
 
 
 def leaderboard_lines(rows: list[dict]) -> list[dict]:
-    """One line per backbone and probe with the primary metric, and the bar's geometry in per cent.
+    """One line per backbone and probe with the primary metric, and the geometry of its bar in per
+    cent.
 
-    Several seeds are one line (`seeds.merge_seeds`). Bars of one dataset share a scale, from its
-    lowest lower limit to its highest upper one.
+    Seeds are merged into one line (`seeds.merge_seeds`). Bars of one dataset share a scale, from
+    the lowest lower limit to the highest upper one.
     """
     lines, clean = [], clean_lines(rows)
     for dataset in distinct(rows, "dataset"):
@@ -78,7 +79,7 @@ def leaderboard_lines(rows: list[dict]) -> list[dict]:
 
 
 def _places(lines: list[dict]) -> list[str]:
-    """Ranks within each probe, as they are written."""
+    """Ranks within each probe, as text."""
     by_probe: dict[str, list] = {}
     for line in lines:
         by_probe.setdefault(line["probe"], []).append(line["rank"])
@@ -111,7 +112,7 @@ def _bar(row: dict, low: float, high: float) -> dict | None:
 
 
 def best_cell(score: dict | None) -> dict | None:
-    """What a table of measures or costs says of the best score of a backbone; None without one."""
+    """The cell for a backbone's best score in a table of measures or costs; None without one."""
     if score is None:
         return None
     words = f"{metric_name(score['metric'])}, {score['probe']}"
@@ -121,7 +122,7 @@ def best_cell(score: dict | None) -> dict | None:
 def value_cell(
     row: dict | None, write: Callable[[float], str] = number, *, flagged: bool = False
 ) -> dict:
-    """A value with its interval, as `write` writes numbers; a dash without a row."""
+    """A value with its interval, with numbers formatted by `write`; a dash without a row."""
     if row is None:
         return {"value": None, "text": NONE, "interval": "", "flagged": False}
     return {
@@ -133,7 +134,8 @@ def value_cell(
 
 
 def gates_met(rows: list[dict]) -> list[dict]:
-    """Every gate that was met, in words, with the evaluations that met it by dataset; most evaluations first."""
+    """Every warning in words, with its evaluations by dataset; sorted by number of evaluations,
+    most first."""
     seeded = {
         (line["dataset"], line["backbone"], line["probe"])
         for line in merge_seeds(overall(rows))
@@ -161,12 +163,13 @@ def gates_met(rows: list[dict]) -> list[dict]:
 
 
 def _levels(lines: list[dict]) -> str:
-    """Confidence of the lines' intervals, in words."""
+    """Confidence level of the lines' intervals, in words."""
     return " or ".join(f"{100 * level:g} %" for level in distinct(lines, "confidence"))
 
 
 def comparison_lines(rows: list[dict], best: str) -> list[dict]:
-    """Paired differences of the best backbone against each other one, signs turned accordingly."""
+    """Paired differences of the best backbone and each other one, with signs relative to the
+    best."""
     lines = []
     for row in rows:
         if best not in (row["backbone_a"], row["backbone_b"]):
@@ -188,7 +191,7 @@ def comparison_lines(rows: list[dict], best: str) -> list[dict]:
 
 
 def comparison_remarks(lines: list[dict]) -> list[str]:
-    """The gates that comparisons met, in sentences, each with the probes that it is of."""
+    """The warnings of comparisons, in sentences, each with its probes."""
     probes: dict[str, set[str]] = {}
     for line in lines:
         for gate in filter(None, line["gates"].split(";")):

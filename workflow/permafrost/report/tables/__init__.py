@@ -1,1 +1,1 @@
-"""Leaderboard and standings, as files and as text."""
+"""Leaderboard and overall ranking, as files and as text."""

@@ -1,4 +1,5 @@
-"""Published scores beside one's own: pairs by explicit names, and what differs in the protocol."""
+"""Compare published scores with the run's own: pairs by configured names, and differences in the
+protocol."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from permafrost.report.notation import number, signed
 from permafrost.report.tables.blocks import Block
 from permafrost.statistics.leaderboard.published import Reference
 
-# how our intervals are named that a bootstrap forms
+# names of our bootstrap interval methods
 _BOOTSTRAPPED = frozenset({"percentile", "bca", "basic", "basic_square"})
 
 
@@ -22,12 +23,12 @@ def beside(
     datasets: dict[str, str],
     probes: dict[str, str],
 ) -> list[dict]:
-    """Each published score with one's own, and how the protocols differ.
+    """Each published score with our score, and the differences of the protocols.
 
     Parameters
     ----------
     rows : primary rows of the leaderboard; plan : the recorded plan.
-    backbones, datasets, probes : their names to ours. Nothing is matched by likeness.
+    backbones, datasets, probes : their names to ours. Only these names are matched.
 
     Returns
     -------
@@ -56,7 +57,7 @@ def beside(
 
 
 def _differences(one: Reference, row: dict, plan: Mapping) -> list[str]:
-    """What of the protocol is not the same, or not said on one side."""
+    """Protocol properties that differ, or that one side does not report."""
     backbone, dataset = plan["backbones"][row["backbone"]], plan["datasets"][row["dataset"]]
     probe = plan["probes"][row["probe"]]
     size = (backbone.get("input") or {}).get("size", plan["config"]["extraction"]["size"])
@@ -93,7 +94,7 @@ def _said(value) -> str:
 
 
 def pairs_block(pairs: list[dict]) -> Block:
-    """What `beside` found, as a table with the differences of protocol at the end of each line."""
+    """The result of `beside` as a table; each line ends with the protocol differences."""
     lines = [["backbone", "dataset", "probe", "published", "here", "difference", "protocol"]]
     for one in pairs:
         lines.append(

@@ -19,7 +19,7 @@ class Block:
 
     Attributes
     ----------
-    head : lines above it; lines : cells, those of the header first; right : names of columns that are aligned right.
+    head : lines above it; lines : cells, header first; right : names of right-aligned columns.
     foot : lines below it.
     """
 
@@ -44,7 +44,7 @@ class Block:
 
 
 def print_blocks(blocks: list[Block]) -> None:
-    """Print them: on a terminal with colours and lines that fit its width, else as plain text.
+    """Print blocks: with colours and wrapping on a terminal, else as plain text.
 
     On a terminal, the best and those that share a letter with it are bold.
     """
@@ -65,7 +65,7 @@ def print_blocks(blocks: list[Block]) -> None:
                 )
             best = _best(block.lines)
             for line in block.lines[1:]:
-                # names are text, not markup
+                # names are plain text, not markup
                 table.add_row(*map(Text, line), style="bold" if line in best else None)
             console.print(table)
         if block.foot:

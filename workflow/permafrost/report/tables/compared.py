@@ -43,7 +43,7 @@ def direction_of(row: dict) -> int:
 
 
 def untested_in(pairs: Mapping[tuple[str, str], dict], ranked: list[str]) -> np.ndarray:
-    """(K, K) which two were never tested: no comparison, or one without a p-value."""
+    """(K, K) which pairs were never tested: no comparison, or one without a p-value."""
     place = {name: number for number, name in enumerate(ranked)}
     untested = ~np.eye(len(ranked), dtype=bool)
     for (a, b), row in pairs.items():
@@ -59,8 +59,8 @@ def letters_of(rows: list[dict], ranked: list[str]) -> dict[str, str]:
 
     Parameters
     ----------
-    rows : comparisons of one metric; ranked : the backbones, best first. Empty where one was compared with no other,
-        or nothing could be tested.
+    rows : comparisons of one metric; ranked : the backbones, best first. Empty if a backbone was
+        compared with no other, or nothing could be tested.
     """
     pairs = pairs_of(rows)
     untested = untested_in(pairs, ranked)
@@ -72,7 +72,8 @@ def letters_of(rows: list[dict], ranked: list[str]) -> dict[str, str]:
 
 
 def finds(rows: list[dict]) -> str:
-    """What letters leave open, from the comparisons of one metric; empty where nothing was tested."""
+    """The smallest detectable differences, from the comparisons of one metric; empty if nothing was
+    tested."""
     tested = [row for row in rows if finite(row["p_adjusted"])]
     if not tested:
         return ""

@@ -1,4 +1,4 @@
-"""Results as others read them: tables for papers (LaTeX, Markdown), CSV, torchgeo-bench's rows, and BibTeX."""
+"""Export results: tables for papers (LaTeX, Markdown), CSV, torchgeo-bench's format, and BibTeX."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from permafrost.statistics.leaderboard.published import TORCHGEO_BENCH
 from permafrost.statistics.leaderboard.rows import distinct, finite, metric_name, overall
 from permafrost.statistics.leaderboard.seeds import merge_seeds
 
-# our metrics under their names, beside the primary one
+# our metrics with their names, besides the primary one
 _THEIR_METRICS = {
     "fw_iou": "frequency_weighted_iou", "precision": "macro_precision", "recall": "macro_recall", "f1": "macro_f1",
     "ece": "expected_calibration_error", "rms_ce": "rms_calibration_error", "mce": "maximum_calibration_error",
@@ -59,9 +59,10 @@ class Table:
 
     Attributes
     ----------
-    heads : of the columns; lines : name and cells; letters : of backbones, where they are ranked; about : a sentence.
-    leakage : of datasets, a sentence on test images that training has seen.
-    unfit : (backbone, dataset) without a score to why they do not fit.
+    heads : of the columns; lines : name and cells; letters : of backbones, if ranked; about : a
+        sentence.
+    leakage : per dataset, a sentence on test images in training.
+    unfit : (backbone, dataset) without a score to the reason why they do not fit.
     """
 
     probe: str
@@ -76,7 +77,8 @@ class Table:
 def tables_of(
     shown: Shown, *, group: str | None, probe: str | None, dataset: str | None = None
 ) -> list[Table]:
-    """One table of each probe: ranked backbones, mean rank where datasets are several, and each dataset."""
+    """One table per probe: ranked backbones, mean rank if there are several datasets, and each
+    dataset."""
     shown.check(group=group, probe=probe, dataset=dataset)
     probes = [probe] if probe else sorted(distinct(shown.rows, "probe"))
     made = [_table(shown, group or EVERYTHING, name, dataset) for name in probes]
@@ -159,7 +161,8 @@ def _column(shown: Shown, rows: list[dict], probe: str) -> dict[str, Cell]:
 
 
 def to_csv(tables: list[Table], *, intervals: bool, mark_tied: bool) -> str:
-    """Long lines with all digits: probe, backbone, column, value, interval, and whether it is best or tied with it."""
+    """Long format with all digits: probe, backbone, column, value, interval, and whether it is best
+    or tied with it."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     bounds = ("lower", "upper") if intervals else ()
@@ -183,7 +186,8 @@ def to_csv(tables: list[Table], *, intervals: bool, mark_tied: bool) -> str:
 
 
 def to_markdown(tables: list[Table], *, intervals: bool, mark_tied: bool) -> str:
-    """Tables of Markdown; the best of a column is bold, values not significantly worse are underlined."""
+    """Markdown tables; the best of a column is bold, values not significantly worse are
+    underlined."""
 
     def written(cell: Cell) -> str:
         text = f"{cell.text} {cell.interval}".strip() if intervals else cell.text
@@ -204,7 +208,8 @@ def to_markdown(tables: list[Table], *, intervals: bool, mark_tied: bool) -> str
 
 
 def to_latex(tables: list[Table], *, intervals: bool, mark_tied: bool) -> str:
-    r"""Tables with booktabs; the best of a column is bold, values not significantly worse are underlined."""
+    r"""LaTeX tables with booktabs; the best of a column is bold, values not significantly worse are
+    underlined."""
 
     def written(cell: Cell) -> str:
         text = cell.text.replace("−", "$-$").replace(NONE, "--")
@@ -235,7 +240,8 @@ def to_latex(tables: list[Table], *, intervals: bool, mark_tied: bool) -> str:
 
 
 def to_torchgeo_bench(tables: list[Table], shown: Shown) -> str:
-    """Rows of torchgeo-bench's results file for the probes and datasets of `tables`, one of each seed."""
+    """Rows in torchgeo-bench's results format for the probes and datasets of `tables`, one per
+    seed."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, TORCHGEO_BENCH, restval="", lineterminator="\n")
     writer.writeheader()
@@ -271,7 +277,8 @@ def _evaluation(row: Mapping) -> tuple:
 
 
 def to_bibtex(plan: Mapping) -> str:
-    """An entry of each backbone and dataset of a recorded plan that says how it is cited, by the entry's own words."""
+    """An entry for each backbone and dataset of a recorded plan whose catalogue entry has a
+    citation."""
     blocks = []
     for kind in ("backbones", "datasets"):
         for name, entry in sorted(plan[kind].items()):
@@ -325,7 +332,7 @@ def export(
     intervals: bool = True,
     mark_tied: bool = False,
 ) -> str:
-    """The text of the tables in a form: one of `FORMS`, or ``torchgeo-bench``.
+    """The tables as text in one of `FORMS`, or as ``torchgeo-bench``.
 
     Raises
     ------

@@ -1,7 +1,8 @@
-"""Results as a submission to the GEO-Bench-2 leaderboard: a table of scores, and what is said of it.
+"""Results as a submission to the GEO-Bench-2 leaderboard: a table of scores, and a description.
 
-That leaderboard's own check (``utils/input_validation.py`` of its repository) wants five rows of each backbone and
-dataset, columns that are text or numbers, the keys of the second file, and all datasets of one of its dimensions.
+The leaderboard's validation (``utils/input_validation.py`` of its repository) requires five rows
+for each backbone and dataset, columns of text or numbers, the keys of the second file, and all
+datasets of one of its dimensions.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.report.tables.shown import Shown
 from permafrost.statistics.leaderboard.rows import distinct, finite
 
-#: their names, the longest first, so that pastis-r is not taken for pastis
+#: their names, longest first, so that pastis-r does not match pastis
 DATASETS = (
     "dynamic_earthnet", "biomassters", "burn_scars", "cloudsen12", "substation", "everwatch", "forestnet", "kuro_siwo",
     "spacenet2", "spacenet7", "treesatai", "nzcattle", "pastis_r", "so2sat", "flair2", "pastis", "benv2", "caffe",
@@ -34,7 +35,7 @@ COLUMNS = (
     "batch_size_selection", "frozen_or_full_ft", "early_stop_patience", "n_trials", "Seed", "data_percentages",
     "batch_size", "weight_decay", "lr",
 )  # fmt: skip
-#: rows that are wanted of each backbone and dataset
+#: required rows per backbone and dataset
 SEEDS = 5
 _PREFIX = "geobench2-"
 
@@ -42,15 +43,17 @@ _PREFIX = "geobench2-"
 def submission(shown: Shown, plan: Mapping, *, probe: str | None = None) -> dict[str, str]:
     """File name to text: ``results_and_parameters.csv`` and ``additional_info.json``.
 
-    A probe that draws nothing has one score, which stands in all five rows, and the second file says so.
+    A deterministic probe has one score, which is repeated in all five rows; the second file reports
+    this.
 
     Parameters
     ----------
-    plan : the recorded plan. probe : the one whose scores are written; the only one by default.
+    plan : the recorded plan. probe : the probe to export; optional if there is only one.
 
     Raises
     ------
-    PermafrostError : several probes, a dataset twice (by two sensors), or other than one or five seeds.
+    PermafrostError : several probes, a dataset twice (with two sensors), or neither one nor five
+        seeds.
     """
     shown.check(probe=probe)
     names = {
@@ -101,7 +104,7 @@ def submission(shown: Shown, plan: Mapping, *, probe: str | None = None) -> dict
 
 
 def theirs(dataset: str) -> str | None:
-    """Their name of an entry of the catalogue, whichever sensors and dates it has; None for other datasets."""
+    """Their name of a catalogue entry, for any sensors and dates; None for other datasets."""
     name = dataset.removeprefix(_PREFIX).replace("-", "_")
     if name == dataset.replace("-", "_"):
         return None
@@ -155,7 +158,7 @@ def _lines(
 
 
 def _number(value) -> float:
-    """A single setting; 0 for none and for one that was chosen from a list."""
+    """A single setting; 0 for none and for one selected from a list."""
     return float(value) if isinstance(value, int | float) else 0.0
 
 

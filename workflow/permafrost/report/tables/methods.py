@@ -1,4 +1,5 @@
-"""The paragraph on methods for a paper, from a recorded plan and the tables of its run; and what to cite."""
+"""The methods paragraph of a paper, from a recorded plan and the tables of its run; and the
+citations."""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ from permafrost.statistics.leaderboard.rows import distinct, metric_name
 
 TITLE = "Permafrost: how good are the features of frozen geospatial backbones?"
 AUTHORS = "The Permafrost developers"
-# combinations that are named; of more, their number
+# largest number of named combinations; with more, only their number
 _MOST_NAMED = 12
-# the libraries that a paper names; the archive has all
+# libraries named in the paragraph; the archive lists all
 _NAMED = ("python", "torch", "timm", "torchgeo", "faiss-cpu", "numpy", "scipy")
 _INTERVALS = {
     "wilson": "Wilson intervals from jackknife standard errors",
@@ -58,7 +59,7 @@ def methods_text(
 
 
 def bibtex(plan: Mapping) -> str:
-    """What to cite: this tool, and the backbones and datasets of a plan."""
+    """Citations of this tool and of the backbones and datasets of a plan."""
     fields = {
         "title": f"{{{TITLE}}}",
         "author": f"{{{AUTHORS}}}",

@@ -1,4 +1,4 @@
-"""Scores as the hub of models shows them beside a model: the entry ``model-index`` of its card."""
+"""Scores for model cards on the Hugging Face hub: the entry ``model-index``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from permafrost.report.material.dataset import slug
 from permafrost.statistics.leaderboard.rows import distinct, finite, metric_name, overall
 from permafrost.statistics.leaderboard.seeds import merge_seeds
 
-# the hub's names of tasks; those that it has no name for are kept as they are
+# the hub's task names; other tasks keep ours
 _TASKS = {
     "classification": "image-classification",
     "multilabel": "image-classification",
@@ -21,16 +21,17 @@ _TASKS = {
 
 
 def model_cards(rows: list[dict], plan: Mapping, **where) -> dict[str, str]:
-    """File name to the head of a model card, one for each backbone, with its primary scores and their intervals.
+    """File name to the head of a model card, one per backbone, with its primary scores and
+    intervals.
 
     Parameters
     ----------
-    rows : of the leaderboard; where : columns and the value that is meant.
+    rows : of the leaderboard; where : columns and the value to select.
     plan : the recorded plan, whose entries have the titles.
 
     Raises
     ------
-    PermafrostError : no scores are left.
+    PermafrostError : no scores match.
     """
     from huggingface_hub import EvalResult, ModelCardData
 
@@ -56,7 +57,7 @@ def model_cards(rows: list[dict], plan: Mapping, **where) -> dict[str, str]:
                     "confidence": line["confidence"],
                     "seeds": len(line["seeds"]),
                     **({"warnings": said} if (said := leakage_said([line])) else {}),
-                    # the hub's field for a source wants an address, which a run has none of
+                    # the hub's source field requires a URL, which a run lacks
                     "made_by": f"Permafrost, plan {plan['plan'][:12]}",
                 },
             )

@@ -1,4 +1,5 @@
-"""What ``permafrost show`` shows: the answer over datasets, then each dataset, or two backbones beside each other."""
+"""Content of ``permafrost show``: the ranking over datasets, then each dataset; or two backbones
+compared."""
 
 from __future__ import annotations
 
@@ -24,14 +25,14 @@ EVERYTHING = "all"
 
 @dataclass(frozen=True)
 class Shown:
-    """The tables of a folder of results that a person is shown.
+    """Tables of a results folder, for display.
 
     Attributes
     ----------
     leaderboard : table; rows : its primary rows of whole test sets.
-    standings : rows, empty where there are none of this leaderboard.
+    standings : rows, empty if this leaderboard has none.
     comparisons : (dataset, probe) to rows of the primary metric.
-    tests : of the standings' metadata, one of each group and probe.
+    tests : from the standings' metadata, one per group and probe.
     left_out : rows of `permafrost.plan.misfits.recorded_misfits`.
     """
 
@@ -44,7 +45,7 @@ class Shown:
 
     @classmethod
     def of(cls, leaderboard: pa.Table, results: Path, about: Mapping) -> Shown:
-        """Read what lies beside a leaderboard; what is missing or of another run is not shown.
+        """Read the tables next to a leaderboard; missing ones and those of another run are skipped.
 
         Parameters
         ----------
@@ -73,7 +74,7 @@ class Shown:
         compare: list[str] | None = None,
         most: int | None = None,
     ) -> list[Block]:
-        """What is asked for; `most` backbones of each table, all by default.
+        """The requested blocks, with at most `most` backbones per table, all by default.
 
         Raises
         ------
@@ -99,7 +100,7 @@ class Shown:
         return shown
 
     def _answers(self, group: str | None, probe: str | None, most: int | None) -> list[Block]:
-        """Over all datasets, where there are several; of another group whatever it has."""
+        """Blocks over all datasets, if there are several; for a named group in any case."""
         asked = EVERYTHING if group is None else group
         blocks = []
         for name in distinct(self.standings, "probe"):
@@ -129,7 +130,7 @@ class Shown:
         return blocks
 
     def leakage(self, group: str, probe: str) -> list[str]:
-        """What is to be said of leakage in the datasets that a probe is ranked over in a group."""
+        """Sentences on leakage in the datasets that a probe is ranked on in a group."""
         ranked = [one for one in self.standings if (one["group"], one["probe"]) == (group, probe)]
         datasets = {name for one in ranked for name in one["datasets"].split(";")}
         return leakage_said(self.rows, datasets)

@@ -43,17 +43,20 @@ def leaderboard_blocks(
     found: dict | None = None,
     left_out: Sequence[dict] = (),
 ) -> list[Block]:
-    """One block per dataset and probe, best backbone first: rank (``1=`` where tied), value, interval, gates.
+    """One block per dataset and probe, best backbone first: rank (``1=`` if tied), value, interval,
+    warnings.
 
     Parameters
     ----------
     table : the leaderboard (`leaderboard.build_leaderboard`). Only rows of the primary metric are
-        shown, all seeds of a probe as one (`seeds.merge_seeds`); the parquet and CSV files hold the rest.
+        shown, with the seeds of a probe merged (`seeds.merge_seeds`); the parquet and CSV files
+        have the rest.
     digits : decimals of the values.
-    most : backbones of a block; how many more there are is said below it. All by default.
+    most : backbones per block; the number of others is below it. All by default.
     letters : (dataset, probe) to letters of backbones (`compared.letters_of`).
-    found : (dataset, probe) to what is said below it of differences that can be found (`compared.finds`).
-    left_out : rows of `permafrost.plan.misfits.recorded_misfits`: backbones without a score, and why.
+    found : (dataset, probe) to a remark on detectable differences (`compared.finds`).
+    left_out : rows of `permafrost.plan.misfits.recorded_misfits`: backbones without a score, and
+        why.
     """
     every = table.to_pylist()
     same = copies(every)
@@ -81,13 +84,13 @@ def leaderboard_blocks(
     ]
     notes = [f"{mark} {words}" for words, mark in marks.items()]
     if notes and blocks:
-        # below all blocks, as one of its own
+        # a separate block below all others
         blocks.append(Block("\n".join(notes), []))
     return blocks
 
 
 def _marks(rows: list[dict]) -> dict[str, str]:
-    """A mark for each gate that was met, in the order of their names."""
+    """A mark for each warning, in alphabetical order."""
     gates = sorted({explain(gate) for row in rows for gate in _flags(row)})
     return {
         words: _MARKS[number] if number < len(_MARKS) else f"({number + 1})"
@@ -155,7 +158,8 @@ def _block(
 
 
 def _of_cell(row: dict, same: dict) -> list[str]:
-    """How the dataset fits the backbone, unless exactly, and whose measurement it is."""
+    """The fit of dataset and backbone, unless exact, and the backbone whose measurement this
+    repeats."""
     said, first = [], same.get((row["dataset"], row["backbone"]))
     if row.get("fit") not in EXACT:
         said.append(f"{row['fit']}, {row['bands_real']} of {row['bands_wanted']} bands")

@@ -1,6 +1,6 @@
-"""Scores for experiment trackers: a run of each evaluation, in a folder of this machine. Nothing is sent anywhere.
+"""Scores for experiment trackers: one run per evaluation, in a local folder. Nothing is uploaded.
 
-The client libraries are no part of the environment: they are imported here, where they are installed.
+The client libraries are not part of the environment: they are imported here if installed.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ class Run:
 
 
 def runs_of(rows: list[dict], plan: Mapping, **where) -> Iterator[Run]:
-    """The evaluations of a leaderboard, with all metrics over whole test sets and the ends of their intervals.
+    """The evaluations of a leaderboard, with all metrics over whole test sets and their interval
+    bounds.
 
     Parameters
     ----------
-    rows : of the leaderboard; those of measures and profiles are left out.
-    plan : the recorded plan, whose options of probes are the runs' parameters.
-    where : columns and the value that is meant.
+    rows : of the leaderboard; measures and profiles are skipped.
+    plan : the recorded plan, whose probe options are the runs' parameters.
+    where : columns and the value to select.
     """
     found: dict[tuple, list[dict]] = {}
     for row in overall(rows, primary=False, **where):
@@ -59,7 +60,7 @@ def runs_of(rows: list[dict], plan: Mapping, **where) -> Iterator[Run]:
 
 def write_mlflow(runs: list[Run], folder: Path, plan: str) -> None:
     """Add the runs to the experiment ``permafrost`` in a folder ``mlruns`` of MLflow's file store."""
-    # newer clients want this said before they write a folder rather than a database
+    # newer clients require this for a file store instead of a database
     os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
     mlflow = _library("mlflow", "mlflow-skinny")
     client = mlflow.MlflowClient(tracking_uri=folder.resolve().as_uri())
@@ -76,7 +77,7 @@ def write_mlflow(runs: list[Run], folder: Path, plan: str) -> None:
 
 
 def write_wandb(runs: list[Run], folder: Path, plan: str) -> None:
-    """Write the runs as offline runs of Weights & Biases into a folder; ``wandb sync`` would send them."""
+    """Write the runs as offline runs of Weights & Biases into a folder, for ``wandb sync``."""
     wandb = _library("wandb", "wandb")
     folder.mkdir(parents=True, exist_ok=True)
     settings = wandb.Settings(console="off", silent=True, disable_git=True, save_code=False)

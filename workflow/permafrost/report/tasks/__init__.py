@@ -1,1 +1,1 @@
-"""The figures that a task asks for, one module each; `core.tasks.TASKS` names them."""
+"""Figures of each task, one module each; `core.tasks.TASKS` names them."""

@@ -1,4 +1,4 @@
-"""How probes chose a setting on validation: a curve of each backbone."""
+"""Selection of a probe setting on validation: a curve per backbone."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from permafrost.report.material.dataset import Drawn, Material, save
 
 @dataclass(frozen=True)
 class Choice:
-    """A setting that probes choose on validation.
+    """A setting that probes select on validation.
 
     Attributes
     ----------
     figure : first part of the file's name.
-    tried, chosen : their keys in what a probe records; least : how many values make a curve.
-    name, meaning : briefly, and for the axis.
+    tried, chosen : their keys in a probe's record; least : smallest number of values for a curve.
+    name, meaning : short name, and axis title.
     words : of the setting, in a sentence; caption : with the probe and the score.
     """
 
@@ -70,7 +70,8 @@ ALPHA = Choice(
 def draw_choices(
     material: Material, folder: Path, choice: Choice, score: str, *, of: str = ""
 ) -> list[Drawn]:
-    """A curve per probe that chose a setting, at its first seed; `of` what the score is, if not of samples."""
+    """A curve per probe that selected a setting, at its first seed; `of` is the unit of the score,
+    if not samples."""
     by_probe: dict[str, dict[str, dict]] = {}
     for key in material.first_seeds():
         path = material.predictions[key]

@@ -1,4 +1,5 @@
-"""Figures of a dataset whose images have one label, or more: how C was chosen, pictures, classes."""
+"""Figures of a classification dataset with one or several labels: selection of C, pictures,
+classes."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def chance(material: Material, best: Evaluation) -> float:
-    """What the primary metric gives without looking at the images."""
+    """The value of the primary metric without information from the images."""
     return chance_level(_read(material, best)["target"], material.card.task)
 
 

@@ -1,7 +1,8 @@
-"""All figures of one dataset: those of every dataset, and those of its task, whose module `core.tasks` names.
+"""All figures of one dataset: general ones, and those of its task, whose module `core.tasks` names.
 
-The module of a task offers ``chance(material, best)``, the level that the dot plot marks (or None), and
-``draw(material, best, folder)``, which returns figures and sentences on what could not be drawn."""
+The module of a task has ``chance(material, best)``, the level that the dot plot marks (or None),
+and ``draw(material, best, folder)``, which returns figures and sentences on what could not be
+drawn."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def task_figures(task: str):
 
 
 def draw_dataset(material: Material, folder: Path) -> tuple[list[Drawn], list[str]]:
-    """Draw everything about a dataset into `folder`; return the figures and notes on what is missing."""
+    """Draw all figures of a dataset into `folder`; return them and notes on missing ones."""
     task = task_figures(material.card.task)
     best = best_evaluation(material)
     figures = []
@@ -60,7 +61,7 @@ def draw_dataset(material: Material, folder: Path) -> tuple[list[Drawn], list[st
 
 
 def _labels(material: Material, folder: Path) -> Drawn:
-    """How classes, or numbers, are spread over the splits."""
+    """Distribution of classes, or numbers, over the splits."""
     if material.card.target is not None:
         return save(
             numbers.draw_targets(material.card),
@@ -99,7 +100,7 @@ def _dotplot(material: Material, rows: list[dict], chance: float | None, folder:
 
 
 def _baselines(material: Material, chance: float | None) -> str:
-    """What detecting change without looking gives, where that is what the plot marks."""
+    """The constant predictor behind the marked chance level, for change detection."""
     if chance is None or not targets_of(material.card.task).of_pairs:
         return ""
     return f" Saying everywhere that there was a change gives {chance:.3f}, the dashed line; never saying so gives 0."

@@ -1,4 +1,5 @@
-"""Figures of a dataset of objects: pictures, curves, kinds of errors, training, metrics, classes."""
+"""Figures of an object detection dataset: pictures, curves, kinds of errors, training, metrics,
+classes."""
 
 from __future__ import annotations
 
@@ -33,14 +34,14 @@ MOST = errors.MOST  # backbones in one chart
 
 @dataclass(frozen=True)
 class View:
-    """What the figures need of one evaluation: the charts of its scores, and answers to the drawn images."""
+    """The charts of an evaluation's scores, and its answers to the drawn images."""
 
     charts: dict
     drawn: dict[str, Answer]
 
 
 def chance(material: Material, best: Evaluation) -> float:
-    """Average precision of detecting nothing."""
+    """Average precision without any detection."""
     truth = _read(material, best).detected.truth
     return chance_level(truth, material.card.task)
 
@@ -48,10 +49,10 @@ def chance(material: Material, best: Evaluation) -> float:
 def draw(
     material: Material, best: Evaluation | None, folder: Path
 ) -> tuple[list[Drawn], list[str]]:
-    """Pictures of the best evaluation and of all backbones, then what the numbers hide."""
+    """Pictures of the best evaluation and of all backbones, then details of the scores."""
     if best is None:
         return draw_training_curves(material, folder, "val_ap"), []
-    # one table after the other: all at once may not fit in memory
+    # one table at a time: all may not fit in memory
     predictions = _read(material, best)
     views = {
         key: _view(material, key, predictions if key == best else _read(material, key))
@@ -130,7 +131,7 @@ def _errors(material: Material, views: dict[Evaluation, View], folder: Path) -> 
 def _calibration(
     material: Material, best: Evaluation, counted: dict | None, folder: Path
 ) -> list[Drawn]:
-    """Whether scores of boxes can be read as shares of right detections; of the best evaluation."""
+    """Reliability diagram of box scores, for the best evaluation."""
     if counted is None:
         return []
     figure = draw_calibration(counted, title=f"{material.name}: {name_of(best, material)}")
@@ -148,7 +149,7 @@ def _calibration(
 
 
 def _metrics(material: Material, keys: list[Evaluation], folder: Path) -> list[Drawn]:
-    """Every metric that is a share, side by side; in words those that are not, or have no value."""
+    """All metrics in [0, 1] in one figure; the others, and undefined ones, in words."""
     rows = [row for key in keys for row in of_evaluation(material.rows, key)]
     shares = [row for row in rows if metric_of(row["metric"]).better != "lower"]
     valued = {row["metric"] for row in shares if finite(row["value"])}
@@ -177,7 +178,7 @@ def _metrics(material: Material, keys: list[Evaluation], folder: Path) -> list[D
 
 
 def _errors_in_words(rows: list[dict]) -> str:
-    """Sentences on the metrics of which less is better."""
+    """Sentences on the metrics for which lower is better."""
     said = []
     for metric in of_metrics(row for row in rows if metric_of(row["metric"]).better == "lower"):
         values = [
@@ -193,7 +194,8 @@ def _errors_in_words(rows: list[dict]) -> str:
 def _per_class(
     material: Material, predictions: ObjectPredictions, keys, folder: Path
 ) -> list[Drawn]:
-    """AP of every class for the best evaluation of each backbone, where there is more than one class."""
+    """AP of every class for the best evaluation of each backbone, if there is more than one
+    class."""
     classes = material.card.classes
     if len(classes) < 2:
         return []

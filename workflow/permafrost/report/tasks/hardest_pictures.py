@@ -1,4 +1,4 @@
-"""Pictures of the test images that no backbone gets, of any task."""
+"""Pictures of the test images that every backbone gets wrong, for any task."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ _MOST = 8  # pictures
 
 
 def draw_hardest(material: Material, folder: Path) -> tuple[list[Drawn], list[str]]:
-    """The images on which even the backbone that does best is farthest off; nothing of a single backbone.
+    """The images with the largest smallest error over all backbones; nothing for a single backbone.
 
-    Where images cannot be shown, a sentence says how many are wrong for all and names the first.
+    If images cannot be shown, a sentence gives the number of images wrong for all and names the
+    first.
     """
     best = best_of_each(material)
     if len(best) < 2 or error_of(material) is None:
@@ -58,7 +59,7 @@ def draw_hardest(material: Material, folder: Path) -> tuple[list[Drawn], list[st
 
 
 def _counted(material: Material, found: Hardest, backbones: int, by: str) -> str:
-    """How many images no backbone gets, and the names of the hardest."""
+    """How many images every backbone gets wrong, and the names of the hardest."""
     names = ", ".join(found.sample_ids[:_MOST])
     many = f"{len(found.sample_ids)} of {found.count} test images"
     if targets_of(material.card.task).one_class:
@@ -92,7 +93,8 @@ def _pictures(material: Material, names: list[str]) -> tuple[dict, str]:
 
 
 def _true_words(material: Material, best: Evaluation) -> dict[str, str]:
-    """Sample id -> true class, classes or number, as lines; empty where the truth is a mask or objects."""
+    """Sample id -> true class, classes or number, as lines; empty if the truth is a mask or
+    objects."""
     card, path = material.card, material.predictions[best]
     targets = targets_of(card.task)
     if targets.stored is None:

@@ -18,7 +18,7 @@ class ObjectPictures(PredictedPictures):
 
     Parameters
     ----------
-    drawn : evaluation -> answers to the images that were drawn at random, by their names; best first.
+    drawn : evaluation -> answers to the randomly drawn images, by their names; best first.
     """
 
     noun = "detections"
@@ -64,12 +64,12 @@ class ObjectPictures(PredictedPictures):
         return detections.draw_comparison(pairs, columns, self.predictions.kind, **words)
 
 
-#: backbones that are compared in pictures
+#: number of backbones compared in pictures
 MOST = 2 * ObjectPictures.columns
 
 
 def _rule(predictions: ObjectPredictions) -> str:
-    """What is shown, and when an object counts as found."""
+    """What is shown, and the definition of a match."""
     threshold = f"{predictions.detected.scoring.score_threshold:.3g}"
     rule = (
         f"within {predictions.threshold:g} pixels"

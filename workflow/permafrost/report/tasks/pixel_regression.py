@@ -1,4 +1,4 @@
-"""Figures of a dataset whose pixels have a number each: pictures, how alpha was chosen, all pixels."""
+"""Figures of a pixel regression dataset: pictures, selection of alpha, all pixels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from permafrost.statistics.scores.gates import chance_level
 
 
 def chance(material: Material, best: Evaluation) -> float:
-    """What the primary metric gives without looking at the images."""
+    """The value of the primary metric without information from the images."""
     return chance_level((), material.card.task)
 
 
@@ -58,7 +58,7 @@ def _histogram(material, best: Evaluation, predictions: RasterPredictions, folde
 
 
 class RasterPictures(PredictedPictures):
-    """Numbers of pixels in one scale of colours for all of a figure."""
+    """Pixel values with one colour scale per figure."""
 
     noun = "rasters"
     columns = rasters.ACROSS - 2
@@ -75,7 +75,7 @@ class RasterPictures(PredictedPictures):
         return bool(self.predictions.rasters)
 
     def examples(self, store: Store) -> tuple[dict, str]:
-        """Truth has the size of the prediction: that at which it was scored, thinned out as it is."""
+        """The truth is resampled and subsampled like the prediction, at the scored size."""
         predictions = self.predictions
         places = pictures.places_of(store)
         bands, how = pictures.picture_bands(self.material.card)

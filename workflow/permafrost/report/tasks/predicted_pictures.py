@@ -25,15 +25,16 @@ _HEADINGS = {
 
 
 class PredictedPictures:
-    """Pictures of one kind of predictions, which a subclass reads and draws.
+    """Pictures of one kind of predictions; subclasses read and draw them.
 
     Attributes
     ----------
-    noun : what is predicted.
+    noun : name of the prediction.
     files : names of the figures of the best evaluation and of all backbones.
     columns : backbones in one comparison; twice as many are compared.
-    probe : what a probe of this kind is called.
-    truth, order, compared, measure : parts of the figures' texts; ``{0}`` is the backbone, ``{2}`` its probe.
+    probe : name of such a probe.
+    truth, order, compared, measure : parts of the figures' texts; ``{0}`` is the backbone, ``{2}``
+        its probe.
     """
 
     noun: str
@@ -54,11 +55,12 @@ class PredictedPictures:
         raise NotImplementedError
 
     def examples(self, store: Store) -> tuple[dict, str]:
-        """Test images with their truth by sample id, and how they were made pictures of."""
+        """Test images with their truth by sample id, and a sentence on how the pictures were
+        made."""
         raise NotImplementedError
 
     def answers(self, predictions, why: str) -> dict:
-        """What was predicted of the images that are shown as `why`, by sample id."""
+        """Predictions for the images that are shown as `why`, by sample id."""
         raise NotImplementedError
 
     def read(self, key: Evaluation):
@@ -70,20 +72,23 @@ class PredictedPictures:
         raise NotImplementedError
 
     def draw_sheet(self, examples: list, columns: list[tuple[str, list]], shown: dict, **words):
-        """A figure of some backbones; `columns` are (backbone, answers in the order of `examples`), None for none.
+        """A figure of some backbones; `columns` are (backbone, answers in the order of `examples`),
+        None if missing.
 
         `shown` are the answers of all backbones by evaluation and sample id.
         """
         raise NotImplementedError
 
     def by_backbone(self, most: int) -> dict[Evaluation, dict]:
-        """Answers of the best evaluation of each backbone to the images drawn at random, of those that kept any."""
+        """Answers of each backbone's best evaluation to the randomly drawn images, for backbones
+        that kept any."""
         keys = best_of_each(self.material)[:most]
         answers = {key: self.answers(self.read(key), "drawn") for key in keys}
         return {key: found for key, found in answers.items() if found}
 
     def draw(self, folder: Path) -> tuple[list[Drawn], list[str]]:
-        """Pictures of the best evaluation and, by backbone, of the images drawn at random; sentences on what lacks."""
+        """Pictures of the best evaluation and, per backbone, of randomly drawn images; sentences on
+        missing ones."""
         material, best = self.material, self.best
         if material.without_images:
             return [], [material.without_images]
@@ -111,12 +116,12 @@ class PredictedPictures:
         return [picture, *compared], notes
 
     def _comparison(self, examples: dict, how: str, folder: Path) -> tuple[list[Drawn], list[str]]:
-        """The images drawn at random, as the best evaluation of every backbone sees them."""
+        """The randomly drawn images, as predicted by the best evaluation of every backbone."""
         material, most = self.material, 2 * self.columns
         shown = self.by_backbone(most)
         if len(shown) < 2:
             return [], []
-        # all draw the same images; one that kept fewer has empty places
+        # all use the same drawn images; if one kept fewer, its panels stay empty
         keys, names = list(shown), [name for name in next(iter(shown.values())) if name in examples]
         parts = [keys[start : start + self.columns] for start in range(0, len(keys), self.columns)]
         figures = []
@@ -148,6 +153,6 @@ class PredictedPictures:
 
 
 def read_as(material: Material, key: Evaluation, read: Callable):
-    """The predictions of an evaluation, as `read` reads them of its table."""
+    """The predictions of an evaluation, read from its table by `read`."""
     path = material.predictions[key]
     return read(path, expect=material.expected(path))

@@ -1,4 +1,5 @@
-"""Figures of probes: scores of every setting, training of heads, fine-tuned against frozen backbones."""
+"""Figures of probes: scores of every setting, training of heads, fine-tuned and frozen
+backbones."""
 
 from __future__ import annotations
 
@@ -29,13 +30,13 @@ from permafrost.statistics.leaderboard.seeds import merge_seeds
 
 @dataclass(frozen=True)
 class Layout:
-    """How the settings of a kind of probe are laid out.
+    """Layout of the settings of a kind of probe.
 
     Attributes
     ----------
-    place : settings -> (name of the figure, heading of the panel, x), or None for what is not shown.
-    across : name of the figure -> what x is.
-    note : what bars mean.
+    place : settings -> (name of the figure, heading of the panel, x), or None to skip.
+    across : name of the figure -> name of x.
+    note : meaning of the bars.
     caption : of the figures, with the metric.
     """
 
@@ -79,7 +80,7 @@ LAYOUTS = {
 
 
 def draw_settings(material: Material, folder: Path) -> list[Drawn]:
-    """One figure per probe with settings, or more where its settings differ in kind."""
+    """One figure per probe with settings, or several if its settings are of different kinds."""
     metric = primary_metric(material.card.task)
     rows = [
         row
@@ -140,9 +141,9 @@ def _capital(text: str) -> str:
 
 
 def draw_training_curves(material: Material, folder: Path, score: str) -> list[Drawn]:
-    """Epochs of every head that was trained, at its first seed; the best backbones are in colour.
+    """Training curves of every trained head, at its first seed; the best backbones are coloured.
 
-    `score` is what `figures.training.SCORES` calls by its key in the log of epochs.
+    `score` is a key of `figures.training.SCORES`.
     """
     order = {key[0]: place for place, key in enumerate(best_of_each(material))}
     logs: dict[str, dict[str, dict]] = {}
@@ -186,12 +187,12 @@ def draw_classes(
     support: dict[str, str],
     of: str,
 ) -> list[Drawn]:
-    """A figure of every metric per class that these evaluations have.
+    """A figure for every per-class metric of these evaluations.
 
     Parameters
     ----------
     kinds : metric -> first part of the file's name.
-    support : class -> how much of the test set is of it, in words; `of` says what that is.
+    support : class -> its share of the test set, in words; `of` names the unit.
     """
     figures = []
     for metric, kind in kinds.items():
@@ -213,7 +214,7 @@ def draw_classes(
     return figures
 
 
-# as the probe calls its settings
+# names of the probe's settings
 FINE_TUNE_SETTINGS = {
     "frozen": "frozen",
     "fine-tuned": "fine-tuned",

@@ -1,4 +1,4 @@
-"""Figures of a dataset whose images have a number each: how alpha was chosen, predictions and errors."""
+"""Figures of a regression dataset: selection of alpha, predictions and errors."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from permafrost.statistics.scores.gates import chance_level
 
 
 def chance(material: Material, best: Evaluation) -> float:
-    """What the primary metric gives without looking at the images."""
+    """The value of the primary metric without information from the images."""
     return chance_level((), material.card.task)
 
 
 def draw(
     material: Material, best: Evaluation | None, folder: Path
 ) -> tuple[list[Drawn], list[str]]:
-    """Validation curves of all backbones; predictions against the truth of the best evaluation."""
+    """Validation curves of all backbones; predictions of the best evaluation against the truth."""
     figures = draw_choices(material, folder, ALPHA, "RMSE") + draw_gains(material, folder)
     figures += draw_training_curves(material, folder, "val_r2")
     if best is None:

@@ -1,4 +1,5 @@
-"""Figures of a dataset of masks, of classes or of change: pictures, training, confusion of pixels, classes."""
+"""Figures of a dataset of masks (classes or change): pictures, training, confusion of pixels,
+classes."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ from permafrost.statistics.scores.gates import chance_level
 
 
 def chance(material: Material, best: Evaluation) -> float | None:
-    """What the primary metric is of giving every pixel the same class; see `chance_level`. None if undefined."""
+    """The primary metric if every pixel gets the same class; see `chance_level`. None if
+    undefined."""
     predictions = _read(material, best)
     pixels = predictions.confusion.sum(axis=2)
     level = chance_level(pixels, material.card.task, predictions.metadata["dead_classes"])
@@ -37,7 +39,7 @@ def chance(material: Material, best: Evaluation) -> float | None:
 def draw(
     material: Material, best: Evaluation | None, folder: Path
 ) -> tuple[list[Drawn], list[str]]:
-    """Pictures of the best evaluation and of all backbones, then what the numbers hide."""
+    """Pictures of the best evaluation and of all backbones, then details of the scores."""
     figures: list[Drawn]
     notes: list[str]
     figures, notes = [], []
@@ -116,7 +118,7 @@ class MaskPictures(PredictedPictures):
         return bool(self.predictions.masks)
 
     def examples(self, store: Store) -> tuple[dict, str]:
-        """Truth has the size of the prediction: that at which it was scored."""
+        """The truth has the size of the prediction, at which it was scored."""
         predictions, card = self.predictions, self.material.card
         places = pictures.places_of(store)
         bands, how = pictures.picture_bands(card)

@@ -1,5 +1,7 @@
-"""Figures of the first page: specifications in Vega-Lite, a module for each, drawn by a browser and as SVG.
+"""Figures of the first page: Vega-Lite specifications, one module each, drawn by a browser and as
+SVG.
 
-A specification is plain JSON. It reads the data set ``points`` (a row for each backbone and probe) and what else its
-module names, and the parameters of `look.specification`; so the same one serves every view of the page.
+A specification is plain JSON. It uses the data set ``points`` (a row for each backbone and probe),
+the data sets that its module names, and the parameters of `look.specification`, so one
+specification serves every view of the page.
 """

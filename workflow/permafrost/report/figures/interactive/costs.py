@@ -1,4 +1,4 @@
-"""Score against cost, and the Pareto front: backbones that no other one beats in both."""
+"""Score against cost, and the Pareto front: backbones that no other one dominates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WORDS = (
     " intervals say."
 )
 
-# who is on the front: nobody who costs no more scores better, and nobody cheaper scores as well
+# on the front: no backbone of at most this cost scores better, and no cheaper one scores as well
 _FRONT = [
     {"calculate": "higher ? datum.score : -datum.score", "as": "goodness"},
     {
@@ -40,13 +40,13 @@ _FRONT = [
         "as": "front",
     },
 ]
-# a cost of 0 has no logarithm: it stands left of all others
+# a cost of 0 has no logarithm: draw it left of all others
 _EDGE = [
     {"calculate": "datum.cost > 0 ? datum.cost : null", "as": "positive"},
     {"joinaggregate": [{"op": "min", "field": "positive", "as": "least"}]},
     {"calculate": "datum.cost > 0 ? datum.cost : (datum.least || 1) / 4", "as": "place"},
 ]
-# names on the front that would lie on the one before are left to the tooltip
+# names on the front that would overlap the previous one are only in the tooltip
 _NAMED = [
     {
         "joinaggregate": [
@@ -72,7 +72,8 @@ _NAMED = [
 
 
 def draw_costs(cost: str) -> dict:
-    """Points of one probe against a cost on a logarithmic axis; who has none is left out, one of 0 is at its edge."""
+    """Points of one probe against a cost on a logarithmic axis; unknown costs are skipped, a cost
+    of 0 is at the edge."""
     _, title, unit = COSTS[cost]
     on_front = "(datum.front ? ', on the Pareto front' : '')"
     x = {

@@ -1,4 +1,5 @@
-"""Critical-difference diagram (Demšar 2006): mean ranks, and bars over those whom Nemenyi's test does not part."""
+"""Critical-difference diagram (Demšar 2006): mean ranks, with bars over groups that Nemenyi's test
+does not separate."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ WORDS = (
 def draw_critical() -> dict:
     """Leaders from an axis of mean ranks to names left and right; data sets ``leaders`` and ``bars``."""
     row = {"field": "row", "type": "ordinal", "axis": None, "sort": "ascending"}
-    # the scale is wider than the ranks, for the names
+    # the scale extends beyond the ranks, to leave room for names
     label = "datum.value < 1 || datum.value > length(data('leaders')) ? '' : datum.label"
     axis = {"title": {"signal": "measure"}, "orient": "top", "grid": False, "labelExpr": label}
     x = {

@@ -1,23 +1,23 @@
-"""What the interactive figures share: look, parameters, marks that say how their number was made."""
+"""Common parts of the interactive figures: style, parameters, and tooltips."""
 
 from __future__ import annotations
 
 from permafrost.report.figures.vega import CONFIG
 
 STEP = 19  # pixels of a row
-# Okabe and Ito's blue, lighter by what it takes to be seen on dark paper too
+# Okabe and Ito's blue, lightened to be visible on a dark background too
 FRONT, OTHER = "#2585bf", "#8b98a1"
 
 _PARAMETERS = {
     "probe": "",
-    "measure": "",  # what `score` is, for an axis
+    "measure": "",  # name of `score`, for an axis
     "higher": False,  # whether a higher score is better
-    "how": "",  # how it was made, for tooltips
+    "how": "",  # how it was computed, for tooltips
 }
 
 
 def specification(**own) -> dict:
-    """A whole specification, as wide as the element that holds it."""
+    """A complete specification, as wide as its HTML element."""
     return {
         "config": CONFIG,
         "width": "container",
@@ -28,7 +28,7 @@ def specification(**own) -> dict:
 
 
 def score_axis(channel_of: str = "score", **axis) -> dict:
-    """An axis of scores whose good end is above or to the right."""
+    """A score axis whose better end is at the top or right."""
     return {
         "field": channel_of,
         "type": "quantitative",
@@ -38,7 +38,8 @@ def score_axis(channel_of: str = "score", **axis) -> dict:
 
 
 def said(*parts: str) -> list[dict]:
-    """Transforms that write an interval as ``range`` and, of these expressions, one sentence as ``said``."""
+    """Transforms that write an interval as ``range``, and join these expressions into a sentence
+    ``said``."""
     interval = (
         "isValid(datum.lower) && isValid(datum.upper)"
         " ? ' [' + format(datum.lower, '.3~f') + ', ' + format(datum.upper, '.3~f') + ']' : ''"
@@ -52,7 +53,7 @@ def said(*parts: str) -> list[dict]:
 
 #: the score with its interval, for `said`
 SCORE = "': ' + measure + ' ' + format(datum.score, '.3~f') + datum.range"
-#: a mark tells its sentence to the pointer and to screen readers
+#: tooltip and screen-reader text of a mark: its sentence
 TELLS = {
     "tooltip": {"field": "said", "type": "nominal"},
     "description": {"field": "said", "type": "nominal"},

@@ -1,4 +1,4 @@
-"""Probes against each other: does a backbone rank alike whichever probe reads its features?"""
+"""Probes against each other: do backbones rank the same under different probes?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ WORDS = (
 
 
 def draw_probes(probes: list[str]) -> dict:
-    """Ranks by the chosen probe to the right, by the others upwards; the data set ``agreement`` has τ for each."""
+    """Ranks by the chosen probe to the right, by the others upwards; the data set ``agreement`` has
+    τ for each pair."""
     others = {
         "field": "label",
         "type": "nominal",
@@ -32,7 +33,7 @@ def draw_probes(probes: list[str]) -> dict:
         height=340,
         transform=[
             {"filter": "isValid(datum.rank)"},
-            # a sum over nothing is 0, which is no rank
+            # a sum over nothing is 0, which is not a rank
             {"pivot": "probe", "value": "rank", "groupby": ["backbone"]},
             {"calculate": "datum[probe]", "as": "own"},
             {"fold": probes, "as": ["other", "rank"]},

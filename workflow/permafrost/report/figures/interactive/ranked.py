@@ -1,4 +1,4 @@
-"""Ranked backbones: a dot with an interval each, and letters of significance groups."""
+"""Ranked backbones: a dot with an interval each, and significance letters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WORDS = (
 
 
 def draw_ranked() -> dict:
-    """A row for each backbone, the best one on top."""
+    """A row for each backbone, best at the top."""
     letters = "(datum.letters ? ', letters ' + datum.letters : '')"
     return specification(
         height={"step": STEP},
