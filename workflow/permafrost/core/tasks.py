@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
+from typing import Any
 
 from permafrost.core.errors import look_up
 from permafrost.core.targets import (
@@ -41,7 +42,7 @@ class Task:
     reader: str
     figures: str | None
 
-    def load_reader(self) -> type:
+    def load_reader(self) -> type[Any]:
         """Import the class that reads its predictions, without those of other tasks."""
         module, _, name = self.reader.partition(":")
         return getattr(import_module(module), name)

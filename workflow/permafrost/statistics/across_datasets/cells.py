@@ -46,6 +46,8 @@ class Cells:
         scored : dataset to the backbones with a score there.
         kept : backbones that are never treated as copies, because the configuration names them.
         """
+        first: dict[tuple, str]
+        found: dict[str, str]
         kept, first, found = set(kept), {}, {}
         for name in sorted(backbones, key=lambda name: (name not in kept, name)):
             datasets = [dataset for dataset in scored if name in scored[dataset]]

@@ -91,13 +91,16 @@ def posterior(values, variances, *, draws: int, seed: int, with_values: bool = F
     unit = _typical(spread)
     variances = np.where(known, np.reshape(variances, values.shape), 1.0) / unit**2
     variances += _ROUNDING**2 * np.maximum(spread[..., None] / unit**2, 0.01)
-    chains = _Chains(
+    # mypy takes a generator for any number of arguments
+    chains = _Chains(  # type: ignore[call-arg]
         *(np.repeat(one, CHAINS, axis=0) for one in (centred / unit, variances, known)),
         np.repeat(_scales(spread / unit[..., 0] ** 2, count[..., 0]), CHAINS, axis=0),
         np.random.Generator(np.random.PCG64(seed)),
     )
     for _ in range(_BURN):
         chains.step()
+    effects: list[np.ndarray]
+    cells: list[np.ndarray]
     effects, cells = [], []
     while len(effects) * CHAINS < draws:
         for _ in range(_THIN):
@@ -137,7 +140,11 @@ class _Chains:
         # step size on the log scale, chosen for an acceptance rate of about one half
         self.reach = 2 / math.sqrt(backbones)
         self.level = np.zeros((chains, datasets))
-        self.scale, self.own, self.error = scales, *np.zeros((2, chains, datasets))
+        self.scale: np.ndarray
+        self.own: np.ndarray
+        self.error: np.ndarray
+        # mypy refuses to unpack an array, whose type it does not know
+        self.scale, self.own, self.error = scales, *np.zeros((2, chains, datasets))  # type: ignore[misc]
         self.scales = 0.1 + np.std(scales, axis=1, keepdims=True)
         self.owns = np.full((chains, 1), 0.1)
         self.rest = np.log(0.3 + rng.random((chains, 1)))

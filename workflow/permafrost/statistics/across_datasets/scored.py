@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -272,7 +273,7 @@ class _Finder:
         }
         if drawn is not None:
             found = _in_blocks(statistic, drawn)
-            how = {
+            how: dict[str, Any] = {
                 "datasets": None if self.uncertainty == "items" else len(self.table.datasets),
                 "parts": self.parts,
                 "confidence": self.ranking.confidence,

@@ -118,7 +118,9 @@ def build_leaderboard(tables: list[pa.Table], cells: Iterable[Mapping] = ()) -> 
 
 def _with_cells(scores: pa.Table, cells: Cells) -> pa.Table:
     """Add the columns of the cells to `scores`, null if unknown."""
-    names = list(zip(*(scores[name].to_pylist() for name in ("dataset", "backbone")), strict=True))
+    names: list[tuple[str, str]] = list(
+        zip(*(scores[name].to_pylist() for name in ("dataset", "backbone")), strict=True)
+    )
     for fact in FACTS:
         values = [cells.fact(*of_row, fact) for of_row in names]
         scores = scores.append_column(fact, pa.array(values, Leaderboard.arrow().field(fact).type))

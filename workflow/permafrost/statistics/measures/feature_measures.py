@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json
@@ -120,10 +121,14 @@ def measure_features(
             remedy="give --views exactly if they are an input of the job",
         )
     rows = read_rows(store, options, dataset=dataset, expect=inputs.features)
-    measured_rows = [(rows, inputs.features, measure_rows(rows, options["names"]))]
+    measured_rows: list[tuple[FeatureRows | ViewRows, str, dict[str, Measure]]] = [
+        (rows, inputs.features, measure_rows(rows, options["names"]))
+    ]
     if views is not None:
         seen = read_views(views, expect=inputs.views, split=options["split"])
         measured_rows.append((seen, inputs.views, _measure_views(seen, options)))
+    values: dict[str, Any]
+    values_by_name: dict[str, dict]
     values_by_name, lines = {}, []
     for about, source, values in measured_rows:
         values = measured(values, about.units, options["bootstrap"], dataset=dataset)

@@ -12,6 +12,7 @@ with another test set, but not the variation of the fitted temperatures.
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -64,8 +65,8 @@ class Calibration:
         self.target, self.scores, self.units = target, scores, np.asarray(units)
         self.n_units = int(self.units.max()) + 1
         self.task, self.options = task, options
-        self.scaling = {"task": task, "floor": options.floor}
-        self.binning = {"n_bins": options.bins, "like": options.like}
+        self.scaling: dict[str, Any] = {"task": task, "floor": options.floor}
+        self.binning: dict[str, Any] = {"n_bins": options.bins, "like": options.like}
         items = confidence(self.target, self.scores, task=self.task, **self.binning)
         self.sums = self._unit_sums(items)
         self.wrong = _wrong(items, task)

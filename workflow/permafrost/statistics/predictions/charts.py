@@ -5,7 +5,7 @@ Values are plain lists and numbers, for the metadata of a score table; None is u
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from permafrost.metrics.ratios import mean_of_defined
 
 if TYPE_CHECKING:
     from permafrost.statistics.predictions.objects import DetectedObjects
+    from permafrost.statistics.replicates.boxes import BoxScores
+    from permafrost.statistics.replicates.points import PointScores
 
 IOU_THRESHOLD = 0.5
 
@@ -47,9 +49,9 @@ def precision_recall(predictions: DetectedObjects) -> tuple[np.ndarray, np.ndarr
     """
     if targets_of(predictions.task).points:
         once = np.ones((1, len(predictions)), np.int64)
-        each = [one.precision(once)[0] for one in predictions.scores.rankings]
+        each = [one.precision(once)[0] for one in cast("PointScores", predictions.scores).rankings]
         return RECALL_GRID, mean_of_defined(np.stack(each))
-    evaluation = predictions.scores.evaluation
+    evaluation = cast("BoxScores", predictions.scores).evaluation
     axes = evaluation.axes
     at, everything = axes.threshold_index(IOU_THRESHOLD), axes.area_index("all")
     curves = evaluation.precision[at, :, :, everything, -1].T
@@ -57,7 +59,7 @@ def precision_recall(predictions: DetectedObjects) -> tuple[np.ndarray, np.ndarr
 
 
 def _errors(predictions: DetectedObjects) -> dict:
-    kinds = error_kinds(predictions.scores.evaluation)
+    kinds = error_kinds(cast("BoxScores", predictions.scores).evaluation)
     gain = {kind: _plain(value) for kind, value in kinds.gain.items()}
     return {"gain": gain, "counts": {kind: int(count) for kind, count in kinds.counts.items()}}
 
@@ -65,7 +67,7 @@ def _errors(predictions: DetectedObjects) -> dict:
 def _calibration(predictions: DetectedObjects) -> dict | None:
     if not any((each.scores >= LOWEST_SCORE).any() for each in predictions.detections):
         return None
-    bins = calibrate(predictions.scores.evaluation)
+    bins = calibrate(cast("BoxScores", predictions.scores).evaluation)
     names = ("mean_score", "accuracy", "low", "high", "expected")
     return {
         "counts": bins.counts.tolist(),

@@ -112,8 +112,11 @@ class Targets:
     """Part of `Predictions`; uses ``sample_ids``, ``target`` and, unless ``answers`` is overridden,
     ``prediction``."""
 
-    dead_classes = ()
-    rules = ()
+    sample_ids: np.ndarray
+    target: np.ndarray
+    prediction: np.ndarray
+    dead_classes: tuple[int, ...] = ()
+    rules: tuple = ()
     boundary = False
 
     def __len__(self) -> int:

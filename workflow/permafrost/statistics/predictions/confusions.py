@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -90,7 +91,7 @@ class Confusions:
                 _counts(counts, (len(ids), width), name)[order]
                 for counts, name in zip(boundaries, _BOUNDARY, strict=True)
             )
-        dead = set(dead_classes)
+        dead: Any = set(dead_classes)  # in the end a tuple
         if ignore_index is not None and 0 <= ignore_index < width:
             dead.add(ignore_index)
         dead = tuple(sorted(dead))

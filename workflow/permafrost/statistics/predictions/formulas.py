@@ -14,6 +14,7 @@ from permafrost.statistics.resampling.resamples import Resamples
 
 if TYPE_CHECKING:
     from permafrost.statistics.predictions.reading import Predictions
+    from permafrost.statistics.replicates.families import Family
 
 
 def evaluated(predictions: Predictions) -> dict:
@@ -23,13 +24,13 @@ def evaluated(predictions: Predictions) -> dict:
     return values | {one.name: apply(one, predictions, once) for one in own}
 
 
-def family_of(predictions: Predictions, units: np.ndarray):
+def family_of(predictions: Predictions, units: np.ndarray) -> Family:
     """Every metric, including those of plug-ins, on resamples of the units; `units` is (N,), see
     `units`."""
     return with_formulas(predictions.family(units), predictions, units)
 
 
-def with_formulas(family, predictions: Predictions, units: np.ndarray):
+def with_formulas(family: Family, predictions: Predictions, units: np.ndarray) -> Family:
     """A family with the plug-in metrics of its task, unless it already has them."""
     own = added_metrics(predictions.task)
     complete = not own or getattr(family, "has_formulas", False)
@@ -40,7 +41,7 @@ def with_formulas(family, predictions: Predictions, units: np.ndarray):
 class _WithFormulas:
     """A family with metrics computed for each resample; other attributes are those of `family`."""
 
-    family: object
+    family: Family
     predictions: Predictions
     units: np.ndarray
     own: list[Metric]

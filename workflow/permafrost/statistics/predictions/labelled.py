@@ -47,7 +47,8 @@ class LabelledSamples(Targets):
         """From rows in any order."""
         order, ids, groups = sorted_rows(sample_ids, groups)
         rows = [np.asarray(array)[order] for array in (target, prediction, scores)]
-        return cls(ids, groups, *rows, task=task, classes=list(classes))
+        # mypy takes a list for any number of arguments
+        return cls(ids, groups, *rows, task=task, classes=list(classes))  # type: ignore[misc]
 
     @classmethod
     def from_table(cls, table, metadata: dict) -> LabelledSamples:

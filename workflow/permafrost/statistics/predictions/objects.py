@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -173,7 +174,10 @@ class DetectedObjects:
     @cached_property
     def scores(self) -> BoxScores | PointScores:
         """The detections matched with the truth."""
-        common = {"classes": self.classes, "score_threshold": self.scoring.score_threshold}
+        common: dict[str, Any] = {
+            "classes": self.classes,
+            "score_threshold": self.scoring.score_threshold,
+        }
         if targets_of(self.task).points:
             return PointScores(
                 self.objects, self.detections, match_distance=self.scoring.match_distance, **common

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from permafrost.statistics.predictions.settings import headline_of
 # evaluators of outside files need only names from this module
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from permafrost.statistics.replicates.families import Family
 
 
 class Predictions(Protocol):
@@ -34,12 +36,23 @@ class Predictions(Protocol):
     boundary : whether boundaries were counted.
     """
 
-    sample_ids: np.ndarray
-    groups: np.ndarray | None
-    task: str
-    classes: list[str]
-    dead_classes: tuple[int, ...]
-    rules: tuple
+    @property
+    def sample_ids(self) -> np.ndarray: ...
+
+    @property
+    def groups(self) -> np.ndarray | None: ...
+
+    @property
+    def task(self) -> str: ...
+
+    @property
+    def classes(self) -> list[str]: ...
+
+    @property
+    def dead_classes(self) -> tuple[int, ...]: ...
+
+    @property
+    def rules(self) -> tuple: ...
 
     def __len__(self) -> int: ...
 
@@ -58,7 +71,7 @@ class Predictions(Protocol):
     def evaluate(self) -> dict:
         """Every metric on the whole test set: name to a float, or to (K,) per class."""
 
-    def family(self, units: np.ndarray):
+    def family(self, units: np.ndarray) -> Family:
         """Evaluates every metric on resamples of the units; `units` is (N,), see `units`."""
 
 
@@ -71,7 +84,8 @@ def predictions_from_table(table, metadata: dict) -> Predictions:
     """
     reader = task_of(metadata["task"]).load_reader()
     if metadata.get("headline") is not None:
-        return headline_of(table, metadata)
+        # a `WholeSetting` has the attributes of its predictions
+        return cast("Predictions", headline_of(table, metadata))
     return reader.from_table(table, metadata)
 
 

@@ -29,7 +29,7 @@ from permafrost.statistics.predictions.columns import (
 )
 from permafrost.statistics.predictions.formulas import evaluated, family_of, with_formulas
 from permafrost.statistics.predictions.labelled import LabelledSamples
-from permafrost.statistics.replicates.families import FAMILIES
+from permafrost.statistics.replicates.families import FAMILIES, Family
 from permafrost.statistics.resampling.resamples import Resamples
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class WholeSetting:
     the setting."""
 
     predictions: Predictions
-    about: object
+    about: ScoredSetting
 
     def __len__(self) -> int:
         return len(self.predictions)
@@ -58,7 +58,7 @@ class Gain:
 
     first: Predictions
     second: Predictions
-    about: object
+    about: ScoredSetting
 
     # values are differences, which the metrics' ranges do not bound
     is_difference = True
@@ -83,7 +83,7 @@ class _Differences:
 
     has_formulas = True
 
-    def __init__(self, first, second) -> None:
+    def __init__(self, first: Family, second: Family) -> None:
         self.first, self.second = first, second
         self.holders = getattr(first, "holders", lambda _: None)
 
@@ -277,7 +277,7 @@ def settings_from_table(table, metadata: dict) -> list[Draws] | list[WholeSettin
     ]
 
 
-def headline_of(table, metadata: dict) -> Draws | None:
+def headline_of(table, metadata: dict) -> Draws | WholeSetting | None:
     """The ranked setting, with all of its draws; None if a single prediction is ranked."""
     if metadata.get("headline") is None:
         return None
@@ -297,9 +297,10 @@ def _about(draws: list[dict]) -> ScoredSetting:
         for name, value in first["settings"].items()
         if all(one["settings"].get(name) == value for one in draws)
     }
+    # mypy takes a generator for any number of arguments
     return ScoredSetting(
         first["name"],
         same,
-        *(round(float(np.mean([one[name] for one in draws]))) for name in ("n_train", "n_val")),
+        *(round(float(np.mean([one[name] for one in draws]))) for name in ("n_train", "n_val")),  # type: ignore[call-arg,arg-type]
         sorted({gate for one in draws for gate in one["gates"]}),
     )

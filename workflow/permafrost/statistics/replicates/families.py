@@ -6,11 +6,13 @@ same names as `metrics.classification`, each with a trailing axis of resamples.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
-from permafrost.core.targets import ManyLabels, OneClass, by_targets
+from permafrost.core.targets import ManyLabels, OneClass, Targets, by_targets
 from permafrost.core.tasks import targets_of
 from permafrost.metrics.classification import (
     check_task,
@@ -28,6 +30,13 @@ from permafrost.statistics.resampling.carriers import units_of_each
 from permafrost.statistics.resampling.resamples import Resamples
 
 _MACRO = ("macro_precision", "macro_recall", "macro_f1")
+
+
+class Family(Protocol):
+    """Metrics of predictions on resamples."""
+
+    def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
+        """Metric name to (B,), or (K, B) per class, on each resample; NaN if undefined."""
 
 
 class SingleLabel:
@@ -121,7 +130,7 @@ class MultiLabel:
         self.classes, self.units = classes, np.asarray(units)
         self._rankings: dict[int | None, Ranking] = {}
 
-    proportions = frozenset()
+    proportions: frozenset[str] = frozenset()
 
     def holders(self, metric: str) -> np.ndarray | None:
         """As in `SingleLabel`: for a label, the units in which it is true; (1,) for all labels
@@ -183,10 +192,13 @@ def share_of(hit: np.ndarray, units: np.ndarray, resamples: Resamples, drawn) ->
     return divide(total if rarer is hit else drawn - total, drawn)
 
 
-FAMILIES = {OneClass: SingleLabel, ManyLabels: MultiLabel}
+FAMILIES: dict[type[Targets], Callable[..., Family]] = {
+    OneClass: SingleLabel,
+    ManyLabels: MultiLabel,
+}
 
 
-def make_family(target, prediction, scores, *, task: str, classes: int, units):
+def make_family(target, prediction, scores, *, task: str, classes: int, units) -> Family:
     """The family of `task`; raises PermafrostError for another task or a wrong score width."""
     check_task(task)
     check_width(scores, classes)

@@ -146,7 +146,7 @@ def log_interval(value: float, error: float, quantile: float) -> tuple[float, fl
     return value / factor, value * factor
 
 
-def same_in_all_units(n_units: int, confidence: float) -> float:
+def same_in_all_units(n_units: float, confidence: float) -> float:
     """Share of units that may still differ although none of `n_units` did.
 
     1 - (alpha / 2)^(1 / U), the exact bound of Clopper and Pearson for no event ("rule of three").
@@ -155,7 +155,7 @@ def same_in_all_units(n_units: int, confidence: float) -> float:
 
 
 def constant_difference_interval(
-    value: float, n_units: int, confidence: float, *, bound: float = 1.0
+    value: float, n_units: float, confidence: float, *, bound: float = 1.0
 ) -> tuple[float, float]:
     """The interval of a difference that equals `value` in each of its units, so that no error can
     be estimated.
@@ -228,7 +228,7 @@ def reflected_square(value: float, replicates: np.ndarray) -> np.ndarray:
     return np.sqrt(np.maximum(2 * value**2 - replicates**2, 0.0))
 
 
-def expanded(replicates: np.ndarray, n_units: int, confidence: float) -> np.ndarray:
+def expanded(replicates: np.ndarray, n_units: float, confidence: float) -> np.ndarray:
     """(B,) replicates with deviations from their mean scaled by sqrt(U / (U - 1)) t / z.
 
     The first factor corrects the too small variance of resamples of U units, the second allows for

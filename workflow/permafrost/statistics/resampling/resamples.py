@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -52,7 +53,7 @@ class Resamples:
 
     def part(self, start: int, stop: int) -> Resamples:
         """Resamples [start, stop), contiguous in memory."""
-        size = self.size if np.ndim(self.size) == 0 else self.size[start:stop]
+        size = self.size if np.ndim(self.size) == 0 else cast("np.ndarray", self.size)[start:stop]
         return Resamples(np.ascontiguousarray(self.counts[:, start:stop]), size, self.peak)
 
 

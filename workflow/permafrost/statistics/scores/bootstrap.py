@@ -102,7 +102,7 @@ def bootstrap_scores(
         judged = calibration_of(predictions, units.index, calibration)
         values, family = {**values, **judged.values}, Joined(family, judged)
     how = _How(method, resamples, confidence, seed, getattr(predictions, "is_difference", False))
-    inner = getattr(predictions, "class_values", dict)()
+    inner: dict[str, np.ndarray] = getattr(predictions, "class_values", dict)()
     interval = _Intervals.of(family, values | inner, predictions.classes, units, how)
     common = {
         "confidence": confidence,

@@ -7,8 +7,9 @@ compared. The test of a difference, and the adjustment for the number of pairs, 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -123,7 +124,7 @@ def compare(
         "n_test": test_set.count,
         "bootstrap_seed": seed,
     }
-    drawn = {"units": units, "confidence": confidence, "seed": seed}
+    drawn: dict[str, Any] = {"units": units, "confidence": confidence, "seed": seed}
     rows: list[dict] = []
     for metric in metrics:
         values, replicates = found.of(metric)
@@ -131,7 +132,7 @@ def compare(
         if known.of_gaps:
             columns = paired_gaps(values, replicates, np.array(pairs), **drawn)
         else:
-            about = {
+            about: dict[str, Any] = {
                 "resamples": resamples,
                 "bounded": known.bounds == "unit",
                 "shared": found.shared,
@@ -170,7 +171,7 @@ def _by_seed(given: Predictions | Mapping[int, Predictions]) -> Mapping[int, Pre
     return given if isinstance(given, Mapping) else {0: given}
 
 
-def _draws(one: Predictions) -> list[Predictions]:
+def _draws(one: Predictions) -> Sequence[Predictions]:
     return one.each() if isinstance(one, Draws) else [one]
 
 
@@ -300,6 +301,8 @@ def _family(
     one: Predictions, units: Units, metrics: list[str], calibration: dict | None
 ) -> _Family:
     of_scores = [metric for metric in metrics if metric not in CALIBRATION]
+    values: dict[str, float]
+    parts: list[tuple]
     values, parts = {}, []
     if of_scores:
         evaluated = one.evaluate()
@@ -328,7 +331,7 @@ def _mcnemar(a: np.ndarray | None, b: np.ndarray | None) -> float | None:
 
 
 def _known_metric(metric: str | None, predictions: Predictions, *, calibration: bool) -> str:
-    known = overall_metrics(
+    known: Sequence[str] = overall_metrics(
         predictions.task,
         len(predictions.classes),
         boundary=predictions.boundary,

@@ -10,7 +10,7 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
@@ -171,7 +171,7 @@ def _rows(predictions: Predictions, metadata: dict, options: dict) -> list[dict]
         "n_train": about.n_train if about else metadata["n_train"],
         "n_val": about.n_val if about else metadata["n_val"],
     }
-    spread = predictions.spread() if isinstance(predictions, Draws) else {}
+    spread: dict[str, float | None] = predictions.spread() if isinstance(predictions, Draws) else {}
     drawn = len(predictions.drawn) if isinstance(predictions, Draws) else None
     return [
         {
@@ -196,7 +196,7 @@ def _rows_of_setting(
         "settings": predictions.about.settings,
         "primary": False,
     }
-    return [{**row, **shared} for row in _rows(predictions, metadata, options)]
+    return [{**row, **shared} for row in _rows(cast("Predictions", predictions), metadata, options)]
 
 
 def _table(rows: list[dict], metadata: dict, seed: int) -> pa.Table:
@@ -244,6 +244,7 @@ def clean_part(
     clean = table.filter(pc.is_null(table[LEAK]))
     if len(clean) in (0, len(table)):
         return None
+    some: Predictions
     if isinstance(predictions, LabelledSamples):
         some = of_samples(predictions, clean["sample_id"].to_pylist())
     else:
