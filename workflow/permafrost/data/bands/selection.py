@@ -81,6 +81,10 @@ def dataset_bands(declared: Sequence, sensor: str | None, *, where: object = Non
     declared : names, or mappings with ``name`` and any of the fields of `Band`; fields that a
         mapping omits are those of the sensor's band of that name, if it has one.
     sensor : the sensor of all bands that do not name their own; None if it is not a known one.
+
+    Raises
+    ------
+    PermafrostError : a band is declared twice, or the sensor is unknown.
     """
     bands = [_declared_band(item, sensor, where) for item in declared]
     names = [band.name for band in bands]

@@ -109,7 +109,7 @@ def names_a_file(name: str) -> bool:
 
 
 def as_kind(annotations: Annotations, kind: str) -> Annotations:
-    """The same crowns as another kind of shape, see `read_annotations`."""
+    """The same crowns as another kind of shape, see `read_annotations`; raises `PermafrostError` for points."""
     if annotations.kind == kind:
         return annotations
     if annotations.kind == POINT and len(annotations):

@@ -28,6 +28,10 @@ def find_files(path: str, pattern: str, where: str) -> list[tuple[str, Path, int
 
     In a pattern, ``*`` matches any characters including ``/``, and ``{year}`` four digits. The year
     is None if the pattern has no ``{year}``. A single file needs to match no pattern.
+
+    Raises
+    ------
+    PermafrostError : `path` does not exist, no file matches, or a single file's year is asked for.
     """
     place = Path(path)
     if not place.exists():

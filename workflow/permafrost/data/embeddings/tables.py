@@ -111,7 +111,7 @@ class TableEmbeddings:
         return self._nearest(place)
 
     def read(self, rows: Sequence[int]) -> np.ndarray:
-        """(n, K) float32: the embeddings of these rows."""
+        """(n, K) float32: the embeddings of these rows; raises `PermafrostError` if their lengths differ."""
         rows = np.asarray(rows, int)
         values, width = [None] * len(rows), None
         files = np.searchsorted(self._ends, rows, side="right")

@@ -27,7 +27,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 #: common fill values of programs that are never measured; the last is the largest
 FILLS = (-9999.0, -99999.0, -32768.0, -_LARGEST, _LARGEST)
 
-#: conversion -> what the entry permits by naming it
+#: conversion -> its description for messages
 CONVERSIONS = {
     "palette": "replace palette indices by their colours",
     "alpha": "drop the transparency channel",

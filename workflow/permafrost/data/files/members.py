@@ -280,7 +280,7 @@ def _is_plain(path: Path) -> bool:
 
 
 def check_end(archive: tarfile.TarFile) -> None:
-    """Refuse an archive without an end mark: tarfile takes a truncated or damaged header for the end."""
+    """Raise `tarfile.ReadError` without an end mark: tarfile takes a truncated or damaged header for the end."""
     archive.fileobj.seek(archive.offset)
     if archive.fileobj.read(tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:
         raise tarfile.ReadError(f"truncated or damaged after {archive.offset} bytes")

@@ -47,7 +47,7 @@ class Extent:
         return cls(path, 0, path.stat().st_size)
 
     def read(self, start: int = 0, length: int | None = None) -> bytes:
-        """Read `length` bytes, or all, from `start` of the range."""
+        """Read `length` bytes, or all, from `start` of the range; raises `UnreadableImage` if the file is shorter."""
         length = self.length - start if length is None else length
         with open(self.path, "rb") as stream:
             stream.seek(self.offset + start)
@@ -124,7 +124,7 @@ def parts_of(sample: Item, columns: Sequence[str] | None = None) -> list[Item]:
 
 
 def by_sensor(parts: Sequence[Item]) -> dict[str, list[Item]]:
-    """The parts of each sensor or label; an image has one part per date."""
+    """The parts of each sensor or label, one part per date; raises `UnreadableImage` for duplicate names."""
     found: dict[str, list[Item]] = {}
     for part in parts:
         found.setdefault(part.sensor, []).append(part)

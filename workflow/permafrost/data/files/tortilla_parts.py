@@ -70,7 +70,7 @@ def read_sensor(parts: Sequence[Item], date: str | int | None = None) -> Pixels:
 
 
 def date_position(dates: Sequence[str | None], count: int, date: str | int) -> int:
-    """Position from 0 of a date among `count` images."""
+    """Position from 0 of a date among `count` images; raises `UnreadableImage` if it does not exist."""
     if date in (FIRST, LAST):
         return 0 if date == FIRST else count - 1
     if isinstance(date, int):

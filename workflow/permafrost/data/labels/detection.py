@@ -17,7 +17,7 @@ OPTIONS = ("tiles", *DEFAULTS)
 
 
 def check_options(entry: DatasetEntry, *, where: object) -> None:
-    """Refuse options about objects that would have no effect."""
+    """Raise `PermafrostError` for options about objects that would have no effect."""
     idle = [key for key in OPTIONS if getattr(entry, key) is not None and not _used(key, entry)]
     if idle:
         raise PermafrostError(
@@ -41,7 +41,7 @@ def _used(key: str, entry: DatasetEntry) -> bool:
 
 
 def check_objects(images: Mapping[str, Sequence[Record]], *, where: object) -> None:
-    """Refuse a split without objects, which could not be scored."""
+    """Raise `PermafrostError` for a split without objects, which could not be scored."""
     for split, records in images.items():
         if not any((~record.objects.crowd).any() for record in records):
             raise PermafrostError(

@@ -118,7 +118,7 @@ def mask_coding(entry: DatasetEntry, classes: Sequence[str], *, where: object) -
 
 
 def declared_dead(entry: DatasetEntry, classes: Sequence[str], *, where: object) -> list[int]:
-    """Ids of the classes that the entry declares dead, which are never scored."""
+    """Ids of the classes that the entry declares dead, which are never scored; raises `PermafrostError` for all."""
     names = entry.dead_classes
     for name in names:
         look_up(classes, name, "dead_classes: unknown class", where=where)
@@ -130,7 +130,7 @@ def declared_dead(entry: DatasetEntry, classes: Sequence[str], *, where: object)
 
 
 def check_options(entry: DatasetEntry, *, where: object) -> None:
-    """Refuse options about masks in an entry without masks, where they would have no effect."""
+    """Raise `PermafrostError` for options about masks in an entry without masks."""
     idle = [key for key in OPTIONS if getattr(entry, key) not in (None, False, [])]
     masks = targets_of(entry.task).masks
     if entry.kind != "demo" and masks:

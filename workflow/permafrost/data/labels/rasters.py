@@ -83,7 +83,7 @@ class TargetCoding:
         return self.decode(Raster(stored))
 
     def decode(self, raster: Raster) -> np.ndarray:
-        """(H, W) float32 targets, NaN without data."""
+        """(H, W) float32 targets, NaN without data; raises `UnreadableImage` for undeclared nodata or other types."""
         self._check_header(raster)
         values = raster.values
         if values.dtype.kind not in "fiu":

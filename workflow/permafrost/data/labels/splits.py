@@ -80,7 +80,7 @@ def make_splits(
 
 
 def check_split_options(options: Splits, *, where: object) -> None:
-    """Refuse ``splits`` of an entry that no data could satisfy."""
+    """Raise `PermafrostError` for ``splits`` of an entry that no data could satisfy."""
     method = options.method
     useful = {
         "given": {"map", "leave_out", "val_from_train", "spatially_random"},
@@ -158,7 +158,7 @@ def _val_from_train(records, indices, fraction: float, rng, where) -> dict[str, 
 def blocks(
     records: Sequence[Record], side_km: float, where: object, join_km: float | None = None
 ) -> np.ndarray:
-    """Number of the spatial block of each record, see `joined_blocks`."""
+    """Block number of each record, see `joined_blocks`; raises `PermafrostError` if a record has no lon and lat."""
     lonlat = np.array([(r.lon, r.lat) for r in records], dtype=float)
     missing = np.flatnonzero(np.isnan(lonlat).any(axis=1))
     if len(missing):

@@ -18,7 +18,7 @@ STRATA = 10
 
 
 def check_options(entry: DatasetEntry, *, where: object) -> None:
-    """Refuse options without effect: of targets in other tasks, of classes in these."""
+    """Raise `PermafrostError` for options without effect: of targets in other tasks, of classes in these."""
     targets = targets_of(entry.task)
     regression = targets.numbers
     idle = ("classes", "allow_missing_classes") if regression else ("target",)
@@ -42,7 +42,7 @@ def _refuse_idle(idle: Sequence[str], why: str, where: object) -> None:
 
 
 def check_targets(splits: Mapping[str, Sequence[Record]], *, where: object) -> None:
-    """Refuse targets that are not finite, and a train split with a single target value."""
+    """Raise `PermafrostError` for targets that are not finite, or for a train split with a single target value."""
     for split, records in splits.items():
         bad = [r.sample_id for r in records if r.label is None or not np.isfinite(r.label)]
         if bad:
@@ -154,7 +154,7 @@ class TargetStatistics:
 
 
 def check_rasters(statistics: dict[str, TargetStatistics], *, where: object) -> None:
-    """Refuse a split without any data, and a train split with a single target value."""
+    """Raise `PermafrostError` for a split without any data, or for a train split with a single target value."""
     for split, found in statistics.items():
         if not found.count:
             raise PermafrostError(

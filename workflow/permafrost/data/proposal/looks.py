@@ -147,7 +147,7 @@ def places_of(members: Members, names: Sequence[str], *, where: object) -> list[
 
 
 def pixel_values(members: Members, names: Sequence[str], *, where: object) -> set[int] | None:
-    """Values in a sample of masks; None if they are measurements rather than integers."""
+    """Values in a sample of masks; None if they are measurements. Raises `PermafrostError` for an unreadable mask."""
     found: set[int] = set()
     for name in sample(names, _MASKS):
         try:

@@ -183,7 +183,7 @@ def open_source(entry: DatasetEntry, *, where: object) -> Source:
 
 
 def check_source(entry: DatasetEntry, *, where: object) -> None:
-    """Validate the source options of an entry without reading data."""
+    """Validate the source options of an entry without reading data; raises `PermafrostError`."""
     tasks = KINDS[entry.kind].tasks
     if entry.task not in tasks:
         raise PermafrostError(

@@ -119,6 +119,10 @@ def class_ids(names: Sequence[str], declared: Sequence[str] | None, *, where: ob
     Returns
     -------
     (list of classes, mapping of name to id).
+
+    Raises
+    ------
+    PermafrostError : the entry lists a name twice, or lacks one of the data.
     """
     found = sorted(set(names))
     if not declared:

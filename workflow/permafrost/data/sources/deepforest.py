@@ -62,7 +62,7 @@ def open_deepforest(entry: DatasetEntry, *, where: object) -> ObjectSource:
 
 
 def check_entry(entry: DatasetEntry, *, where: object) -> None:
-    """Refuse two options with the same meaning."""
+    """Raise `PermafrostError` for two options with the same meaning."""
     options: DeepforestOptions = entry.source
     for one, other, both in (
         ("group", "group_column", options.group and options.group_column),

@@ -90,7 +90,7 @@ def open_demo(entry: DatasetEntry, *, where: object) -> Source:
 
 
 def check_entry(entry: DatasetEntry, *, where: object) -> None:
-    """Refuse options that the simulated world does not support."""
+    """Raise `PermafrostError` for options that the simulated world does not support."""
     problem = remedy = None
     if entry.modalities is not None:
         problem, remedy = "the demo has images of one sensor", "list its bands in source"

@@ -73,7 +73,7 @@ def open_folder(entry: DatasetEntry, *, where: object) -> Source:
 
 
 def check_entry(entry: DatasetEntry, *, where: object) -> None:
-    """Refuse source options that do not apply to the task."""
+    """Raise `PermafrostError` for source options that do not apply to the task."""
     options: FolderOptions = entry.source
     texts = texts_of(options.images)
     if texts:

@@ -101,7 +101,7 @@ class GeobenchOptions(Stored):
 
 
 def check_entry(entry: DatasetEntry, *, where: object) -> None:
-    """Refuse an entry whose bands and arrays do not match, or that lists no classes."""
+    """Raise `PermafrostError` if bands and arrays do not match, or if the entry lists no classes."""
     options: GeobenchOptions = entry.source
     offered = sum(1 if meant is None else len(meant) for _, meant in options.channels())
     declared = len(entry.bands or ())

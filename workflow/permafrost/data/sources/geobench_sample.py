@@ -19,7 +19,8 @@ _PLANE, _CUBE = 2, 3
 
 @contextlib.contextmanager
 def open_sample(members: Members, name: str) -> Iterator:
-    """The open root group of a sample's HDF5 file. Uses h5py's low-level API, which takes a quarter of the time."""
+    """The open root group of a sample's HDF5 file. Raises `UnreadableImage` for damaged files. Uses
+    h5py's low-level API, which takes a quarter of the time."""
     from h5py import h5f, h5g
 
     try:
@@ -59,7 +60,7 @@ def stored_attribute(file) -> object:
 
 
 def read_array(file, name: str) -> np.ndarray:
-    """An array of numbers in this file; refuses links, which could lead to other files."""
+    """An array of numbers in this file; raises `UnreadableImage` for links, which could lead to other files."""
     from h5py import h5d, h5l, h5s
 
     encoded = name.encode("utf-8", "surrogateescape")
@@ -75,7 +76,7 @@ def read_array(file, name: str) -> np.ndarray:
 
 
 def bands_of(array: np.ndarray, name: str, meant: list[int] | None) -> np.ndarray:
-    """(c, H, W) of an array (H, W) or (H, W, channels), with the channels to use."""
+    """(c, H, W) of an array (H, W) or (H, W, channels), with the channels to use; raises `UnreadableImage`."""
     if array.ndim == _PLANE and meant is None and array.size:
         return array[None]
     if array.ndim == _PLANE:

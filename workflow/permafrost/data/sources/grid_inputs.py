@@ -153,7 +153,8 @@ class RasterInputs:
         return np.logical_and.reduce([sensor.valid(window) for sensor in self._sensors])
 
     def labels(self, window: Window) -> np.ndarray:
-        """(H, W) class ids or numbers."""
+        """(H, W) class ids or numbers; raises `UnreadableImage` for pixels outside all masks
+        without an ignore index."""
         if isinstance(self._labels, Burnt):
             return self._labels.read(window)
         values, covered = self._labels.read(window)

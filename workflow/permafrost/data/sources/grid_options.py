@@ -138,7 +138,7 @@ class GridOptions(LabelChannel):
 
 
 def check_entry(entry: DatasetEntry, *, where: object) -> None:
-    """Refuse options that contradict each other, the task or the splits."""
+    """Raise `PermafrostError` for options that contradict each other, the task or the splits."""
     options: GridOptions = entry.source
     numbers = targets_of(entry.task).numbers
     wanted = "targets" if numbers else "masks"

@@ -154,7 +154,7 @@ def own_grid(scene: Scene, *, where: object) -> Grid:
 
 
 def declared_crs(text: str, *, where: object):
-    """rasterio's coordinate system for the name in an entry."""
+    """rasterio's coordinate system for the name in an entry; raises `PermafrostError` for an unknown name."""
     from rasterio.crs import CRS
     from rasterio.errors import CRSError
 
@@ -213,7 +213,12 @@ def _corners(scene: Scene) -> tuple[float, float, float, float]:
 
 
 def box_of(scene: Scene, grid: Grid, where: object) -> tuple[tuple[int, int, int, int], bool]:
-    """Bounding box of a raster in pixels of the grid, and whether it must be resampled."""
+    """Bounding box of a raster in pixels of the grid, and whether it must be resampled.
+
+    Raises
+    ------
+    PermafrostError : its coordinates cannot be converted to those of the grid.
+    """
     from rasterio.crs import CRS
     from rasterio.warp import transform_bounds
 

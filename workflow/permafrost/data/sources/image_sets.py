@@ -82,7 +82,12 @@ class ImageSets:
         return cls(list(lists.values()), split_of, options.unlisted == "ignore")
 
     def divide(self, stems: Sequence[str], *, where: object) -> list[str | None]:
-        """The split of each image; None for an unlisted one if the entry ignores such images."""
+        """The split of each image; None for an unlisted one if the entry ignores such images.
+
+        Raises
+        ------
+        PermafrostError : a listed image does not exist, or an image is unlisted.
+        """
         absent = sorted(set(self._split_of) - set(stems))
         if absent:
             raise PermafrostError(

@@ -23,7 +23,12 @@ def annotation_files(places: str | dict[str, str]) -> list[tuple[str | None, str
 
 
 def annotation_bytes(members: Members, place: str, where: object) -> bytes:
-    """Content of an annotation file; names inside `members` begin with ``<path>/``."""
+    """Content of an annotation file; names inside `members` begin with ``<path>/``.
+
+    Raises
+    ------
+    PermafrostError : it does not exist, or cannot be read.
+    """
     inside = place.startswith(INSIDE)
     name = place.removeprefix(INSIDE)
     if name not in members.names if inside else not Path(place).is_file():

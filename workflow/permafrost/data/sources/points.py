@@ -52,7 +52,7 @@ def open_points(entry: DatasetEntry, *, where: object) -> ObjectSource:
 
 
 def check_entry(entry: DatasetEntry, *, where: object) -> None:
-    """Refuse points without a class: neither a column nor a single class in the entry."""
+    """Raise `PermafrostError` for points without a class: neither a column nor a single class in the entry."""
     if entry.source.label is None and len(entry.classes or []) != 1:
         raise PermafrostError(
             "the tables name no classes, so the entry has to list the one class of all points",

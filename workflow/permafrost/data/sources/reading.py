@@ -81,7 +81,7 @@ def locate_member(members: Members, name: str) -> tuple[float | None, float | No
 
 
 def member_size(members: Members, name: str, convert: Collection[str]) -> tuple[int, int]:
-    """Height and width of an image after permitted conversions, from its header."""
+    """Height and width of an image after permitted conversions, from its header; raises `UnreadableImage`."""
     with readable(), members.open(name) as stream:
         kind = image_format(stream.read(8))
         if kind in ("jpeg", "png"):

@@ -163,7 +163,7 @@ def read_dates(texts: Iterable[str], *, what: str, where: object) -> dict[str, t
 def check_several_dates(
     samples: Sequence[tuple[str, SampleImages]], dates: str, *, where: object
 ) -> None:
-    """Refuse samples, by name, if a pair does not have two images or two images have the same date."""
+    """Raise `PermafrostError` for a pair without two images, or for two images of one date; names the samples."""
     wrong = [
         f"{name} has {len(files)}"
         for name, sample in samples
@@ -183,7 +183,7 @@ def check_several_dates(
 
 
 def check_once(name: str, moments: Iterable[str | int | None], *, where: object) -> None:
-    """Refuse a sample with two images of one date or number; None, an unknown date, may repeat."""
+    """Raise `PermafrostError` for two images of one date or number; None, an unknown date, may repeat."""
     counts = Counter(moment for moment in moments if moment is not None)
     for moment, count in counts.most_common(1):
         if count > 1:

@@ -336,7 +336,7 @@ class TableSource(ListedSource):
 
 
 def check_entry(entry: DatasetEntry, *, where: object) -> None:
-    """Refuse a source without label options, or that does not define which rows and columns are one sample."""
+    """Raise `PermafrostError` without label options, or if the rows and columns of a sample are undefined."""
     options: TableOptions = entry.source
     key = by_targets(_OPTION_OF, targets_of(entry.task))
     if getattr(entry.source, key) is None:

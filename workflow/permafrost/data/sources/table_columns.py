@@ -138,7 +138,7 @@ class Table:
         return self._convert(pattern, lambda cell: cell)
 
     def labels(self, column: str) -> list[str]:
-        """A column of lists of labels; an empty list means no label, a missing cell or file is an error."""
+        """A column of lists of labels; an empty list means no label. Raises `PermafrostError` for a missing cell."""
         cells = self.optional(column)
         if None in cells:
             count, first = cells.count(None), self._row(cells.index(None))
@@ -156,7 +156,7 @@ class Table:
         return self._convert(column, float, empty=True)
 
     def targets(self, column: str) -> list[float]:
-        """A column of finite numbers; an empty cell is an error."""
+        """A column of finite numbers; raises `PermafrostError` for other cells, also empty ones."""
 
         def finite(cell: str) -> float:
             if not math.isfinite(number := float(cell)):
@@ -166,7 +166,7 @@ class Table:
         return self._convert(column, finite)
 
     def flags(self, column: str) -> list[int]:
-        """A column of 0 and 1 (or true and false)."""
+        """A column of 0 and 1 (or true and false); raises `PermafrostError` for other cells."""
 
         def flag(cell: str) -> int:
             if cell.lower() not in _YES | _NO:

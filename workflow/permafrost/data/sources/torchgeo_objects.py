@@ -132,7 +132,7 @@ def without_pixels(part):
 
 
 def check_pairing(part, where: object) -> None:
-    """Check names if images and annotations are matched by order alone; refuse a difference."""
+    """Raise `PermafrostError` if images and annotations are matched by order alone and their names differ."""
     files = getattr(part, "files", None)
     if hasattr(part, "source") and isinstance(getattr(part, "labels", None), list):
         images, annotations = part.source, part.labels

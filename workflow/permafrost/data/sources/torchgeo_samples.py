@@ -183,7 +183,12 @@ def sample_place(part, number: int) -> Georeference:
 
 
 def sample_size(part, number: int) -> tuple[int, int]:
-    """Height and width from the header of a sample's image file, for classes that read it with Pillow."""
+    """Height and width from the header of a sample's image file, for classes that read it with Pillow.
+
+    Raises
+    ------
+    UnreadableImage : the file does not exist or is damaged.
+    """
     path = sample_path(part, number)
     if path is None:
         raise UnreadableImage(f"its image file does not exist ({_listed(part, number)})")

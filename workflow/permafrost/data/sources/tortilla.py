@@ -115,7 +115,7 @@ class TortillaOptions(Clipped, LabelChannel):
 
 
 def check_entry(entry: DatasetEntry, *, where: object) -> None:
-    """Refuse an entry without the label option of its task, or with that of another task."""
+    """Raise `PermafrostError` without the label option of the task, or with that of another task."""
     options: TortillaOptions = entry.source
     named, wanted = list(options.images), list(entry.modalities or {None: None})
     if set(named) != set(wanted):

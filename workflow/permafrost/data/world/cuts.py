@@ -56,7 +56,8 @@ def by_class(
 ) -> list[Chip]:
     """`count` chips, equally many per class, spread over the scenes; two of a scene overlap by a quarter at most.
 
-    `layout` returns the ids of the `classes` in a scene.
+    `layout` returns the ids of the `classes` in a scene. Raises `PermafrostError` if the chips do
+    not fit.
     """
     wanted = _shares(count, len(classes))
     pools = [_Pool(spec, size, layout(spec), len(classes)) for spec in specs]
@@ -73,7 +74,12 @@ def by_class(
 
 
 def anywhere(specs: list, count: int, size: int) -> list[Chip]:
-    """`count` chips at random grid positions, spread over the scenes; two of a scene overlap by a quarter at most."""
+    """`count` chips at random grid positions, spread over the scenes; two of a scene overlap by a quarter at most.
+
+    Raises
+    ------
+    PermafrostError : the chips do not fit.
+    """
     chips = []
     for spec, number in zip(specs, _shares(count, len(specs)), strict=True):
         side = spec.size // size
