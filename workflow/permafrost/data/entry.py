@@ -284,7 +284,7 @@ class DatasetEntry(Images):
     """Where the files can be downloaded, for `permafrost fetch`; does not affect results. Without
     it, torchgeo's classes define it, and other data are downloaded by hand."""
     published: LeftOut[str] = None
-    """Published numbers of images per split, and their size."""
+    """Numbers of images in train, val and test as published, and their size."""
     gsd_m: LeftOut[Above0] = None
     """Ground sampling distance: size of a pixel on the ground in metres."""
     task: Task
@@ -293,7 +293,7 @@ class DatasetEntry(Images):
     per pixel, boxes of objects (polygons count by their boxes), or points. A table with several
     columns of numbers is one dataset per column."""
     kind: str
-    """Kind of the source; an entry writes it as the key in `source`."""
+    """Kind of the source; an entry writes it inside `source`."""
     source: Any
     """Location of images and labels; the kind of source defines its keys."""
     modalities: LeftOut[Annotated[dict[ModalityName, Modality], MinLen(2)]] = None

@@ -15,7 +15,7 @@ from permafrost.data.bands.in_order import Moments, Pieces, Total
 PERCENTILES = (2, 98)
 #: at most this many rows and columns of an image are in the sample
 _GRID = 16
-#: target number of sampled values over all images, and the least number of images
+#: most values over all sampled images, but at least this many images
 _SAMPLE = 2**21
 _FEWEST = 16
 

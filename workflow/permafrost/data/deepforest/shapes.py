@@ -34,6 +34,10 @@ def read_shapes(
     Returns
     -------
     The kind is an empty text for a table without rows whose columns leave it open.
+
+    Raises
+    ------
+    PermafrostError : no columns of shapes, several kinds, or an invalid value.
     """
     found = _held(columns, wanted, flat)
     if not found:
@@ -156,7 +160,7 @@ def _number(value) -> float:
 def _from_geometry(
     columns: Columns, boxes: np.ndarray, found: dict
 ) -> tuple[str, np.ndarray, np.ndarray]:
-    """Kind, shapes and marks of a column of geometries; rows where `boxes` is True use their corners instead."""
+    """Kind, shapes and marks of a column of geometries; the rows at the indices `boxes` use their corners instead."""
     values = columns.values[WKT]
     shapes = np.empty(len(values), object)
     if len(boxes):

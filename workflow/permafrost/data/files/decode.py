@@ -265,6 +265,10 @@ def read_tiff(
     data : as for `open_tiff`.
     window : the part to read; the georeference is that of the part.
     size : height and width that the whole image must have.
+
+    Raises
+    ------
+    UnreadableImage : damaged, several pages, another size, complex values, or undeclared nodata.
     """
     from rasterio.enums import ColorInterp
     from rasterio.windows import Window as Part

@@ -28,7 +28,7 @@ def stratified(strata: np.ndarray, fractions: np.ndarray, rng: np.random.Generat
 
 
 def at_random(strata: np.ndarray, fractions: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Part of each record, assigned one by one."""
+    """Part of each record, when any record may go to any part."""
     if strata.ndim == 1:
         return stratified(strata, fractions, rng)
     # from large to small would always put the images with most objects into train

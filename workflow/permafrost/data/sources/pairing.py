@@ -160,6 +160,10 @@ def name_pattern(text: str, endings: Sequence[str] | None, where: object) -> re.
     Parameters
     ----------
     endings : of the files in a folder, without the dot; None if `text` names files.
+
+    Raises
+    ------
+    PermafrostError : a part in ``<…>`` occurs twice.
     """
     names = _PLACEHOLDER.findall(text)
     if len(set(names)) < len(names):

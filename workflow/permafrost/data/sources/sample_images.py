@@ -163,7 +163,7 @@ def read_dates(texts: Iterable[str], *, what: str, where: object) -> dict[str, t
 def check_several_dates(
     samples: Sequence[tuple[str, SampleImages]], dates: str, *, where: object
 ) -> None:
-    """Raise `PermafrostError` for a pair without two images, or for two images of one date; names the samples."""
+    """Raise `PermafrostError` if a pair lacks two images, or if two images have one date; names the samples."""
     wrong = [
         f"{name} has {len(files)}"
         for name, sample in samples

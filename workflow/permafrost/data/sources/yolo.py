@@ -235,7 +235,7 @@ def _object(words: list[str], which: str) -> tuple[int, list[float], np.ndarray 
 
 
 def _on_edges(shares):
-    """Shares in which values near an edge of the image, within rounding, are moved to it."""
+    """Shares; those within rounding of an edge of the image are moved to it."""
     shares = np.asarray(shares)
     clipped = np.clip(shares, 0, 1)
     return np.where(np.abs(shares - clipped) <= ROUNDING, clipped, shares)

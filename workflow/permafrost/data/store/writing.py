@@ -45,7 +45,7 @@ class Images:
         return image if self.dates is None else (self.dates, *image)
 
     def holding(self, shape: Sequence[int]) -> Images:
-        """Enlarged to hold an image of `shape`."""
+        """The same, enlarged if necessary to hold an image of `shape`."""
         dates = None if self.dates is None else max(self.dates, shape[0])
         height, width = max(self.height, shape[-2]), max(self.width, shape[-1])
         return replace(self, dates=dates, height=height, width=width)
@@ -134,7 +134,7 @@ class Layout:
         return cls(**{**content, "images": tuple(images), "mask_dtype": mask_dtype})
 
     def holding(self, shapes: Sequence[Sequence[int]]) -> Layout:
-        """Enlarged to hold images of these shapes, one per modality."""
+        """The same, enlarged if necessary to hold images of these shapes, one per modality."""
         pairs = zip(self.images, shapes, strict=True)
         return replace(self, images=tuple(one.holding(shape) for one, shape in pairs))
 
