@@ -6,7 +6,7 @@ None means that an entry omits the option. Light: the plan reads entries before 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Gt, Interval, Len, MinLen
 
@@ -32,11 +32,17 @@ from permafrost.core.tasks import TASKS
 #: units of pictures, whose relation to reflectance is unknown
 PICTURES = ("uint8", "brightness")
 
-Split = Literal["train", "val", "test"]
-Task = Literal[tuple(name for name, task in TASKS.items() if task.of_datasets)]
-UnitName = Literal[
-    *PICTURES, "digital_number", "reflectance", "db", "linear_power", "kelvin", "metre"
-]
+if TYPE_CHECKING:
+    # they know no computed choices, and a dict by `Split` is none by text
+    Split = str
+    Task = str
+    UnitName = str
+else:
+    Split = Literal["train", "val", "test"]
+    Task = Literal[tuple(name for name, task in TASKS.items() if task.of_datasets)]
+    UnitName = Literal[
+        *PICTURES, "digital_number", "reflectance", "db", "linear_power", "kelvin", "metre"
+    ]
 ModalityName = Annotated[
     str,
     Matches("letters, digits, - and _, not first", r"^[A-Za-z0-9][A-Za-z0-9_-]*$(?!\n)"),

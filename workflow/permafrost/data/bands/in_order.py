@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsAdd
 
 #: samples that are added up before their sum is added to the total
 GROUP = 16
 
 
-class Pieces[T]:
+class Pieces[T: SupportsAdd]:
     """Values of consecutive samples; whole groups of them are added up.
 
     Samples 0 to 15 of a split form a group, 16 to 31 the next, and so on. `extend` appends what
@@ -71,7 +75,7 @@ class Pieces[T]:
         self._found.append((samples, value))
 
 
-class Total[T](Pieces[T]):
+class Total[T: SupportsAdd](Pieces[T]):
     """Like `Pieces` from the first sample on, but keeps only the sum."""
 
     def __init__(self, zero: T) -> None:

@@ -9,7 +9,9 @@ Radar bands have a polarisation instead of a wavelength; each model encodes it i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Literal
 
 from permafrost.data.entry import BandOptions
 
@@ -78,7 +80,7 @@ _LANDSAT7: dict[str, _Row] = {
     "B8": ("pan", 710.0, 380, 15),
 }
 # bands of Landsat and Sentinel-2 that are harmonised to Landsat 8's bandpasses
-_HLS: dict[str, _Row] = {
+_HLS: Mapping[str, _Row] = {
     common: (common, nm, width, 30)
     for common, nm, width, _ in _LANDSAT8.values()
     if common in ("coastal", "blue", "green", "red", "swir16", "swir22")
@@ -161,10 +163,12 @@ _OLCI: dict[str, _Row] = {
 # the bandwidths of photographs are unknown
 _PHOTO = {"red": ("red", 665.0), "green": ("green", 560.0), "blue": ("blue", 490.0)}
 _PHOTO_NIR = {**_PHOTO, "nir": ("nir", 830.0)}
-_POLARISATIONS = ("VV", "VH", "HH", "HV")
+_POLARISATIONS: tuple[Literal["VV", "VH", "HH", "HV"], ...] = ("VV", "VH", "HH", "HV")
 
 
-def _optical(sensor: str, rows: dict, level: str | None = None) -> dict[str, Band]:
+def _optical(
+    sensor: str, rows: Mapping[str, tuple], level: Literal["L1C", "L2A"] | None = None
+) -> dict[str, Band]:
     fields = ("common_name", "wavelength_nm", "width_nm", "gsd_m")
     return {
         name: Band(name=name, **dict(zip(fields, row, strict=False)), sensor=sensor, level=level)
@@ -172,7 +176,7 @@ def _optical(sensor: str, rows: dict, level: str | None = None) -> dict[str, Ban
     }
 
 
-def _radar(sensor: str, level: str | None = None) -> dict[str, Band]:
+def _radar(sensor: str, level: Literal["GRD", "RTC"] | None = None) -> dict[str, Band]:
     return {
         name: Band(
             name=name,

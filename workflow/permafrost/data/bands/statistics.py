@@ -7,6 +7,8 @@ error and does not depend on the order of the pixels. Values nearer to 0 than 2^
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
 from permafrost.data.bands.in_order import Moments, Pieces, Total
@@ -83,16 +85,16 @@ class BandStatistics:
     @property
     def count(self) -> np.ndarray:
         """(C,) number of pixels that count."""
-        return self.moments.value.count
+        return cast("Total[Moments]", self.moments).value.count
 
     @property
     def mean(self) -> np.ndarray:
-        return self.moments.value.mean
+        return cast("Total[Moments]", self.moments).value.mean
 
     @property
     def std(self) -> np.ndarray:
         """(C,) population standard deviation."""
-        found = self.moments.value
+        found = cast("Total[Moments]", self.moments).value
         return np.sqrt(found.squares / np.maximum(found.count, 1))
 
     def of_band(self, band: int) -> dict[str, float]:

@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.data.download.hub import mirrored
@@ -68,7 +69,7 @@ def ask_torchgeo(entry: dict, root: Path, *, where: object) -> Asked:
 
 
 def _moved(step: Step, old: Path, new: Path) -> Step:
-    places = {
+    places: dict[str, Any] = {
         name: new / place.relative_to(old)
         for name, place in vars(step).items()
         if isinstance(place, Path)

@@ -12,7 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, NamedTuple
+from typing import IO, NamedTuple
 
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.outputs import whole_directory
@@ -41,7 +41,7 @@ class _Member(NamedTuple):
 
     path: PurePosixPath
     size: int
-    stream: BinaryIO
+    stream: IO[bytes]
 
 
 def unpack(step: Unpack) -> None:

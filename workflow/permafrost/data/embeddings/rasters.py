@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from annotated_types import Interval
@@ -16,6 +16,10 @@ from permafrost.core.options import LeftOut, Options, Text
 from permafrost.data.embeddings.coding import ALPHAEARTH_NODATA, CODINGS, ESD_LEVELS
 from permafrost.data.embeddings.files import YEAR, find_files
 from permafrost.data.embeddings.places import DEGREES, Place, ball, moved
+
+if TYPE_CHECKING:
+    from affine import Affine
+    from rasterio import DatasetReader
 
 #: rasters open at once
 OPEN = 32
@@ -83,7 +87,7 @@ class Tile:
     path: Path
     year: int | None
     crs: str
-    transform: object
+    transform: Affine
     height: int
     width: int
 
@@ -117,7 +121,7 @@ class RasterEmbeddings:
 
     def __init__(self, path: str, options: RasterOptions, where: str) -> None:
         self._options, self._where = options, where
-        self._open: OrderedDict[Path, object] = OrderedDict()
+        self._open: OrderedDict[Path, DatasetReader] = OrderedDict()
         found = find_files(path, options.pattern, f"{where}: path")
         if options.scales:
             found = [one for one in found if not one[1].stem.endswith(options.scales)]
@@ -172,6 +176,7 @@ class RasterEmbeddings:
 
     def _under(self, place: Place) -> np.ndarray:
         """(C, n) of all pixels whose centre is in the image."""
+        windows: list[_Window]
         windows, parts = [], [np.empty((self.channels, 0), np.float32)]
         for window in self._windows(place, *place.outline(), margin=1):
             height, width = window.valid.shape

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 import pyarrow as pa
@@ -262,7 +262,7 @@ class TableEmbeddings:
             names.sort(
                 key=lambda name: [int(n) for n in re.findall(r"\d+", name[len(wanted) - 1 :])]
             )
-        for name in names or [wanted]:
+        for name in names or [cast("str", wanted)]:
             remedy = "correct `table.embedding`"
             look_up(
                 schema.names, name, "there is no column of embeddings", where=file, remedy=remedy

@@ -17,7 +17,7 @@ import tempfile
 import zipfile
 from contextlib import nullcontext
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import IO, Protocol
 
 from permafrost.core.errors import PermafrostError
 
@@ -41,7 +41,7 @@ class Members(Protocol):
         """Size in bytes of what `read` would return."""
         ...
 
-    def open(self, name: str) -> BinaryIO:
+    def open(self, name: str) -> IO[bytes]:
         """The open file, for reading a part of it."""
         ...
 
@@ -165,7 +165,7 @@ class DirectoryMembers:
     def size(self, name: str) -> int:
         return os.stat(self.location(name)).st_size
 
-    def open(self, name: str) -> BinaryIO:
+    def open(self, name: str) -> IO[bytes]:
         return open(self.location(name), "rb")
 
     def location(self, name: str) -> str:
@@ -203,7 +203,7 @@ class ZipMembers:
     def size(self, name: str) -> int:
         return self._infos[name].file_size
 
-    def open(self, name: str) -> BinaryIO:
+    def open(self, name: str) -> IO[bytes]:
         return self._archive.open(self._infos[name])
 
     def location(self, name: str) -> str:
@@ -258,7 +258,7 @@ class TarMembers:
     def size(self, name: str) -> int:
         return self._places[name][1]
 
-    def open(self, name: str) -> BinaryIO:
+    def open(self, name: str) -> IO[bytes]:
         return io.BytesIO(self.read(name))
 
     def location(self, name: str) -> str:

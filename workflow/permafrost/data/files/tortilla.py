@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -70,7 +71,7 @@ class Item:
     name: str
     format: str
     extent: Extent
-    columns: dict[str, object]
+    columns: dict[str, Any]
 
     @property
     def split(self) -> str | None:
@@ -146,7 +147,7 @@ def dates_of(parts: Sequence[Item]) -> list[str | None]:
     return dates
 
 
-def iso_date(value: object) -> str | None:
+def iso_date(value: Any) -> str | None:
     """A date of such a file as ISO 8601; None if it has none.
 
     Files write seconds since 1970, YYYYMMDD, a year alone, or text; 0 and NaN mean unknown.

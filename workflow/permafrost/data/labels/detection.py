@@ -86,7 +86,7 @@ def detection_card(entry: DatasetEntry, images: Mapping[str, Sequence[Record]]) 
     }
 
 
-def _geometry(task: str, images: dict[str, Sequence[Record]]) -> str:
+def _geometry(task: str, images: Mapping[str, Sequence[Record]]) -> str:
     if targets_of(task).points:
         return POINT
     polygons = (record.objects.polygons for records in images.values() for record in records)

@@ -8,7 +8,7 @@ masked by the file, or a value in ``target.nodata``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -67,7 +67,7 @@ class TargetCoding:
     @classmethod
     def of(cls, target: Target) -> TargetCoding:
         """The coding that an entry declares."""
-        scaling = {"scale": float(target.scale), "offset": float(target.offset)}
+        scaling: dict[str, Any] = {"scale": float(target.scale), "offset": float(target.offset)}
         nodata = target.nodata
         if nodata is None or nodata == KEEP:
             return cls(keep=nodata == KEEP, **scaling)

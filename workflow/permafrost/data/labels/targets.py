@@ -21,7 +21,7 @@ def check_options(entry: DatasetEntry, *, where: object) -> None:
     """Raise `PermafrostError` for options without effect: of targets in other tasks, of classes in these."""
     targets = targets_of(entry.task)
     regression = targets.numbers
-    idle = ("classes", "allow_missing_classes") if regression else ("target",)
+    idle: Sequence[str] = ("classes", "allow_missing_classes") if regression else ("target",)
     idle = [key for key in idle if getattr(entry, key)]
     if idle:
         kinds = "a regression dataset has no classes" if regression else "only for task: regression"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import BinaryIO
+from typing import IO
 
 from permafrost.data.digest import INSIDE
 from permafrost.data.files.members import Members
@@ -35,7 +35,7 @@ class Beside:
     def size(self, name: str) -> int:
         return self._of(name).size(name)
 
-    def open(self, name: str) -> BinaryIO:
+    def open(self, name: str) -> IO[bytes]:
         return self._of(name).open(name)
 
     def location(self, name: str) -> str:

@@ -314,7 +314,7 @@ def _series_pattern(draft: Draft, names: Sequence[str]) -> str | None:
             pieces.append(_generalised(parts, free))
     text = "/".join(pieces)
     pattern = re.compile(name_pattern(text, IMAGE_ENDINGS, draft.task).pattern)
-    samples = {}
+    samples: dict[tuple[str, ...], tuple[str, str]] = {}
     for name, place in around.items():
         match = pattern.fullmatch(name)
         if match is None or iso_date(match.groupdict().get("date") or "") is None:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from itertools import combinations
+from typing import Any
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.files.members import Members
@@ -136,11 +137,12 @@ def _table(members, images, name, rows, where) -> Draft | None:
     files = _file_columns(images, rows)
     if not files:
         return None
+    pattern: str | list[str]
     (column, pattern), *_ = files.items()
     two = next((both for both in combinations(files, 2) if two_dates(*both)), None)
     if two is not None:
         pattern = [files[one] for one in two]
-    source = {"kind": "table", "table": f"{members.place}/{name}", "path": pattern}
+    source: dict[str, Any] = {"kind": "table", "table": f"{members.place}/{name}", "path": pattern}
     if not (members.place.is_dir() or isinstance(members, Beside)):
         raise PermafrostError(
             f"the table {name} is inside the archive, but must be next to it",

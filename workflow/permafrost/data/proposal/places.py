@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -122,7 +123,7 @@ def _tiles_of_a_map(draft: Draft, names: Sequence[str]) -> bool:
         # a small number next to two that fit by chance is not a zoom
         if not all(8 <= z <= 22 and x >= 2**z / 64 for z, x in zip(zooms, across, strict=True)):
             continue
-        options = {"pattern": pattern}
+        options: dict[str, Any] = {"pattern": pattern}
         for zoom in range(4, min(zooms) + 1):
             options = {"pattern": pattern, "group_zoom": zoom}
             try:

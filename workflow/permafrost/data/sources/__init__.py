@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from permafrost.core.errors import PermafrostError, look_up
-from permafrost.core.options import build
+from permafrost.core.options import Options, build
 from permafrost.core.plugins import Registry, named_object
 from permafrost.core.targets import (
     Boxes,
@@ -62,7 +62,7 @@ class Kind(NamedTuple):
     places: tuple[str, ...]
     several: bool = False
 
-    def options_class(self) -> type:
+    def options_class(self) -> type[Options]:
         """The dataclass of its options."""
         return named_object(self.options)
 

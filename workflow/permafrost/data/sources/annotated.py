@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -126,7 +126,7 @@ class ObjectSource(ListedSource):
         groups = [image.group for image in images]
         if options.group is not None:
             groups = grouped(sample_ids, options.group, where=where)
-        places = [(None, None)] * len(images)
+        places: list[tuple[float | None, float | None]] = [(None, None)] * len(images)
         if options.web_tiles is not None:
             tiles = web_tiles(sample_ids, options.web_tiles, where=where)
             places = [tile.lonlat() for tile, _ in tiles]
@@ -223,7 +223,7 @@ class ObjectCheck:
 
     def _objects(
         self, image: Annotated, size: tuple[int, int] | None, ids: dict[str, int]
-    ) -> tuple[Objects, dict[str, int]]:
+    ) -> tuple[Objects, dict[str, Any]]:
         """The objects of an image, and how many were ``clipped`` at its edge or dropped ``without_area`` in it."""
         boxes = np.array([one.box for one in image.found], np.float64).reshape(-1, 4)
         kept = ~(_empty(boxes, size) & (self._clip and not self._points))

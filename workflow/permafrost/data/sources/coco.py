@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import unique_keys
@@ -109,7 +110,7 @@ class CocoFile:
     """
 
     images: dict[object, CocoImage]
-    categories: dict[object, str]
+    categories: dict[Any, str]
     problems: list[str]
 
 

@@ -33,7 +33,8 @@ class DeepforestOptions(ObjectFiles, Clipped):
 
     table: FileOrFiles
     """A file, or a mapping of split names to files; "<path>/" at the beginning stands for the value of path."""
-    geometry: Literal["auto", BOX, POLYGON, POINT] = "auto"
+    # type checkers take no names of constants
+    geometry: Literal["auto", BOX, POLYGON, POINT] = "auto"  # type: ignore[valid-type]
     """Kind of shape to use if a table has several, or to convert to: point takes the centres of
     boxes and the centroids of polygons; auto takes the only kind in the table."""
     split: LeftOut[Text] = None

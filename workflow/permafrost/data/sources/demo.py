@@ -7,7 +7,7 @@ dates; tree crowns and heights seen from an aircraft.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from annotated_types import Ge, Interval, MultipleOf
@@ -33,7 +33,8 @@ from permafrost.data.world.land import Land, covers_of, pairs_of, series_of
 _DAYS = 180
 _AERIAL = ("detection", "point_detection", "pixel_regression")
 _LAND_COVER = ("classification", "multilabel", "segmentation", "change", "regression")
-_COVERS = Literal[(*scenes.CLASSES, *farmland.CROPS)]
+# type checkers know no computed choices
+_COVERS = Literal[(*scenes.CLASSES, *farmland.CROPS)]  # type: ignore[valid-type]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +143,10 @@ class DemoChips:
             self._chips += [(split, chip) for chip in self._cut(specs, options.chips[split])]
             first += len(specs)
 
+    if TYPE_CHECKING:
+
+        def decode(self, index: int) -> Decoded: ...
+
     def _scene(self, number: int):
         """The specification of the scene with that number."""
         raise NotImplementedError
@@ -247,7 +252,7 @@ class AerialSource(DemoChips):
     once.
     """
 
-    ignore_index = None
+    ignore_index: int | None = None
     classes: list[str]
 
     def __init__(self, entry: DatasetEntry, *, where: object) -> None:

@@ -179,6 +179,8 @@ def class_levels(members: Members, options: FolderOptions, where: object) -> dic
             remedy="correct root" if options.root else "correct path, or get the data first",
         )
     endings = tuple("." + e.lower() for e in options.extensions)
+    images: list[str]
+    others: list[str]
     images, others = [], []
     for name in names:
         in_class = name.removeprefix(prefix).count("/") >= depth

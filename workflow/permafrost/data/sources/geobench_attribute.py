@@ -14,6 +14,7 @@ import math
 import pickle
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +31,8 @@ class StandIn:
     """Replaces a class that a pickle names: keeps its arguments and state, and does nothing."""
 
     __slots__ = ("arguments", "state")
+    arguments: tuple
+    state: Any
 
     def __new__(cls, *arguments, **_named):
         made = object.__new__(cls)

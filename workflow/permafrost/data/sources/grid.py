@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import shapely
@@ -31,6 +32,9 @@ from permafrost.data.sources.grid_options import check_entry as check_entry
 from permafrost.data.sources.grid_scenes import limit_cache
 from permafrost.data.sources.grid_torchgeo import GeoInputs
 
+if TYPE_CHECKING:
+    from permafrost.data.labels.masks import MaskCoding
+
 
 class GridSource(ListedSource):
     """Tiles of a grid; see `GridOptions`."""
@@ -43,13 +47,14 @@ class GridSource(ListedSource):
         numbers = self._numbers = targets_of(self.task).numbers
         self.classes = [] if numbers else required_classes(entry, where=where)
         coding = pixel_coding(entry, self.classes, where=where)
-        if not numbers and coding.colours:
+        if not numbers and cast("MaskCoding", coding).colours:
             refuse(
                 "masks of a grid hold numbers, but mask_values names colours",
                 "store class ids",
                 where,
             )
         limit_cache()
+        self._inputs: RasterInputs | GeoInputs
         if options.torchgeo is None:
             self._inputs = RasterInputs(entry, self.bands, coding, self.classes, where=where)
         else:
@@ -122,7 +127,8 @@ class GridSource(ListedSource):
         joined = (
             np.concatenate([getattr(one, key) for one in tiles]) for key in ("corners", "blocks")
         )
-        return Tiles(*joined, options.size), records
+        # `joined` yields two arrays, which mypy does not count
+        return Tiles(*joined, options.size), records  # type: ignore[call-arg]
 
     def _cut(self, extent: Sequence[float] | str | None) -> Tiles:
         """The tiles inside an extent that intersect the rasters."""
@@ -218,7 +224,7 @@ class GridSource(ListedSource):
 
 def _sides(
     grid: Grid, options: GridOptions, where: object
-) -> tuple[tuple[int, int] | None, tuple[int, int]]:
+) -> tuple[tuple[int, ...] | None, tuple[int, ...]]:
     """Width and height of blocks in pixels (None without blocks), and of the margins at their borders."""
     blocks = options.blocks
     if blocks is None:

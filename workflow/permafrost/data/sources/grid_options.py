@@ -106,7 +106,8 @@ class GridOptions(LabelChannel):
     """Side length of a pixel in units of the coordinate system; everything is resampled to it."""
     resampling: Literal["nearest", "bilinear", "cubic", "average"] = "bilinear"
     """Resampling method of images."""
-    label_resampling: Literal[*KEEPS_VALUES, "bilinear", "average"] = "nearest"
+    # type checkers know no computed choices
+    label_resampling: Literal[*KEEPS_VALUES, "bilinear", "average"] = "nearest"  # type: ignore[valid-type]
     """Resampling method of masks and targets; for masks, only nearest or mode."""
     extent: LeftOut[Extent | ByName[Extent]] = None
     """Area to cut into tiles: bounds in the grid's coordinate system (left, bottom, right, top), or

@@ -6,12 +6,17 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.data.files.members import Members
 from permafrost.data.sources.grid_layout import TOLERANCE, Grid
+
+if TYPE_CHECKING:
+    from affine import Affine
+    from rasterio.crs import CRS
 
 
 @dataclass(frozen=True)
@@ -25,8 +30,8 @@ class Scene:
 
     name: str
     location: str
-    crs: object
-    transform: object
+    crs: CRS
+    transform: Affine
     size: tuple[int, int]
     bands: int
     dtype: np.dtype
@@ -245,4 +250,4 @@ def box_of(scene: Scene, grid: Grid, where: object) -> tuple[tuple[int, int, int
     )
     if not same:
         whole = np.concatenate([np.floor(exact[:2] + TOLERANCE), np.ceil(exact[2:] - TOLERANCE)])
-    return tuple(int(side) for side in whole), same
+    return cast("tuple[int, int, int, int]", tuple(int(side) for side in whole)), same

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from annotated_types import Interval, MinLen
 
@@ -81,6 +81,9 @@ class ObjectFiles(Stored):
 @dataclass(frozen=True, kw_only=True)
 class PairedFiles(Stored):
     """Files matched by their names; kinds add ``images``, and the location of the matching files."""
+
+    if TYPE_CHECKING:
+        images: Places | None
 
     extensions: Some[str] = field(default_factory=lambda: ["jpg", "jpeg", "png", "tif", "tiff"])
     """Endings of image files, without the dot, ignoring case."""

@@ -88,8 +88,12 @@ def pair_files(
     """
     places = by_modality(options.images, modalities)
     slots = [(name, i) for name, texts in places.items() for i in range(len(texts))]
-    texts = {slot: places[slot[0]][slot[1]] for slot in slots}
-    patterns = {slot: name_pattern(text, options.extensions, where) for slot, text in texts.items()}
+    texts: dict[tuple[str | None, int] | str, str] = {
+        slot: places[slot[0]][slot[1]] for slot in slots
+    }
+    patterns: dict[tuple[str | None, int] | str, re.Pattern] = {
+        slot: name_pattern(text, options.extensions, where) for slot, text in texts.items()
+    }
     if kind is not None:
         # a file that could be either, such as a_mask.png, is a companion
         texts = {kind.name: getattr(options, kind.name), **texts}

@@ -7,6 +7,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Collection, Sequence
+from typing import cast
 
 import numpy as np
 from PIL import Image
@@ -57,7 +58,11 @@ def read_member(members: Members, name: str) -> bytes:
 def coded(coding: MaskCoding | TargetCoding, stored: np.ndarray | Raster) -> np.ndarray:
     """(H, W) labels for stored values; errors name the mask or target."""
     with readable(f"its {coding.noun}"):
-        return coding.decode(stored) if isinstance(stored, Raster) else coding(stored)
+        return (
+            cast("TargetCoding", coding).decode(stored)
+            if isinstance(stored, Raster)
+            else coding(stored)
+        )
 
 
 def stored_as(image: np.ndarray, dtype: np.dtype | None) -> np.ndarray:

@@ -53,7 +53,9 @@ def by_modality(places: Places, order: Iterable[str] | None = None) -> dict[str 
     ----------
     order : of the entry's modalities; the order of `places` has no meaning.
     """
-    named = places if isinstance(places, dict) else {None: places}
+    named: dict[str | None, str | list[str]] = (
+        places if isinstance(places, dict) else {None: places}
+    )
     if order is not None:
         named = {name: named[name] for name in order}
     return {name: [one] if isinstance(one, str) else list(one) for name, one in named.items()}
@@ -129,7 +131,8 @@ def iso_date(text: str) -> str | None:
     if match := _DAY.fullmatch(text):
         year, _, *others = match.groups()
         with contextlib.suppress(ValueError):
-            time = datetime(int(year), *(int(one) for one in others if one))
+            # at most five numbers, which mypy does not count
+            time = datetime(int(year), *(int(one) for one in others if one))  # type: ignore[arg-type]
             return (
                 time.date().isoformat()
                 if not any((time.hour, time.minute, time.second))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.options import Different, LeftOut, Options, Text, TwoOrMore, Words
@@ -41,6 +41,10 @@ from permafrost.data.sources.sample_images import (
 )
 from permafrost.data.sources.table_columns import Table
 from permafrost.data.sources.table_files import SEPARATOR
+
+if TYPE_CHECKING:
+    from permafrost.data.files.members import Members
+    from permafrost.data.sources.table_columns import CellImages
 
 #: targets -> option of the source with their location
 _OPTION_OF = {
@@ -120,7 +124,7 @@ class TableSource(ListedSource):
         self._options = options
         self._table = Table(options.table, options.files, where=where)
         super().__init__(entry, where=where)
-        self._members = self._table.images
+        self._members: Members | CellImages = self._table.images
         if options.images is not None:
             self._members = open_members(options.images, where=where)
         # missing files, whose samples may be skipped
@@ -224,7 +228,11 @@ class TableSource(ListedSource):
 
     def _rows_of_samples(self) -> tuple[list[tuple[str, list[int]]], list[tuple]]:
         """(name, rows in the order of their dates) of each sample, and the result of `read_dates` for each row."""
-        names, texts = self._table.text(self._options.sample), self._table.text(self._options.date)
+        # `check_entry` demands one column of dates
+        names, texts = (
+            self._table.text(self._options.sample),
+            self._table.text(cast("str", self._options.date)),
+        )
         known = self._read_dates(texts)
         order = [known[text] for text in texts]
         rows: dict[str, list[int]] = {}
@@ -249,7 +257,7 @@ class TableSource(ListedSource):
             "group_id": self._table.optional(group),
             "lon": self._table.numbers(options.lon),
             "lat": self._table.numbers(options.lat),
-            "date": self._table.optional(options.date if dated else None),
+            "date": self._table.optional(cast("str", options.date) if dated else None),
         }
 
     def _check_agree(self, rows: list[tuple[str, list[int]]], columns: dict[str, list]) -> None:

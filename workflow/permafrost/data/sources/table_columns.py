@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, cast
 
 from permafrost.core.errors import PermafrostError, look_up
 from permafrost.data.files.members import open_members
@@ -152,7 +152,7 @@ class Table:
 
     def numbers(self, column: str | None) -> list[float | None]:
         if column is None:
-            return self.optional(None)
+            return cast("list[float | None]", self.optional(None))
         return self._convert(column, float, empty=True)
 
     def targets(self, column: str) -> list[float]:
@@ -257,7 +257,7 @@ class CellImages:
     def size(self, name: str) -> int:
         return len(self.read(name))
 
-    def open(self, name: str) -> BinaryIO:
+    def open(self, name: str) -> IO[bytes]:
         return io.BytesIO(self.read(name))
 
     def location(self, name: str) -> str:

@@ -6,6 +6,7 @@ import json
 import posixpath
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 from permafrost.core.identity import unique_keys
@@ -53,7 +54,7 @@ def read_items(path: Path, root: Path | None, names: Collection[str]) -> TableFi
     return TableFile(_columns(rows), images=files, read=read if files else None)
 
 
-def _items(content: object) -> Iterator[dict]:
+def _items(content: Any) -> Iterator[dict]:
     kind = content.get("type") if isinstance(content, dict) else None
     if kind == "FeatureCollection" and isinstance(content.get("features"), list):
         for one in content["features"]:

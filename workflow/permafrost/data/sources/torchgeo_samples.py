@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 
@@ -17,7 +18,7 @@ from permafrost.data.files.decode import UnreadableImage, readable, tiff_place
 from permafrost.data.files.georeference import NOWHERE, Georeference
 
 #: classes that list only file names, and the folders of these files below the root
-_FOLDERS: dict[str, Callable[[object], list[str]]] = {
+_FOLDERS: dict[str, Callable[[Any], list[str]]] = {
     "USAVars": lambda part: ["uar"],
     "TreeSatAI": lambda part: [f"{sensor}/60m" for sensor in part.sensors],
 }
@@ -28,7 +29,7 @@ _IMAGES = ("image", "image1", "image_pre")
 #: classes that list their samples in file system order
 _UNORDERED = frozenset({"CaFFe", "FLAIRHUB", "FLAIRHUBToy", "OSCD", "OSCD100"})
 #: classes whose sample names are not file names
-_NAMES: dict[str, Callable[[object, int], str]] = {
+_NAMES: dict[str, Callable[[Any, int], str]] = {
     "BigEarthNetV2": lambda part, i: part.metadata_df.iloc[i]["patch_id"],
     "BioMassters": lambda part, i: _biomassters_name(part, i),
     "CaFFe": lambda part, i: os.path.basename(part.fpaths[i]),
@@ -218,7 +219,7 @@ def check_arguments(
         look_up(known, argument, f"torchgeo's {name} takes no argument", where=where)
 
 
-def arguments_of(cls: type) -> list[str] | None:
+def arguments_of(cls: type[Any]) -> list[str] | None:
     """Names of the arguments that an entry may set for a class; None if the class forwards all."""
     known = inspect.signature(cls.__init__).parameters
     if any(one.kind is one.VAR_KEYWORD for one in known.values()):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -103,7 +103,9 @@ class TortillaOptions(Clipped, LabelChannel):
     @property
     def images(self) -> dict[str | None, list[str | int]]:
         """The parts of each modality; None is the key of the only one."""
-        by_name = self.image if isinstance(self.image, dict) else {None: self.image}
+        by_name: dict[str | None, Any] = (
+            self.image if isinstance(self.image, dict) else {None: self.image}
+        )
         return {
             name: parts if isinstance(parts, list) else [parts] for name, parts in by_name.items()
         }
@@ -302,7 +304,9 @@ class TortillaSource(ListedSource):
         """The date to read; None for all."""
         return self._options.date if self._entry.dates == "one" else None
 
-    def _pixels(self, parts: dict[str, list[Item]], sensor: str, date: str | int | None) -> Pixels:
+    def _pixels(
+        self, parts: dict[str, list[Item]], sensor: str | int, date: str | int | None
+    ) -> Pixels:
         pixels = read_sensor(_of(parts, sensor), date)
         marked = pixels.nodata
         if marked is not None and self._entry.nodata is None and (pixels.values == marked).any():

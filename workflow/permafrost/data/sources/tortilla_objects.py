@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -42,7 +42,7 @@ def objects_of(
             )
     if options.mask is not None:
         numbers = read_sensor(parts[options.boxes]).values[0, 0]
-        labels = read_sensor(parts[options.mask]).values[0, options.label_channel or 0]
+        labels = read_sensor(parts[cast("str", options.mask)]).values[0, options.label_channel or 0]
         listed = _numbered(numbers, labels)
     else:
         listed = annotations_of(parts[options.boxes][0])

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.sources.options import WebTileNames
@@ -54,7 +55,10 @@ def web_tiles(
     """
     pattern = _expression(options.pattern, where)
     found = [pattern.search(name) for name in names]
-    tiles = [match and WebTile(*(int(match[part]) for part in _PARTS)) for match in found]
+    tiles = cast(
+        "list[WebTile]",
+        [match and WebTile(*(int(match[part]) for part in _PARTS)) for match in found],
+    )
     wrong = [n for n, t in zip(names, tiles, strict=True) if t is None or max(t.x, t.y) >= 2**t.z]
     if wrong:
         raise PermafrostError(

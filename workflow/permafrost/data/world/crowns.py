@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from permafrost.data.labels.objects import NO_OBJECTS, Objects
@@ -26,6 +28,7 @@ def crowns(view: View, top: int, left: int, size: int, *, points: bool) -> Objec
     rows, columns = (slice(MARGIN + start, MARGIN + start + size) for start in (top, left))
     seen = view.canvas.top[rows, columns]
     found = []
+    box: Sequence[float]
     for value, (count, *box) in _boxes(seen).items():
         number = value - 1
         thing, share = view.things[number], count / view.pixels[number]
@@ -43,7 +46,7 @@ def crowns(view: View, top: int, left: int, size: int, *, points: bool) -> Objec
     return Objects.of(boxes, classes, numbers=numbers, crowd=doubtful)
 
 
-def _boxes(seen: np.ndarray) -> dict[int, tuple[int, int, int, int, int]]:
+def _boxes(seen: np.ndarray) -> dict[int, tuple[int, ...]]:
     """``{value: (pixels, x_min, y_min, x_max, y_max)}`` of each value above 0, in ascending order."""
     y, x = np.nonzero(seen)
     values, place = np.unique(seen[y, x], return_inverse=True)

@@ -20,10 +20,10 @@ DOMINANT = 0.5
 
 
 @dataclass(frozen=True)
-class Chip:
+class Chip[Spec: scenes.SceneSpec | aerial.ViewSpec]:
     """A window of a scene or aerial view; ``label``: the dominant class if chips are cut by class."""
 
-    scene: scenes.SceneSpec | aerial.ViewSpec
+    scene: Spec
     top: int
     left: int
     size: int
