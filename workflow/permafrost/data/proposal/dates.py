@@ -319,8 +319,8 @@ def _series_pattern(draft: Draft, names: Sequence[str]) -> str | None:
         match = pattern.fullmatch(name)
         if match is None or iso_date(match.groupdict().get("date") or "") is None:
             return None
-        parts = {key: value for key, value in match.groupdict().items() if key != "date"}
-        if samples.setdefault(tuple(parts.values()), place) != place:
+        others = {key: value for key, value in match.groupdict().items() if key != "date"}
+        if samples.setdefault(tuple(others.values()), place) != place:
             return None
     return text if len(samples) == len({*around.values()}) else None
 

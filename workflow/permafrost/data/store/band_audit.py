@@ -179,10 +179,10 @@ def _wrong_over_plants(group: dict[str, dict], pixels: dict[str, np.ndarray]) ->
                 against.append((share, names, said))
     if against:
         against.sort(key=lambda one: -one[0])
-        names = dict.fromkeys(name for _, pair, _ in against for name in pair)
+        bands = dict.fromkeys(name for _, pair, _ in against for name in pair)
         said = ", ".join(sentence for _, _, sentence in against[:_SHOWN])
         more = f", and {len(against) - _SHOWN} more pairs" if len(against) > _SHOWN else ""
-        yield list(names), f"{said}{more} of the pixels with plants"
+        yield list(bands), f"{said}{more} of the pixels with plants"
 
 
 def _share(where: np.ndarray) -> float:
