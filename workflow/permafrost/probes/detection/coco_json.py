@@ -1,4 +1,4 @@
-"""Truth and detections in COCO's form, for its evaluators and for those who want to look closer."""
+"""Write truth and detections in COCO's format, for COCO evaluators and further analysis."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TRUTH, DETECTIONS = "truth.json", "detections.json"
 
 
 def truth_json(images: list[WholeImage], classes: list[str], info: dict | None = None) -> dict:
-    """Images 1 to N in their order, categories 1 to K, objects numbered from 1."""
+    """The truth as COCO JSON: images 1 to N in order, categories 1 to K, objects numbered from 1."""
     annotations = []
     for number, image in enumerate(images, 1):
         objects = image.objects
@@ -52,7 +52,7 @@ def truth_json(images: list[WholeImage], classes: list[str], info: dict | None =
 
 
 def detections_json(found: list[Detected]) -> list[dict]:
-    """The detections of images 1 to N."""
+    """The detections of images 1 to N, in COCO's results format."""
     return [
         {"image_id": number, "category_id": label + 1, "bbox": box, "score": score}
         for number, each in enumerate(found, 1)
@@ -63,7 +63,7 @@ def detections_json(found: list[Detected]) -> list[dict]:
 
 
 def _with_sides(boxes: np.ndarray) -> list[list[float]]:
-    """Corners as x, y, width and height."""
+    """Convert corners to x, y, width and height."""
     return np.hstack([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]]).tolist()
 
 
@@ -76,12 +76,12 @@ def coco_folder(
     classes: list[str],
     info: dict,
 ) -> Iterator[dict[str, str]]:
-    """Write both files; the folder appears once the block has ended well. Nothing for None.
+    """Context that writes both files; the folder appears if the block succeeds. None: no folder.
 
-    Yields the SHA-256 of each file, for the table beside them, which says what they must hold.
+    Yields the SHA-256 of each file, which the table of predictions records.
 
-    Images are numbered by their names, as the statistics order them: the order decides between
-    detections of equal score, so that an evaluator of the files finds the same values.
+    Images are numbered in the order of their names, as in the statistics: the order breaks ties of
+    scores, so that evaluators of the files compute the same values.
     """
     if path is None:
         yield {}

@@ -1,4 +1,4 @@
-"""From what a head says of cells to detections in the pixels of a sample."""
+"""Convert a head's output per cell to detections in the pixels of a sample."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from permafrost.probes.detection.model import Output
 from permafrost.probes.detection.pyramid import Pyramid
 from permafrost.probes.detection.stitching import suppress
 
-# what scores less is no detection; of the rest so many go into suppression, as in FCOS, or as many as
-# may be kept where those are more
+# smallest score of a detection, and largest number of detections before suppression, as in FCOS
+# (more if more may be kept)
 LEAST_SCORE, CANDIDATES = 0.05, 1000
 
 
 @dataclass(frozen=True)
 class Decoder:
-    """Turns outputs into detections.
+    """Converts outputs to detections.
 
     Parameters
     ----------
-    threshold : of suppression, an IoU; of points a distance in pixels of the sample.
-    most : detections kept of a sample.
+    threshold : threshold of suppression, an IoU; for points a distance in pixels of the sample.
+    most : largest number of detections of a sample.
     """
 
     pyramid: Pyramid
@@ -33,7 +33,7 @@ class Decoder:
     most: int
 
     def samples(self, output: Output, scales: np.ndarray) -> list[Detected]:
-        """The detections of each sample of a batch, by descending score, in its own pixels.
+        """The detections of each sample of a batch, by descending score, in pixels of the sample.
 
         Parameters
         ----------
@@ -58,7 +58,7 @@ class Decoder:
 
 
 def cell_scores(output: Output) -> torch.Tensor:
-    """(B, L, K) in [0, 1]: the geometric mean of class and centre-ness; of points, the class."""
+    """(B, L, K) in [0, 1]: the geometric mean of class probability and centre-ness; for points, the former."""
     classes = torch.sigmoid(output.logits.detach())
     if output.centred is None:
         return classes
@@ -66,7 +66,7 @@ def cell_scores(output: Output) -> torch.Tensor:
 
 
 def corners(places: np.ndarray, cells: np.ndarray, pyramid: Pyramid) -> np.ndarray:
-    """(n, 4) in working pixels: what `places`, in strides from the centres of `cells`, say."""
+    """(n, 4) corners in working pixels, from `places` in strides from the centres of `cells`."""
     centres, strides = np.tile(pyramid.centres[cells], 2), np.tile(pyramid.strides[cells], 2)
     if places.shape[1] == 2:
         return centres + np.tile(places, 2).astype(np.float64) * strides

@@ -1,4 +1,4 @@
-"""Training a detection head, judged by average precision on whole images, and its loss."""
+"""Train a detection head, with average precision on whole images as validation metric; and its loss."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from permafrost.probes.detection.targets import BatchTargets, Targets
 
 
 class _AveragePrecision:
-    """Average precision of what was added, which is all of a split in its order."""
+    """Average precision of all added batches, which must be a whole split in order."""
 
     def __init__(self, decoder: Decoder, stitcher: Stitcher) -> None:
         self.decoder, self.stitcher = decoder, stitcher
@@ -33,12 +33,12 @@ class _AveragePrecision:
 
 
 class DetectionTrainer(HeadTrainer):
-    """Trains heads for one split of train and one of validation.
+    """Trains detection heads.
 
     Parameters
     ----------
-    targets : of ``train`` and ``val``.
-    decoder, stitcher : how outputs become detections of the images of validation.
+    targets : targets of ``train`` and ``val``.
+    decoder, stitcher : convert outputs to detections on validation images.
     others : see `HeadTrainer`.
     """
 
@@ -80,11 +80,11 @@ ALPHA, GAMMA = 0.25, 2
 
 
 def detection_loss(output: Output, chosen: BatchTargets, kind: str) -> torch.Tensor:
-    """The loss of a batch, per cell that has an object; as FCOS weighs its parts.
+    """The loss of a batch per cell with an object, with the weights of FCOS.
 
     Parameters
     ----------
-    kind : ``giou`` or ``iou``, of boxes; points have the smooth L1 loss.
+    kind : ``giou`` or ``iou`` for boxes; points have the smooth L1 loss.
     """
     device = output.logits.device
     cells = torch.from_numpy(chosen.cells).to(device)
@@ -110,7 +110,7 @@ def detection_loss(output: Output, chosen: BatchTargets, kind: str) -> torch.Ten
 
 
 def focal_loss(logits: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
-    """Of every entry (Lin et al. 2017): cross entropy, little of it where the answer is clear."""
+    """Focal loss of every entry (Lin et al. 2017): cross-entropy with less weight on easy entries."""
     entropy = functional.binary_cross_entropy_with_logits(logits, truth, reduction="none")
     share = torch.sigmoid(logits)
     right = share * truth + (1 - share) * (1 - truth)
@@ -119,14 +119,14 @@ def focal_loss(logits: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
 
 
 def centreness(sides: torch.Tensor) -> torch.Tensor:
-    """(P,) 1 in the middle of a box, 0 at its sides; of distances (P, 4) left, upper, right, lower."""
+    """(P,) 1 at the centre of a box, 0 at its sides; from distances (P, 4) left, upper, right, lower."""
     low = torch.minimum(sides[:, :2], sides[:, 2:])
     high = torch.maximum(sides[:, :2], sides[:, 2:])
     return (low / high).prod(dim=1).sqrt()
 
 
 def _overlap(found: torch.Tensor, truth: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """(P,) intersections and unions of boxes around one cell's centre each."""
+    """(P,) intersections and unions of pairs of boxes, each given by distances from a cell's centre."""
     common = _area(torch.minimum(found, truth))
     return common, _area(found) + _area(truth) - common
 

@@ -1,10 +1,10 @@
 """A dense head without anchors: FCOS (Tian et al. 2019) on a feature pyramid (Lin et al. 2017).
 
-Two towers, shared by all levels, look at each cell: one says the classes, the other how far the sides
-of the box are from the cell's centre, in strides, and how central the cell is in it. Each layer of a
-tower is a depthwise 3x3 and a pointwise 1x1 convolution, as in the heads of EfficientDet (Tan et al.
-2020), group normalisation and a rectifier: an eighth of the work of a full convolution, which on one
-CPU decides whether a head is trained in seconds or in minutes.
+Two towers, shared by all levels, process each cell: one predicts classes, the other the distances from
+the cell's centre to the sides of the box, in strides, and the centre-ness of the cell. Each layer of a
+tower has a depthwise 3x3 and a pointwise 1x1 convolution, as in the heads of EfficientDet (Tan et al.
+2020), group normalisation and ReLU. This takes an eighth of the work of a full convolution: on one
+CPU, training takes seconds instead of minutes.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from torch.nn import functional
 from permafrost.probes.dense.layers import NormalisedProjection, resize
 from permafrost.probes.detection.pyramid import Pyramid
 
-# probability of every class at the start, so that the many cells without an object do not
-# overwhelm the first steps (Lin et al. 2017, focal loss)
+# initial probability of every class, so that the many cells without an object do not
+# dominate the first steps (Lin et al. 2017, focal loss)
 PRIOR = 0.01
 MOST_GROUPS, GROUP = 32, 8
 
 
 class Output(NamedTuple):
-    """What a head says of the L cells of each image, in float32.
+    """A head's output for the L cells of each image, in float32.
 
     ``logits`` (B, L, K). ``places``, in strides from the cell's centre: (B, L, 4) distances to the left,
     upper, right and lower side, above 0; or (B, L, 2) x and y of a point. ``centred`` (B, L) logits of
-    how central the cell is; None for points.
+    centre-ness; None for points.
     """
 
     logits: torch.Tensor
@@ -43,11 +43,11 @@ class DetectionHead(nn.Module):
 
     Parameters
     ----------
-    channels : of the maps.
-    pyramid : what the levels are made of.
-    hidden : channels of all levels.
-    depth : layers of each tower.
-    points : whether points are found instead of boxes.
+    channels : number of channels of each map.
+    pyramid : the levels, and their maps.
+    hidden : number of channels of all levels.
+    depth : number of layers of each tower.
+    points : whether to detect points instead of boxes.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class DetectionHead(nn.Module):
         )
         self.class_tower, self.place_tower = _tower(hidden, depth), _tower(hidden, depth)
         self.classify = nn.Conv2d(hidden, classes, kernel_size=1)
-        # the last channel says how central the cell is
+        # the last channel is centre-ness
         self.place = nn.Conv2d(hidden, 2 if points else 5, kernel_size=1)
         self.scales = nn.Parameter(torch.ones(len(pyramid.predicted)))
         for last in (self.classify, self.place):
@@ -90,7 +90,7 @@ class DetectionHead(nn.Module):
         return Output(*(torch.cat(parts, dim=1) for parts in (logits, sides, centred)))
 
     def _levels(self, maps: list[torch.Tensor]) -> list[torch.Tensor]:
-        """All levels, each with what the coarser ones say added."""
+        """All levels; each is the sum of its maps and the enlarged coarser level."""
         made, enlargers, above = [], iter(self.enlargers), None
         for level in self.pyramid.levels:
             if level.maps:
@@ -115,7 +115,7 @@ def _tower(hidden: int, depth: int) -> nn.Sequential:
 
 
 def _enlarger(hidden: int) -> nn.Sequential:
-    """Twice the size, learned."""
+    """A learned layer that doubles the size."""
     return nn.Sequential(
         nn.ConvTranspose2d(hidden, hidden, kernel_size=2, stride=2, bias=False),
         nn.GroupNorm(_groups(hidden), hidden),
@@ -124,13 +124,13 @@ def _enlarger(hidden: int) -> nn.Sequential:
 
 
 def _groups(hidden: int) -> int:
-    """The most groups of at least `GROUP` channels that divide them."""
+    """The largest number of equal groups of at least `GROUP` channels."""
     most = min(MOST_GROUPS, max(1, hidden // GROUP))
     return next(count for count in range(most, 0, -1) if hidden % count == 0)
 
 
 def _pooled(x: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
-    # what comes from the store needs no gradient, so this is as deterministic as a mean
+    # stored maps need no gradient, so this is deterministic
     return x if tuple(x.shape[-2:]) == size else functional.adaptive_avg_pool2d(x, size)
 
 

@@ -1,4 +1,4 @@
-"""A feature store with maps and objects, opened for a detection probe and checked; no torch."""
+"""Open and check a feature store with maps and objects for a detection probe; no torch."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class WholeImage:
 
     Attributes
     ----------
-    rows : (W,) rows of the split that show parts of it.
+    rows : (W,) rows of the split with its windows.
     size : height and width in pixels.
-    objects : each once, unclipped, by number.
-    leak : the worst of its windows, see `core.leakage.LEAKS`.
+    objects : each object once, unclipped, by number.
+    leak : the worst leak of its windows, see `core.leakage.LEAKS`.
     """
 
     name: str
@@ -35,7 +35,7 @@ class WholeImage:
 
 
 class ObjectSplit(MapSplit):
-    """One split: maps, and which objects each sample, a window of an image, shows; see `MapSplit`."""
+    """One split: maps, and the objects in each sample (a window of an image); see `MapSplit`."""
 
     needs = (
         "the store holds no maps of layers with objects",
@@ -52,7 +52,7 @@ class ObjectSplit(MapSplit):
 
     @property
     def detection(self) -> dict:
-        """What the dataset's card says of objects."""
+        """The detection settings in the dataset's card."""
         return self.attributes["detection"]
 
     @property
@@ -62,7 +62,7 @@ class ObjectSplit(MapSplit):
 
     @cached_property
     def objects(self) -> list[Objects]:
-        """The objects that each sample meets, in pixels of the whole image."""
+        """The objects that overlap each sample, in pixels of the whole image."""
         found = objects_of(self.samples["objects"])
         for row, objects in enumerate(found):
             self._check(objects, row)
@@ -85,7 +85,7 @@ class ObjectSplit(MapSplit):
 
     @cached_property
     def origins(self) -> np.ndarray:
-        """(N, 2) x and y of each sample's upper left corner in its whole image."""
+        """(N, 2) x and y of each sample's upper left corner in its whole image, in pixels."""
         columns = [self.samples[name].to_numpy() for name in ("x_offset", "y_offset")]
         return np.stack(columns, axis=1).astype(np.float64)
 
@@ -120,7 +120,7 @@ class ObjectSplit(MapSplit):
 
     @property
     def object_count(self) -> int:
-        """Of whole images, crowds left out."""
+        """Number of objects of whole images, without crowds."""
         return sum(int((~image.objects.crowd).sum()) for image in self.images)
 
 
@@ -150,7 +150,7 @@ def check_objects(train: ObjectSplit) -> None:
 
 
 def missing_classes(train: ObjectSplit) -> list[str]:
-    """``class_missing_in_train:ID`` for every class without an object in train, crowds left out."""
+    """``class_missing_in_train:ID`` for every class without an object in train; crowds do not count."""
     found = np.concatenate([each.classes[~each.crowd] for each in train.objects])
     missing = sorted(set(range(len(train.classes))) - set(found.tolist()))
     return [f"class_missing_in_train:{class_id}" for class_id in missing]

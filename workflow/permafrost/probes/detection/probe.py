@@ -34,19 +34,19 @@ from permafrost.probes.detection.table import detection_table
 from permafrost.probes.detection.targets import Targets, assign
 from permafrost.probes.job import ProbeJob
 
-# share of train objects without a cell from which on the head is said to be too coarse
+# if at least this share of train objects has no cell, a warning says that the head is too coarse
 MANY = 0.1
 HEAD = "fcos"
 
 
 @dataclass(frozen=True, kw_only=True)
 class DetectionOptions(Pictured, TrainingOptions):
-    """A one-stage head without anchors (FCOS) trained on the maps of the frozen layers. It finds boxes, or points
+    """A one-stage head without anchors (FCOS) trained on the maps of the frozen layers. It detects boxes, or points
     if the dataset's objects are points.
     """
 
     layers: Layers = None
-    """Layers to use of those extracted, coarse to fine; null uses all of them."""
+    """Extracted layers to use, coarse to fine; null uses all of them."""
     hidden: Positive = 128
     """Channels of the head."""
     depth: Natural = 2
@@ -58,25 +58,25 @@ class DetectionOptions(Pictured, TrainingOptions):
     weight_decay: AtLeast0 = 1e-4
     box_loss: Literal["giou", "iou"] = "giou"
     """Loss of boxes; without effect for points."""
-    # what scores less is not kept (LEAST_SCORE in probes/detection/decode.py)
+    # the bound is the smallest score of a detection (LEAST_SCORE in probes/detection/decode.py)
     score_threshold: Annotated[float, Interval(ge=0.05, le=1)] | None = None
-    """Detections that count for box_* and point_* metrics score at least this; null takes the value of the best F1
+    """Smallest score of detections that count for box_* and point_* metrics; null uses the value with the best F1
     on validation."""
     nms_threshold: Annotated[float, Interval(ge=0, le=1)] = 0.5
-    """Of two boxes of a class with a larger IoU, or of two points nearer than this share of match_distance, the one
-    with the higher score is kept."""
+    """If two boxes of a class have a larger IoU, or two points are nearer than this share of match_distance, only
+    the one with the higher score is kept."""
     max_per_image: Positive = 300
-    """Most detections kept of a sample."""
+    """Largest number of detections of a sample."""
 
 
 def run_detection(job: ProbeJob[DetectionOptions]) -> None:
     """Train the head on train, choose on validation, and write the detections of test.
 
-    The second output is a folder with the same in COCO's form; None: not written.
+    The second output is a folder with the same in COCO's format; None: not written.
 
     Raises
     ------
-    PermafrostError : anything the user can put right; nothing half-written is left.
+    PermafrostError : anything that the user can fix; no partial output remains.
     """
     keep_freed_memory()
     splits = open_splits(ObjectSplit, job)
@@ -121,20 +121,20 @@ def _object_gates(targets: Targets, found: list[Detected]) -> list[str]:
 
 @dataclass(frozen=True)
 class _Run:
-    """What training and testing share."""
+    """Data that training and testing share."""
 
     job: ProbeJob[DetectionOptions]
     splits: dict[str, ObjectSplit]
     layers: list[Layer]
     pyramid: Pyramid
     device: torch.device
-    # (N, T) of the dates of each split where the head is given all of them, and what is recorded of them
+    # if the head gets all dates: their positions (N, T) in each split, and the record of them
     positions: dict[str, np.ndarray]
     meaning: dict
 
     @classmethod
     def of(cls, job: ProbeJob[DetectionOptions], splits: dict[str, ObjectSplit]) -> _Run:
-        """Checked as far as can be without reading maps."""
+        """Check all that is possible without reading maps."""
         options, train = job.options, splits["train"]
         layers = train.choose_layers(options.layers, where=job.where)
         check_objects(train)
@@ -151,7 +151,7 @@ class _Run:
 
     @property
     def gates(self) -> list[str]:
-        """Of what train holds, and of how windows lie."""
+        """Warnings about classes in train, and about windows."""
         touching = any(
             not self.stitcher(split).overlapping and len(split.images) < len(split)
             for split in self.splits.values()
@@ -164,22 +164,22 @@ class _Run:
         )
 
     def stitcher(self, split: ObjectSplit) -> Stitcher:
-        # half a cell: the sides of boxes are not found more precisely than that
+        # half a cell, the precision of the sides of boxes
         step = self.pyramid.levels[-1].step / 2
         touch = float((step / split.scales).max()) if len(split) else step
         return Stitcher(split, self._suppressed(split), max(1.0, touch))
 
     def _suppressed(self, split: ObjectSplit) -> float:
-        """IoU, or of points a share of the distance within which one is found."""
+        """Threshold of suppression: an IoU, or for points a share of the matching distance."""
         share = self.options.nms_threshold
         return share * split.detection["match_distance"] if split.points else share
 
     def fit(self) -> tuple[FittedHead, Targets]:
-        """The trained head, and what train taught it.
+        """The trained head, and the targets of train.
 
         Raises
         ------
-        PermafrostError : no object of train has a cell; see `HeadTrainer`.
+        PermafrostError : no object of train has a cell; or as `HeadTrainer.fit`.
         """
         splits = {name: self.splits[name] for name in ("train", "val")}
         targets = {
@@ -221,7 +221,7 @@ class _Run:
         )
 
     def threshold(self, fitted: FittedHead) -> tuple[float, list[str]]:
-        """The score from which on detections count, and gates of how it was chosen."""
+        """The smallest score of detections that count, and warnings about its choice."""
         given = self.options.score_threshold
         if given is not None:
             return float(given), []

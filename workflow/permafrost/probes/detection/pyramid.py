@@ -1,8 +1,8 @@
-"""The levels on which a detection head predicts, and where their cells lie; no torch.
+"""The levels on which a detection head predicts, and their cells; no torch.
 
-Maps of one size make one level. Strides are brought to that of the finest level in steps of two, as
-the simple pyramid of ViTDet (Li et al. 2022) makes its levels from the one map of a transformer: a map
-that is coarser gives further, enlarged levels; one that is finer is pooled.
+Maps of one size form one level. Levels are enlarged in steps of two up to the finest stride, as in
+the simple pyramid of ViTDet (Li et al. 2022), which makes its levels from the one map of a transformer.
+Finer maps are pooled.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from permafrost.probes.dense.map_splits import Layer
 
-# a level of stride s takes what reaches further than 4 s and up to 8 s from the cell (FCOS)
+# a level of stride s is for boxes that extend more than 4 s, up to 8 s, from the cell (FCOS)
 REACH = 8
 
 
@@ -23,8 +23,8 @@ REACH = 8
 class Level:
     """One map of cells.
 
-    ``size`` (height, width); ``stride`` (x, y) in working pixels; ``maps``: which layers are summed
-    here, none for a level that is enlarged from the one before it.
+    ``size`` (height, width); ``stride`` (x, y) in working pixels; ``maps``: the layers that are summed
+    on this level, none for a level that is only enlarged from the one before.
     """
 
     size: tuple[int, int]
@@ -33,7 +33,7 @@ class Level:
 
     @property
     def step(self) -> float:
-        """One number for both strides."""
+        """One number for both strides, in working pixels."""
         return math.sqrt(self.stride[0] * self.stride[1])
 
     @property
@@ -47,9 +47,9 @@ class Pyramid:
 
     Attributes
     ----------
-    working_size : (height, width) of the tensor that was fed.
-    first : the level from which on is predicted. Boxes are found on all levels, by their size; points
-        have none, and are found on the finest.
+    working_size : (height, width) of the input tensor in pixels.
+    first : the first level with predictions. Boxes are predicted on all levels, by their size; points
+        have no size, and are predicted on the finest.
     """
 
     levels: tuple[Level, ...]
@@ -62,17 +62,17 @@ class Pyramid:
 
     @cached_property
     def starts(self) -> np.ndarray:
-        """(number of predicted levels + 1,) where the cells of each begin, row by row; their number."""
+        """(number of predicted levels + 1,) first cell of each level, row by row; and the number of cells."""
         return np.cumsum([0, *(level.cells for level in self.predicted)])
 
     @property
     def cells(self) -> int:
-        """L, of all levels that are predicted on."""
+        """L, number of cells of all predicted levels."""
         return int(self.starts[-1])
 
     @cached_property
     def strides(self) -> np.ndarray:
-        """(L, 2) x and y, in working pixels."""
+        """(L, 2) strides in x and y, in working pixels."""
         return np.repeat(
             [level.stride for level in self.predicted],
             [level.cells for level in self.predicted],
@@ -87,10 +87,10 @@ class Pyramid:
 
     @cached_property
     def reaches(self) -> list[tuple[float, float]]:
-        """Of each predicted level, what the largest distance to a box's sides is above, and at most.
+        """Range (low, high] of the largest distance to a box's sides for each predicted level, in working pixels.
 
-        The finest begins at 0, the coarsest has no end; where strides double, a level of stride s has
-        (4 s, 8 s]. No size is left between levels whose strides do not double.
+        The finest begins at 0, the coarsest has no end. If strides double, a level of stride s has
+        (4 s, 8 s]. Ranges have no gaps, also if strides do not double.
         """
         ends = [REACH * level.step for level in self.predicted]
         return list(zip([*ends[1:], 0.0], [math.inf, *ends[1:]], strict=True))
@@ -99,7 +99,7 @@ class Pyramid:
 def plan_pyramid(
     layers: list[Layer], working_size: tuple[int, int], finest: float, *, points: bool
 ) -> Pyramid:
-    """The levels for these layers, the finest of a stride as close to `finest` as steps of two come."""
+    """The levels for these layers; steps of two bring the finest stride as close to `finest` as possible."""
     sizes: dict[tuple[int, int], list[int]] = {}
     for i, layer in enumerate(layers):
         size = layer.size

@@ -1,4 +1,4 @@
-"""How good detections of a split's images are, and the score from which on a detection is one."""
+"""Score the detections of a split, and choose the score threshold."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from permafrost.probes.detection.object_splits import ObjectSplit, WholeImage
 
 
 def average_precision(split: ObjectSplit, found: list[Detected]) -> float | None:
-    """AP by COCO's rules, or that of points; None where no image has an object.
+    """AP by COCO's rules, or AP of points; None if no image has an object.
 
     Parameters
     ----------
-    found : of every whole image.
+    found : detections of every whole image.
     """
     value = _of_points(split, found) if split.points else _of_boxes(split, found)
     return None if math.isnan(value) or value < 0 else value
@@ -52,7 +52,7 @@ def _of_points(split: ObjectSplit, found: list[Detected]) -> float:
 
 
 def hits(split: ObjectSplit, image: WholeImage, found: Detected) -> Hits:
-    """Objects of an image, detections, and matches of both by the rule for crowns."""
+    """Match the objects and detections of an image by the rules of `metrics.objects.hits`, and count."""
     objects = image.objects
     if split.points:
         distance = split.detection["match_distance"]
@@ -64,7 +64,7 @@ THRESHOLDS = np.arange(1, 20) / 20
 
 
 def check_choosable(val: ObjectSplit, where: str) -> None:
-    """Refuse to choose where there is nothing to choose on."""
+    """Refuse to choose on a validation split without objects."""
     if not val.object_count:
         raise PermafrostError(
             "score_threshold is chosen on validation, which has no object",
@@ -74,7 +74,7 @@ def check_choosable(val: ObjectSplit, where: str) -> None:
 
 
 def choose_threshold(val: ObjectSplit, found: list[Detected]) -> tuple[float, float]:
-    """The score of the best F1 over all images, the lowest of equals, and this F1.
+    """The score threshold with the best F1 over all images, the lowest of equals, and this F1.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def choose_threshold(val: ObjectSplit, found: list[Detected]) -> tuple[float, fl
     totals = np.zeros((len(THRESHOLDS), 3), np.int64)
     for image, detections in zip(val.images, found, strict=True):
         counts = np.searchsorted(-detections.scores, -THRESHOLDS, side="right")
-        # the matching is done once for each set of detections
+        # match once per set of detections
         for count in np.unique(counts):
             totals[counts == count] += hits(val, image, detections.take(slice(count)))
     values = 2 * totals[:, 0] / np.maximum(totals[:, 1] + totals[:, 2], 1)

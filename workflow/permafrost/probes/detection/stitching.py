@@ -1,4 +1,4 @@
-"""What windows of images show of their objects, and the detections in windows put together; no torch."""
+"""Clip objects to the windows of images, and merge the detections of windows; no torch."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from permafrost.probes.detection.object_splits import ObjectSplit, WholeImage
 
 @dataclass(frozen=True)
 class ShownObjects:
-    """What the samples of a split show, flat over all of them, in working pixels.
+    """The visible objects of all samples of a split, flat, in working pixels.
 
     Attributes
     ----------
     sample : (M,) row of the split, ascending.
-    boxes : (M, 4) corners, cut to the window; of points both the same.
-    classes : (M,) ids.
-    learned : (M,) bool; False for crowds and for what is shown too little of, which neither count nor
-        punish.
+    boxes : (M, 4) corners, clipped to the window; both equal for points.
+    classes : (M,) class ids.
+    learned : (M,) bool; False for crowds and for objects that are hardly visible: the loss ignores
+        their cells.
     """
 
     sample: np.ndarray
@@ -39,9 +39,9 @@ class ShownObjects:
 
 
 def shown_objects(split: ObjectSplit) -> ShownObjects:
-    """Cut the objects of every window to it.
+    """Clip the objects of every window to it.
 
-    A window learns what it shows more than ``min_visible`` of, by the area of the box.
+    A window learns objects of which more than ``min_visible`` of the box area is inside.
     """
     objects = split.objects
     sample = np.repeat(np.arange(len(split)), [len(each) for each in objects])
@@ -65,11 +65,11 @@ def _areas(boxes: np.ndarray) -> np.ndarray:
 
 
 def suppress(found: Detected, threshold: float, *, points: bool) -> Detected:
-    """Without those that a better one of the same class explains; by descending score.
+    """Non-maximum suppression within classes; the rest by descending score.
 
     Parameters
     ----------
-    threshold : a box goes where its IoU with a better one is above it, a point where it lies nearer.
+    threshold : a box is removed if its IoU with a better one is above it, a point if it is nearer (pixels).
     """
     if len(found) < 2:
         return found
@@ -87,7 +87,7 @@ def suppress(found: Detected, threshold: float, *, points: bool) -> Detected:
 def _boxes(found: Detected, threshold: float) -> np.ndarray:
     import torch
 
-    # classes side by side, so that their boxes do not meet
+    # shift each class, so that boxes of different classes do not overlap
     apart = found.boxes.max() - min(found.boxes.min(), 0.0) + 1
     boxes = found.boxes + (found.classes * apart)[:, None]
     kept = _nms()(torch.from_numpy(boxes), torch.from_numpy(found.scores), threshold)
@@ -96,10 +96,10 @@ def _boxes(found: Detected, threshold: float) -> np.ndarray:
 
 @cache
 def _nms():
-    """``torchvision.ops.nms`` as it is compiled.
+    """The compiled function of ``torchvision.ops.nms``.
 
-    Importing torchvision imports torch's compiler too, five seconds of each job; its library of
-    compiled functions alone is loaded in milliseconds.
+    Importing torchvision also imports torch's compiler, which takes five seconds per job; loading only its
+    compiled library takes milliseconds.
     """
     import torch
 
@@ -114,19 +114,19 @@ def _nms():
     return nms
 
 
-# share of a score that another needs for both to be of one object
+# scores are similar if the lower is at least this share of the higher
 ALIKE = 0.5
 
 
 @dataclass(frozen=True)
 class Stitcher:
-    """Puts the detections of windows together, so that an object in two of them is found once.
+    """Merges the detections of windows, so that an object in two of them is detected once.
 
     Parameters
     ----------
-    split : whose windows.
-    threshold : IoU above which, or of points distance within which, two detections of a class are one.
-    touch : pixels within which a detection touches the edge of its window, and is taken for a part.
+    split : the split of the windows.
+    threshold : IoU above which two detections of a class are one object; for points a distance in pixels below which.
+    touch : distance in pixels within which a detection touches the edge of its window, and counts as a part.
     """
 
     split: ObjectSplit
@@ -135,12 +135,12 @@ class Stitcher:
 
     @property
     def overlapping(self) -> bool:
-        """Whether windows overlap; where they only touch, halves cannot be told from two objects."""
+        """Whether windows overlap; if they only touch, two halves look the same as two objects."""
         tiles = self.split.detection["tiles"]
         return tiles is None or int(tiles["size"] * tiles["overlap"]) > 0
 
     def images(self, windows: list[Detected]) -> list[Detected]:
-        """Detected of every whole image, by descending score, from those of every sample."""
+        """Merge the detections of all samples to those of every whole image, by descending score."""
         return [self._image(image, windows) for image in self.split.images]
 
     def _image(self, image: WholeImage, windows: list[Detected]) -> Detected:
@@ -157,7 +157,7 @@ class Stitcher:
         return suppress(found, self.threshold, points=self.split.points).ranked()
 
     def _whole(self, found: Detected, window: np.ndarray, size) -> Detected:
-        """Parts of what another window shows whole are gone, and parts of one object joined."""
+        """Remove parts of objects that another window contains whole, and join parts of one object."""
         kept = []
         for label in np.unique(found.classes):
             own = np.flatnonzero(found.classes == label)
@@ -179,17 +179,17 @@ class Stitcher:
 
 
 def join_parts(found: Detected, window: np.ndarray, cut: np.ndarray, same: Pairs) -> Detected:
-    """The detections of one class on one image, without parts; from the best one on.
+    """Join the parts among the detections of one class on one image, in order of descending score.
 
-    One that is whole takes away the parts that agree with it. A part goes where a whole one agrees
-    with it and scores alike. Otherwise it is joined with the part of each further window that agrees
-    best and scores alike; the other parts there that agree are poorer ones of the same object.
-    What a head holds possible but hardly believes must not pull a good box apart, so scores are alike
-    from half of the better one on.
+    A whole detection removes the parts that agree with it. A part is removed if a whole detection agrees
+    with it and has a similar score. Otherwise it is joined with one part of each other window: the part with the
+    best agreement and a similar score. All other agreeing parts are removed.
+    Scores are similar if one is at least half of the other, so that detections of low confidence cannot
+    enlarge a good box.
 
     Parameters
     ----------
-    window : (M,) of each detection.
+    window : (M,) window of each detection.
     cut, same : see `permafrost.metrics.objects.stitching.agreements`.
     """
     boxes = found.boxes.copy()
@@ -197,7 +197,7 @@ def join_parts(found: Detected, window: np.ndarray, cut: np.ndarray, same: Pairs
     bounds = np.searchsorted(same.first, np.arange(len(found) + 1))
 
     def agreeing(i: int) -> np.ndarray:
-        """What is left and agrees with the i-th, the best first."""
+        """The remaining detections that agree with the i-th, the best first."""
         own = slice(bounds[i], bounds[i + 1])
         others = same.second[own][np.argsort(-same.iou[own], kind="stable")]
         return others[~gone[others] & ~used[others]]
@@ -215,7 +215,7 @@ def join_parts(found: Detected, window: np.ndarray, cut: np.ndarray, same: Pairs
             gone[i] = True
             continue
         members, seen = [i], {int(window[i])}
-        # grows while it is gone through: an object may reach over more than two windows
+        # the list grows during the loop: an object may extend over more than two windows
         for member in members:
             for other in agreeing(member).tolist():
                 if not cut[other]:

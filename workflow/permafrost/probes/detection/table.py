@@ -1,4 +1,4 @@
-"""Detected of whole test images as the table that statistics and reports read; no torch."""
+"""The table of the detections of whole test images, for statistics and reports; no torch."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ DETECTION = pa.struct(
 
 class ObjectPredictions(ShownPredictions):
     """One row of results/predictions/{dataset}/{backbone}/seed{seed}/{probe}.parquet of a dataset with boxes or
-    points: one whole test image, whatever the windows it was cut into. Coordinates are pixels of the whole image,
-    x to the right and y down; the corners of a point are the same. The metadata of the file name the classes, the
+    points: one whole test image, merged from its windows. Coordinates are pixels of the whole image,
+    x to the right and y down; both corners of a point are equal. The metadata of the file name the classes, the
     rules of the dataset (maximum number of detections, matching distance), the score threshold, layers, head, the
     settings with the results of every epoch, and everything that identifies the evaluation.
 
@@ -35,9 +35,8 @@ class ObjectPredictions(ShownPredictions):
     height : Height of the whole image in pixels.
     width : Width of the whole image in pixels.
     objects : The truth: every object of the image once, not clipped; class is its index in the metadata, area is
-        in square pixels as annotated, crowd marks a region of inseparable objects (it need not be found, and
-        detections on it count neither as right nor as wrong), polygon has rings of x and y in turn and is null
-        for boxes and points.
+        in square pixels as annotated, crowd marks a region of inseparable objects (it need not be detected, and
+        detections on it are ignored), polygon has rings of alternating x and y and is null for boxes and points.
     detections : The detections by descending score.
     """
 
@@ -58,8 +57,8 @@ def detection_table(
 
     Parameters
     ----------
-    ranked : chooses the images that are shown; they are rated by F1, those with an object.
-    threshold : score from which on a detection counts for it.
+    ranked : chooses the images to show; images with objects are rated by F1.
+    threshold : smallest score of detections that count for F1.
     """
     images = test.images
     for row, (image, each) in enumerate(zip(images, found, strict=True)):
@@ -82,7 +81,7 @@ def detection_table(
 
 
 def detections_column(found: list[Detected]) -> pa.Array:
-    """A list of `DETECTION` for each image."""
+    """A column with a list of `DETECTION` for each image."""
     every = join(found)
     columns = [every.classes, *every.boxes.T, every.scores]
     fields = list(DETECTION)

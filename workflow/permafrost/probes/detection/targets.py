@@ -1,9 +1,9 @@
-"""Which cells of a pyramid learn which object; found once for a split, all objects together; no torch.
+"""Assign objects to the cells of a pyramid, once per split for all objects; no torch.
 
-Boxes as in FCOS (Tian et al. 2019): a cell takes a box if its centre lies in it, within 1.5 strides of
-the box's middle, and if the farthest side is as far as its level is for (`Pyramid.reaches`). Of its
-boxes a cell takes the smallest, of equal ones the first. A point is taken by the cells whose centres
-lie within a stride of it, in x and in y; of points a cell takes the nearest.
+Boxes as in FCOS (Tian et al. 2019): a box is assigned to the cells whose centre is inside it, within
+1.5 strides of the box's centre, on the level for the distance to its farthest side (`Pyramid.reaches`). If
+several boxes compete, a cell gets the smallest, the first of equals. A point is assigned to the cells whose
+centres are within a stride of it, in x and in y; a cell gets the nearest point.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from permafrost.probes.detection.pyramid import Level, Pyramid
 from permafrost.probes.detection.stitching import ShownObjects
 
 RADIUS, POINT_RADIUS = 1.5, 1.0
-# objects that are compared together
+# objects compared at once
 BLOCK = 8192
 
 
 @dataclass(frozen=True)
 class BatchTargets:
-    """What the cells of a batch learn; the rest learns that nothing is there.
+    """Targets of the cells of a batch; all other cells are background.
 
     Attributes
     ----------
-    cells : (P,) which of the B L cells of the batch, ascending.
-    classes : (P,) ids.
-    places : (P, 4) or (P, 2) float32 what `Output.places` should be.
-    ignored : (Q,) which of the B L cells learn nothing.
+    cells : (P,) indices of cells with an object among the B L cells of the batch, ascending.
+    classes : (P,) class ids.
+    places : (P, 4) or (P, 2) float32 targets of `Output.places`.
+    ignored : (Q,) indices of cells without a loss.
     """
 
     cells: np.ndarray
@@ -40,16 +40,16 @@ class BatchTargets:
 
 @dataclass(frozen=True)
 class Targets:
-    """What every cell of a split learns.
+    """Targets of all cells of a split.
 
     Attributes
     ----------
-    cells : L, of one sample.
+    cells : L, number of cells of a sample.
     keys : (P,) sample times L plus cell, ascending.
-    classes, places : of `keys`, as in `BatchTargets`.
-    ignored : (Q,) keys, ascending.
-    objects, without_cell : how many are shown well enough to be learned, and for how many of them there
-        is no cell, as they are too small or others take all theirs.
+    classes, places : targets of `keys`, as in `BatchTargets`.
+    ignored : (Q,) keys of cells without a loss, ascending.
+    objects, without_cell : number of learned objects, and of those without a cell, because they are too
+        small or other objects got all their cells.
     """
 
     cells: int
@@ -61,13 +61,13 @@ class Targets:
     without_cell: int
 
     def of(self, rows: np.ndarray) -> BatchTargets:
-        """What the cells of a batch of these samples learn."""
+        """The targets of a batch of these samples."""
         picked, cells = self._find(self.keys, rows)
         _, ignored = self._find(self.ignored, rows)
         return BatchTargets(cells, self.classes[picked], self.places[picked], ignored)
 
     def _find(self, keys: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Places in `keys` of what belongs to `rows`, and the same as cells of the batch."""
+        """Positions in `keys` of the samples `rows`, and their cells in the batch."""
         low = np.searchsorted(keys, rows * self.cells)
         counts = np.searchsorted(keys, (rows + 1) * self.cells) - low
         ends = np.cumsum(counts)
@@ -77,7 +77,7 @@ class Targets:
 
 
 def assign(shown: ShownObjects, pyramid: Pyramid, *, points: bool) -> Targets:
-    """The targets of all samples."""
+    """Compute the targets of all samples."""
     learned = np.flatnonzero(shown.learned)
     find = _points_of if points else _boxes_of
     found = [
@@ -98,7 +98,7 @@ def assign(shown: ShownObjects, pyramid: Pyramid, *, points: bool) -> Targets:
     rank = np.concatenate([np.empty(0), *(f.rank for _, f in pairs)])
     places = np.concatenate([np.empty((0, 2 if points else 4)), *(f.places for _, f in pairs)])
     keys = shown.sample[owner] * pyramid.cells + cell
-    # the best of each cell comes first
+    # the best object of each cell is first
     order = np.lexsort((owner, rank, keys))
     order = order[np.diff(keys[order], prepend=-1) != 0]
     ignored = _ignored(shown, pyramid, points=points)
@@ -115,7 +115,7 @@ def assign(shown: ShownObjects, pyramid: Pyramid, *, points: bool) -> Targets:
 
 @dataclass(frozen=True)
 class _Found:
-    """Pairs of an object and a cell of a level that may take it; the lowest rank gets the cell."""
+    """Pairs of an object and a candidate cell of a level; the object of lowest rank gets the cell."""
 
     owner: np.ndarray
     cell: np.ndarray
@@ -124,8 +124,8 @@ class _Found:
 
 
 def _near(middles: np.ndarray, level: Level, radius: float):
-    """(n, m, 2) columns and rows of cells around the middles, and (n, m, 2) of their centres x and y,
-    with (n, m) whether they exist and are close enough."""
+    """(n, m, 2) columns and rows of cells around the middles, (n, m, 2) x and y of their centres,
+    and (n, m) bool: they exist and are close enough."""
     stride = np.array(level.stride)
     span = np.arange(-int(radius + 1), int(radius + 1) + 1)
     around = np.stack(np.meshgrid(span, span), axis=-1).reshape(-1, 2)
@@ -161,7 +161,7 @@ def _points_of(points: np.ndarray, level: Level, _reach) -> _Found:
 
 
 def _ignored(shown: ShownObjects, pyramid: Pyramid, *, points: bool) -> np.ndarray:
-    """Keys of the cells whose centres lie in what is not learned; around a point, within a stride."""
+    """Keys of the cells whose centres are in objects that are not learned; for points, within a stride."""
     keys = [np.empty(0, np.int64)]
     regions = np.flatnonzero(~shown.learned)
     for level, start in zip(pyramid.predicted, pyramid.starts[:-1], strict=True):

@@ -1,1 +1,1 @@
-"""What the probes of embeddings share: features in, tables of predictions out."""
+"""Shared by the probes of embeddings: features in, tables of predictions out."""

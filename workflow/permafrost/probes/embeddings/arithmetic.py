@@ -1,4 +1,4 @@
-"""Arithmetic that probes of embeddings share: scaling, and the comparison of settings on validation."""
+"""Arithmetic shared by probes of embeddings: scaling, and the validation metric of settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from permafrost.core.tasks import TASKS, targets_of
 from permafrost.metrics.classification import accuracy, micro_average_precision
 
 BLOCK_ROWS = 1024
-# spreads of features that probes take as they are, and the share of the mean below which a spread is rounding
+# range of spreads that need no rescaling, and the share of the mean below which a spread is a rounding error
 ORDINARY, ROUNDING = (1e-4, 1e6), 1e-6
 _VALIDATION = {"accuracy": accuracy, "micro_ap": micro_average_precision}
 
@@ -21,11 +21,11 @@ _VALIDATION = {"accuracy": accuracy, "micro_ap": micro_average_precision}
 def centre_and_scale(
     features: np.ndarray | RowFile, standardize: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and divisor of each column, float64; the bias absorbs the mean, so it is always taken.
+    """Mean and divisor of each column, float64. Centring is always possible, as the bias absorbs the mean.
 
-    Without `standardize` the divisor is 1, but for features of an extreme scale (`common_divisor`).
+    Without `standardize` the divisor is 1, except for features of an extreme scale (`common_divisor`).
 
-    Rows are added in order whatever is read at a time, so that the size of blocks changes nothing.
+    Rows are added in order, so that the result does not depend on the size of blocks.
     """
     count, width = features.shape
     mean = _column_sums(features, lambda rows: rows) / count
@@ -40,11 +40,12 @@ def centre_and_scale(
 
 
 def common_divisor(features: np.ndarray | RowFile, mean: np.ndarray) -> float:
-    """1, or the power of two next to the spread of features whose scale is extreme.
+    """1, or the power of two closest to the spread of features if it is extreme.
 
-    Penalties and learning rates are meant for features around 1: those of 1e-8 would be held down by any of them,
-    those of 1e30 overflow. The spread is the root of the mean squared distance of the (N, d) rows to their (d,) mean.
-    Spreads in `ORDINARY` stay, and so does one that is rounding beside the mean: such features have collapsed.
+    Penalties and learning rates are meant for features around 1: features around 1e-8 would learn nothing,
+    features around 1e30 overflow. The spread is the root mean squared distance of the (N, d) rows to their (d,) mean.
+    The divisor is 1 for spreads in `ORDINARY`, and if the spread is only rounding error of the mean, since such
+    features have collapsed.
     """
     squares = _column_sums(features, lambda rows: (rows - mean) ** 2)
     spread = float(np.sqrt(squares.sum() / max(len(features), 1)))
@@ -65,7 +66,7 @@ def _column_sums(features: np.ndarray | RowFile, of: Callable) -> np.ndarray:
     total = np.zeros((0, features.shape[1]))
     for start in range(0, len(features), BLOCK_ROWS):
         rows = of(features[start : start + BLOCK_ROWS].astype(np.float64))
-        # one column is no sum over the outer axis, which NumPy takes in order
+        # NumPy sums over the outer axis in order, but a single column pairwise
         add = np.add.reduce if rows.shape[1] > 1 else _last_sum
         total = add(np.concatenate([total, rows]), axis=0)[None]
     return total[0] if len(total) else np.zeros(features.shape[1])
@@ -78,7 +79,7 @@ def _last_sum(rows: np.ndarray, axis: int) -> np.ndarray:
 def scaled(
     features: np.ndarray | RowFile, mean: np.ndarray, scale: np.ndarray
 ) -> np.ndarray | RowFile:
-    """(N, d) float32 of (features - mean) / scale, subtracted in float64; in a file where features are in one."""
+    """(N, d) float32 (features - mean) / scale, computed in float64; in a file if features are in one."""
     if isinstance(features, RowFile):
         whole = features.beside(features.width)
         for rows in row_blocks(features):
@@ -92,19 +93,19 @@ def scaled(
 
 
 def bad_rows(features: np.ndarray | RowFile) -> np.ndarray:
-    """Numbers of the rows that hold NaN or infinity."""
+    """Indices of the rows with NaN or infinity."""
     rest = tuple(range(1, features.ndim))
     finite = [np.isfinite(features[rows]).all(axis=rest) for rows in row_blocks(features)]
     return np.flatnonzero(~np.concatenate(finite)) if finite else np.zeros(0, np.int64)
 
 
 def varies(features: np.ndarray | RowFile) -> bool:
-    """Whether there is a row that differs from the first."""
+    """Whether any row differs from the first."""
     return any((features[rows] != features[:1]).any() for rows in row_blocks(features))
 
 
 def label_targets(task: str, probe: str) -> Labels:
-    """The targets of a task whose samples have classes; another task is refused, since `probe` cannot serve it."""
+    """The targets of a task whose samples have classes; refuses other tasks, which `probe` does not support."""
     known = {name: one.targets for name, one in TASKS.items() if isinstance(one.targets, Labels)}
     return look_up(known, task, f"{probe}: unknown task")
 
@@ -134,7 +135,7 @@ def check_labels(labels, rows: int, n_classes: int, task: str, where: str) -> np
 
 
 def score_on_validation(labels, scores, prediction, task: str) -> float:
-    """The metric that a setting is chosen by: accuracy of `prediction`, or micro-AP of `scores`.
+    """The metric by which a setting is chosen: accuracy of `prediction`, or micro-AP of `scores`.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Feature stores as the arrays that probes work on."""
+"""Read feature stores as arrays for probes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from permafrost.features.dates import OverDates, date_counts, reduction_of
 from permafrost.probes.embeddings.arithmetic import bad_rows
 from permafrost.probes.job import ProbeJob
 
-#: embeddings of a split that are more than these bytes stay on disk, for probes that can stream them
+#: embeddings of a split with more bytes stay on disk, for probes that can stream them
 HELD_BYTES = 256 * 2**20
 
 
@@ -29,11 +29,11 @@ class Features:
 
     Attributes
     ----------
-    embeddings : (N, K) float32; (N, T, K) for a probe that is given all dates of series. A `RowFile` where they are
+    embeddings : (N, K) float32; (N, T, K) for a probe that uses all dates of series. A `RowFile` if they are
         large and the probe streams.
     labels : (N,) int64 class ids, (N, L) uint8 for multi-label, or (N,) float64 numbers.
     samples : one row per sample: ``sample_id``, ``group_id``, …
-    attributes : what the feature store recorded of backbone, dataset and input.
+    attributes : the feature store's record of backbone, dataset and input.
     """
 
     embeddings: np.ndarray | RowFile
@@ -65,9 +65,9 @@ def read_features(
 
     Parameters
     ----------
-    over : what features of several dates become.
-    scratch : folder with room for a temporary copy of embeddings that are larger than `HELD_BYTES`; None: all are
-        held in memory.
+    over : how features of several dates are combined.
+    scratch : folder for a temporary copy of embeddings larger than `HELD_BYTES`; None: all are
+        kept in memory.
     """
     return {split: _read(path, expect, split, over, scratch) for split, path in paths.items()}
 
@@ -78,13 +78,13 @@ def on_embeddings(
     seed_of: tuple[str, ...] = ("dataset", "backbone", "probe", "seed"),
     streams: bool = False,
 ) -> Callable:
-    """What a job runs: a probe on the embeddings of its feature stores, whose table it writes.
+    """Make the function of a job: it runs a probe on the embeddings of its feature stores and writes the table.
 
     Parameters
     ----------
-    probe : ``probe(splits, options, device=, seed=)``; what it returns has ``write(job, splits)``.
-    seed_of : attributes of the job that the seed follows from.
-    streams : the probe takes a `RowFile` for embeddings, and gives the same bytes as of an array.
+    probe : ``probe(splits, options, device=, seed=)``; its result has ``write(job, splits)``.
+    seed_of : attributes of the job from which the seed is derived.
+    streams : the probe accepts a `RowFile` of embeddings, with the same result as for an array.
     """
 
     def run(job: ProbeJob) -> None:
@@ -99,9 +99,9 @@ def on_embeddings(
 
 
 def check_splits(splits: dict[str, Features], *, where: str) -> None:
-    """Refuse what nothing can be learned from or asked about: no train or test sample, NaN, infinity.
+    """Refuse splits without train or test samples, NaN and infinity.
 
-    Validation may be empty: whoever needs it says so.
+    Validation may be empty: probes that need it check this.
     """
     for name, split in splits.items():
         if not len(split.embeddings) and name != "val":
@@ -118,7 +118,7 @@ def check_splits(splits: dict[str, Features], *, where: str) -> None:
 
 
 def chosen_rows(embeddings: np.ndarray | RowFile, numbers: np.ndarray) -> np.ndarray | RowFile:
-    """Rows with these numbers: in memory, or of a `RowFile` in another one if they are large."""
+    """Rows with these indices: in memory, or in another `RowFile` if they are large and come from one."""
     width, count = embeddings.shape[1], len(numbers)
     if not isinstance(embeddings, RowFile) or count * width * 4 <= HELD_BYTES:
         return embeddings[numbers]
@@ -151,7 +151,7 @@ def _read(
 
 
 class StoredRows:
-    """Embeddings in a feature store, as float32 and with the features of dates made into those of samples."""
+    """Embeddings in a feature store, as float32, with the features of dates combined into those of samples."""
 
     def __init__(self, store: Store, samples: pa.Table, over: OverDates | None) -> None:
         self.store, self.over = store, over
@@ -162,11 +162,11 @@ class StoredRows:
 
     @property
     def nbytes(self) -> int:
-        """Of all rows as float32."""
+        """Size of all rows as float32, in bytes."""
         return len(self.store) * self.width * 4
 
     def blocks(self) -> Iterator[slice]:
-        """Slices of all rows: whole chunks of the store, `BLOCK_BYTES` of it where its chunks are no larger."""
+        """Slices of all rows: whole chunks of the store, about `BLOCK_BYTES` each unless chunks are larger."""
         chunk = self.store.chunk_rows("embeddings")
         step = max(1, BLOCK_BYTES // max(1, self.stored * 4) // chunk) * chunk
         return (slice(i, min(i + step, len(self.store))) for i in range(0, len(self.store), step))
@@ -176,7 +176,7 @@ class StoredRows:
 
         Raises
         ------
-        PermafrostError : NaN or infinity among them.
+        PermafrostError : the rows contain NaN or infinity.
         """
         rows = self.store.read("embeddings", start, stop).astype(np.float32, copy=False)
         if self.over is not None:

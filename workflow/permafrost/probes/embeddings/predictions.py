@@ -1,4 +1,4 @@
-"""Predictions of a probe on the test split, as the table that statistics and reports read."""
+"""The table of a probe's predictions on the test split, for statistics and reports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CLASSES = ("int32", "fixed_size_list<uint8>")
 
 class LabelPredictions(PredictionColumns):
     """One row of results/predictions/{dataset}/{backbone}/seed{seed}/{probe}.parquet of a dataset with one label or
-    several per image: one test sample. The metadata of the file name the classes, the settings that were fitted,
+    several per image: one test sample. The metadata of the file name the classes, the fitted settings,
     and everything that identifies the evaluation.
 
     Columns
@@ -27,8 +27,8 @@ class LabelPredictions(PredictionColumns):
     target : True class id, counted from 0 in the order of the classes in the metadata; for multi-label data one 0
         or 1 for each class.
     prediction : Predicted class id, or one 0 or 1 for each class.
-    scores : One score for each class, higher is more likely: probabilities of linear, shares of neighbours of
-        knn. A class without training samples has a score too.
+    scores : One score for each class, higher is more likely: probabilities for linear, shares of neighbours for
+        knn. Classes without training samples also have a score.
     """
 
     columns = PredictionColumns.changed(
@@ -40,15 +40,15 @@ class LabelPredictions(PredictionColumns):
 
 class NumberPredictions(PredictionColumns):
     """One row of results/predictions/{dataset}/{backbone}/seed{seed}/{probe}.parquet of a dataset with a number per
-    image: one test sample. The metadata of the file name the number (target), the settings that were fitted, and
+    image: one test sample. The metadata of the file name the number (target), the fitted settings, and
     everything that identifies the evaluation.
 
     Columns
     -------
     target : True number, in its unit.
     prediction : Predicted number, in the unit of the target.
-    setting_numbers : The number predicted under each setting that the metadata name under scored_settings (of
-        fine_tune: fine-tuned, frozen).
+    setting_numbers : The number predicted with each setting in scored_settings of the metadata (fine_tune:
+        fine-tuned, frozen).
     """
 
     columns = PredictionColumns.changed(
@@ -60,15 +60,15 @@ class NumberPredictions(PredictionColumns):
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a probe says of the test split.
+    """A probe's predictions of the test split.
 
     Attributes
     ----------
     prediction : (N,) class ids, (N, L) 0/1 for multi-label, or (N,) float64 numbers.
     scores : (N, K) float32, one column per class id of the dataset, whether or not it was in train;
         None for numbers.
-    settings : what was fitted or chosen (best C, …); JSON-able.
-    gates : names of the sanity checks that the run did not pass.
+    settings : fitted or chosen settings (best C, …); JSON-able.
+    gates : names of the failed sanity checks.
     """
 
     prediction: np.ndarray
@@ -77,13 +77,13 @@ class Prediction:
     gates: list[str] = field(default_factory=list)
 
     def write(self, job: ProbeJob, splits: dict[str, Features]) -> None:
-        """Write one row per test item: sample, group, target, prediction and, of classes, scores."""
+        """Write one row per test item: sample, group, target, prediction and, for classes, scores."""
         columns = answer_columns(splits["test"], self)
         write_rows(job, splits, columns, settings=self.settings, gates=self.gates)
 
 
 def answer_columns(test: Features, result: Prediction) -> dict[str, pa.Array]:
-    """The columns target, prediction and, of classes, scores."""
+    """The columns target, prediction and, for classes, scores."""
     columns = {"target": _column(test.labels), "prediction": _column(result.prediction)}
     if result.scores is not None:
         columns["scores"] = _column(np.asarray(result.scores, dtype=np.float32))
@@ -99,7 +99,7 @@ def write_rows(
     gates: list[str],
     **own,
 ) -> None:
-    """Write `columns` of the test split beside what identifies its samples; `own` goes into the metadata."""
+    """Write `columns` of the test split next to those that identify samples; `own` goes into the metadata."""
     test = splits["test"]
     metadata = prediction_metadata(
         job,

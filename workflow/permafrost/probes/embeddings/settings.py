@@ -1,10 +1,10 @@
-"""Probes that score the test split under more than one setting: one table of predictions holds them all.
+"""The table of probes that score the test split with more than one setting.
 
-The table is that of `predictions`, for what is ranked and compared, with one more column: for a
-single label ``setting_predictions``, a class id for each setting; for sets of labels
+It is the table of `predictions`, for the setting that is ranked and compared, with one more column: for a
+single label ``setting_predictions``, a class id for each setting; for multi-label data
 ``setting_scores``, setting by setting a score for each label; for numbers ``setting_numbers``. The metadata
-name the settings in the order of that column. Scores of single-label settings are not kept: they
-would be most of the table, and nothing but top-5 accuracy needs them.
+list the settings in the order of that column. Scores of single-label settings are not stored: they
+would be most of the table, and only top-5 accuracy needs them.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from permafrost.probes.job import ProbeJob
 
 class SettingPredictions(LabelPredictions):
     """One row of results/predictions/{dataset}/{backbone}/seed{seed}/{probe}.parquet of a probe with several
-    settings (knn_sweep, few_shot, fine_tune): one test sample. The columns of a table with one setting hold what
-    is ranked, or the first of its draws. The metadata of the file name the settings under scored_settings, in the
+    settings (knn_sweep, few_shot, fine_tune): one test sample. The columns of a table with one setting are those of
+    the ranked setting, or of its first draw. The metadata of the file list the settings in scored_settings, in the
     order of the last column.
 
     Columns
     -------
-    setting_predictions : Predicted class id under each setting; only for data with one label per image.
+    setting_predictions : Predicted class id for each setting; only for data with one label per image.
     setting_scores : Setting by setting, one score for each class; only for multi-label data.
     """
 
@@ -45,16 +45,16 @@ class SettingPredictions(LabelPredictions):
 
 @dataclass(frozen=True)
 class Setting:
-    """What a probe says of the test split under one setting.
+    """A probe's predictions of the test split with one setting.
 
     Attributes
     ----------
-    name : of the setting, in words; settings of one name are draws of the same one.
+    name : name of the setting; settings with the same name are draws of one setting.
     answer : (N,) class ids or numbers; for multi-label (N, L) float32 scores.
-    settings : what tells it from the others, and what was chosen; JSON-able.
+    settings : values that distinguish it from the others, and chosen ones; JSON-able.
     n_train, n_val : number of samples that it learned from.
-    gates : names of the sanity checks that it did not pass.
-    draw : number of the draw, or None where nothing was drawn.
+    gates : names of the failed sanity checks.
+    draw : number of the draw, or None without draws.
     """
 
     name: str
@@ -77,11 +77,11 @@ class PredictionsBySetting:
 
     Attributes
     ----------
-    ranked : its ``settings`` are what the score rows of the evaluation say.
-    settings : all that was scored; that of `ranked` is one of them.
-    headline : name of the setting that is ranked, where its draws are ranked together; `ranked` is then
-        the first of them. None where `ranked` itself is.
-    paired : names of two settings, the first of which is scored against the second.
+    ranked : the ranked prediction; score rows show its ``settings``.
+    settings : all scored settings, including that of `ranked`.
+    headline : name of the ranked setting if its draws are ranked together; `ranked` is then
+        the first draw. None if `ranked` alone is ranked.
+    paired : names of two settings, the first of which is compared with the second.
     """
 
     ranked: Prediction
@@ -90,7 +90,7 @@ class PredictionsBySetting:
     paired: tuple[str, str] | None = None
 
     def write(self, job: ProbeJob, splits: dict[str, Features]) -> None:
-        """Write one row per test item with the answers of all settings."""
+        """Write one row per test item with the predictions of all settings."""
         test, ranked = splits["test"], self.ranked
         name, kind = test.targets.setting_column
         answers = np.stack([one.answer.astype(kind, copy=False) for one in self.settings], axis=1)

@@ -1,10 +1,10 @@
 """Small training sets: nested random draws of train and validation, by share or by number per class.
 
 A draw is one random order of train and one of validation. A share of p takes the first p of both
-orders, so that classes come as they are met and rare ones may be absent; n per class takes the first n
-of each class. So within a draw a smaller set lies inside every larger one of its kind, and the steps
-of a curve differ by what was added, not by luck alone.
-Validation shrinks as train does: whoever has few labels has few to choose settings with.
+orders, so that classes have their natural frequencies and rare ones may be absent; n per class takes the first n
+of each class. So within a draw a smaller set is part of every larger one of its kind, which reduces the random
+variation along a curve.
+Validation shrinks like train: with few labels there are also few to choose settings.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ def sizes_of(shares: list[float], per_class: list[int]) -> list[Size]:
 def nested_draws(
     train_y, val_y, sizes: list[Size], *, draws: int, n_classes: int, seed: int
 ) -> Iterator[Draw]:
-    """Yield the draws, size by size; where a size takes everything there is one draw of it.
+    """Yield the draws, size by size; a size that takes all samples has one draw.
 
     Parameters
     ----------
     train_y, val_y : (N,) class ids, or (N, L) of 0 and 1.
-    draws : number of draws; a larger number keeps the first ones as they are.
+    draws : number of draws; a larger number does not change the first ones.
     """
     orders = [_orders(len(train_y), len(val_y), seed, number) for number in range(draws)]
     ratio = len(val_y) / len(train_y)
@@ -85,12 +85,12 @@ def _part(share: float, count: int) -> int:
 
 
 def _round(value: float) -> int:
-    """The nearest whole number, halves upwards; shares are decimal, so 0.07 * 100 is 7."""
+    """The nearest integer, halves upwards; tolerates rounding errors of decimal shares (0.07 * 100 is 7)."""
     return math.floor(value + 0.5 + 1e-9)
 
 
 def _first_of_each(order: np.ndarray, labels, n_classes: int, count: int) -> np.ndarray:
-    """The first `count` rows of every class in `order`; of a class with fewer, all of them."""
+    """The first `count` rows of every class in `order`; all rows of a class with fewer."""
     labels = np.asarray(labels)[order]
     chosen = np.zeros(len(order), bool)
     for label in range(n_classes):
@@ -100,8 +100,8 @@ def _first_of_each(order: np.ndarray, labels, n_classes: int, count: int) -> np.
 
 
 def _with_a_label(rows: np.ndarray, order: np.ndarray, labels) -> np.ndarray:
-    """`rows`, and the first labelled one if all of them are without a label, as images of multi-label
-    data may be: nothing could be chosen on those."""
+    """`rows`, plus the first labelled row if none of them has a label, as is possible for multi-label
+    data: no setting could be chosen on them."""
     labels = np.asarray(labels)
     if labels.ndim == 1 or labels[rows].any() or not labels.any():
         return rows

@@ -1,4 +1,4 @@
-"""How many labels a backbone needs: linear and knn probes on small draws of the training set."""
+"""Label efficiency of a backbone: linear and knn probes on small draws of the training set."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class FewShotOptions(CGrid):
     )
     """Shares of the training set; classes come in the proportions of the data."""
     per_class: AnyDifferent[Positive] = field(default_factory=lambda: [1, 5, 10, 20])
-    """Training samples of each class; a class with fewer gives all it has, and a warning says so."""
+    """Training samples per class; a class with fewer uses all, with a warning."""
     draws: Positive = 5
     """Number of draws of each size."""
     classifiers: Different[Classifier] = field(default_factory=lambda: ["linear", "knn"])
@@ -61,19 +61,19 @@ class FewShotOptions(CGrid):
     """The classifier and size that are ranked and compared; one of share and per_class is null."""
     ties: Literal["log_loss", "smallest"] = "log_loss"
     k: Different[Positive] = field(default_factory=lambda: [1, 5, 10])
-    """Numbers of neighbours of knn, of which one is chosen on the draw's validation samples."""
+    """Numbers of neighbours of knn; one is chosen on the draw's validation samples."""
     metric: Metric = "l2"
-    """Of knn."""
+    """Distance of knn."""
 
 
 def run_few_shot(
     splits: dict[str, Features], options: FewShotOptions, *, device: str, seed: int
 ) -> PredictionsBySetting:
-    """Score the test split by every classifier after every draw; one size of one classifier is ranked.
+    """Fit every classifier to every draw and score the test split; one size of one classifier is ranked.
 
     Parameters
     ----------
-    seed : of the draws; the same for all backbones of a dataset, so that they learn from the same images.
+    seed : seed of the draws; the same for all backbones of a dataset, so that they learn from the same images.
     """
     check_splits(splits, where="few_shot")
     sizes = sizes_of(options.shares, options.per_class)
@@ -115,7 +115,7 @@ def run_few_shot(
     return PredictionsBySetting(ranked, settings, headline=ranked_name)
 
 
-# without backbone and probe: all of them are given the same draws
+# without backbone and probe, so that all use the same draws
 run = on_embeddings(run_few_shot, seed_of=("dataset", "seed"), streams=True)
 
 
@@ -179,7 +179,7 @@ def _knn(
     known = {"n_classes": data.n_classes, "task": data.task}
     for draw in draws:
         found = search.find(draw.train, np.concatenate([draw.val, of_test]))
-        # a draw with fewer rows than any k has all of them for neighbours
+        # in a draw with fewer rows than every k, all rows are neighbours
         possible = [k for k in ks if k <= len(draw.train)] or [len(draw.train)]
         labels, values = data.val.labels[draw.val], []
         for k in possible:
@@ -199,7 +199,7 @@ def _name(classifier: str, size: Size) -> str:
 
 
 def _ranked(options: FewShotOptions, sizes: list[Size]) -> str:
-    """The name of the setting that is ranked."""
+    """The name of the ranked setting."""
     chosen = options.ranked
     size = Size(chosen.share, chosen.per_class)
     if chosen.classifier not in options.classifiers or size not in sizes:
@@ -212,7 +212,7 @@ def _ranked(options: FewShotOptions, sizes: list[Size]) -> str:
 
 
 def _gates(data: _Data, draw: Draw) -> list[str]:
-    """Classes that the draw's train rows lack, and those with fewer rows than were asked for."""
+    """Warnings: classes that the draw's train rows lack, and those with fewer rows than requested."""
     labels = data.train.labels[draw.train]
     gates = class_gates(labels, data.task, data.n_classes)
     if draw.size.per_class is None:
@@ -223,21 +223,21 @@ def _gates(data: _Data, draw: Draw) -> list[str]:
 
 
 REACH = 16  # neighbours in the shared list, in multiples of k
-ENOUGH = 2  # the list is used where so many multiples of k of a subset are to be expected in it
+ENOUGH = 2  # the list is used if this many multiples of k rows of a subset are expected in it
 
 
 class SubsetNeighbours:
     """Searches for the same queries in subsets of one training set; results are those of `neighbours`.
 
-    The nearest of a subset are the first of its members in the list of the nearest of all. That list is
-    made once, and a query that has too few members in it is searched for in the subset itself; so is
-    every query of a small subset, where a search of its own costs little.
+    The nearest rows of a subset are the first of its members in the list of the nearest of all rows. That list is
+    computed once. If it has too few members for a query, the subset itself is searched, and so are
+    small subsets, for which a search is cheap.
 
     Parameters
     ----------
-    train_x, queries : (N, d), (M, d) features: arrays, `RowFile`s or `JoinedRows`. Of a subset that is searched by
-        itself, all rows are held.
-    k : the most neighbours that will be asked for.
+    train_x, queries : (N, d), (M, d) features: arrays, `RowFile`s or `JoinedRows`. The search of a subset keeps
+        all its rows in memory.
+    k : the largest number of neighbours that will be requested.
     """
 
     def __init__(self, train_x, queries, k: int, *, metric: str, device: str = "cpu") -> None:
@@ -250,12 +250,12 @@ class SubsetNeighbours:
         return neighbours(self.train, self.queries, count, **self.search)
 
     def find(self, rows: np.ndarray, queries: np.ndarray | None = None) -> np.ndarray:
-        """(Q, min(k, R)) row numbers of train, the nearest first, equals by ascending row.
+        """(Q, min(k, R)) row indices of train, the nearest first, ties by ascending row.
 
         Parameters
         ----------
-        rows : (R,) ascending row numbers of the subset.
-        queries : (Q,) numbers of the queries; all of them by default.
+        rows : (R,) ascending row indices of the subset.
+        queries : (Q,) indices of the queries; all by default.
         """
         queries = np.arange(len(self.queries)) if queries is None else queries
         k = min(self.k, len(rows))

@@ -1,1 +1,1 @@
-"""Training a whole backbone with a head on it, from images, beside the same head on the frozen backbone."""
+"""Fine-tuning of a whole backbone with a head, compared with the same head on the frozen backbone."""

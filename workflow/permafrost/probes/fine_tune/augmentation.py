@@ -1,4 +1,4 @@
-"""Changes of training images that keep what they show: mirror images, turns, crops. Radiometry is never touched."""
+"""Geometric augmentation of training images: flips, rotations, crops. Pixel values are not changed."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from permafrost.features.reading import Batch
 from permafrost.features.running import Run, fed_images
 from permafrost.probes.fine_tune.options import AugmentationOptions
 
-# of width to height, as in Szegedy et al. 2015
+# range of width / height of crops, as in Szegedy et al. 2015
 RATIOS = (3 / 4, 4 / 3)
 
 
 @dataclass(frozen=True)
 class Augmentation:
-    """What may be drawn.
+    """The enabled augmentations.
 
     Attributes
     ----------
-    flip : mirror left and right, and top and bottom, each for every second image.
-    rotate : turn by 0, 90, 180 or 270 degrees; images that are not square by 0 or 180.
-    crop : smallest and largest share of an image's area that is cut out and enlarged; None: the whole image.
+    flip : mirror left and right, and top and bottom, each with probability 1/2.
+    rotate : rotate by 0, 90, 180 or 270 degrees; images that are not square by 0 or 180.
+    crop : smallest and largest share of an image's area that is cropped and enlarged; None: the whole image.
     """
 
     flip: bool
@@ -34,7 +34,7 @@ class Augmentation:
 
     @classmethod
     def of(cls, options: AugmentationOptions, *, masked: bool) -> Augmentation | None:
-        """That of a probe's options; None where nothing is changed. Masked images are not cropped."""
+        """From a probe's options; None without any augmentation. Images with masks are not cropped."""
         crop = None if masked or options.crop is None else tuple(options.crop)
         found = cls(options.flip, options.rotate, crop)
         return found if found != cls(False, False, None) else None
@@ -45,7 +45,7 @@ class Augmentation:
         return {"flip": self.flip, "rotate": self.rotate, "crop": crop}
 
     def drawn(self, generator: np.random.Generator, count: int) -> Change:
-        """What is done to `count` images; as many numbers are drawn whatever is switched on."""
+        """Draw changes for `count` images; always consumes the same random numbers, so options do not shift them."""
         numbers = generator.random((count, 7))
         flips = (numbers[:, :2] < 0.5) & self.flip
         turns = (numbers[:, 2] * 4).astype(np.int64) * self.rotate
@@ -54,14 +54,14 @@ class Augmentation:
 
 @dataclass(frozen=True)
 class Change:
-    """What is done to the images of a batch.
+    """The changes of the images of a batch.
 
     Attributes
     ----------
     flips : (n, 2) whether columns, and rows, are mirrored.
-    turns : (n,) quarter turns.
-    places : (n, 4) numbers in [0, 1) from which a crop follows: area, ratio, top, left; None: no crop.
-    areas : shares between which the area of a crop lies.
+    turns : (n,) number of quarter turns.
+    places : (n, 4) numbers in [0, 1) that define a crop: area, ratio, top, left; None: no crop.
+    areas : smallest and largest share of the area of a crop.
     """
 
     flips: np.ndarray
@@ -70,7 +70,7 @@ class Change:
     areas: tuple[float, float] | None
 
     def cropped(self, stored: Batch, run: Run) -> torch.Tensor:
-        """Crops of stored images, prepared as whole images are: (n, C, H, W)."""
+        """Crops of stored images, prepared like whole images: (n, C, H, W)."""
         if self.places is None:
             return fed_images(run, stored)
         parts = []
@@ -88,7 +88,7 @@ class Change:
         return torch.cat(parts).contiguous(memory_format=layout)
 
     def told(self, stored: Batch) -> Batch:
-        """What is told of the stored images, of their crops: these show the same place, from closer by."""
+        """The stored images with the metadata of their crops: same location, smaller ground sampling distance."""
         if self.places is None or "ground_distance_m" not in stored.told:
             return stored
         sizes = zip(stored.heights.tolist(), stored.widths.tolist(), self.places, strict=True)
@@ -100,7 +100,7 @@ class Change:
         return replace(stored, told={**stored.told, "ground_distance_m": closer})
 
     def turned(self, images: torch.Tensor, masks: torch.Tensor | None, target: torch.Tensor):
-        """Images (n, C, H, W), mirrored and turned in place, and the target: masks likewise, else as it is."""
+        """Images (n, C, H, W), flipped and rotated in place, and the target: masks likewise, others unchanged."""
         self._turn(images)
         if masks is None:
             return images, target
@@ -121,7 +121,7 @@ class Change:
 
 
 def crop_box(height: int, width: int, place, areas) -> tuple[int, int, int, int]:
-    """(top, left, height, width) of a crop; where its shape does not fit into the image it is cut to fit."""
+    """(top, left, height, width) of a crop in pixels, reduced to fit into the image."""
     area = (areas[0] + place[0] * (areas[1] - areas[0])) * height * width
     low, high = (math.log(ratio) for ratio in RATIOS)
     ratio = math.exp(low + place[1] * (high - low))

@@ -1,9 +1,9 @@
-"""How deep in a network its parameters lie, for learning rates that fall towards the input.
+"""Depth of parameters in a network, for learning rates that decrease towards the input.
 
-A model of timm says so itself (``group_matcher``: stem, then block by block), torchgeo's that are timm's
-included. Any other module is read by names, in the order in which it registers its parameters, which is
-taken for the order of the forward pass: a block is what stands before and at the first run of numbers in a
-name (``layer1.0`` of ``layer1.0.conv.weight``, ``encoder.blocks.3`` of ``encoder.blocks.3.mlp.bias``), else the first
+Models of timm define it (``group_matcher``: stem, then block by block), including those in torchgeo. For
+other modules, the names of parameters define blocks, and the order of registration is assumed to be
+that of the forward pass. A block is the name up to the first numbers
+(``layer1.0`` of ``layer1.0.conv.weight``, ``encoder.blocks.3`` of ``encoder.blocks.3.mlp.bias``), else the first
 part of the name; parameters of the module itself (class tokens, position embeddings) belong to the first block.
 """
 
@@ -21,10 +21,10 @@ class Layers:
 
     Attributes
     ----------
-    names : one for each.
-    places : name of a parameter -> number of its layer.
-    undecayed : names of parameters that the model itself exempts from weight decay.
-    source : ``timm`` or ``names``.
+    names : name of each layer.
+    places : name of a parameter -> index of its layer.
+    undecayed : names of parameters that the model exempts from weight decay.
+    source : definition of the layers, ``timm`` or ``names``.
     """
 
     names: tuple[str, ...]
@@ -37,7 +37,7 @@ class Layers:
 
 
 def layers_of(module: nn.Module, learnable: Iterable[nn.Parameter]) -> Layers:
-    """The layers of a module with parameters; only those that hold a `learnable` one are counted."""
+    """The layers of a module that have a `learnable` parameter."""
     inner, prefix = _unwrapped(module)
     learned = {id(parameter) for parameter in learnable}
     held = dict(inner.named_parameters())
@@ -61,7 +61,7 @@ def layers_of(module: nn.Module, learnable: Iterable[nn.Parameter]) -> Layers:
 
 
 def _unwrapped(module: nn.Module) -> tuple[nn.Module, str]:
-    """The module inside of those that do nothing but hold one, and its name."""
+    """The module inside wrappers without other content, and its name."""
     prefix = ""
     while not hasattr(module, "group_matcher"):
         children = list(module.named_children())
@@ -96,5 +96,5 @@ def _block(name: str) -> str:
 
 
 def _called(names: list[str]) -> str:
-    """The blocks that a layer consists of."""
+    """Name of a layer, from its blocks."""
     return ", ".join(dict.fromkeys(map(_block, names)))

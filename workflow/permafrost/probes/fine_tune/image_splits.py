@@ -1,4 +1,4 @@
-"""An image store, opened for training: images, targets and what is recorded of the backbone; no torch."""
+"""Open an image store for training: images, targets and the record of the backbone; no torch."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class ImageSplit(MaskSplit):
     Parameters
     ----------
     path : the image store.
-    about : what is known of backbone and dataset, as a feature store's attributes.
-    expect : fingerprint of the plan; a store of another plan is refused.
+    about : data on backbone and dataset, as in a feature store's attributes.
+    expect : fingerprint in the plan; other stores are refused.
     """
 
     needs = ("the store holds no images", "prepare the dataset again")
@@ -51,12 +51,12 @@ def open_images(job: ImageProbeJob, about: dict, *, resized: bool) -> dict[str, 
 
     Parameters
     ----------
-    about : what is known of backbone and dataset, as a feature store's attributes.
-    resized : all images are brought to one size before they are fed.
+    about : data on backbone and dataset, as in a feature store's attributes.
+    resized : all images are resized to one size for the model.
 
     Raises
     ------
-    PermafrostError : no test sample, images that are fed in more than one size, or targets that are not finite.
+    PermafrostError : no test sample, inputs of more than one size, or targets that are not finite.
     """
     splits = {
         name: ImageSplit(path, {**about, "split": name}, expect=job.images)
