@@ -176,7 +176,7 @@ class Splits(Options):
     ] = None
     """Shares of train, val and test for random, group and block."""
     seed: Natural = 0
-    """Random seed for random, group and block."""
+    """Random seed of random, group and block, and of val_from_train."""
     block_km: LeftOut[Above0] = None
     """Side length of a block in kilometres."""
     join_km: LeftOut[Above0] = None

@@ -49,8 +49,8 @@ class Asked:
 def ask_torchgeo(entry: dict, root: Path, *, where: object) -> Asked:
     """What is missing below `root`; the data are complete if there are no steps, programs and problem.
 
-    If `root` does not exist, the class is built in an empty temporary folder, because some classes
-    create folders before they look for data.
+    If `root` is missing or empty, the class is built in a temporary folder, because some classes
+    create folders before they search for data.
 
     Parameters
     ----------

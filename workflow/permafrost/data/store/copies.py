@@ -23,7 +23,7 @@ class TestCopies:
     ----------
     leaks : (N,) kinds of `core.leakage.LEAKS`, None if train and val share nothing with an image.
     units : (N,) names of sampling units: groups, merged if they contain copies of each other; None
-        for an image of its own.
+        for an ungrouped image without copies.
     exact, near : number of images that equal, or nearly equal, an earlier image of the split.
     groups : (N,) groups as the records have them.
     """

@@ -75,7 +75,7 @@ def read_pixels(
     Raises
     ------
     PermafrostError : some images are unusable; lists all of them.
-    Skipping : some images are unusable, but the entry allows to skip them.
+    Skipping : some images are unusable, but the entry allows skipping them.
     """
     total = sum(stop - start for start, stop in (one.span for one in writers.values()))
     layout = writers["train"].layout

@@ -90,7 +90,7 @@ def prepare(
     check : called before reading and again before finishing; raises if the data differ from the
         plan.
     digest_of : digest of required embeddings.
-    most : most samples per split, evenly spread over it; for tests.
+    most : most samples per split, evenly spread over it; for trials.
 
     Returns
     -------
