@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -43,7 +44,10 @@ NOT_RESULT = frozenset(
 )
 
 
-class StrictLoader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):
+class StrictLoader(
+    # mypy takes no expression for a base class
+    yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader  # type: ignore[misc]
+):
     """A YAML loader that never runs code, and refuses a key written twice in one mapping."""
 
     def get_single_node(self):
@@ -107,7 +111,7 @@ def read_yaml(path: Path) -> dict:
     return content
 
 
-def _words(error: Exception) -> str:
+def _words(error: Any) -> str:
     """The parser's message, with line and column if known."""
     mark = getattr(error, "problem_mark", None)
     if mark is None:

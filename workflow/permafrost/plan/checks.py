@@ -6,9 +6,10 @@ import ast
 import functools
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import cast
 
 from permafrost.backbones.digest import entrypoint_file
 from permafrost.backbones.kinds import kind_of
@@ -28,7 +29,7 @@ from permafrost.probes.dense.choice import check_schedule, check_warmup, rates_o
 def check_entries(
     backbones: dict[str, dict],
     datasets: dict[str, dict],
-    places: dict[str, Callable[[str], str]],
+    places: Mapping[str, Callable[[str], str]],
     config: dict,
     root: Path,
     mistakes: Mistakes,
@@ -223,7 +224,7 @@ def _names(body: list[ast.stmt]) -> frozenset[str]:
             case ast.Import() | ast.ImportFrom() if all(one.name != "*" for one in node.names):
                 names |= {alias.asname or alias.name for alias in node.names}
             case ast.Assign() if all(isinstance(target, ast.Name) for target in node.targets):
-                names |= {target.id for target in node.targets}
+                names |= {cast("ast.Name", target).id for target in node.targets}
             case ast.Expr(value=ast.Constant()):
                 pass
             case _:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from permafrost.backbones.input.contract import (
@@ -153,7 +153,7 @@ def check_without_pixels(
     backbones: dict[str, dict],
     datasets: dict[str, dict],
     probes: dict[str, dict | None],
-    places: dict[str, Callable[[str], str]],
+    places: Mapping[str, Callable[[str], str]],
 ) -> dict[tuple[str, ...], PermafrostError]:
     """Misfits of backbones without pixels: (dataset, backbone), or with a probe as third -> why.
 
@@ -182,7 +182,7 @@ def check_without_pixels(
             serving = [
                 one for one, options in probes.items() if options and _serves(options, about)
             ]
-            refused = {
+            refused: dict[tuple[str, ...], PermafrostError] = {
                 (dataset, name, probe): PermafrostError(
                     f"the probe {probe!r} passes images to the backbone, and one of kind"
                     f" {entry['kind']} takes none",

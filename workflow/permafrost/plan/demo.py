@@ -61,6 +61,7 @@ def _keep_what_fits(config: dict, missing: list[str], root: Path) -> None:
         served = {n: KINDS[p["kind"]].tasks for n, p in config["probes"].items() if p is not None}
     except (PermafrostError, KeyError, TypeError, AttributeError):
         return  # the plan reports this mistake
+    fitting: dict[str, dict] | list[str]
     if "probes" in missing:
         fitting = {n: config["probes"][n] for n in served if served[n] & set(tasks.values())}
         config["probes"] = fitting or config["probes"]

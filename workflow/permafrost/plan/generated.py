@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
+from typing import Any
 
 from permafrost.backbones import entry
 from permafrost.backbones import kinds as backbones
@@ -56,7 +57,9 @@ def dataset() -> dict:
     del made["properties"]["kind"]
     made["properties"]["source"] |= source
     made["required"] = ["task", "source"]
-    rules = [({}, tasks, _defaults(one)) for tasks, one in DatasetEntry.BY_TASK.items()]
+    rules: list[tuple[dict, tuple[str, ...], dict]] = [
+        ({}, tasks, _defaults(one)) for tasks, one in DatasetEntry.BY_TASK.items()
+    ]
     for kind, options in kinds.items():
         of_kind = {"source": {"properties": {"kind": {"const": kind}}}}
         for tasks, values in options.BY_TASK.items():
@@ -73,7 +76,7 @@ def dataset() -> dict:
 
 def _defaults(values: dict) -> dict:
     """Schema properties with these defaults; a default of an option class refers to its schema."""
-    made = {}
+    made: dict[str, dict[str, Any]] = {}
     for key, value in values.items():
         if isinstance(value, dict):
             # also fills in the missing keys of a partial mapping
@@ -109,7 +112,8 @@ def config() -> dict:
     options = functools.reduce(operator.or_, kinds.values())
     whole = dataclasses.make_dataclass(
         "Configuration",
-        [("probes", dict[Name, options | None] | None, None)],
+        # a type that is made at run time
+        [("probes", dict[Name, options | None] | None, None)],  # type: ignore[valid-type]
         bases=(settings.Settings,),
         frozen=True,
         kw_only=True,

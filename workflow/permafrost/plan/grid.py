@@ -49,7 +49,7 @@ class Grid:
     def every(self) -> dict[str, list[tuple]]:
         """Stage -> names of its jobs, as in `LABELS`, in the order of the data flow."""
         evaluations = list(self.evaluations())
-        found = {
+        found: dict[str, list[tuple]] = {
             "prepare": [(name,) for name in self.datasets],
             "extract": self.pairs(),
             "views": self.viewed(),

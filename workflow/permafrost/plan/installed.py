@@ -207,6 +207,7 @@ def _describe_timm() -> dict:
     names = [*timm.list_models(), *timm.list_models(pretrained=True)]
     statistics: list[dict] = []
     models: dict[str, dict[str, int]] = {}
+    trained: dict[str, list] | set[str]
     for name in dict.fromkeys(names):
         chosen = TimmOptions(model=name, weights=pretrained)
         trained = {key: list(wants(chosen, name)[key]) for key in ("mean", "std")}

@@ -16,7 +16,7 @@ from permafrost.plan.recorded import CURRENT, encode_plan, says
 
 _EVALUATION = "{dataset}/{backbone}/seed{seed}/{probe}"
 # stage -> its outputs: name in the recorded plan, path below the results, and split
-_OUTPUTS = {
+_OUTPUTS: dict[str, list[tuple[str, str, str | None]]] = {
     "prepare": [
         *(("prepare", f"images/{{dataset}}/{split}.zarr", split) for split in SPLITS),
         ("card", "images/{dataset}/card.json", None),
