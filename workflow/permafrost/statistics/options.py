@@ -1,5 +1,4 @@
-"""Options of intervals, paired differences and rankings; their defaults are those of the
-functions."""
+"""Options of intervals, paired differences and rankings, with the functions' defaults."""
 
 from __future__ import annotations
 
@@ -117,8 +116,7 @@ class RankingSettings(Options):
     baseline: str | None = "imagestats"
     """Backbone that gains are relative to; without it in the run there are no gains."""
     bounds: dict[str, Two[float]] | BoundsFile | None = None
-    """Scores that become 0 and 1 in normalised means: dataset to [low, high], or a file with
-    them."""
+    """Scores that become 0 and 1 in normalised means: dataset to [low, high], or a file."""
     reference: Annotated[Different[str], MinLen(2), MaxLen(2)] | None = None
     """Two backbones, worst and best, whose scores become 0 and 1 in normalised means."""
     missing: Literal["common", "worst", "baseline"] = "common"

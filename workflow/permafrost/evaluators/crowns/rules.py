@@ -29,8 +29,7 @@ CHOICES = {
 
 @dataclass(frozen=True)
 class Rules:
-    """How images count; ``average`` is ``image`` (mean over images) or ``dataset`` (pooled
-    crowns)."""
+    """How images count; ``average`` is ``image`` (mean over images) or ``dataset`` (pooled)."""
 
     average: str = "image"
     without_predictions: str = "zero"

@@ -1,5 +1,4 @@
-"""`pycocotools.cocoeval.COCOeval` with another engine: the same interface and bit-identical
-numbers.
+"""`pycocotools.cocoeval.COCOeval` with another engine: same interface, bit-identical numbers.
 
     from permafrost.evaluators.detection.cocoeval import COCO, COCOeval
 
@@ -297,8 +296,7 @@ def _axes(p: Params) -> tuple[Axes, np.ndarray]:
 
 
 def as_asked(curves: Curves, recalls: np.ndarray, places: np.ndarray) -> Curves:
-    """Reorder curves on an ascending grid to the requested recalls, which are at `places` of the
-    grid."""
+    """Reorder curves on an ascending grid to the requested recalls, at `places` of the grid."""
     if np.array_equal(places, np.arange(curves.precision.shape[1])):
         return curves
     precision, scores = curves.precision[:, places], curves.scores[:, places]

@@ -247,8 +247,7 @@ class LVISEval(LvisSteps):
         self.results.update(found)
 
     def _summarize(self, summary_type, iou_thr=None, area_rng="all", freq_group_idx=None) -> float:
-        """Mean precision (``ap``) or recall (``ar``) over cells with truth; -1 if there are
-        none."""
+        """Mean precision (``ap``) or recall (``ar``) over cells with truth; -1 without any."""
         p = self.params
         values = self.eval["precision" if summary_type == "ap" else "recall"]
         if iou_thr is not None:
@@ -289,8 +288,7 @@ class LVISEval(LvisSteps):
 
     @property
     def eval_imgs(self) -> list:
-        """Matches in lvis' form: a dict, or None if empty, per category, area range and image, in
-        this order."""
+        """Matches in lvis' form: per category, area range and image, a dict, or None if empty."""
         if self._images is None and self.evaluation is not None:
             self._images = self._made_images()
         return [] if self._images is None else self._images

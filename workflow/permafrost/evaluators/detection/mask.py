@@ -22,8 +22,7 @@ __all__ = ["area", "decode", "encode", "frPyObjects", "iou", "merge", "toBbox"]
 
 
 def encode(bimask: np.ndarray) -> dict | list[dict]:
-    """The run lengths of (H, W) pixels, or of each of N masks in (H, W, N); foreground is
-    nonzero."""
+    """The run lengths of (H, W) pixels, or of N masks (H, W, N); foreground is nonzero."""
     pixels = np.asarray(bimask)
     if pixels.ndim == 2:
         return encode(pixels[:, :, None])[0]
@@ -60,8 +59,7 @@ def toBbox(rleObjs) -> np.ndarray:
 
 
 def iou(dt, gt, pyiscrowd) -> np.ndarray | list:
-    """(D, G) IoU of masks, or of boxes (x, y, width, height); an empty list if either side is
-    empty.
+    """(D, G) IoU of masks, or of boxes (x, y, width, height); an empty list if a side is empty.
 
     Parameters
     ----------

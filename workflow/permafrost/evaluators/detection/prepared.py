@@ -139,8 +139,7 @@ class PreparedTruth:
         return replace(joined, truths=truths, detections=detections, problem=problem)
 
     def branch(self, predictions) -> str | None:
-        """Strict mode: the kind of data in the first detection, which decides for its whole
-        file."""
+        """Strict mode: the data kind of the first detection, which decides for its file."""
         if is_crown_table(predictions):
             return "bbox"
         if not self.settings.strict:

@@ -89,8 +89,7 @@ class ManifestRows:
         return list(dict.fromkeys(name for row in self.rows for name in row if name not in _KEYS))
 
     def check_baseline(self, baseline: str, *, crossed: bool = False) -> None:
-        """Refuse a label that no row has, on any axis or on `crossed` ones; before any
-        evaluation."""
+        """Refuse, before any evaluation, a label that no row has, on any axis or `crossed`."""
         axes = self.axes
         labels = {str(row[axis]) for row in self.rows for axis in axes if axis in row}
         if crossed:

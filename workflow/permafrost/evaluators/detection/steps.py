@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 
 class CocoSteps:
-    """pycocotools' steps of `COCOeval`; `_gts` and `_dts` map (image id, category id) to
-    entries."""
+    """pycocotools' steps of `COCOeval`; `_gts` and `_dts` map (image id, category id) to lists."""
 
     if TYPE_CHECKING:  # a subclass gives these
         params: Params
@@ -54,8 +53,7 @@ class CocoSteps:
         self._gts, self._dts = _by_cell(gts), _by_cell(dts)
 
     def computeIoU(self, imgId, catId):
-        """(D, G) IoU of the detections, highest score first, and the truths; an empty list for
-        none."""
+        """(D, G) IoU of detections, highest score first, and truths; an empty list for none."""
         p = self.params
         gts, dts = _cell(self, imgId, catId)
         dts = best_first(dts, p.maxDets[-1])
@@ -106,8 +104,7 @@ class LvisSteps:
         ious: Any
 
     def _prepare(self) -> None:
-        """Gather the truths and results that `params` select, and the images annotated per
-        category."""
+        """Gather the selected truths and results, and the images annotated per category."""
         p = self.params
         sides = []
         for lvis in map(_own, (self.lvis_gt, self.lvis_dt)):
@@ -147,8 +144,7 @@ class LvisSteps:
         return self._gts[img_id, cat_id] * count, self._dts[img_id, cat_id] * count
 
     def compute_iou(self, img_id, cat_id):
-        """(D, G) IoU of the detections, highest score first, and the truths; an empty list for
-        none."""
+        """(D, G) IoU of detections, highest score first, and truths; an empty list for none."""
         gts, dts = self._get_gt_dt(img_id, cat_id)
         none = [0] * len(gts)
         return overlap(best_first(dts), gts, none, self.params.iou_type, self.boundary_ratio)
@@ -205,8 +201,7 @@ def _result(gts: list, dts: list, found: tuple, excused: list[bool]) -> dict:
 def image_by_image(
     run: CocoSteps | LvisSteps, images: list, categories: list, areas: list, compare, match
 ) -> list:
-    """`evaluate` by steps: `compare` fills `ious` with similarities, `match` returns the
-    matches."""
+    """`evaluate` by steps: `compare` fills `ious`, `match` returns the matches."""
     run.ious = {(i, k): compare(i, k) for i in images for k in categories}
     return [match(i, k, bounds) for k in categories for bounds in areas for i in images]
 
@@ -269,8 +264,7 @@ def best_first(dts: list, most: int | None = None) -> list:
 
 
 def counted_first(gts: list, bounds) -> tuple[list, np.ndarray]:
-    """Mark ignored truths, also by area, and sort them behind the others; with their old
-    indices."""
+    """Mark ignored truths, also by area, and sort them last; also return the old indices."""
     for gt in gts:
         gt["_ignore"] = 1 if gt["ignore"] or _outside(gt, bounds) else 0
     order = np.argsort([gt["_ignore"] for gt in gts], kind="stable")

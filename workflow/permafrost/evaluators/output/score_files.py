@@ -116,8 +116,7 @@ def score_table(rows: list[dict]):
 
 
 def comparison_table(rows: list[dict]):
-    """Rows of `standalone.difference_rows` as an Arrow table; with ``average`` if all rows have
-    it."""
+    """Rows of `standalone.difference_rows` as an Arrow table; ``average`` if all rows have it."""
     figures = ("value", "against", "difference", "lower", "upper", "p_value")
     return _row_table(rows, ("metric", "class", *figures, "n_undefined", "resamples", "gates"))
 

@@ -32,8 +32,7 @@ class ImageCounts:
 
 @dataclass(frozen=True)
 class Shared:
-    """Number of pixels (Q,) shared by each pair of a truth (T) and a prediction (P); void is a
-    truth.
+    """Numbers of pixels (Q,) shared by pairs of a truth (T), or void, and a prediction (P).
 
     ``truth`` and ``predicted`` are (Q,) segment indices, `NOTHING` for void.
     """
@@ -205,8 +204,7 @@ def _shared_bands(truth_map, predicted_map, truth, predicted, ratio: float) -> _
 def _band_ious(
     bands: _Bands, shared: Shared, rows: np.ndarray, truth: Segments, predicted: Segments
 ) -> np.ndarray:
-    """Boundary IoU of the pairs `rows` of `shared`; void pixels of a prediction's band do not
-    count."""
+    """Boundary IoU of the pairs `rows` of `shared`; void pixels of predictions do not count."""
     n_truth, n_predicted = len(truth.ids), len(predicted.ids)
     key = shared.truth[rows] * n_predicted + shared.predicted[rows]
     pairs = (bands.both.truth >= 0) & (bands.both.predicted >= 0)

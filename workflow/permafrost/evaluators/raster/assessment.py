@@ -86,8 +86,7 @@ def mean_iou(counts) -> np.ndarray:
 
 
 def kappa(counts) -> np.ndarray:
-    """Cohen's kappa: agreement beyond that expected by chance from the class shares of both
-    rasters.
+    """Cohen's kappa: agreement beyond that expected by chance from both class shares.
 
     NaN if both hold one and the same class only.
     """

@@ -56,8 +56,7 @@ class PixelAreas:
     problem: str = ""
 
     def window(self, left: int, top: int, width: int, height: int) -> np.ndarray | None:
-        """(height, width) areas in square metres, or (height, 1) if columns are equal; None: all
-        equal."""
+        """(height, width) areas in square metres, (height, 1) if columns are equal, or None."""
         return None if self.grid is None else self.grid.areas(left, top, width, height)
 
     def sentence(self) -> str:
@@ -162,8 +161,7 @@ class Grid:
         )
 
     def bounds(self, width: int, height: int) -> tuple[float, float]:
-        """The smallest and the largest area at positions across the raster that are on the
-        ellipsoid."""
+        """The smallest and the largest area at positions that are on the ellipsoid."""
         columns = np.unique(np.linspace(0, width - 1, _PLACES).astype(int))
         rows = np.unique(np.linspace(0, height - 1, _PLACES).astype(int))
         found = [self.areas(int(x), int(y), 1, 1)[0, 0] for y in rows for x in columns]

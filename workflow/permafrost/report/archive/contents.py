@@ -1,5 +1,4 @@
-"""Allowed members of an archive, and folders to restore it into: results, and Snakemake's records
-of them.
+"""Allowed members of an archive, and where it may be restored: results and Snakemake's records.
 
 Only listed kinds of files are allowed, by folder. None of them is ever executed or read as
 settings, so an archive from another source can contain wrong numbers, but no code.
@@ -78,8 +77,7 @@ def results_refusal(results: object) -> str | None:
 
 
 def refusals(members: Iterable[Member], results: str) -> dict[str, str]:
-    """Path -> reason, for every member that is not allowed in an archive of a run with
-    `results`."""
+    """Path -> reason, for every member that an archive with this `results` may not have."""
     refused: dict[str, str]
     seen: dict[str, str]
     refused, seen = {}, {}
@@ -99,8 +97,7 @@ def refusals(members: Iterable[Member], results: str) -> dict[str, str]:
 
 
 def is_result(path: str, results: str) -> bool:
-    """Whether `path` (relative to the working directory) has the form of a file that a run
-    writes."""
+    """Whether `path`, relative to the working directory, has the form of an output of a run."""
     return _result_refusal(path, results) is None
 
 
@@ -160,8 +157,7 @@ def _result_refusal(path: str, results: str) -> str | None:
 
 
 def _place_of_record(path: str, results: str) -> str | None:
-    """Why a record's name, which encodes its output, does not belong to a result; None if it
-    does."""
+    """Why a record, named after its output, belongs to no result; None if it does."""
     parts = PurePosixPath(path).relative_to(METADATA).parts if _is_below(path, METADATA) else ()
     if not parts or any(not part.startswith("@") for part in parts[:-1]):
         return "not a record of Snakemake"

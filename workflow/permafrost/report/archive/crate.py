@@ -1,5 +1,4 @@
-"""Machine-readable description of an archive: a Workflow Run Crate (RO-Crate 1.1, profiles 0.5 and
-1.0).
+"""Machine-readable description of an archive: a Workflow Run Crate (RO-Crate 1.1).
 
 Profiles: https://w3id.org/ro/wfrun/process/0.5, https://w3id.org/ro/wfrun/workflow/0.5 and
 https://w3id.org/workflowhub/workflow-ro-crate/1.0. They require: the main entity is a

@@ -1,5 +1,4 @@
-"""A folder to upload to Zenodo: archive, tables in open formats, checksums, and metadata for its
-deposit API."""
+"""A folder for Zenodo: archive, tables in open formats, checksums, and metadata for its API."""
 
 from __future__ import annotations
 

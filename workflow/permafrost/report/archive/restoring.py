@@ -186,8 +186,7 @@ def _read(packed: zipfile.ZipFile, archive: Path) -> tuple[dict, list[Member]]:
 
 
 def _check_entries(packed: zipfile.ZipFile, archive: Path) -> None:
-    """Refuse entries that are not regular files, or that declare more bytes than the archive can
-    hold."""
+    """Refuse entries that are not regular files, or are larger than the archive can hold."""
     held = 0
     for entry in packed.infolist():
         check_path(entry.filename, archive)

@@ -84,8 +84,7 @@ def write_archive(
     agent: str | None = None,
     incomplete: str | None = None,
 ) -> ArchiveSummary:
-    """Write a zip file completely or not at all: results, Snakemake's records, code, and a
-    description.
+    """Write a zip file, completely or not at all: results, records, code, and a description.
 
     The same files, records and code on the same machine give the same bytes.
 
@@ -288,8 +287,7 @@ def _pack_file(archive: zipfile.ZipFile, path: Path, member: Member) -> None:
 
 
 def _entry(path: str, mtime_ns: int) -> zipfile.ZipInfo:
-    """A zip entry with its time stamp in UTC, with zip's precision of 2 s and 1 s for Unix
-    tools."""
+    """A zip entry with its time in UTC, at zip's precision of 2 s and 1 s for Unix tools."""
     seconds = max(mtime_ns // 10**9, 315_532_800)  # zip has no dates before 1980
     moment = datetime.fromtimestamp(seconds, UTC)
     info = zipfile.ZipInfo(path, moment.timetuple()[:6])

@@ -279,8 +279,7 @@ _MANY = 3
 
 
 def gather_classes(gates: list[str]) -> list[str]:
-    """The warnings, with equal warnings of many classes merged: ``class_missing_in_test:0, 4,
-    7``."""
+    """The warnings, merged over classes: ``class_missing_in_test:0, 4, 7``."""
     of_kind: dict[str, list[str]] = {}
     for gate in gates:
         kind, _, detail = gate.partition(":")

@@ -53,8 +53,7 @@ def headline(about: Mapping) -> str:
 
 
 def mark_incomplete(table: pa.Table, missing: Iterable[Mapping]) -> pa.Table:
-    """Add a warning to every row of the leaderboard that was ranked among fewer backbones than
-    planned."""
+    """Add a warning to every row that was ranked among fewer backbones than planned."""
     columns = {(row["dataset"], row["probe"]) for row in missing}
     rows = zip(*(table[name].to_pylist() for name in ("gates", "dataset", "probe")), strict=True)
     gates = [
@@ -109,8 +108,7 @@ def _text(value) -> str | None:
 
 
 def suite_words(suite: Mapping | None) -> str | None:
-    """The suite of a run, and whether its results are comparable with other runs; None without a
-    suite.
+    """The suite of a run, and whether results are comparable with others; None without one.
 
     Parameters
     ----------

@@ -142,8 +142,7 @@ def _which(names: Sequence[str], backbones: list[str], lines: list[dict]) -> str
 
 
 def first_of(lines: list[dict], *, views: bool) -> dict | None:
-    """A row of a measure of augmented views, or of the features themselves; None if there is
-    none."""
+    """A row of a measure of augmented views, or of the features themselves; None without one."""
     rows = (row for line in lines for row in line["measures"].values())
     return next((row for row in rows if (row["metric"] in OF_VIEWS) == views), None)
 

@@ -78,8 +78,7 @@ def _together(curves: dict, setting: str, meaning: str, score: str, _sign: int) 
 
 
 def _behind(curves: dict, setting: str, meaning: str, score: str, sign: int) -> tuple[dict, str]:
-    """A heat map row per backbone: how much each value of the setting is worse than the backbone's
-    best."""
+    """A heat map row per backbone: loss of each value of the setting against the best one."""
     tried = sorted({value for curve in curves.values() for value in curve["c"]})
     rows, behind = [], []
     for name, curve in curves.items():

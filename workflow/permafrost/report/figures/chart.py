@@ -44,8 +44,7 @@ def figure(view: Mapping, *, title: str, note: str = "", width: float = WIDTH) -
 
 
 def panels(views: Sequence[Mapping], columns: int, **resolve: str) -> dict:
-    """Views in a grid of `columns`, with common colours; `resolve` sets which other scales they
-    share."""
+    """Views in a grid of `columns`, with common colours; `resolve` sets other common scales."""
     scales = {"color": "shared", "shape": "shared", **resolve}
     return {"concat": list(views), "columns": columns, "resolve": {"scale": scales}}
 
@@ -301,8 +300,7 @@ def cells(
     layers: Sequence[Mapping] = (),
     **legend,
 ) -> dict:
-    """A heat map: a cell for each row, coloured by its ``value``; `empty` is the colour of missing
-    cells.
+    """A heat map: a cell per row, coloured by ``value``; `empty` is the colour of missing cells.
 
     Parameters
     ----------

@@ -67,8 +67,7 @@ def draw_costs(lines: list[dict], scores: list[dict], costs: Sequence[str], *, t
 
 
 def _points(scores: list[dict], profiles: dict, cost: str) -> list[dict]:
-    """Backbone, score with interval, cost with quartiles of its repeats, and whether it is on the
-    front."""
+    """Backbone, score with interval, cost with quartiles, and whether it is on the front."""
     points = []
     for one in scores:
         row = profiles[one["backbone"]].get(cost, {"value": None, "lower": None, "upper": None})
@@ -94,8 +93,7 @@ def _score_axis(scores: list[dict]) -> dict:
 
 
 def _cost_axis(rows: list[dict | None], cost: str) -> tuple[dict, float | None, float]:
-    """The channel of a cost, the position of a cost of 0, if there is one, and of the line next to
-    it."""
+    """The channel of a cost, the position of a cost of 0, if any, and of the line next to it."""
     known = [row["value"] for row in rows if row is not None and finite(row["value"])]
     above = [value for value in known if value > 0] or [1.0]
     low, high = min(above), max(above)

@@ -1,5 +1,4 @@
-"""Curves of a detector: precision against recall, and the share of correct detections against the
-score."""
+"""Curves of a detector: precision against recall, and correct detections against the score."""
 
 from __future__ import annotations
 

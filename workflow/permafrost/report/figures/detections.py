@@ -71,8 +71,7 @@ class Answer:
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of recall and precision, ignoring classes; NaN without objects and
-        detections."""
+        """Harmonic mean of recall and precision, ignoring classes; NaN without objects."""
         right = 2 * len(self.found)
         both = right + len(self.missed) + len(self.alarms)
         return right / both if both else float("nan")

@@ -91,8 +91,7 @@ def _matrix(
     words: tuple[str, str],
     **look,
 ) -> dict:
-    """Cells from white (0) to dark blue (1), with `texts` if they are few enough; `words` are axis
-    titles."""
+    """Cells from white (0) to dark blue (1), with `texts` if few; `words` are axis titles."""
     count = len(down)
     side = max(11, min(42, int((chart.WIDTH - chart.room(down)) / count)))
     font = 11 if count <= 12 else 9 if count <= _WRITTEN_UP_TO else 8

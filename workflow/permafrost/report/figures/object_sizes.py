@@ -48,8 +48,7 @@ def _words(name: str, truth: Objects) -> str:
 def _histogram(
     values: dict[str, np.ndarray], labels: dict[str, str], what: str, of: str, *, sides=()
 ) -> dict:
-    """Shares in bins, a step line per split; sizes are on a logarithmic scale, with marks at
-    `sides`."""
+    """Shares in bins, a step line per split; sizes are on a log scale, with marks at `sides`."""
     known = np.concatenate([np.empty(0), *values.values()])
     known = known[np.isfinite(known) & (known > 0 if sides else True)]
     edges = _edges(known, bool(sides))

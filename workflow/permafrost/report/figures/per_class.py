@@ -18,8 +18,7 @@ def draw_per_class(
     order: list[str] | None = None,
     what: str | None = None,
 ) -> dict:
-    """One line per class, worst at the bottom, with one dot per backbone; a star marks classes with
-    few units.
+    """One line per class, worst at the bottom, a dot per backbone; a star marks few units.
 
     Parameters
     ----------

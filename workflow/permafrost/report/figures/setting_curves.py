@@ -79,8 +79,7 @@ def _scale(curves: dict[str, list[Point]], across: str, scale: float) -> dict:
 
 
 def _rows(curves: dict[str, list[Point]], coloured: list[str], others: list[str]) -> list[dict]:
-    """Pale lines first; points of coloured lines are offset, so that bars do not hide each
-    other."""
+    """Pale lines first; points of coloured lines are offset, so that bars do not overlap."""
     rows = [
         {"x": point.x, "y": point.value, "series": name, "pale": True}
         for name in others

@@ -87,8 +87,7 @@ class Sheet:
 
     @functools.cached_property
     def _paper(self):
-        """Axes in inches from the top left, shared by all pictures, because creating axes is slower
-        than drawing."""
+        """Axes in inches from the top left, for all pictures, because axes are slow to create."""
         axes = self.figure.add_axes((0, 0, 1, 1))
         axes.set(xlim=(0, self.width), ylim=(self.height, 0), autoscale_on=False)
         axes.set_axis_off()
@@ -177,8 +176,7 @@ class Sheet:
         self._text(self._x(column), self._bottoms[line] + 0.13, text, size=7)
 
     def bar(self, place: int, low: float, high: float, colours: str, words: str) -> None:
-        """A colour scale from `low` to `high` with `words` below it, the `place`-th from the
-        left."""
+        """The `place`-th colour scale, from `low` to `high`, with `words` below it."""
         width = min(0.44 * self.width, 3.6)
         axes = self.figure.add_axes(
             (

@@ -11,8 +11,7 @@ _WORDS = 140  # pixels for the text of a difference
 
 
 def draw_tuned(lines: dict[str, dict[str, dict]], *, title: str, metric: str) -> dict:
-    """One row per backbone, in input order: a dot for frozen, one for fine-tuned, and their
-    difference.
+    """One row per backbone, in input order: dots for frozen and fine-tuned, and the difference.
 
     Parameters
     ----------

@@ -90,8 +90,7 @@ class Material:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure on disk: its path, alternative text, whether it is wide, and its size in pixels on
-    the page."""
+    """A figure on disk: path, alternative text, whether it is wide, and its size in pixels."""
 
     path: Path
     alt: str
@@ -177,8 +176,7 @@ def slug(name: str) -> str:
 def save(
     figure, folder: Path, kind: str, *names: str, alt: str, caption: str, wide=False, pixels=False
 ) -> Drawn:
-    """Write a figure as ``{kind}__{name}….svg`` into `folder`, or a matplotlib figure (`pixels`) as
-    ``.png``."""
+    """Write ``{kind}__{name}….svg`` into `folder`, or with `pixels` a matplotlib ``.png``."""
     stem = folder / "__".join([kind, *map(slug, names)])
     if pixels:
         width, height = figure.get_size_inches().tolist()

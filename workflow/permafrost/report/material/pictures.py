@@ -161,8 +161,7 @@ def _image(store, index: int) -> np.ndarray:
 
 
 def _dates(store, index: int) -> np.ndarray:
-    """(T, C, H, W) of all dates of one sample, from its first modality; T is 1 for a single
-    image."""
+    """(T, C, H, W) of all dates of a sample, from its first modality; T = 1 for one image."""
     images = store.read("images", index, index + 1)[0]
     if images.ndim == 3:
         return images[None]

@@ -1,5 +1,4 @@
-"""The page of one backbone: its input, its scores compared with the best, its costs, its
-warnings."""
+"""The page of one backbone: input, scores compared with the best, costs, warnings."""
 
 from __future__ import annotations
 
@@ -120,8 +119,7 @@ def _input_words(fed: Mapping) -> dict[str, str]:
 
 
 def _bands(fed: Mapping) -> list[str]:
-    """Names of the input channels, with mean and deviation if recorded; only the name for
-    zero-filled channels."""
+    """Names of the input channels, with mean and deviation unless unknown or zero-filled."""
     names, stats = fed.get("bands", []), fed.get("as_fed")
     if stats is None:
         return names

@@ -97,8 +97,7 @@ def _remarks(own: dict[str, dict]) -> set[str]:
 
 
 def _comparisons(material: Material, paths: Mapping[str, Path]) -> list[dict]:
-    """Differences in calibration between all pairs of backbones; if many, only those of the best by
-    each metric."""
+    """Calibration differences of all pairs; if many, only those of the best by each metric."""
 
     lines = []
     for probe, path in sorted(paths.items()):

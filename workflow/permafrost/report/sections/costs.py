@@ -1,5 +1,4 @@
-"""The page's cost section: a table with the scores, and scores against costs with the Pareto
-front."""
+"""The page's cost section: a table with the scores, and figures with the Pareto front."""
 
 from __future__ import annotations
 

@@ -128,8 +128,7 @@ def card_facts(card: Card) -> list[tuple[str, str]]:
 
 
 def _choice(card: Card) -> list[tuple[str, str]]:
-    """Components and date of a sample that form its image, and the number of samples without
-    them."""
+    """Components and date that form a sample's image, and the number of samples without."""
     if card.choice is None:
         return []
     if "grid" in card.choice:

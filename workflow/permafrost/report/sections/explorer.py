@@ -1,5 +1,4 @@
-"""Data of the overview page as compact columns: the ranking, every score, and every paired
-difference."""
+"""Data of the overview page as compact columns: ranking, scores, and paired differences."""
 
 from __future__ import annotations
 
@@ -101,8 +100,7 @@ def explorer(
 
 
 def not_told_apart(data: Mapping) -> dict[tuple[str, str], list[str]]:
-    """(dataset, probe) to the best backbone and those not significantly worse; without comparisons,
-    no entry."""
+    """(dataset, probe) to the best backbone and those not significantly worse, if compared."""
     names = [[one["name"] for one in data[kind]] for kind in ("datasets", "backbones")]
     found: dict[tuple[str, str], list[str]] = {}
     columns = (data["cells"][name] for name in ("dataset", "backbone", "probe", "alike"))
@@ -178,8 +176,7 @@ class _Pairs:
         return int(not self.better[0, place] and not self.better[place, 0])
 
     def columns(self, places: dict[str, int]) -> dict:
-        """Half the interval, the adjusted p-value and the smallest detectable difference of each
-        pair.
+        """Half the interval, adjusted p-value and smallest detectable difference of each pair.
 
         Pairs are of sorted names; numbers are base64-encoded 16-bit integers.
         """

@@ -74,8 +74,7 @@ def _library() -> str:
 
 
 def _bundle() -> str:
-    """The libraries as one file, cached next to the byte code, because bundling takes longer than
-    most pages."""
+    """The libraries as one file, cached next to the byte code, because bundling is slow."""
     import vl_convert
 
     name = f"vega-{fingerprint(vl_convert.__version__, _READY)}.js"
@@ -270,8 +269,7 @@ def _of_dataset(data: dict, datasets: list[str], probe: str) -> dict[str, list]:
 
 
 def _diagram(points: list[dict], tests: dict | None) -> dict[str, list[dict]]:
-    """Rows of the critical-difference diagram: leaders to names, better half on the left, and bars
-    above."""
+    """Rows of the critical-difference diagram: leaders, better half on the left, and bars."""
     if tests is None:
         return {"leaders": [], "bars": []}
     ranked = sorted(

@@ -1,5 +1,4 @@
-"""Published scores in the data of the overview page: separate, marked rows and columns without a
-rank."""
+"""Published scores on the overview page: separate, marked rows and columns without a rank."""
 
 from __future__ import annotations
 
@@ -93,8 +92,7 @@ def _dataset(name: str, row: dict) -> dict:
 
 
 def _cells(rows: list[dict], metrics: Mapping) -> dict[tuple[str, str, str], list[dict]]:
-    """Page names of backbone, dataset and probe to the published rows, which differ in seed or
-    settings."""
+    """Page names of backbone, dataset and probe to the published rows of all seeds and settings."""
     grouped: dict[tuple[str, str, str], list[dict]] = {}
     scored: dict[tuple, set[str]] = {}
     for row in rows:
@@ -175,8 +173,7 @@ def _protocol(rows: list[dict]) -> str:
 
 
 def _differences(rows: list[dict], own: list[dict], plan: Mapping) -> dict[tuple, str]:
-    """Source, file and row of a published score to its differences from our score of the same
-    names."""
+    """Source, file and row of a published score to its differences from ours."""
     fields = Reference.__dataclass_fields__
     found = {}
     for source in distinct(rows, "source"):

@@ -123,8 +123,7 @@ def _settings(config: dict) -> list[tuple[str, str]]:
 
 
 def compute_words(metadata: list[dict]) -> str:
-    """The recorded computation: devices, backbones that get all dates at once, precision of
-    heads."""
+    """The recorded computation: devices, backbones that get all dates, precision of heads."""
     devices = sorted({one["device"] for one in metadata if one.get("device")})
     sentences = [f"Features were computed on {' and '.join(devices)}."] if devices else []
     for backbone, dataset, most in sorted(
@@ -146,8 +145,7 @@ def compute_words(metadata: list[dict]) -> str:
 
 
 def _fed_words(one: dict) -> list[str]:
-    """Metadata that a backbone got, and whether its position embeddings were trained at another
-    size."""
+    """Metadata passed to a backbone, and whether its position embeddings were resized."""
     said, told = [], dict(one.get("metadata") or {})
     if told:
         reasons = told.pop("reasons", {})

@@ -50,8 +50,7 @@ def flags_of(row: dict) -> list[str]:
 
 
 def leaderboard_lines(rows: list[dict]) -> list[dict]:
-    """One line per backbone and probe with the primary metric, and the geometry of its bar in per
-    cent.
+    """One line per backbone and probe with the primary metric, and its bar in per cent.
 
     Seeds are merged into one line (`seeds.merge_seeds`). Bars of one dataset share a scale, from
     the lowest lower limit to the highest upper one.
@@ -134,8 +133,7 @@ def value_cell(
 
 
 def gates_met(rows: list[dict]) -> list[dict]:
-    """Every warning in words, with its evaluations by dataset; sorted by number of evaluations,
-    most first."""
+    """Every warning in words, with its evaluations by dataset; the most frequent first."""
     seeded = {
         (line["dataset"], line["backbone"], line["probe"])
         for line in merge_seeds(overall(rows))
@@ -168,8 +166,7 @@ def _levels(lines: list[dict]) -> str:
 
 
 def comparison_lines(rows: list[dict], best: str) -> list[dict]:
-    """Paired differences of the best backbone and each other one, with signs relative to the
-    best."""
+    """Paired differences of the best backbone minus each other one."""
     lines = []
     for row in rows:
         if best not in (row["backbone_a"], row["backbone_b"]):

@@ -1,5 +1,4 @@
-"""Compare published scores with the run's own: pairs by configured names, and differences in the
-protocol."""
+"""Compare published scores with the run's own, by configured names, and their protocols."""
 
 from __future__ import annotations
 

@@ -72,8 +72,7 @@ def letters_of(rows: list[dict], ranked: list[str]) -> dict[str, str]:
 
 
 def finds(rows: list[dict]) -> str:
-    """The smallest detectable differences, from the comparisons of one metric; empty if nothing was
-    tested."""
+    """The smallest detectable differences for one metric; empty if nothing was tested."""
     tested = [row for row in rows if finite(row["p_adjusted"])]
     if not tested:
         return ""

@@ -77,8 +77,7 @@ class Table:
 def tables_of(
     shown: Shown, *, group: str | None, probe: str | None, dataset: str | None = None
 ) -> list[Table]:
-    """One table per probe: ranked backbones, mean rank if there are several datasets, and each
-    dataset."""
+    """One table per probe: ranked backbones, mean rank over several datasets, each dataset."""
     shown.check(group=group, probe=probe, dataset=dataset)
     probes = [probe] if probe else sorted(distinct(shown.rows, "probe"))
     made = [_table(shown, group or EVERYTHING, name, dataset) for name in probes]
@@ -186,8 +185,7 @@ def to_csv(tables: list[Table], *, intervals: bool, mark_tied: bool) -> str:
 
 
 def to_markdown(tables: list[Table], *, intervals: bool, mark_tied: bool) -> str:
-    """Markdown tables; the best of a column is bold, values not significantly worse are
-    underlined."""
+    """Markdown tables; best per column bold, values not significantly worse underlined."""
 
     def written(cell: Cell) -> str:
         text = f"{cell.text} {cell.interval}".strip() if intervals else cell.text
@@ -208,8 +206,7 @@ def to_markdown(tables: list[Table], *, intervals: bool, mark_tied: bool) -> str
 
 
 def to_latex(tables: list[Table], *, intervals: bool, mark_tied: bool) -> str:
-    r"""LaTeX tables with booktabs; the best of a column is bold, values not significantly worse are
-    underlined."""
+    r"""LaTeX tables with booktabs; best per column bold, not significantly worse underlined."""
 
     def written(cell: Cell) -> str:
         text = cell.text.replace("−", "$-$").replace(NONE, "--")
@@ -240,8 +237,7 @@ def to_latex(tables: list[Table], *, intervals: bool, mark_tied: bool) -> str:
 
 
 def to_torchgeo_bench(tables: list[Table], shown: Shown) -> str:
-    """Rows in torchgeo-bench's results format for the probes and datasets of `tables`, one per
-    seed."""
+    """Rows of `tables` in torchgeo-bench's results format, one per seed."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, TORCHGEO_BENCH, restval="", lineterminator="\n")
     writer.writeheader()
@@ -277,8 +273,7 @@ def _evaluation(row: Mapping) -> tuple:
 
 
 def to_bibtex(plan: Mapping) -> str:
-    """An entry for each backbone and dataset of a recorded plan whose catalogue entry has a
-    citation."""
+    """An entry for each backbone and dataset of a recorded plan that has a citation."""
     blocks = []
     for kind in ("backbones", "datasets"):
         for name, entry in sorted(plan[kind].items()):

@@ -1,5 +1,4 @@
-"""The methods paragraph of a paper, from a recorded plan and the tables of its run; and the
-citations."""
+"""The methods paragraph of a paper, from a recorded plan and its tables; and the citations."""
 
 from __future__ import annotations
 

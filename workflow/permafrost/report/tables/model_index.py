@@ -21,8 +21,7 @@ _TASKS = {
 
 
 def model_cards(rows: list[dict], plan: Mapping, **where) -> dict[str, str]:
-    """File name to the head of a model card, one per backbone, with its primary scores and
-    intervals.
+    """File name to the head of a model card, one per backbone, with its primary scores.
 
     Parameters
     ----------

@@ -1,5 +1,4 @@
-"""Content of ``permafrost show``: the ranking over datasets, then each dataset; or two backbones
-compared."""
+"""Content of ``permafrost show``: the ranking, then each dataset; or two backbones compared."""
 
 from __future__ import annotations
 

@@ -43,8 +43,7 @@ def leaderboard_blocks(
     found: dict | None = None,
     left_out: Sequence[dict] = (),
 ) -> list[Block]:
-    """One block per dataset and probe, best backbone first: rank (``1=`` if tied), value, interval,
-    warnings.
+    """One block per dataset and probe, best first: rank (``1=``: tied), value, interval, warnings.
 
     Parameters
     ----------
@@ -158,8 +157,7 @@ def _block(
 
 
 def _of_cell(row: dict, same: dict) -> list[str]:
-    """The fit of dataset and backbone, unless exact, and the backbone whose measurement this
-    repeats."""
+    """The fit of dataset and backbone, unless exact, and the backbone that it duplicates."""
     said, first = [], same.get((row["dataset"], row["backbone"]))
     if row.get("fit") not in EXACT:
         said.append(f"{row['fit']}, {row['bands_real']} of {row['bands_wanted']} bands")

@@ -31,8 +31,7 @@ class Run:
 
 
 def runs_of(rows: list[dict], plan: Mapping, **where) -> Iterator[Run]:
-    """The evaluations of a leaderboard, with all metrics over whole test sets and their interval
-    bounds.
+    """The evaluations of a leaderboard, with all overall metrics and their interval bounds.
 
     Parameters
     ----------

@@ -1,5 +1,4 @@
-"""Figures of a classification dataset with one or several labels: selection of C, pictures,
-classes."""
+"""Figures of a classification dataset: selection of C, pictures, classes."""
 
 from __future__ import annotations
 

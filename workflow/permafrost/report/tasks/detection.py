@@ -1,5 +1,4 @@
-"""Figures of an object detection dataset: pictures, curves, kinds of errors, training, metrics,
-classes."""
+"""Figures of a detection dataset: pictures, curves, kinds of errors, training, metrics, classes."""
 
 from __future__ import annotations
 
@@ -194,8 +193,7 @@ def _errors_in_words(rows: list[dict]) -> str:
 def _per_class(
     material: Material, predictions: ObjectPredictions, keys, folder: Path
 ) -> list[Drawn]:
-    """AP of every class for the best evaluation of each backbone, if there is more than one
-    class."""
+    """AP of every class for each backbone's best evaluation, if there are several classes."""
     classes = material.card.classes
     if len(classes) < 2:
         return []

@@ -93,8 +93,7 @@ def _pictures(material: Material, names: list[str]) -> tuple[dict, str]:
 
 
 def _true_words(material: Material, best: Evaluation) -> dict[str, str]:
-    """Sample id -> true class, classes or number, as lines; empty if the truth is a mask or
-    objects."""
+    """Sample id -> true classes or number, as lines; empty for masks and objects."""
     card, path = material.card, material.predictions[best]
     targets = targets_of(card.task)
     if targets.stored is None:

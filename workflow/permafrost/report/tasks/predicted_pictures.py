@@ -55,8 +55,7 @@ class PredictedPictures:
         raise NotImplementedError
 
     def examples(self, store: Store) -> tuple[dict, str]:
-        """Test images with their truth by sample id, and a sentence on how the pictures were
-        made."""
+        """Test images with their truth by sample id, and a sentence on how pictures were made."""
         raise NotImplementedError
 
     def answers(self, predictions, why: str) -> dict:
@@ -87,8 +86,7 @@ class PredictedPictures:
         return {key: found for key, found in answers.items() if found}
 
     def draw(self, folder: Path) -> tuple[list[Drawn], list[str]]:
-        """Pictures of the best evaluation and, per backbone, of randomly drawn images; sentences on
-        missing ones."""
+        """Pictures of the best evaluation and, per backbone, of random images; and remarks."""
         material, best = self.material, self.best
         if material.without_images:
             return [], [material.without_images]

@@ -1,5 +1,4 @@
-"""Figures of probes: scores of every setting, training of heads, fine-tuned and frozen
-backbones."""
+"""Figures of probes: scores per setting, training of heads, fine-tuned and frozen backbones."""
 
 from __future__ import annotations
 

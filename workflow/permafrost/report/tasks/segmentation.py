@@ -1,5 +1,4 @@
-"""Figures of a dataset of masks (classes or change): pictures, training, confusion of pixels,
-classes."""
+"""Figures of masks (classes or change): pictures, training, confusion of pixels, classes."""
 
 from __future__ import annotations
 
@@ -28,8 +27,7 @@ from permafrost.statistics.scores.gates import chance_level
 
 
 def chance(material: Material, best: Evaluation) -> float | None:
-    """The primary metric if every pixel gets the same class; see `chance_level`. None if
-    undefined."""
+    """The primary metric of a constant mask; see `chance_level`. None if undefined."""
     predictions = _read(material, best)
     pixels = predictions.confusion.sum(axis=2)
     level = chance_level(pixels, material.card.task, predictions.metadata["dead_classes"])

@@ -1,5 +1,4 @@
-"""Probabilities of being best over datasets, expected ranks, and the expected loss against the best
-backbone.
+"""Probabilities of being best over datasets, expected ranks, and expected loss against the best.
 
 All are computed from the draws of one model (`hierarchical`). For inference about other datasets,
 backbones are ordered by their effects: their average quality on a further dataset of this kind. If
@@ -62,8 +61,7 @@ class Chances:
         return ranks_within(self.level)
 
     def apart(self, confidence: float) -> np.ndarray:
-        """(K, K) whether the row's is better than the column's; all pairs hold with joint
-        probability `confidence`."""
+        """(K, K) whether the row's is better than the column's, at this joint `confidence`."""
         mean, draws = self.level.mean(axis=0), len(self.level)
         return told_apart(mean, self.level, datasets=None, parts=draws, confidence=confidence)
 
@@ -95,8 +93,7 @@ def chances(measured: Measured, uncertainty: str, *, draws: int, seed: int) -> C
 
 
 def variances(measured: Measured) -> np.ndarray:
-    """(D, K) variance of scores from finite test sets and seeds, without the part common to all
-    backbones.
+    """(D, K) variance of scores from test items and seeds, without the common part.
 
     The variance between seeds is pooled over the backbones of a dataset.
     """
@@ -117,8 +114,7 @@ def variances(measured: Measured) -> np.ndarray:
 
 
 def probability_of_rank(ranks, places: int) -> np.ndarray:
-    """(K,) share of draws (N, K) in which a backbone ranks among the first `places`; ties share
-    places."""
+    """(K,) share of draws (N, K) with a rank among the first `places`; ties share places."""
     drawn = np.asarray(ranks, np.float64)[..., None]
     ahead = np.sum(np.swapaxes(drawn, -1, -2) < drawn, axis=-1)
     level = np.sum(np.swapaxes(drawn, -1, -2) == drawn, axis=-1)

@@ -126,8 +126,7 @@ def interval(
     limits=(-np.inf, np.inf),
     of_order: bool = False,
 ):
-    """Bounds (…), (…) of statistics: value ± t x standard deviation of the draws, truncated to
-    `limits`.
+    """Bounds (…), (…): value ± t x standard deviation of the draws, truncated to `limits`.
 
     NaN if a statistic without limits is the same in every draw.
 
@@ -166,8 +165,7 @@ def told_apart(
     confidence: float,
     of_order: bool = False,
 ) -> np.ndarray:
-    """(K, K) whether the row's backbone is significantly better than the column's, adjusted for all
-    pairs.
+    """(K, K) whether the row's is significantly better than the column's, adjusted for all pairs.
 
     Each difference over its standard deviation is compared with a quantile of the largest one over
     all pairs, estimated from the draws around their mean. With few datasets, the Student t quantile

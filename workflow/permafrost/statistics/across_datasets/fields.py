@@ -61,8 +61,7 @@ def scores_of(fields: list[Field], backbones: list[str]) -> tuple:
 
 
 def _items(field: Field, backbones: list[str]) -> np.ndarray | None:
-    """(K, J) contributions of the test set's blocks, averaged over seeds; NaN without a score; None
-    if unknown."""
+    """(K, J) mean contributions of the blocks over seeds; NaN without a score; None if unknown."""
     known = {name: seeds for name, seeds in field.strays.items()}
     if any(one is None for seeds in known.values() for one in seeds) or not known:
         return None

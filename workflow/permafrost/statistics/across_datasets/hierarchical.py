@@ -1,5 +1,4 @@
-"""Quality of backbones on datasets of one kind: the posterior of a hierarchical model of their
-scores.
+"""Quality of backbones on one kind of datasets: posterior of a hierarchical model of scores.
 
     score[d, k] = level[d] + scale[d] (effect[k] + kind[group[d], k] + rest[d, k]) + error[d, k]
 
@@ -116,8 +115,7 @@ def posterior(values, variances, *, draws: int, seed: int, with_values: bool = F
 
 
 def _typical(variances) -> np.ndarray:
-    """(T, 1, 1) standard deviation between backbones on the median dataset; 1 if all scores are
-    equal."""
+    """(T, 1, 1) standard deviation of the backbones on the median dataset; 1 if all are equal."""
     found = np.median(variances, axis=-1)
     found = np.where(found > 0, found, np.mean(variances, axis=-1))
     return np.sqrt(np.where(found > 0, found, 1.0))[:, None, None]
@@ -130,8 +128,7 @@ def _scales(variances, count) -> np.ndarray:
 
 
 class _Chains:
-    """B chains for a table of D datasets and K backbones, centred per dataset, in units of its
-    typical spread."""
+    """B chains for D datasets and K backbones, centred per dataset, in typical spreads."""
 
     def __init__(self, values, variances, known, scales, rng) -> None:
         self.y, self.errors, self.known, self.rng = values, variances, known, rng
@@ -219,8 +216,7 @@ class _Chains:
         self.effect = self._mean + self.rng.standard_normal(self._mean.shape) * self._deviation
 
     def _groups(self) -> None:
-        """Sample the groups of datasets, their kind effects (B, D, K), and the standard deviation
-        of these."""
+        """Sample the groups of datasets, their kind effects (B, D, K), and their deviation."""
         scale, variances = np.exp(self.scale)[..., None], self._variances()
         left = self.y - self.level[..., None] - scale * self.effect[:, None, :]
         places = np.arange(self.level.shape[1])

@@ -1,5 +1,4 @@
-"""Significant differences of backbones, as a compact letter display and as confidence sets of
-ranks.
+"""Significant differences as a compact letter display and as confidence sets of ranks.
 
 Both start from a matrix of pairs: whether the row's backbone is significantly better than the
 column's, adjusted for all pairs (`p_adjusted` of comparisons on one dataset, `draws.told_apart`
@@ -63,8 +62,7 @@ def letters_in(text: str | None) -> set[str]:
 
 
 def ranks_possible(better) -> np.ndarray:
-    """(K, 2) confidence set of ranks (smallest and largest) of each backbone, from the significant
-    pairs.
+    """(K, 2) smallest and largest rank in each backbone's confidence set, from the pairs.
 
     The smallest is 1 + the number of backbones that are significantly better, the largest K minus
     the number that are significantly worse. If all significant pairs are right with 95 %
@@ -89,8 +87,7 @@ def ranks_text(smallest: int, largest: int) -> str:
 
 
 def _grown(alike: np.ndarray, one: int, other: int) -> np.ndarray:
-    """Indices of a maximal group that contains both: each backbone alike with all members joins,
-    best first."""
+    """Indices of a maximal group with both: backbones alike with all members join, best first."""
     group, may_join = [one, other], alike[one] & alike[other]
     may_join[[one, other]] = False
     while may_join.any():

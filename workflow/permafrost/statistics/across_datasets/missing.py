@@ -108,8 +108,7 @@ def complete(
 
 
 def fill_draws(drawn, which, table: Complete) -> np.ndarray:
-    """Draws (B, D, K), or (B, D, K, S) per seed, with the rule applied to imputed scores in each
-    draw.
+    """Draws (B, D, K), or (B, D, K, S) per seed, with missing scores imputed in each.
 
     Parameters
     ----------

@@ -88,8 +88,7 @@ def _datasets(gaps, gap: float, power: float, level: float) -> tuple[int | None,
 
 
 def t_test_power(count: int, effect: float, level: float) -> float:
-    """Approximate power of a two-sided t test of `count` differences with a mean of `effect`
-    standard deviations.
+    """Approximate power of a two-sided t test of `count` differences with mean / sd `effect`.
 
     The noncentral t is approximated as normal by Abramowitz and Stegun's 26.7.10; the far tail is
     ignored.

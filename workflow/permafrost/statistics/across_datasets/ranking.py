@@ -9,8 +9,7 @@ from permafrost.statistics.options import Comparison, RankingSettings
 
 @dataclass(frozen=True)
 class Statistic:
-    """A statistic over datasets: name, direction, and whether it depends only on the order of
-    scores."""
+    """A statistic over datasets: name, direction, and whether only the order of scores matters."""
 
     words: str
     higher_is_better: bool = True

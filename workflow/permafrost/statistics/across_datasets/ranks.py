@@ -143,8 +143,7 @@ def mean_rank_rows(table: pa.Table) -> list[dict]:
 
 
 def missing_results(table: pa.Table) -> list[str]:
-    """``backbone under probe: dataset, seed s`` for every result that one backbone lacks and others
-    have.
+    """``backbone under probe: dataset, seed s`` for results that one lacks and others have.
 
     A result with an undefined primary metric counts as missing.
     """
@@ -173,8 +172,7 @@ def primary_results(table: pa.Table, column: str) -> dict[tuple, dict[tuple, flo
 
 
 def per_backbone(results: dict, probe: str) -> list[tuple[str, dict[str, list[float]], list[str]]]:
-    """(backbone, {dataset: values over seeds}, names of missing results) for each backbone under
-    `probe`."""
+    """(backbone, {dataset: values over seeds}, missing results) for each under `probe`."""
     of_probe = {backbone: scores for (name, backbone), scores in results.items() if name == probe}
     expected = sorted({combination for scores in of_probe.values() for combination in scores})
     rows = []

@@ -1,5 +1,4 @@
-"""All statistics of one group of datasets under one probe, with intervals, confidence sets of ranks
-and letters."""
+"""All statistics of a group under a probe, with intervals, confidence sets of ranks and letters."""
 
 from __future__ import annotations
 
@@ -52,8 +51,7 @@ class Scored:
         return self.scores.higher.astype(float)
 
     def uncertainty(self, asked: str) -> tuple[str, str]:
-        """The uncertainty that can be drawn (``none`` if nothing can), and the reason if it differs
-        from `asked`."""
+        """The uncertainty that can be drawn (or ``none``), and why it differs from `asked`."""
         wanted = {"datasets", "items"} if asked == "both" else {asked}
         notes = []
         if len(self.table.datasets) < 2 and "datasets" in wanted:
@@ -118,8 +116,7 @@ class Scored:
         yield from self._normalised(find, ranking)
 
     def _chances(self, find: _Finder, ranking: Ranking):
-        """Statistics of the hierarchical model: expected ranks, rank probabilities, expected
-        losses."""
+        """Statistics of the hierarchical model: expected ranks, rank probabilities, losses."""
         found = chances(
             self.table.measured,
             find.uncertainty,
@@ -238,8 +235,7 @@ class _Finder:
         return drawing.drawn_datasets(len(self.table.datasets), self.uncertainty, **options)
 
     def runs(self, scores: Scores, drawn) -> np.ndarray | None:
-        """(B, D, K, S) draws per seed: each seed's deviation from the mean stays with its
-        dataset."""
+        """(B, D, K, S) draws per seed: a seed's deviation from the mean stays with its dataset."""
         if drawn is None:
             return None
         which = self._which()[: len(drawn)]

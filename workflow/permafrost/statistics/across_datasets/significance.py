@@ -85,8 +85,7 @@ def nemenyi(values) -> np.ndarray:
 
 
 def cliques(ranks, difference: float) -> list[list[int]]:
-    """The bars of a critical-difference diagram: maximal groups whose mean ranks are within
-    `difference`.
+    """The bars of a critical-difference diagram: maximal groups with mean ranks in `difference`.
 
     Each is a list of indices of two or more backbones, best first; groups are sorted by their best.
     """
@@ -103,8 +102,7 @@ def cliques(ranks, difference: float) -> list[list[int]]:
 
 
 def wilcoxon_against(values, reference: int) -> tuple[np.ndarray, np.ndarray]:
-    """(K,) p-values of each backbone against the one with index `reference`, and Holm-adjusted
-    ones.
+    """(K,) p-values against the backbone with index `reference`, and Holm-adjusted ones.
 
     Values of the reference itself are NaN.
     """
@@ -117,8 +115,7 @@ def wilcoxon_against(values, reference: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def wilcoxon(differences) -> float:
-    """Two-sided p-value of Wilcoxon's signed-rank test; differences of 0 are excluded; 1 if all are
-    0.
+    """Two-sided p-value of Wilcoxon's signed-rank test; zeros are excluded; 1 if all are 0.
 
     Exact, given the ranks with their ties, up to 100 differences; above, normal with corrections
     for ties and continuity.
@@ -145,8 +142,7 @@ def wilcoxon(differences) -> float:
 
 
 def chi_square_tail(statistic: float, df: int) -> float:
-    """P(X >= statistic) of chi-square with an integer number of degrees of freedom, as a finite
-    sum.
+    """P(X >= statistic) of chi-square with an integer `df`, as a finite sum.
 
     Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.4.4 and 26.4.5.
     """
@@ -169,8 +165,7 @@ def f_tail(statistic: float, df: float, df_below: float) -> float:
 
 
 def range_tail(width: float, count: int) -> float:
-    """P(range of `count` standard normals >= width): the studentized range with infinite degrees of
-    freedom.
+    """P(range of `count` standard normals >= width): studentized range, infinite df.
 
     It is count x the integral of density(z) (Phi(z)^(count - 1) - [Phi(z) - Phi(z - width)]^(count
     - 1)), by the trapezoidal rule. Both powers are integrated together, because 1 minus the second
@@ -195,8 +190,7 @@ def _normal(z) -> np.ndarray:
 
 
 def _rank_error(backbones: int, datasets: int) -> float:
-    """Unit of ranges of mean ranks: their standard error x root(K / (K - 1)) if all orders are
-    equally likely."""
+    """Scale of mean ranks: their standard error x root(K / (K - 1)) without differences."""
     return math.sqrt(backbones * (backbones + 1) / (12 * datasets))
 
 

@@ -38,8 +38,7 @@ def mean_rank(values) -> np.ndarray:
 
 
 def win_rate(values) -> np.ndarray:
-    """(…, K) mean over datasets of the share of other backbones that a backbone beats; a tie counts
-    half.
+    """(…, K) mean over datasets of the share of others that a backbone beats; ties count half.
 
     Equals Borda's count divided by its maximum, (K - mean rank) / (K - 1).
     """
@@ -64,8 +63,7 @@ def pairwise_wins(values) -> np.ndarray:
 
 
 def interquartile_mean(values, axis: int = -1) -> np.ndarray:
-    """Mean of the middle half: floor(n / 4) values are trimmed at either end (as in scipy's
-    trim_mean).
+    """Mean of the middle half: floor(n / 4) values are trimmed at either end (scipy's trim_mean).
 
     Less sensitive to one failed dataset than the mean, and less noisy than the median.
     Source: Agarwal et al., Deep Reinforcement Learning at the Edge of the Statistical Precipice
@@ -151,8 +149,7 @@ def improvability(values, best_possible) -> np.ndarray:
 
 
 def probability_of_improvement(runs) -> np.ndarray:
-    """(…, K, K) probability that a run of the row's backbone beats one of the column's on a random
-    dataset.
+    """(…, K, K) probability that a run of the row's beats one of the column's on a dataset.
 
     The mean over datasets of the share of pairs of seeds, a tie counts half (Mann and Whitney's U).
     1/2 on the diagonal.
@@ -177,8 +174,7 @@ def probability_of_improvement(runs) -> np.ndarray:
 
 
 def improvement_over_rest(runs) -> np.ndarray:
-    """(…, K) mean of `probability_of_improvement` over the other backbones, without the pair
-    matrix."""
+    """(…, K) mean of `probability_of_improvement` over the others, without the pair matrix."""
     runs = np.asarray(runs, np.float64)
     backbones = runs.shape[-2]
     if backbones < 2:

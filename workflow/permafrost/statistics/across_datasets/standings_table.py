@@ -249,8 +249,7 @@ def write_standings(
 
 
 def _with_reasons(table: pa.Table, left_out: list[dict], groups: Mapping) -> pa.Table:
-    """Add the column ``unfit``: backbones that do not fit datasets of a row's group and probe, with
-    reasons."""
+    """Add the column ``unfit``: backbones that do not fit datasets of a row, with reasons."""
     keys = list(zip(table["group"].to_pylist(), table["probe"].to_pylist(), strict=True))
     said = {
         (group, probe): "; ".join(

@@ -92,8 +92,7 @@ _TOGETHER = 1000
 
 @dataclass(frozen=True)
 class Posterior:
-    """Probabilities, summing to 1, that a further difference is most likely below, within or above
-    the region."""
+    """Probabilities that a further difference is most likely below, within or above the region."""
 
     lower: float
     within: float

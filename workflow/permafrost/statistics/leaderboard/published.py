@@ -282,8 +282,7 @@ def is_error(metric: str) -> bool:
 
 
 def bands_spelt(text: str) -> str:
-    """A list of Sentinel-2 bands by number, in the order of the instrument; any other text
-    unchanged."""
+    """Sentinel-2 bands by number, in the order of the instrument; any other text unchanged."""
     names = [_COLOURS.get(name, name) for name in text.strip().lower().split(",")]
     if len(names) < 2 or not set(names) <= set(_ORDER):
         return text.strip()

@@ -39,8 +39,7 @@ def distinct(rows: Iterable[dict], column: str) -> list:
 
 
 def copies(rows: Iterable[dict]) -> dict[tuple[str, str], str]:
-    """(dataset, backbone) to the first backbone with the same ``input_id`` there, for duplicate
-    measurements."""
+    """(dataset, backbone) to the first backbone with the same ``input_id``, for duplicates."""
     named = sorted({(row["dataset"], row.get("input_id") or "", row["backbone"]) for row in rows})
     first: dict[tuple[str, str], str] = {}
     found = {}

@@ -59,8 +59,7 @@ def merge_seeds(rows: Iterable[dict]) -> list[dict]:
 
 
 def clean_lines(rows: Iterable[dict]) -> dict[tuple[str, str, str], dict]:
-    """(dataset, probe, backbone) to the line of the primary metric on test images without leakage,
-    if known."""
+    """(dataset, probe, backbone) to the primary line on test images without leakage, if any."""
     lines = merge_seeds(
         row
         for row in rows

@@ -1,5 +1,4 @@
-"""Compute feature metrics of features and of augmented views; write them as a table without probe
-and rank."""
+"""Compute feature metrics of features and of augmented views, as a table without rank."""
 
 from __future__ import annotations
 
@@ -101,8 +100,7 @@ class MeasureSpec(Specification):
 def measure_features(
     store: Path, output: Path, *, views: Path | None = None, spec: MeasureSpec, fingerprint: str
 ) -> str:
-    """Measure the features of `store` according to `spec` and write `output`; returns a line for
-    the log.
+    """Measure the features of `store` by `spec` and write `output`; returns a log line.
 
     The table has the columns of a score table. ``higher_is_better`` is null, so that measures rank
     nothing. ``settings`` describes the measured rows and the limits of each value.

@@ -87,8 +87,7 @@ class Calibration:
 
     @property
     def few_errors(self) -> list[str]:
-        """``few_errors:3 of 100`` if 3 of 100 items are wrong, in fewer than `ENOUGH_ERRORS`
-        units."""
+        """``few_errors:3 of 100`` if 3 items are wrong, in fewer than `ENOUGH_ERRORS` units."""
         if self.n_units < 2 or len(np.unique(self.units[self.wrong])) >= ENOUGH_ERRORS:
             return []
         return [f"{FEW_ERRORS}:{np.count_nonzero(self.wrong)} of {len(self.wrong)}"]
@@ -174,8 +173,7 @@ class Calibration:
 
     @cached_property
     def temperature(self) -> Temperature | None:
-        """Temperature of the whole test set; None for a single unit, from which no other can be
-        inferred."""
+        """Temperature of the whole test set; None for a single unit."""
         if self.n_units < 2:
             return None
         return fit_temperature(self.target, self.scores, **self.scaling)
@@ -220,8 +218,7 @@ class Calibration:
         return bool(fitted and not np.isnan(fitted.value) and fitted.notes.get("flag") != "flat")
 
     def _temperatures(self, drawn: np.ndarray) -> np.ndarray:
-        """(B,) temperatures, at the zero crossings of the linearly interpolated (G, B)
-        derivatives."""
+        """(B,) temperatures, where the linearly interpolated (G, B) derivatives cross zero."""
         grid, columns = self._derivatives[0], np.arange(drawn.shape[1])
         # derivatives rise along the grid, so the crossing follows the last negative one
         after = np.clip(np.count_nonzero(drawn < 0, axis=0), 1, len(grid) - 1)
@@ -289,8 +286,7 @@ def _wrong(items: Confidence, task: str) -> np.ndarray:
 
 
 class _SumsOfItems:
-    """`metrics.calibration.unit_sums` for many units, computed from the items of some units at a
-    time."""
+    """`metrics.calibration.unit_sums` for many units, computed for some units at a time."""
 
     def __init__(self, items: Confidence, units: np.ndarray, n_units: int) -> None:
         if (units[1:] < units[:-1]).any():

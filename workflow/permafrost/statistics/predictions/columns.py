@@ -64,8 +64,7 @@ def groups_of(table) -> list | None:
 
 
 def sorted_rows(sample_ids, groups) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """(order, sample ids, groups): rows sorted by sample id, so that no result depends on the
-    table's order."""
+    """(order, sample ids, groups) sorted by sample id: results ignore the table's order."""
     ids = np.array(list(map(str, sample_ids)))
     order = np.argsort(ids, kind="stable")
     if groups is not None:
@@ -109,8 +108,7 @@ def list_rows(path: Path, name: str, order: np.ndarray, scratch: Path) -> np.nda
 
 
 class Targets:
-    """Part of `Predictions`; uses ``sample_ids``, ``target`` and, unless ``answers`` is overridden,
-    ``prediction``."""
+    """Part of `Predictions`; needs ``sample_ids``, ``target`` and ``prediction`` or ``answers``."""
 
     sample_ids: np.ndarray
     target: np.ndarray

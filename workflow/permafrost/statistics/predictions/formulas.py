@@ -1,5 +1,4 @@
-"""Metrics of plug-ins: their formulas, applied to the predictions of a test set and of its
-resamples."""
+"""Metrics of plug-ins: formulas applied to the predictions of a test set and its resamples."""
 
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ def evaluated(predictions: Predictions) -> dict:
 
 
 def family_of(predictions: Predictions, units: np.ndarray) -> Family:
-    """Every metric, including those of plug-ins, on resamples of the units; `units` is (N,), see
-    `units`."""
+    """Every metric, with those of plug-ins, on resamples of the units (N,), see `units`."""
     return with_formulas(predictions.family(units), predictions, units)
 
 

@@ -230,8 +230,7 @@ class ObjectFamily:
         self.sums = sum_by_unit(predictions.scores.counts, self.units)
 
     def holders(self, metric: str) -> np.ndarray | None:
-        """As in `families.SingleLabel`: for a class, the units with an object that counts in the
-        metric."""
+        """As in `families.SingleLabel`: for a class, the units with an object that counts."""
         return self.predictions.scores.holders(metric, self.units)
 
     def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:

@@ -92,8 +92,7 @@ def predictions_from_table(table, metadata: dict) -> Predictions:
 def read_predictions(
     path: Path, *, expect: str | None = None, scratch: Path
 ) -> tuple[Predictions, pa.Table, dict]:
-    """Predictions in a file, with its table and metadata; large scores are neither in memory nor in
-    the table.
+    """Predictions in a file, with its table and metadata; large scores stay on disk.
 
     Parameters
     ----------

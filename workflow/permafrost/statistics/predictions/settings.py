@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WholeSetting:
-    """Predictions of one setting: the attributes of `predictions`, and `about`, a description of
-    the setting."""
+    """Predictions of one setting: attributes of `predictions`, and its description `about`."""
 
     predictions: Predictions
     about: ScoredSetting
@@ -53,8 +52,7 @@ class WholeSetting:
 
 @dataclass(frozen=True)
 class Gain:
-    """Metrics of `first` minus those of `second`, on the same test set. Has the attributes of
-    `first`."""
+    """Metrics of `first` minus those of `second`, on one test set; attributes of `first`."""
 
     first: Predictions
     second: Predictions
@@ -165,8 +163,7 @@ class Draws(Targets):
 
     @property
     def answers(self) -> np.ndarray:
-        """Predictions of the first draw, which stands for the others if predictions are shown, not
-        scored."""
+        """Predictions of the first draw, which represents all if predictions are shown."""
         return targets_of(self.task).answers_of(self.drawn[0])
 
     @property
@@ -181,8 +178,7 @@ class Draws(Targets):
         return self._values(self.metrics)
 
     def class_values(self) -> dict[str, np.ndarray]:
-        """(L,) mean over draws of the values that ``macro_ap`` averages; their intervals widen its
-        interval."""
+        """(L,) mean over draws of the values that ``macro_ap`` averages, for its interval."""
         return {name: each.mean(axis=0) for name, each in self._values(self._of_labels).items()}
 
     @property
@@ -224,8 +220,7 @@ class Draws(Targets):
 
 
 class _MeanOverDraws:
-    """Metrics averaged over all draws on the same resamples; `draws` has (D,) values on the whole
-    test set."""
+    """Metrics averaged over all draws on the same resamples; `draws` has the (D,) values."""
 
     has_formulas = True
 
@@ -234,8 +229,7 @@ class _MeanOverDraws:
         self.holders = families[0].holders
 
     def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
-        """Metric name to (B,), or (L, B) per label; NaN on a resample on which any draw is
-        undefined."""
+        """Metric name to (B,), or (L, B) per label; NaN on a resample if any draw is undefined."""
         wanted = [name for name in self.names if metrics is None or name in metrics]
         each = [family.replicates(resamples, wanted) for family in self.families]
         return {name: np.mean([one[name] for one in each], axis=0) for name in wanted}

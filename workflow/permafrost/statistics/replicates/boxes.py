@@ -83,8 +83,7 @@ class BoxScores:
         return np.array(found, np.int64).reshape(-1, 3).T
 
     def holders(self, metric: str, units: np.ndarray) -> np.ndarray | None:
-        """(K,) number of units with truth of each class in the metric's area range; see
-        `families.SingleLabel`."""
+        """(K,) units with truth of each class in the metric's area range; see `SingleLabel`."""
         ranges = {one.name: one.area for one in (*self.overall, *self.per_class)}
         return (
             units_with_truth(self.evaluation, units)[ranges[metric]] if metric in ranges else None
@@ -95,8 +94,7 @@ class BoxScores:
         return ratios_of_hits("box", *sums)
 
     def curve_values(self) -> dict:
-        """COCO's scores of the whole test set: name to a float, or to (K,); NaN where COCO has
-        -1."""
+        """COCO's scores of the whole test set: name to a float, or (K,); NaN for COCO's -1."""
         evaluation = self.evaluation
         values: dict = {each.name: _defined(evaluation.value(each)) for each in self.overall}
         for each in self.per_class:

@@ -60,8 +60,7 @@ class SingleLabel:
     proportions = frozenset({"accuracy", "top5_accuracy", "recall", "precision"})
 
     def holders(self, metric: str) -> np.ndarray | None:
-        """(K,) number of units of each class that a metric is of, or averages; None if all units
-        carry it."""
+        """(K,) units of each class that a metric is of, or averages; None if all carry it."""
         if metric.endswith("precision"):
             return self._answered
         return self._held if metric in ("recall", "balanced_accuracy", *_MACRO) else None
@@ -112,8 +111,7 @@ class SingleLabel:
 
 
 class MultiLabel:
-    """Metrics of multi-label classification: average precision from rankings sorted once, F1 from
-    counts.
+    """Metrics of multi-label classification: average precision from rankings, F1 from counts.
 
     Parameters
     ----------
@@ -133,8 +131,7 @@ class MultiLabel:
     proportions: frozenset[str] = frozenset()
 
     def holders(self, metric: str) -> np.ndarray | None:
-        """As in `SingleLabel`: for a label, the units in which it is true; (1,) for all labels
-        together."""
+        """As in `SingleLabel`: units in which a label is true; (1,) for all labels together."""
         if metric in ("micro_ap", "micro_f1"):
             return np.array([len(np.unique(self.units[self.target.any(axis=1)]))])
         return self._held if metric in ("average_precision", "macro_ap") else None

@@ -45,8 +45,7 @@ class PixelCounts:
         self.sums = sum_by_unit(np.concatenate(counts).astype(np.int64), np.asarray(units))
 
     def holders(self, metric: str) -> np.ndarray | None:
-        """As in `families.SingleLabel`: for a class, the units with a pixel of it that counts in
-        the metric."""
+        """As in `families.SingleLabel`: units with a pixel of a class that counts in the metric."""
         if metric in ("pixel_accuracy", "frequency_weighted_iou"):
             return None
         truths, answers = np.count_nonzero(

@@ -64,8 +64,7 @@ class PointScores:
         return np.stack([*counts, np.abs(counts[1] - counts[2]), np.ones_like(counts[0])])
 
     def holders(self, metric: str, units: np.ndarray) -> np.ndarray | None:
-        """(K,) number of units with objects of each class, for values from curves; see
-        `families.SingleLabel`."""
+        """(K,) units with objects of each class, for values from curves; see `SingleLabel`."""
         if metric not in ("point_ap", "class_point_ap"):
             return None
         own = [np.unique(each.classes[~each.crowd]) for each in self.objects]

@@ -103,8 +103,7 @@ class Carriers:
 
     @property
     def gate(self) -> str:
-        """The warning ``one_unit`` or ``few_units`` with the reason, or an empty string; see
-        `gates`."""
+        """The warning ``one_unit`` or ``few_units`` with the reason, or empty; see `gates`."""
         if not self.counts.size or self.effective >= ENOUGH_UNITS:
             return ""
         code = ONE_UNIT if self.alone else FEW_UNITS
@@ -120,8 +119,7 @@ class Carriers:
         return f'{code}: class "{label}" {self.has} in {number}{rest}'
 
     def deciding_gate(self, deciding: float) -> str:
-        """``few_units`` if few of many units determine a value, as with errors near 1; or an empty
-        string.
+        """``few_units`` if few of many units determine a value, as with errors near 1; or empty.
 
         Parameters
         ----------
@@ -164,8 +162,7 @@ def carriers_of_metrics(family, values: dict, classes, units: Units) -> dict[str
 def quantiles_of(
     spreads: dict[str, Spread], carriers: dict[str, list[Carriers]], confidence: float
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Metric to quantiles of Student's t: for the df of its spread, and for the number of its
-    carriers."""
+    """Metric to quantiles of Student's t, for the df of its spread and for its carriers."""
     degrees = []
     for name, spread in spreads.items():
         most = np.array([own.df for own in carriers[name]]).reshape(spread.df.shape)
@@ -183,8 +180,7 @@ def quantiles_of(
 
 
 def units_of_each(labels, units, classes: int) -> np.ndarray:
-    """(K,) number of distinct units among the samples of each label; `labels` and `units` are
-    (N,)."""
+    """(K,) distinct units among the samples of each label; `labels` and `units` are (N,)."""
     pairs = np.unique(np.asarray(labels, np.int64) + classes * np.asarray(units, np.int64))
     return np.bincount(pairs % classes, minlength=classes)
 
@@ -207,7 +203,6 @@ def units_with_truth(evaluation, units: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def harmonic_support(each: np.ndarray) -> float:
-    """K^2 / sum 1 / n_k over the K classes that occur: units that estimate a mean over classes
-    equally well."""
+    """K^2 / sum 1 / n_k over the K classes that occur: equivalent units of a mean over classes."""
     present = each[each > 0]
     return float(len(present) ** 2 / np.sum(1 / present)) if present.size else 0.0

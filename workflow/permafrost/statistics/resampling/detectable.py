@@ -36,8 +36,7 @@ def smallest_found(error, df, critical) -> np.ndarray:
 
 
 def critical_value(largest: np.ndarray, confidence: float) -> float:
-    """Value above which a statistic has an adjusted p-value of at most 1 - confidence; infinite if
-    none has.
+    """Value above which a statistic has an adjusted p-value <= 1 - confidence; or infinity.
 
     Parameters
     ----------
@@ -51,8 +50,7 @@ def critical_value(largest: np.ndarray, confidence: float) -> float:
 
 
 def units_that_must_differ(n_units: int, level: float) -> float:
-    """Share of units that must differ, all in one direction, for a sign test to detect it with
-    power `POWER`.
+    """Share of units that must differ in one direction, for a sign test with power `POWER`.
 
     The test needs m units with 2^(1 - m) <= level. NaN if there are fewer.
     """
@@ -71,8 +69,7 @@ def units_that_must_differ(n_units: int, level: float) -> float:
 def planned(
     n_units: int, backbones: int, resamples: int, confidence: float, deviation: float
 ) -> float:
-    """Difference that would be detected with power `POWER`, before any result; NaN if none would
-    be.
+    """Difference that would be detected with power `POWER`, before any result; or NaN.
 
     All pairs of backbones are one family of tests, assumed independent; dependent tests detect
     slightly smaller differences.

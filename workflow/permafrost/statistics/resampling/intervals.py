@@ -113,8 +113,7 @@ def skewed_interval(
 def interval_of_mean(
     values: np.ndarray, ends: np.ndarray, deviations: np.ndarray
 ) -> tuple[float, float]:
-    """The interval of a mean over K classes from the class intervals, whose half-widths add like
-    errors.
+    """The interval of a mean over K classes from the class intervals; half-widths add as errors.
 
     It keeps the uncertainty of a class with few units, or of one without observed errors.
 
@@ -138,8 +137,7 @@ def interval_of_mean(
 
 
 def log_interval(value: float, error: float, quantile: float) -> tuple[float, float]:
-    """value exp(± quantile error / value): the interval of a positive quantity, on the log
-    scale."""
+    """value exp(± quantile error / value): the interval of a positive quantity, on the log."""
     if value <= 0:
         return value, value
     factor = math.exp(min(quantile * error / value, 700.0))
@@ -157,8 +155,7 @@ def same_in_all_units(n_units: float, confidence: float) -> float:
 def constant_difference_interval(
     value: float, n_units: float, confidence: float, *, bound: float = 1.0
 ) -> tuple[float, float]:
-    """The interval of a difference that equals `value` in each of its units, so that no error can
-    be estimated.
+    """The interval of a difference that equals `value` in each unit, without an estimated error.
 
     A share q of `same_in_all_units` may have the opposite difference, hence value ± 2 q |value|. It
     excludes 0 if 2^(1 - U) <= 1 - confidence, the p-value of the sign test. If no unit differs, the
@@ -254,8 +251,7 @@ def basic_square_interval(
 def bca_interval(
     value: float, replicates: np.ndarray, jackknife: np.ndarray, confidence: float
 ) -> tuple[float, float] | None:
-    """Efron's BCa interval: percentiles corrected for bias and for a variance that depends on the
-    value.
+    """Efron's BCa interval: percentiles corrected for bias and for a changing variance.
 
     Parameters
     ----------

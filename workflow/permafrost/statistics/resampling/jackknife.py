@@ -108,8 +108,7 @@ def contributions(values, left_out, sizes, *, scale=None) -> np.ndarray:
 
 
 def strays(values, left_out, sizes, *, scale=None) -> np.ndarray:
-    """(…, J) centred contributions: `contributions` minus the block's share by size; rows sum to
-    0."""
+    """(…, J) `contributions` minus the block's share by size (centred); rows sum to 0."""
     _, deviations = _deviations(values, left_out, scale)
     weighted = deviations * (1 - sizes / np.sum(sizes))
     return weighted - weighted.mean(axis=-1, keepdims=True)

@@ -73,8 +73,7 @@ def step_down_max_t(
 
 
 def holm(p_values) -> np.ndarray:
-    """Holm's step-down adjusted p-values (m,), valid under any dependence; NaN is not a member and
-    stays NaN.
+    """Holm's step-down adjusted p-values (m,), valid under any dependence; NaN is skipped.
 
     Source: Holm, A Simple Sequentially Rejective Multiple Test Procedure (1979).
     """

@@ -77,8 +77,7 @@ def paired_by_jackknife(
     bounded: bool = True,
     shared: bool = False,
 ) -> Paired:
-    """Differences of metrics that are smooth functions of the blocks' contents, averaged over R
-    runs.
+    """Differences of metrics that are smooth in the blocks' contents, averaged over R runs.
 
     Parameters
     ----------
@@ -203,8 +202,7 @@ class _Differences:
         return np.where(np.isfinite(found), found, np.nan)
 
     def unit_bounds(self, pairs: np.ndarray) -> np.ndarray:
-        """(P,) largest difference in a single unit: 1 for metrics in [0, 1], else the magnitude of
-        the values."""
+        """(P,) largest difference in a unit: 1 for metrics in [0, 1], else the values' size."""
         return np.ones(len(pairs)) if self.bounded else self._scale(pairs)
 
     def _of_run(self, run: int, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -316,8 +314,7 @@ def _scale(first, second) -> np.ndarray:
 
 
 def _signs(parts: int, resamples: int, seed: int) -> np.ndarray:
-    """(J, B) of 1 and -1, the first row always 1, because flipping all signs changes no absolute
-    value.
+    """(J, B) of 1 and -1, the first row always 1: flipping all signs changes no |statistic|.
 
     If there are at most `resamples` sign vectors, all except the identity, so that p-values are
     exact.
@@ -333,8 +330,7 @@ def _signs(parts: int, resamples: int, seed: int) -> np.ndarray:
 
 
 def adjusted(p_value, statistics, null_replicates) -> np.ndarray:
-    """Adjusted p-values, at least those of the single tests, and equal to them for a single
-    test."""
+    """Adjusted p-values, not below those of the single tests; for one test, its p-value."""
     if np.count_nonzero(~np.isnan(p_value)) < 2:
         return p_value
     return np.maximum(p_value, step_down_max_t(statistics, null_replicates))

@@ -1,5 +1,4 @@
-"""Differences of calibration errors, which are not even approximately sums over blocks, from
-resamples."""
+"""Differences of calibration errors, which are far from sums over blocks, from resamples."""
 
 from __future__ import annotations
 

@@ -86,8 +86,7 @@ def over_runs(
 
 
 def variance_of_runs(values, have, scale) -> tuple[np.ndarray, np.ndarray]:
-    """(…) variances of means of (R, …) values, and their degrees of freedom, at least 1; see
-    `over_runs`."""
+    """(…) variances of means of (R, …) values, and their df, at least 1; see `over_runs`."""
     count = have.sum(axis=0)
     strays = values - np.where(have, values, 0.0).sum(axis=0) / count
     strays = np.where(have & (np.abs(strays) > ROUNDING * scale), strays, 0.0)
@@ -119,8 +118,7 @@ def _with_runs(
 
 
 def over_runs_drawn(drawn: np.ndarray, noise: np.ndarray, n_units: int) -> tuple[np.ndarray, float]:
-    """(B,) means over R runs of replicates, with noise for the variation of runs, and degrees of
-    freedom.
+    """(B,) means over R runs of replicates, with noise for the runs, and degrees of freedom.
 
     Parameters
     ----------

@@ -1,5 +1,4 @@
-"""Student's t distribution for arrays, without SciPy, whose import takes longer than a short job's
-work."""
+"""Student's t distribution for arrays, without the slow import of SciPy."""
 
 from __future__ import annotations
 

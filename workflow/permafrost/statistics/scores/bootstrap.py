@@ -237,8 +237,7 @@ class _Intervals:
         )
 
     def row(self, metric: str, column: int | None) -> dict:
-        """``value, lower, upper, method, resamples, n_undefined`` of a metric, or of its class
-        `column`."""
+        """``value, lower, upper, method, resamples, n_undefined`` of a metric or class `column`."""
         pick = ... if column is None else column
         value = float(np.asarray(self.values[metric])[pick])
         if metric in self.replicates:
@@ -299,8 +298,7 @@ class _Intervals:
         return (-1.0 if self.how.differences else 0.0), 1.0
 
     def strays(self, metric: str) -> list[float] | None:
-        """Centred contributions of J blocks to an overall metric (`jackknife.strays`); None if
-        unknown."""
+        """Centred contributions of J blocks to a metric (`jackknife.strays`); None if unknown."""
         if self.units.count == 1 or np.isnan(self.values[metric]):
             return None
         left_out = self.left_out.get(metric) if self.how.method == "auto" else None
@@ -392,8 +390,7 @@ class _Intervals:
         return max(0.0, min(each[0] for each in ends)), min(1.0, max(each[1] for each in ends))
 
     def _of_classes(self, metric: str, value: float) -> list[tuple[float, float]]:
-        """From the intervals of the classes that `metric` averages; empty if it is not such a
-        mean."""
+        """From the intervals of the classes that `metric` averages; empty if it averages none."""
         each = metric_of(metric).mean_of
         if each not in self.spreads:
             return []

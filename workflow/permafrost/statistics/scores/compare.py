@@ -176,8 +176,7 @@ def _draws(one: Predictions) -> Sequence[Predictions]:
 
 
 class _Found:
-    """Results of each run of each of K backbones: values, and replicates from J blocks or B
-    resamples.
+    """Results of each run of K backbones: values, and replicates from J blocks or B resamples.
 
     A run is (seed, draw), and a key (index of the backbone, seed, draw).
 
@@ -240,8 +239,7 @@ class _Found:
         return sorted(set.intersection(*each))
 
     def of(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
-        """(R, K) values and (R, K, J) or (R, K, B) replicates, NaN for runs that a backbone
-        lacks."""
+        """(R, K) values and (R, K, J) or (R, K, B) replicates, NaN for missing runs."""
         own = self.replicates[metric]
         runs = sorted({key[1:] for key in own})
         count = 1 + max(key[0] for key in own)
@@ -272,8 +270,7 @@ class _Found:
 
 @dataclass(frozen=True)
 class _Family:
-    """Values of some metrics on the whole test set, and the families that evaluate them on
-    resamples."""
+    """Values of metrics on the whole test set, and the families that evaluate resamples."""
 
     values: dict[str, float]
     parts: list[tuple]  # (family, its metrics)
@@ -317,8 +314,7 @@ def _family(
 
 
 def _right(one: Predictions, units: Units) -> np.ndarray | None:
-    """Packed bits, which samples have the right class, if images are the units with a single
-    prediction each."""
+    """Packed bits, which samples are right, if images are units with one prediction each."""
     if primary_metric(one.task) != "accuracy" or units.kind != "image":
         return None
     return np.packbits(one.answers == one.truth)

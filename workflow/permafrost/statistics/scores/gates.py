@@ -1,5 +1,4 @@
-"""Sanity checks (gates): warnings that a score is unreliable. They are recorded and change no
-score.
+"""Sanity checks (gates): warnings that a score is unreliable. They change no score.
 
 The truth of a test set, ``truth`` below, is (N,) class ids; (N, L) of 0 and 1 for ``multilabel``;
 (N, K) pixels of each class and image for ``segmentation`` and ``change``; (N, K) objects of each
@@ -103,8 +102,7 @@ def one_class_predictions(truth, answers, task: str) -> list[str]:
 
 
 def constant_target_in_test(truth, task: str) -> list[str]:
-    """``constant_target_in_test`` if all numbers of the test set are equal, so that R² is
-    undefined."""
+    """``constant_target_in_test`` if all numbers are equal, so that R² is undefined."""
     return [CONSTANT_TEST] if targets_of(task).numbers and _one_class(truth, task) else []
 
 
@@ -129,8 +127,7 @@ def detections_cut(predictions: Predictions) -> list[str]:
 
 
 def one_unit(rows: list[dict]) -> list[str]:
-    """``one_unit`` if the test set is a single group or image: its interval is a point without
-    meaning."""
+    """``one_unit`` if the test set is a single group or image, without a valid interval."""
     return [ONE_UNIT] if any(row["n_units"] == 1 for row in rows) else []
 
 
@@ -229,8 +226,7 @@ def _relevant(truth: np.ndarray, _) -> float:
 
 
 def _one_mask(truth: np.ndarray, dead_classes: Iterable[int]) -> float:
-    """Mean IoU for predicting the most frequent class everywhere, from the (N, K) pixels of each
-    class."""
+    """Mean IoU of the most frequent class everywhere, from (N, K) pixels of each class."""
     pixels = truth.sum(axis=0)
     alive = np.delete(pixels, list(dead_classes))
     present = np.count_nonzero(alive)

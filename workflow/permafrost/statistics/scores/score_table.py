@@ -105,8 +105,7 @@ class BootstrapSpec(Specification):
 def score_predictions(
     predictions: Path, output: Path, *, spec: BootstrapSpec, fingerprint: str
 ) -> str:
-    """Score the table `predictions` according to `spec` and write `output`; returns a line for the
-    log.
+    """Score the table `predictions` by `spec` and write `output`; returns a log line.
 
     The resamples depend on the dataset's name and the configured seed only, so they are the same
     for all backbones and probes of a dataset.
@@ -135,8 +134,7 @@ def score_predictions(
 
 
 def _items(predictions: Predictions, rows: list[dict]) -> dict:
-    """Facts about the test items for rankings over datasets: their identity, and the blocks'
-    contributions."""
+    """Facts about the test items for rankings over datasets: identity and contributions."""
     digest = hashlib.sha256()
     for names in (predictions.sample_ids, predictions.groups):
         listed = [] if names is None else [str(name) for name in names]
@@ -151,8 +149,7 @@ def bootstrap_seed(dataset: str, seed: int) -> int:
 
 
 def calibration_options(spec: BootstrapSpec, options: dict | None) -> dict | None:
-    """Options of `calibration.CalibrationOptions`; folds are the same for all backbones of a
-    dataset."""
+    """Options of `CalibrationOptions`; folds are the same for all backbones of a dataset."""
     if options is None:
         return None
     return {**options, "seed": derive_seed("temperature", spec.dataset, spec.options.seed)}
@@ -189,8 +186,7 @@ def _rows(predictions: Predictions, metadata: dict, options: dict) -> list[dict]
 def _rows_of_setting(
     predictions: Draws | WholeSetting | Gain, metadata: dict, options: dict
 ) -> list[dict]:
-    """The rows of a further setting: none is primary, so they are ranked only within the same
-    setting."""
+    """The rows of a further setting: none is primary; it is ranked only by itself."""
     shared = {
         "setting": predictions.about.name,
         "settings": predictions.about.settings,

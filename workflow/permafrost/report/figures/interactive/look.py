@@ -38,8 +38,7 @@ def score_axis(channel_of: str = "score", **axis) -> dict:
 
 
 def said(*parts: str) -> list[dict]:
-    """Transforms that write an interval as ``range``, and join these expressions into a sentence
-    ``said``."""
+    """Transforms that write the interval as ``range``, and the joined expressions as ``said``."""
     interval = (
         "isValid(datum.lower) && isValid(datum.upper)"
         " ? ' [' + format(datum.lower, '.3~f') + ', ' + format(datum.upper, '.3~f') + ']' : ''"
