@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from permafrost.core.columns import Column, Table
 from permafrost.core.leakage import LEAK, LEAKS
 from permafrost.probes.job import ProbeJob
@@ -21,7 +23,7 @@ class PredictionColumns(Table):
         group; null for nothing. The column exists if at least one sample shares something.
     """
 
-    columns = (
+    columns: ClassVar[tuple[Column, ...]] = (
         Column("sample_id"),
         Column("group_id", nullable=True),
         Column(LEAK, nullable=True, optional=True, values=tuple(LEAKS)),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import nn
@@ -15,7 +16,20 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.progress import progress
 from permafrost.probes.dense.adamw import AdamW, scheduled_rate
 from permafrost.probes.dense.choice import Chosen, TrainingOptions, check_schedule, rates_of
-from permafrost.probes.dense.map_stream import MapBatch, MapStream
+from permafrost.probes.dense.map_stream import MapStream
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    class Rows(Protocol):
+        """What is asked of every batch: rows of the split (B,), and maps by layer."""
+
+        @property
+        def rows(self) -> np.ndarray: ...
+
+        @property
+        def maps(self) -> Sequence[torch.Tensor]: ...
+
 
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -29,7 +43,7 @@ class FittedHead:
     gates: list[str]
 
 
-class HeadTrainer(ABC):
+class HeadTrainer[Batch: Rows](ABC):
     """Trains heads; subclasses define output, loss and validation metric.
 
     Parameters
@@ -71,11 +85,11 @@ class HeadTrainer(ABC):
             )
 
     @abstractmethod
-    def _forward(self, head: nn.Module, batch: MapBatch):
+    def _forward(self, head: nn.Module, batch: Batch):
         """The head's output for a batch, one float32 tensor or a sequence of them."""
 
     @abstractmethod
-    def _loss(self, output, batch: MapBatch, split: str) -> torch.Tensor:
+    def _loss(self, output, batch: Batch, split: str) -> torch.Tensor:
         """The loss of an output, a scalar; `split` is ``train`` or ``val``."""
 
     @abstractmethod
@@ -90,7 +104,7 @@ class HeadTrainer(ABC):
     def _blame_loss(self) -> tuple[str, str]:
         """Cause and remedy of a loss that is not finite although the output is."""
 
-    def _left_out(self, batch: MapBatch) -> bool:
+    def _left_out(self, batch: Batch) -> bool:
         """Whether a batch has nothing to learn from or to evaluate."""
         return False
 
@@ -204,7 +218,7 @@ class HeadTrainer(ABC):
             total, seen = total + value * len(batch.rows), seen + len(batch.rows)
         return (total / seen, meter.value()) if seen else (None, None)
 
-    def _judged(self, head: nn.Module, batch: MapBatch, split: str, place: str):
+    def _judged(self, head: nn.Module, batch: Batch, split: str, place: str):
         """The loss of a batch as a tensor and as a number, and the head's output.
 
         Raises
@@ -225,13 +239,13 @@ class HeadTrainer(ABC):
             remedy="give one learning_rate and select: last, or a dataset with validation",
         )
 
-    def _diverged(self, value: float, place: str, batch: MapBatch, output) -> PermafrostError:
+    def _diverged(self, value: float, place: str, batch: Batch, output) -> PermafrostError:
         cause, remedy = self._cause(batch, output)
         return PermafrostError(
             f"the loss became {value} in {place}: {cause}", where=self.where, remedy=remedy
         )
 
-    def _cause(self, batch: MapBatch, output) -> tuple[str, str]:
+    def _cause(self, batch: Batch, output) -> tuple[str, str]:
         for layer, x in zip(self.train.layers, batch.maps, strict=True):
             bad = ~torch.isfinite(x).flatten(1).all(dim=1)
             if bad.any():

@@ -12,12 +12,16 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
 
 from permafrost.core.memory import available_bytes
 from permafrost.probes.dense.map_splits import Layer, MapSplit
+
+if TYPE_CHECKING:
+    from permafrost.probes.dense.map_splits import MaskSplit
 
 # size of a window; it and the next one, which is read meanwhile, are in memory at once
 WINDOW_BYTES = 64 * 2**20
@@ -113,7 +117,7 @@ class _Held:
         return _Held([torch.cat(pair) for pair in pairs])
 
 
-class MapStream:
+class MapStream[Batch]:
     """Batches of one split, in store order or shuffled.
 
     Parameters
@@ -159,19 +163,19 @@ class MapStream:
         )
         self._whole: _Held | None = None
 
-    def shuffled(self, seed: int, epoch: int) -> Iterator[MapBatch]:
+    def shuffled(self, seed: int, epoch: int) -> Iterator[Batch]:
         """The batches of one epoch; they depend only on the store, `seed` and `epoch`."""
         return self._batches(self.windows.shuffled(seed, epoch))
 
-    def in_order(self) -> Iterator[MapBatch]:
+    def in_order(self) -> Iterator[Batch]:
         return self._batches(self.windows.in_order())
 
-    def _batches(self, windows: list[np.ndarray]) -> Iterator[MapBatch]:
+    def _batches(self, windows: list[np.ndarray]) -> Iterator[Batch]:
         if not windows:
             return iter(())
         return self._from_memory(windows) if self.kept else self._from_store(windows)
 
-    def _from_memory(self, windows: list[np.ndarray]) -> Iterator[MapBatch]:
+    def _from_memory(self, windows: list[np.ndarray]) -> Iterator[Batch]:
         if self._whole is None:
             self._whole = self._read(np.arange(len(self.split)), self.device)
         rows, start = np.concatenate(windows), 0
@@ -180,7 +184,7 @@ class MapStream:
             yield self._batch(chosen, self._whole[torch.from_numpy(chosen).to(self.device)])
             start += size
 
-    def _from_store(self, windows: list[np.ndarray]) -> Iterator[MapBatch]:
+    def _from_store(self, windows: list[np.ndarray]) -> Iterator[Batch]:
         """Batches from consecutive windows; the next window is read meanwhile."""
         cpu = torch.device("cpu")
         sizes = iter(batch_sizes(len(self.split), self.batch_size))
@@ -205,13 +209,16 @@ class MapStream:
                     rows = np.concatenate([rows, window[start:]])
                 del held
 
-    def _batch(self, rows: np.ndarray, held: _Held) -> MapBatch:
+    def _batch(self, rows: np.ndarray, held: _Held) -> Batch:
         # (B, …, H, W, C) in memory, viewed as (B, …, C, H, W)
         maps = [x.float().movedim(-1, -3) for x in held.arrays[: len(self.layers)]]
         masks = held.arrays[-1].long() if self.masks else None
         if self.positions is None:
-            return MapBatch(rows, maps, masks)
-        return MapBatch(rows, maps, masks, torch.from_numpy(self.positions[rows]).to(self.device))
+            return cast(Batch, MapBatch(rows, maps, masks))
+        return cast(
+            Batch,
+            MapBatch(rows, maps, masks, torch.from_numpy(self.positions[rows]).to(self.device)),
+        )
 
     def _move(self, held: _Held) -> _Held:
         if self.device.type == "cpu":
@@ -242,7 +249,7 @@ class MapStream:
             stored = self.split.maps(layer, start, stop)
             yield torch.from_numpy(stored).movedim(-3, -1)
         if self.masks:
-            masks = self.split.working_masks(start, stop)
+            masks = cast("MaskSplit", self.split).working_masks(start, stop)
             yield torch.from_numpy(masks.astype(torch_type(masks.dtype), copy=False))
 
     def _rows_as_held(self) -> tuple[list[tuple[int, ...]], list[torch.dtype]]:
@@ -254,7 +261,7 @@ class MapStream:
             dtypes.append(getattr(torch, described[layer.array][1]))
         if self.masks:
             shapes.append(self.split.working_size)
-            dtypes.append(getattr(torch, str(torch_type(self.split.mask_dtype))))
+            dtypes.append(getattr(torch, str(torch_type(cast("MaskSplit", self.split).mask_dtype))))
         return shapes, dtypes
 
 

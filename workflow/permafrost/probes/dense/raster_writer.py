@@ -17,15 +17,15 @@ import pyarrow.parquet as pq
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import whole_directory
-from permafrost.core.stores import SAMPLES, write_store
-from permafrost.probes.dense.map_splits import MapSplit
+from permafrost.core.stores import SAMPLES, StoreWriter, write_store
+from permafrost.probes.dense.map_splits import MaskSplit, TargetSplit
 from permafrost.probes.job import ProbeJob
 
 ROWS_PER_CHUNK = 16
 
 
 @contextlib.contextmanager
-def raster_writer(job: ProbeJob, test: MapSplit) -> Iterator:
+def raster_writer(job: ProbeJob, test: MaskSplit | TargetSplit) -> Iterator:
     """Yield ``put(row, raster)``, to be called for every test image in order.
 
     Parameters
@@ -49,10 +49,11 @@ def raster_writer(job: ProbeJob, test: MapSplit) -> Iterator:
 
 
 @contextlib.contextmanager
-def _zarr(path: Path, test: MapSplit, job: ProbeJob) -> Iterator:
+def _zarr(path: Path, test: MaskSplit | TargetSplit, job: ProbeJob) -> Iterator:
     """``predictions`` (N, H, W), padded with zeros where sizes differ; sizes in samples.parquet."""
     sizes = test.scored_sizes(job.options.resolution)
     shape = (len(test), *(int(side) for side in sizes.max(axis=0, initial=1)))
+    store: StoreWriter
     with write_store(path, fingerprint=job.fingerprint) as store:
         array = store.array("predictions", shape, test.answer_dtype, rows_per_chunk=ROWS_PER_CHUNK)
         held = np.zeros((min(ROWS_PER_CHUNK, max(1, len(test))), *shape[1:]), test.answer_dtype)
@@ -84,7 +85,7 @@ def _sized(samples: pa.Table, sizes: np.ndarray) -> pa.Table:
 
 
 @contextlib.contextmanager
-def _geotiff(path: Path, test: MapSplit, job: ProbeJob) -> Iterator:
+def _geotiff(path: Path, test: MaskSplit | TargetSplit, job: ProbeJob) -> Iterator:
     """One file per image, named by its sample id, and samples.parquet with the column ``file``."""
     names = [f"{quote(name, safe='')}.tif" for name in test.samples["sample_id"].to_pylist()]
     places = [

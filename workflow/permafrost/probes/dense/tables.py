@@ -6,8 +6,9 @@ For rasters of numbers they have sums, from which R², RMSE and MAE of any set o
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -87,7 +88,7 @@ class ImageRows[Split: MapSplit]:
 
     #: the column of pictures, and their encoder
     picture: str
-    encode: Callable[[np.ndarray], bytes]
+    encode: ClassVar[Callable[[np.ndarray], bytes]]
 
     def __init__(self, test: Split, job: ProbeJob, put: Callable) -> None:
         self.test, self.options, self.put = test, job.options, put
@@ -118,7 +119,7 @@ class ImageRows[Split: MapSplit]:
 
 @contextlib.contextmanager
 def rows_to_fill[Rows: ImageRows](
-    kind: type[Rows], job: ProbeJob, test: MapSplit
+    kind: type[Rows], job: ProbeJob, test: MaskSplit | TargetSplit
 ) -> Iterator[Rows]:
     """Context with the rows to fill; if the options request rasters, they are kept if the block succeeds."""
     with raster_writer(job, test) as put:
@@ -126,7 +127,7 @@ def rows_to_fill[Rows: ImageRows](
 
 
 def write_dense_table(
-    job: ProbeJob, splits: dict[str, MapSplit], table: pa.Table, outcome: Outcome, **further
+    job: ProbeJob, splits: Mapping[str, MapSplit], table: pa.Table, outcome: Outcome, **further
 ) -> None:
     """Write a table with the metadata that identifies and explains it, and `further`."""
     test = splits["test"]
@@ -196,7 +197,7 @@ def _fixed(rows: list[np.ndarray], width: int) -> pa.Array:
 
 def write_masks(
     job: ProbeJob,
-    splits: dict[str, MaskSplit],
+    splits: Mapping[str, MaskSplit],
     table: pa.Table,
     outcome: Outcome,
     *,

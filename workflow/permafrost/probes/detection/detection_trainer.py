@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import nn
 from torch.nn import functional
@@ -15,6 +17,9 @@ from permafrost.probes.detection.model import Output
 from permafrost.probes.detection.scoring import average_precision
 from permafrost.probes.detection.stitching import Stitcher
 from permafrost.probes.detection.targets import BatchTargets, Targets
+
+if TYPE_CHECKING:
+    from permafrost.probes.detection.probe import DetectionOptions
 
 
 class _AveragePrecision:
@@ -32,7 +37,7 @@ class _AveragePrecision:
         return average_precision(self.stitcher.split, self.stitcher.images(self.windows))
 
 
-class DetectionTrainer(HeadTrainer):
+class DetectionTrainer(HeadTrainer[MapBatch]):
     """Trains detection heads.
 
     Parameters
@@ -44,6 +49,7 @@ class DetectionTrainer(HeadTrainer):
 
     measure = "val_ap"
     unmeasured = "no object"
+    options: DetectionOptions
 
     def __init__(
         self,

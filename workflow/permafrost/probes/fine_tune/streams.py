@@ -39,8 +39,10 @@ class TrainingBatch:
         return self.target
 
 
-class _TargetStream(MapStream):
+class _TargetStream(MapStream[TrainingBatch]):
     """A stream of rows with the targets of a split beside them."""
+
+    split: ImageSplit
 
     def __init__(self, split: ImageSplit, layers: list[Layer], **how) -> None:
         self._labels = _as_learned(split.labels, split.task)

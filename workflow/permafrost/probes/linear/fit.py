@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -30,6 +31,14 @@ from permafrost.probes.linear.path import TOLERANCE, Solver, solve_adam, solve_p
 from permafrost.probes.linear.rotation import Basis, identity_basis, rotate
 from permafrost.probes.linear.table import Table
 from permafrost.probes.linear.ties import TIES, first_or_surest
+
+if TYPE_CHECKING:
+    from permafrost.core.row_file import RowFile
+    from permafrost.core.targets import Labels
+    from permafrost.probes.linear.backend import NumpyBackend, TorchBackend
+
+    type _Features = np.ndarray | RowFile
+    type _Split = tuple[_Features, np.ndarray]
 
 SCORING_ROWS = 8192
 
@@ -59,7 +68,7 @@ class LinearFit:
         features = check_features(features, "scored", self.coef.shape[1])
         weights = self.coef.T
         parts = [
-            targets_of(self.task).probabilities(
+            cast("Labels", targets_of(self.task)).probabilities(
                 features[i : i + SCORING_ROWS] @ weights + self.intercept
             )
             for i in range(0, len(features), SCORING_ROWS)
@@ -108,7 +117,7 @@ class LinearSettings:
 
 
 def fit_linear(
-    train: tuple, val: tuple, settings: LinearSettings, *, n_classes: int, task: str
+    train: _Split, val: _Split, settings: LinearSettings, *, n_classes: int, task: str
 ) -> LinearFit:
     """L2-regularised logistic regression with C chosen on validation.
 
@@ -168,7 +177,9 @@ def fit_linear(
     return LinearFit(task, coef, intercept, record, gates, path)
 
 
-def _checked(train_x, train_y, val_x, val_y, n_classes: int, task: str) -> tuple[np.ndarray, ...]:
+def _checked(
+    train_x, train_y, val_x, val_y, n_classes: int, task: str
+) -> tuple[_Features, np.ndarray, _Features, np.ndarray]:
     """Features and labels as arrays that fit each other."""
     train_x = check_features(train_x, "train")
     val_x = check_features(val_x, "validation", train_x.shape[1])
@@ -187,7 +198,7 @@ def _checked(train_x, train_y, val_x, val_y, n_classes: int, task: str) -> tuple
 class _Run:
     """The rows of train and validation in one basis, and the fits over them."""
 
-    backend: object
+    backend: NumpyBackend | TorchBackend
     basis: Basis
     table: Table
     n_train: int

@@ -112,7 +112,7 @@ class SeriesModel(nn.Module):
         return self.linear(self.encoder(standard[:, None], positions)[:, 0])
 
 
-class SeriesTrainer(HeadTrainer):
+class SeriesTrainer(HeadTrainer[SeriesBatch]):
     """Trains series models for one task.
 
     Parameters

@@ -128,7 +128,7 @@ def score(
 ) -> None:
     """Predict every test image and add it to `rows`; logits are resized once, to the scored size."""
     how = {"batch_size": batch_size, "device": device, "positions": positions}
-    stream = MapStream(rows.test, layers, keep=False, masks=False, **how)
+    stream: MapStream[MapBatch] = MapStream(rows.test, layers, keep=False, masks=False, **how)
 
     def predict(batch: MapBatch, part: slice, size) -> torch.Tensor:
         with autocast(device, fitted.settings["precision"]):
@@ -137,7 +137,7 @@ def score(
     score_batches(rows, stream.in_order(), predict)
 
 
-class MaskTrainer(HeadTrainer):
+class MaskTrainer(HeadTrainer[MapBatch]):
     """Trains heads for one task.
 
     Parameters
