@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Self
 
 from permafrost.core.identity import derive_seed
 from permafrost.core.option_models import read
 from permafrost.features.dates import OF_DATES, OverDates, over_dates
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 
 @dataclass(frozen=True, kw_only=True)
-class ProbeJob[Options]:
+class ProbeJob[Options: DataclassInstance]:
     """A probe of a backbone on a dataset.
 
     Attributes
@@ -45,7 +49,7 @@ class ProbeJob[Options]:
     over_dates: OverDates | None = None
 
     @classmethod
-    def of(cls, spec: dict, options: type[Options], **how) -> ProbeJob[Options]:
+    def of(cls, spec: dict, options: type[Options], **how) -> Self:
         """The job with this spec; `how` are the other attributes.
 
         Raises
@@ -86,7 +90,7 @@ class ProbeJob[Options]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageProbeJob[Options](ProbeJob[Options]):
+class ImageProbeJob[Options: DataclassInstance](ProbeJob[Options]):
     """A probe that runs the backbone itself, over image stores.
 
     Attributes
@@ -103,5 +107,5 @@ class ImageProbeJob[Options](ProbeJob[Options]):
     threads: int | None = None
 
     @classmethod
-    def of(cls, spec: dict, options: type[Options], **how) -> ImageProbeJob[Options]:
+    def of(cls, spec: dict, options: type[Options], **how) -> Self:
         return super().of(spec, options, images=spec["inputs"]["images"], extraction=spec, **how)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -157,7 +158,7 @@ def open_splits[Split: MapSplit](kind: type[Split], job: ProbeJob) -> dict[str, 
     }
 
 
-def date_positions(splits: dict[str, MapSplit]) -> tuple[dict[str, np.ndarray], dict]:
+def date_positions(splits: Mapping[str, MapSplit]) -> tuple[dict[str, np.ndarray], dict]:
     """Positions (N, T) of the dates of each split, and their record; both empty if dates are not kept."""
     over = splits["train"].over
     if over is None or over.ltae is None:
@@ -251,7 +252,7 @@ class MaskSplit(MapSplit):
         return out
 
 
-def mask_gates(splits: dict[str, MaskSplit]) -> list[str]:
+def mask_gates(splits: Mapping[str, MaskSplit]) -> list[str]:
     """``class_missing_in_train:ID`` for every class without a pixel in train, except dead ones.
 
     Raises

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 
@@ -62,7 +63,7 @@ def run_dense_knn(job: ProbeJob[DenseKnnOptions]) -> None:
     PermafrostError : anything that the user can fix; no partial output remains.
     """
     known = MapSplit(job.stores["train"], expect=job.features, split="train", over=job.over_dates)
-    answers = PatchNumbers if known.attributes["task"] == TASK else PatchClasses
+    answers: type[Any] = PatchNumbers if known.attributes["task"] == TASK else PatchClasses
     splits, options = open_splits(answers.split, job), job.options
     train, test = splits["train"], splits["test"]
     layer = choose_layer(train, options.layer, job.where)
@@ -166,7 +167,7 @@ def train_patches(
     step = max(1, train.store.chunk_rows(train.truth_array))
     for start in range(0, len(train), step):
         for row, truth in enumerate(train.truths(start, min(start + step, len(train))), start):
-            values[row] = answers.of_patches(train, truth, layer.size)
+            values[row] = answers.of_patches(cast(Any, train), truth, layer.size)
     values = values.reshape(-1)
     usable = np.flatnonzero(answers.known(values))
     chosen = drawn(usable, most, seed)

@@ -19,7 +19,7 @@ TRUTH, DETECTIONS = "truth.json", "detections.json"
 
 def truth_json(images: list[WholeImage], classes: list[str], info: dict | None = None) -> dict:
     """The truth as COCO JSON: images 1 to N in order, categories 1 to K, objects numbered from 1."""
-    annotations = []
+    annotations: list[dict] = []
     for number, image in enumerate(images, 1):
         objects = image.objects
         rows = zip(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 
@@ -141,7 +142,7 @@ def score_on_validation(labels, scores, prediction, task: str) -> float:
     ------
     PermafrostError : no validation sample, or none with a label.
     """
-    labels, targets = np.asarray(labels), targets_of(task)
+    labels, targets = np.asarray(labels), cast(Labels, targets_of(task))
     if not len(labels) or (targets.several and not labels.any()):
         lacking = "has any label, so micro-AP is undefined" if len(labels) else "is there"
         raise PermafrostError(

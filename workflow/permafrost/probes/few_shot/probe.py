@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from permafrost.probes.few_shot.draws import Draw, Size, nested_draws, sizes_of
 from permafrost.probes.knn.search import neighbours, vote
 from permafrost.probes.linear import LinearSettings, fit_linear
 from permafrost.probes.options import CGrid, Metric
+
+if TYPE_CHECKING:
+    from permafrost.core.targets import Labels
 
 Classifier = Literal["linear", "knn"]
 
@@ -159,7 +162,9 @@ def _linear(
         )
         scores = fit.scores(data.test.embeddings)
         best = {"best_c": fit.settings["best_c"]}
-        yield Prediction(data.train.targets.answers(scores), scores, best, fit.gates)
+        yield Prediction(
+            cast("Labels", data.train.targets).answers(scores), scores, best, fit.gates
+        )
 
 
 def _knn(
@@ -176,7 +181,7 @@ def _knn(
         device=resolve_device(device, "faiss"),
     )
     of_test = np.arange(cut, len(queries))
-    known = {"n_classes": data.n_classes, "task": data.task}
+    known: dict[str, Any] = {"n_classes": data.n_classes, "task": data.task}
     for draw in draws:
         found = search.find(draw.train, np.concatenate([draw.val, of_test]))
         # in a draw with fewer rows than every k, all rows are neighbours

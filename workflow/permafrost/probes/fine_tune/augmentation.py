@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 import torch
@@ -35,7 +36,11 @@ class Augmentation:
     @classmethod
     def of(cls, options: AugmentationOptions, *, masked: bool) -> Augmentation | None:
         """From a probe's options; None without any augmentation. Images with masks are not cropped."""
-        crop = None if masked or options.crop is None else tuple(options.crop)
+        crop = (
+            None
+            if masked or options.crop is None
+            else cast(tuple[float, float], tuple(options.crop))
+        )
         found = cls(options.flip, options.rotate, crop)
         return found if found != cls(False, False, None) else None
 

@@ -138,6 +138,8 @@ def _groups(
     undecayed: frozenset[str] = frozenset(),
 ) -> list[dict]:
     """Those that are decayed and those that are not: biases, scales and shifts, and `undecayed`."""
+    decayed: list[nn.Parameter]
+    others: list[nn.Parameter]
     decayed, others = [], []
     for name, parameter in named:
         plain = parameter.ndim > 1 and not name.endswith(".bias") and name not in undecayed

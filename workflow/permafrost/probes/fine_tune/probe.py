@@ -80,6 +80,7 @@ class _Tuning:
             self.frozen[name] = FrozenStream(self.images[name], shapes, keep=keep, **how)
             share_windows(self.frozen[name], self.images[name])
         self.layers = self._layers_to_learn()
+        self.problem: MaskProblem | VectorProblem
         if masked:
             self.problem = MaskProblem(job, splits, run.backbone.layers, shapes[1:], self.device)
         else:

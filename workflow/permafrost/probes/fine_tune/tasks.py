@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -18,6 +19,10 @@ from permafrost.probes.embeddings.arithmetic import score_on_validation
 from permafrost.probes.embeddings.features import Features
 from permafrost.probes.embeddings.predictions import Prediction
 from permafrost.probes.segmentation.losses import Loss
+
+if TYPE_CHECKING:
+    from permafrost.core import targets
+    from permafrost.core.targets import Targets
 
 FINE_TUNED, FROZEN = "fine-tuned", "frozen"
 
@@ -53,7 +58,11 @@ class Labels:
     """Class ids or sets of labels: cross-entropy, or binary cross-entropy of each label."""
 
     def __init__(self, train: Features) -> None:
-        self.task, self.targets, self.outputs = train.task, train.targets, len(train.classes)
+        self.task, self.targets, self.outputs = (
+            train.task,
+            cast("targets.Labels", train.targets),
+            len(train.classes),
+        )
         self.measure = f"val_{self.targets.validation}"
 
     def loss(self, output: torch.Tensor, batch) -> torch.Tensor:
@@ -125,6 +134,7 @@ class Masks:
         return MaskScore(self._task)
 
 
+_LEARNED: dict[type[Targets], Callable[[Features], Labels | Numbers]]
 _LEARNED = {OneClass: Labels, ManyLabels: Labels, Number: Numbers}
 
 
@@ -137,6 +147,7 @@ class Collected:
     """Gathers outputs and targets, and judges them together."""
 
     def __init__(self, judge) -> None:
+        self._parts: list[tuple[np.ndarray, np.ndarray]]
         self._judge, self._parts = judge, []
 
     def add(self, batch, output: torch.Tensor) -> None:

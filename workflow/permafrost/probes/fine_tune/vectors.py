@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import torch
 
@@ -46,8 +48,9 @@ class VectorProblem:
         check = CollapseGate()
         check.update(self.features["test"].embeddings)
         self.gates += check.gates()
-        self._standard = tuple(
-            map(torch.from_numpy, standard_of(self.features["train"].embeddings))
+        self._standard = cast(
+            tuple[torch.Tensor, torch.Tensor],
+            tuple(map(torch.from_numpy, standard_of(self.features["train"].embeddings))),
         )
 
     def build(self) -> VectorHead:

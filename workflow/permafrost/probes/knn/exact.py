@@ -107,6 +107,7 @@ class _Nearest:
 
     def __init__(self, queries: int, k: int, reach: np.ndarray) -> None:
         self.k, self.reach, self.most = k, reach, queries * k
+        self.parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]]
         self.added, self.parts = 0, []
 
     def add(self, who: np.ndarray, numbers: np.ndarray, distances: np.ndarray) -> None:

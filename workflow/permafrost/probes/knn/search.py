@@ -17,6 +17,7 @@ read once more, in order, for the true distances of the candidates of many queri
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -32,6 +33,9 @@ from permafrost.probes.knn.distances import unit
 from permafrost.probes.knn.exact import ExactNeighbours
 from permafrost.probes.knn.rows import first_copies, mean_of, value_blocks
 from permafrost.probes.knn.train_rows import TrainRows, in_steps
+
+if TYPE_CHECKING:
+    from permafrost.core.targets import Labels
 
 METRICS = ("l2", "cosine")
 SPARE = 16  # candidates beyond k in the first search
@@ -71,12 +75,12 @@ def knn_predict(
     return vote(found, train_y, n_classes=n_classes, task=task)
 
 
-def vote(found: np.ndarray, train_y, *, n_classes: int, task: str):
+def vote(found: np.ndarray, train_y, *, n_classes: int, task: str) -> tuple[np.ndarray, np.ndarray]:
     """Scores and prediction from (M, k) indices of neighbours; see `knn_predict`.
 
     The first columns of a search for a larger k are the search for a smaller one.
     """
-    labels, each, targets = np.asarray(train_y), found.shape[1], targets_of(task)
+    labels, each, targets = np.asarray(train_y), found.shape[1], cast("Labels", targets_of(task))
     scores = np.empty((len(found), n_classes), np.float32)
     prediction = np.empty(targets.shape(len(found), n_classes), targets.stored)
     for rows in in_steps(
@@ -242,6 +246,7 @@ class NeighbourSearch:
         size = 4 * self.train.shape[1] * len(self.train)
         may_keep = isinstance(self.source, np.ndarray) and self.device == "cpu"
         keep = size <= (KEPT_BYTES if may_keep else train_rows.INDEX_BYTES)
+        made: list[tuple]
         made, index = [], self._empty
         for rows in in_steps(len(self.train), train_rows.INDEX_BYTES // (4 * self.train.shape[1])):
             if made:

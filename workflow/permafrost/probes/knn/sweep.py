@@ -8,8 +8,9 @@ T = 0.07 as in the evaluations of DINO.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -27,6 +28,13 @@ from permafrost.probes.knn.search import NeighbourSearch, neighbours, vote
 from permafrost.probes.knn.ties import tie_gates
 from permafrost.probes.knn.train_rows import TrainRows, in_steps
 from permafrost.probes.options import Metric
+
+if TYPE_CHECKING:
+    from permafrost.core.targets import Labels
+
+    # settings, and scores and prediction on validation and on test
+    type _Scored = tuple[np.ndarray, np.ndarray]
+    type _Answer = tuple[dict, _Scored, _Scored]
 
 
 def similarities(train_x, test_x, found: np.ndarray) -> np.ndarray:
@@ -58,7 +66,7 @@ def weighted_vote(
     prediction : (M,) int64, the class with the highest score, the lowest id of those that are equal
         in float32; or (M, n_classes) uint8, the labels with more than half of the weight.
     """
-    labels, each, targets = np.asarray(train_y), found.shape[1], targets_of(task)
+    labels, each, targets = np.asarray(train_y), found.shape[1], cast("Labels", targets_of(task))
     scores = np.empty((len(found), n_classes), np.float32)
     for rows in in_steps(len(found), blocks.HELD // max(each * labels[:1].size, n_classes)):
         # only ratios count, and the largest weight is 1: nothing overflows, however small T is
@@ -123,7 +131,7 @@ def run_knn_sweep(
     ]
     ranked = replace(
         answer,
-        settings={**chosen, "val_metric": train.targets.validation, "grid": grid},
+        settings={**chosen, "val_metric": cast("Labels", train.targets).validation, "grid": grid},
         gates=gates,
     )
     return PredictionsBySetting(
@@ -148,7 +156,7 @@ def _tie_gates(train: Features, test: Features, chosen: dict, device: str) -> li
     """Which test answers of the chosen setting their order decided; see `ties`."""
     if not len(test.embeddings):
         return []
-    known = {"n_classes": len(train.classes), "task": train.task}
+    known: dict[str, Any] = {"n_classes": len(train.classes), "task": train.task}
     rows, k, heat = (train.embeddings, test.embeddings), chosen["k"], chosen["temperature"]
     where = {"metric": chosen["metric"], "device": device}
     found = neighbours(*rows, k + (k < len(train.embeddings)), **where)
@@ -188,9 +196,9 @@ def name_of(settings: dict) -> str:
 
 def _answers(
     train: Features, val: Features, test: Features, ks, options: KnnSweepOptions, device: str
-):
+) -> Iterator[_Answer]:
     """Yield settings, and scores and prediction on validation and on test."""
-    known = {"n_classes": len(train.classes), "task": train.task}
+    known: dict[str, Any] = {"n_classes": len(train.classes), "task": train.task}
     device, cosines = resolve_device(device, "faiss"), None
     asked = (val.embeddings, test.embeddings)
     for metric in options.metrics:
@@ -219,4 +227,4 @@ def _answers(
                         )
                         for one, weight in zip(found, near, strict=True)
                     ]
-                yield settings, *answers
+                yield cast("_Answer", (settings, *answers))

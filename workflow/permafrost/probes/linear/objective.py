@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from permafrost.core.targets import ManyLabels, OneClass, by_targets
 from permafrost.core.tasks import targets_of
 from permafrost.probes.embeddings.arithmetic import score_on_validation
 from permafrost.probes.linear.table import Span, StoredMargins, Table, spans_of
+
+if TYPE_CHECKING:
+    from permafrost.core.targets import Labels
 
 # exp(-60) = 1e-26 adds nothing to a sum that holds 1; smaller ones become denormal numbers in
 # later products, and those take a hundred times as long
@@ -265,6 +268,7 @@ class Objective:
 
     def along(self, margins: Iterable, step: Iterable, length: float):
         """The evaluation at ``length`` along ``step``, and the loss's first two derivatives there."""
+        moved: Iterable
         moved, first, second, loss, states = Moved(margins, step, length), 0.0, 0.0, 0.0, []
         if self.keeps:
             moved = list(moved)
@@ -335,6 +339,28 @@ class FitLabels:
     n_classes: int
     labels: np.ndarray
     columns: np.ndarray
+
+    if TYPE_CHECKING:
+        couples_columns: ClassVar[bool]
+        fewest: ClassVar[int]
+
+        @staticmethod
+        def fitted(labels: np.ndarray, n_classes: int) -> np.ndarray:
+            """Ids of the classes that can be fitted."""
+
+        @property
+        def always(self) -> np.ndarray:
+            """Ids of the labels that every sample has."""
+
+        @property
+        def share(self) -> float:
+            """Of one entry in the mean that is the loss."""
+
+        def parts(self, backend, spans: list[Span], keeps: bool) -> list:
+            """The labels of each span."""
+
+        def score(self, labels: np.ndarray, logits: Iterable[np.ndarray]) -> float:
+            """What blocks of logits (m, K) score on validation."""
 
     @staticmethod
     def of(labels: np.ndarray, n_classes: int, task: str) -> FitLabels:
@@ -430,5 +456,7 @@ class SigmoidLabels(FitLabels):
         return [SigmoidSpan(backend, s, active[s.start : s.stop], self.share, keeps) for s in spans]
 
     def score(self, labels: np.ndarray, logits: Iterable[np.ndarray]) -> float:
-        scores = np.concatenate([targets_of(self.task).probabilities(some) for some in logits])
+        scores = np.concatenate(
+            [cast("Labels", targets_of(self.task)).probabilities(some) for some in logits]
+        )
         return score_on_validation(labels, scores, None, self.task)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from permafrost.probes.embeddings.features import Features, class_gates, on_embe
 from permafrost.probes.embeddings.predictions import Prediction
 from permafrost.probes.linear import LinearSettings, fit_linear
 from permafrost.probes.options import CGrid
+
+if TYPE_CHECKING:
+    from permafrost.core.targets import Labels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +49,7 @@ def run_linear(
     )
     scores = fit.scores(test.embeddings)
     gates = [*fit.gates, *class_gates(train.labels, train.task, len(train.classes))]
-    return Prediction(train.targets.answers(scores), scores, fit.settings, gates)
+    return Prediction(cast("Labels", train.targets).answers(scores), scores, fit.settings, gates)
 
 
 run = on_embeddings(run_linear, streams=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import numpy as np
 from annotated_types import Interval
@@ -16,6 +16,9 @@ from permafrost.probes.embeddings.predictions import Prediction
 from permafrost.probes.options import Descent, Rates
 from permafrost.probes.sgd.models import LinearHeads, uniform_start
 from permafrost.probes.sgd.training import DescentSchedule, FittedModel
+
+if TYPE_CHECKING:
+    from permafrost.core.targets import Labels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +81,7 @@ def fit_sgd_linear(
         "learning_rate": rates[best],
         "learning_rates": rates,
         "val_scores": val_scores,
-        "val_metric": targets_of(fitted.task).validation,
+        "val_metric": cast("Labels", targets_of(fitted.task)).validation,
         **{name: getattr(options, name) for name in names},
         "standardize": options.standardize,
         "seed": seed,
@@ -102,7 +105,7 @@ def _finite(model: LinearHeads) -> np.ndarray:
 def _validate(fitted: FittedModel, finite: np.ndarray) -> list[float | None]:
     """What each head reaches on validation; None for one that is not finite."""
     labels, scores = fitted.splits["val"].labels, fitted.scores("val")
-    answers = targets_of(fitted.task).answers
+    answers = cast("Labels", targets_of(fitted.task)).answers
     return [
         score_on_validation(labels, one, answers(one), fitted.task) if ok else None
         for one, ok in zip(scores, finite, strict=True)

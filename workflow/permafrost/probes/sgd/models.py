@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from permafrost.core.targets import ManyLabels, OneClass, by_targets
 from permafrost.core.tasks import targets_of
+
+if TYPE_CHECKING:
+    from permafrost.core.targets import Targets
 
 
 def softmax_residual(logits: np.ndarray, labels: np.ndarray, heads: int) -> np.ndarray:
@@ -51,6 +57,7 @@ def sigmoid_residual(logits: np.ndarray, labels: np.ndarray, heads: int) -> np.n
     return residual.reshape(-1, count)
 
 
+RESIDUALS: dict[type[Targets], Callable[[np.ndarray, np.ndarray, int], np.ndarray]]
 RESIDUALS = {OneClass: softmax_residual, ManyLabels: sigmoid_residual}
 
 
@@ -91,7 +98,9 @@ class LinearHeads:
         return logits
 
 
-def uniform_start(generator: np.random.Generator, inputs: int, outputs: int):
+def uniform_start(
+    generator: np.random.Generator, inputs: int, outputs: int
+) -> tuple[np.ndarray, np.ndarray]:
     """(inputs, outputs) weight and (outputs,) bias, uniform within 1 / sqrt(inputs), float32.
 
     The law of a fresh ``torch.nn.Linear``.

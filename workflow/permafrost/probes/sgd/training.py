@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from permafrost.probes.embeddings.arithmetic import (
 )
 from permafrost.probes.embeddings.features import Features, check_splits, class_gates
 from permafrost.probes.embeddings.predictions import Prediction
+
+if TYPE_CHECKING:
+    from permafrost.core.targets import Labels
 
 SCORING_ROWS = 8192
 
@@ -155,7 +159,7 @@ class FittedModel:
         rows = scaled(features, self.mean, self.scale)
         with np.errstate(over="ignore", invalid="ignore"):
             logits = self.model.logits(rows)
-            heads = map(targets_of(self.task).probabilities, logits.swapaxes(0, 1))
+            heads = map(cast("Labels", targets_of(self.task)).probabilities, logits.swapaxes(0, 1))
         return np.stack(list(heads))
 
     def prediction(self, scores: np.ndarray, settings: dict, gates: list[str]) -> Prediction:
@@ -164,4 +168,4 @@ class FittedModel:
         if not varies(known.embeddings):
             gates = [*gates, "collapsed_features"]
         gates = [*gates, *class_gates(known.labels, known.task, len(known.classes))]
-        return Prediction(known.targets.answers(scores), scores, settings, gates)
+        return Prediction(cast("Labels", known.targets).answers(scores), scores, settings, gates)

@@ -8,7 +8,7 @@ gives logits (B, classes, *size). A further head is one file here and one line i
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from permafrost.core.errors import PermafrostError, look_up
 
@@ -19,7 +19,10 @@ HEADS = {
     "fpn": "permafrost.probes.segmentation.heads.fpn:FPNHead",
     "dpt": "permafrost.probes.segmentation.heads.dpt:DPTHead",
 }
-HeadName = Literal[tuple(HEADS)]
+if TYPE_CHECKING:
+    HeadName = str
+else:
+    HeadName = Literal[tuple(HEADS)]
 
 
 def build_head(

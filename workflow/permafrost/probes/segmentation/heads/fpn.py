@@ -42,6 +42,8 @@ class FPNHead(nn.Module):
         self.classify = MixedLevels(len(channels), hidden, classes)
 
     def forward(self, maps: list[torch.Tensor], size) -> torch.Tensor:
+        level: torch.Tensor | None
+        above: torch.Tensor | None
         smoothed, level = [], None
         for i, (lateral, smooth, x) in enumerate(
             zip(self.laterals, self.smoothers, maps, strict=True)
