@@ -22,6 +22,7 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -173,15 +174,27 @@ class StoreWriter:
         self.group.attrs.update({**sealed, DIGEST: attributes_digest(sealed)})
 
 
+if TYPE_CHECKING:
+
+    @overload
+    def write_store(
+        path: str | Path, *, fingerprint: str, group: Group | None = None
+    ) -> contextlib.AbstractContextManager[StoreWriter]: ...
+
+    @overload
+    def write_store[W: StoreWriter](
+        path: str | Path, *, fingerprint: str, group: Group | None = None, kind: type[W]
+    ) -> contextlib.AbstractContextManager[W]: ...
+
+
 @contextlib.contextmanager
-def write_store[W: StoreWriter](
+def write_store(
     path: str | Path,
     *,
     fingerprint: str,
     group: Group | None = None,
-    # mypy takes no default for a type variable
-    kind: type[W] = StoreWriter,  # type: ignore[assignment]
-) -> Iterator[W]:
+    kind: type[StoreWriter] = StoreWriter,
+) -> Iterator[Any]:
     """Write a store atomically: after an error or a kill, `path` does not exist.
 
     With a `group` of `outputs.together`, it is renamed together with the group.

@@ -16,8 +16,6 @@ from permafrost.core.stores import StoreWriter, write_store
 from permafrost.features.health import CollapseGate, check_finite
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from permafrost.data.store.image_store import ImageStore
     from permafrost.features.maps import MapWriter
 
@@ -183,12 +181,14 @@ def copy_samples(writer: StoreWriter, store: ImageStore) -> None:
 if TYPE_CHECKING:
 
     @overload
-    def feature_store(path, *, fingerprint: str) -> AbstractContextManager[StoreWriter]: ...
+    def feature_store(
+        path, *, fingerprint: str
+    ) -> contextlib.AbstractContextManager[StoreWriter]: ...
 
     @overload
     def feature_store[W: StoreWriter](
         path, *, fingerprint: str, kind: type[W]
-    ) -> AbstractContextManager[W]: ...
+    ) -> contextlib.AbstractContextManager[W]: ...
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import whole_directory
-from permafrost.core.stores import SAMPLES, StoreWriter, write_store
+from permafrost.core.stores import SAMPLES, write_store
 from permafrost.probes.dense.map_splits import MaskSplit, TargetSplit
 from permafrost.probes.job import ProbeJob
 
@@ -53,7 +53,6 @@ def _zarr(path: Path, test: MaskSplit | TargetSplit, job: ProbeJob) -> Iterator:
     """``predictions`` (N, H, W), padded with zeros where sizes differ; sizes in samples.parquet."""
     sizes = test.scored_sizes(job.options.resolution)
     shape = (len(test), *(int(side) for side in sizes.max(axis=0, initial=1)))
-    store: StoreWriter
     with write_store(path, fingerprint=job.fingerprint) as store:
         array = store.array("predictions", shape, test.answer_dtype, rows_per_chunk=ROWS_PER_CHUNK)
         held = np.zeros((min(ROWS_PER_CHUNK, max(1, len(test))), *shape[1:]), test.answer_dtype)
