@@ -75,7 +75,12 @@ def image_file(folder, name: str) -> Path:
 
 
 def read_windows(path, windows: Iterable[Window]) -> Iterator[tuple[Window, np.ndarray]]:
-    """Yield each window with its pixels (bands, height, width); nothing else is read."""
+    """Yield each window with its pixels (bands, height, width); nothing else is read.
+
+    Raises
+    ------
+    PermafrostError : pixels cannot be read.
+    """
     from rasterio.errors import RasterioError
     from rasterio.windows import Window as RasterWindow
 

@@ -81,6 +81,10 @@ def cut_annotations(
     -------
     The crowns of all windows, as images named by `tile_name` (windows without crowns too), and (M,)
     their indices in `annotations`: a crown may be in many windows, or in none.
+
+    Raises
+    ------
+    PermafrostError : an image whose size is unknown.
     """
     names: list[str]
     names, parts, sources = [], [], []

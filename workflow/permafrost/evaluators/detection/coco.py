@@ -180,7 +180,12 @@ class COCO:
         return found
 
     def loadNumpyAnnotations(self, data: np.ndarray) -> list[dict]:
-        """The rows of an (N, 7) array as results, see `loadRes`."""
+        """The rows of an (N, 7) array as results, see `loadRes`.
+
+        Raises
+        ------
+        PermafrostError : the array is not (N, 7).
+        """
         data = np.asarray(data)
         if data.ndim != 2 or data.shape[1] != 7:
             raise PermafrostError(
@@ -220,14 +225,24 @@ class COCO:
         ).masks
 
     def showAnns(self, anns, draw_bbox: bool = False) -> None:
-        """Not available: Permafrost draws no annotations."""
+        """Not available: Permafrost draws no annotations.
+
+        Raises
+        ------
+        PermafrostError : always; drawing is not supported.
+        """
         raise PermafrostError(
             "COCO.showAnns is not available",
             remedy="draw with pycocotools, or run permafrost evaluate-boxes --pictures",
         )
 
     def download(self, tarDir=None, imgIds=()) -> None:
-        """Not available: Permafrost downloads no images."""
+        """Not available: Permafrost downloads no images.
+
+        Raises
+        ------
+        PermafrostError : always; downloads are not supported.
+        """
         raise PermafrostError("COCO.download is not available", remedy="use pycocotools for it")
 
 
@@ -248,7 +263,12 @@ def _by_id(dataset: Mapping, section: str) -> dict:
 
 
 def dataset_of_results(truth: COCO, results) -> dict:
-    """The dataset that pycocotools builds from results: each entry with an id, area and box."""
+    """The dataset that pycocotools builds from results: each entry with an id, area and box.
+
+    Raises
+    ------
+    PermafrostError : results are not a list; an invalid entry, or an image that the truth lacks.
+    """
     entries, source = load(results, "predictions")
     if not isinstance(entries, list | tuple):
         raise PermafrostError(

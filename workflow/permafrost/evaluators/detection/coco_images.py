@@ -102,7 +102,12 @@ def likenesses(found: Evaluation, p: Params) -> dict:
 
 
 def count_images(images: list, p: Params) -> Curves:
-    """Curves from results per image, in the order of `evalImgs`, counted as in pycocotools."""
+    """Curves from results per image, in the order of `evalImgs`, counted as in pycocotools.
+
+    Raises
+    ------
+    PermafrostError : the number of results does not match the categories, area ranges and images.
+    """
     categories = len(p.catIds) if p.useCats else 1
     count = len(p.imgIds)
     shape = (len(p.iouThrs), categories, len(p.areaRng), len(p.maxDets))

@@ -227,7 +227,12 @@ class LVISEval(LvisSteps):
         )
 
     def summarize(self) -> None:
-        """Compute lvis' summary numbers into `results`."""
+        """Compute lvis' summary numbers into `results`.
+
+        Raises
+        ------
+        PermafrostError : `accumulate` was not called; no threshold, or a missing area range.
+        """
         if not self.eval:
             raise PermafrostError("there are no counts yet", remedy="call accumulate() first")
         check_summary(self._axes(self.params.max_dets)[0], "iou_thrs", "area_rng_lbl")

@@ -22,7 +22,12 @@ __all__ = ["area", "decode", "encode", "frPyObjects", "iou", "merge", "toBbox"]
 
 
 def encode(bimask: np.ndarray) -> dict | list[dict]:
-    """The run lengths of (H, W) pixels, or of N masks (H, W, N); foreground is nonzero."""
+    """The run lengths of (H, W) pixels, or of N masks (H, W, N); foreground is nonzero.
+
+    Raises
+    ------
+    PermafrostError : pixels with another number of axes.
+    """
     pixels = np.asarray(bimask)
     if pixels.ndim == 2:
         return encode(pixels[:, :, None])[0]
@@ -65,6 +70,10 @@ def iou(dt, gt, pyiscrowd) -> np.ndarray | list:
     ----------
     dt, gt : lists of masks, or lists or arrays of boxes.
     pyiscrowd : (G,) whether a truth is a crowd; its IoU is divided by the detection's area.
+
+    Raises
+    ------
+    PermafrostError : another number of flags than truths; invalid masks or boxes.
     """
     if not len(dt) or not len(gt):
         return []
@@ -120,7 +129,12 @@ def _drawn(given):
 
 
 def masks_of(rles) -> Masks:
-    """The masks of run lengths, each of its own size."""
+    """The masks of run lengths, each of its own size.
+
+    Raises
+    ------
+    PermafrostError : a mask without size or counts, or with invalid ones.
+    """
     for place, each in enumerate(rles):
         if not isinstance(each, Mapping) or not {"size", "counts"} <= set(each):
             raise PermafrostError("is no mask with size and counts", where=f"mask {place}")

@@ -206,7 +206,12 @@ def robustness(parts: list[Slice], baseline: str) -> list[Robustness]:
 
 
 def against_baseline(parts: list[Slice], baseline: str) -> dict[str, list[Slice]]:
-    """Per axis with the label `baseline`: that slice, then the other labelled ones."""
+    """Per axis with the label `baseline`: that slice, then the other labelled ones.
+
+    Raises
+    ------
+    PermafrostError : no slice has this label, or an axis has no other labelled slice.
+    """
     labels = {part.label for part in parts} - {UNASSIGNED}
     look_up(labels, baseline, "there is no slice labelled", where="baseline")
     found = {}

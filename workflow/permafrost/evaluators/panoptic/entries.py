@@ -24,7 +24,12 @@ class Categories:
     things: np.ndarray
 
     def place(self, entry: dict, where: str) -> int:
-        """Index of the category of an entry's ``category_id``."""
+        """Index of the category of an entry's ``category_id``.
+
+        Raises
+        ------
+        PermafrostError : a missing or unknown ``category_id``.
+        """
         found = _integer(entry, "category_id", where)
         if found not in self._places:
             raise PermafrostError(

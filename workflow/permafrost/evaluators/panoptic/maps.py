@@ -52,7 +52,12 @@ def check_sizes(truth: np.ndarray, predicted: np.ndarray, where: str) -> None:
 
 
 def map_path(folder: Path, entry: Entry) -> Path:
-    """Path of the label map of `entry`."""
+    """Path of the label map of `entry`.
+
+    Raises
+    ------
+    PermafrostError : the entry has no ``file_name``.
+    """
     if not isinstance(entry.file_name, str) or not entry.file_name:
         raise PermafrostError("file_name is missing", where=entry.where, remedy="name the PNG file")
     return folder / entry.file_name

@@ -45,6 +45,11 @@ def evaluate(
     logits : raster with one band per class, or one band for class 1 of two.
     block, reference_band, prediction_band, keep_nodata, by_pixel : see `blocks.BlockReading`.
     options : of `evaluate_blocks`, except ``scores``.
+
+    Raises
+    ------
+    PermafrostError : both or neither of `prediction` and `logits`; logits with a band; see also
+        `raster_blocks` and `evaluate_blocks`.
     """
     if (prediction is None) == (logits is None):
         raise PermafrostError(

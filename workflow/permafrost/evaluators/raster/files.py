@@ -17,7 +17,12 @@ SAME_PLACE = 1e-3
 
 @contextlib.contextmanager
 def opened(path) -> Iterator:
-    """Yield an open rasterio dataset (GeoTIFF, PNG, JPEG, …), georeferenced or not."""
+    """Yield an open rasterio dataset (GeoTIFF, PNG, JPEG, …), georeferenced or not.
+
+    Raises
+    ------
+    PermafrostError : rasterio is not installed, or the file cannot be opened.
+    """
     need("rasterio")
     import rasterio
     from rasterio.errors import NotGeoreferencedWarning, RasterioError

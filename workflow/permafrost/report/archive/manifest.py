@@ -92,7 +92,12 @@ def checksum_lines(digests: dict[str, str]) -> bytes:
 
 
 def read_checksums(content: bytes, where) -> dict[str, str]:
-    """Path -> SHA-256 of `checksum_lines`."""
+    """Path -> SHA-256 of `checksum_lines`.
+
+    Raises
+    ------
+    PermafrostError : a line that is not a checksum and a path.
+    """
     checksums = {}
     for line in content.decode("utf-8", errors="replace").splitlines():
         digest, separator, path = line.partition("  ")
@@ -103,7 +108,12 @@ def read_checksums(content: bytes, where) -> dict[str, str]:
 
 
 def read_manifest(content: bytes, where) -> tuple[dict, list[Member]]:
-    """The manifest's content and its members, checked for types and for safe and unique paths."""
+    """The manifest's content and its members, checked for types and for safe and unique paths.
+
+    Raises
+    ------
+    PermafrostError : invalid JSON, another format version, wrong types, an unsafe or duplicate path.
+    """
     try:
         manifest = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -154,4 +164,5 @@ def check_path(path: str, where) -> None:
 
 
 def damaged(problem: str, where) -> PermafrostError:
+    """The error of a damaged archive, with its remedy."""
     return PermafrostError(problem, where=where, remedy="get an undamaged copy of the archive")

@@ -19,7 +19,12 @@ from permafrost.statistics.leaderboard.rows import distinct, metric_name, overal
 
 
 def task_figures(task: str):
-    """The module that draws the figures of `task`."""
+    """The module that draws the figures of `task`.
+
+    Raises
+    ------
+    PermafrostError : the task has no figures.
+    """
     known = {name: about.figures for name, about in TASKS.items() if about.figures}
     if task not in known:
         raise PermafrostError(

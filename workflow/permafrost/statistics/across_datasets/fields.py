@@ -24,7 +24,12 @@ class Field:
 
 
 def read_fields(tables: Iterable[pa.Table]) -> dict[str, dict[str, Field]]:
-    """Probe to dataset to its scores."""
+    """Probe to dataset to its scores.
+
+    Raises
+    ------
+    PermafrostError : two backbones were evaluated on different test samples of a dataset.
+    """
     fields: dict[str, dict[str, Field]] = {}
     for table in tables:
         primary = table.filter(table.column("primary")).to_pylist()

@@ -222,8 +222,7 @@ class _Chains:
         places = np.arange(self.level.shape[1])
         for d in self.rng.permutation(places)[:_CHANGED]:
             count = np.sum(np.delete(self.group, d, axis=1)[..., None] == places, axis=1)
-            # if the dataset is alone in its group, only its current group keeps its effect; the
-            # others are new
+            # groups without other datasets get new effects, except the dataset's current group
             new = (count == 0) & (self.group[:, [d]] != places)
             drawn = self.kinds[..., None] * self.rng.standard_normal(self.groups.shape)
             self.groups = np.where(new[..., None], drawn, self.groups)

@@ -59,7 +59,12 @@ def _of_file(entry: Mapping, path) -> pa.Table:
 
 
 def given_names(what: str, given: Iterable[str]) -> dict[str, str]:
-    """``THEIRS=OURS`` arguments of the command line as a mapping."""
+    """``THEIRS=OURS`` arguments of the command line as a mapping.
+
+    Raises
+    ------
+    PermafrostError : an argument without ``=``.
+    """
     names = {}
     for text in given:
         theirs, sign, ours = text.rpartition("=")

@@ -50,6 +50,7 @@ def copies(rows: Iterable[dict]) -> dict[tuple[str, str], str]:
 
 
 def finite(value) -> bool:
+    """Whether a value is a finite number; None is not."""
     return value is not None and math.isfinite(value)
 
 

@@ -1,10 +1,9 @@
-"""Merge the seeds of an evaluation into one line: mean, spread over seeds, and an interval for
-items and seeds.
+"""Merge the seeds of an evaluation into one line: mean, spread, and an interval for both sources.
 
 - The spread is the standard deviation over seeds (denominator n - 1): how much training with
   another seed changes the value on the same test set.
 - The interval shows how much the mean would vary with another test set and other seeds. The part of
-  the items is the mean of the seeds' interval widths: the standard error of a mean is at most the
+  the items comes from the means of the seeds' limits: the standard error of a mean is at most the
   mean of the standard errors, and equal to it if all seeds err on the same images, so the interval
   is conservative. The variance of the mean over seeds is added, with Satterthwaite's degrees of
   freedom: two or three seeds that vary more than test items do carry little information.

@@ -108,6 +108,10 @@ def measure_features(
     Parameters
     ----------
     views : store of augmented views, measured if `spec` requests it.
+
+    Raises
+    ------
+    PermafrostError : `views` is missing, or unexpected; see also `read_rows` and `read_views`.
     """
     dataset, options, inputs = spec.dataset, spec.options, spec.inputs
     if (views is None) != (inputs.views is None):

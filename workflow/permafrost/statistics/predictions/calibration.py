@@ -264,7 +264,12 @@ class Joined:
 
 
 def calibration_of(predictions, units: np.ndarray, options: dict) -> Calibration:
-    """The calibration of `labelled.LabelledSamples`; `options` as in `CalibrationOptions`."""
+    """The calibration of `labelled.LabelledSamples`; `options` as in `CalibrationOptions`.
+
+    Raises
+    ------
+    PermafrostError : predictions without probabilities.
+    """
     if not isinstance(predictions, LabelledSamples):
         raise PermafrostError(
             f"{type(predictions).__name__} of the task {predictions.task!r} have no probabilities",

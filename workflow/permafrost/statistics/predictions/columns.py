@@ -38,7 +38,12 @@ def array_of(table, name: str, width: int | None = None) -> np.ndarray:
 
 
 def array_of_column(column, name: str, width: int | None = None) -> np.ndarray:
-    """Like `array_of`, for the column itself."""
+    """Like `array_of`, for the column itself.
+
+    Raises
+    ------
+    PermafrostError : as in `array_of`.
+    """
     size = getattr(column.type, "list_size", None)
     if width is not None and size != width:
         what = f"lists of {size} numbers" if size else f"the type {column.type}"

@@ -145,7 +145,12 @@ class DetectedObjects:
 
     @classmethod
     def from_table(cls, table, metadata: dict) -> DetectedObjects:
-        """From a prediction table; see `predictions_from_table`."""
+        """From a prediction table; see `predictions_from_table`.
+
+        Raises
+        ------
+        PermafrostError : a missing column, a null, or no score threshold.
+        """
         need_columns(table, ("sample_id", "height", "width", "objects", "detections"))
         threshold = metadata["settings"].get("score_threshold")
         if threshold is None:
