@@ -1,7 +1,8 @@
-"""The kinds of backbones: the module that builds each, and what is known of it before it is built.
+"""The registry of kinds of backbones: the module that builds each, and what planning knows of it.
 
-A new kind is a module beside this one and an entry in `KINDS`; docs/architecture.md lists what else it touches. Light:
-the plan reads it before any job runs, and a job's identity follows only the entry of its own kind.
+A new kind is a module next to this one and an entry in `KINDS`; docs/architecture.md lists the rest.
+Planning imports this module, so it imports no large library. A job's fingerprint covers only the entry
+of its own kind.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ from permafrost.core.plugins import Registry
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a backbone before it is built.
+    """Information on a backbone before it is built.
 
     Attributes
     ----------
-    wants : fields of `permafrost.backbones.input.contract.InputContract` that it brings along.
-    channels : number of channels that the weights were trained with; None if any number fits.
-    radar : of models that need the wavelength of every band, what stands for it in bands of radar; else None.
-    needs_widths, widths_nm : whether the model needs the width of every band, and those that the entry gives.
+    wants : fields of `permafrost.backbones.input.contract.InputContract` that it defines.
+    channels : number of channels that the weights were trained with; None: any number.
+    radar : for models that need the wavelength of every band, the numbers for bands of radar; else None.
+    needs_widths : whether the model needs the width of every band.
+    widths_nm : widths in nm given by the entry.
     """
 
     wants: Mapping
@@ -38,14 +40,15 @@ class Kind:
 
     Attributes
     ----------
-    module : with ``build(options, plan, resources)`` and, without `wants`, ``wants(options, where)``: fields of
-        `InputContract` that the kind or its weights bring along. Without `pixels`, with
-        ``locate(options, where, weights_folder=)``. With ``published(options, where)`` if weights may be downloaded.
-    options : class in it, a `permafrost.core.options.Options`.
-    wants : fields of `InputContract` that are the same for all entries of the kind.
-    library : package whose models and weights `plan.installed` describes, in a method of this name.
-    known_by : ``module:function`` that gives a `Known` from entry, where and offered; it imports no large library.
-    pixels : whether it takes pixels; else it takes the places of images.
+    module : has ``build(options, plan, resources)``; unless `wants` is given, ``wants(options, where)``,
+        which returns fields of `InputContract`; and ``published(options, where)`` if weights can be
+        downloaded. If `pixels` is false, it has ``locate(options, where, weights_folder=)`` instead.
+    options : name of the options class in the module, a `permafrost.core.options.Options`.
+    wants : fields of `InputContract`, if they are the same for all entries of the kind.
+    library : package whose models and weights `plan.installed` describes, by a method of this name.
+    known_by : ``module:function`` that returns a `Known` from (entry, where, offered), without importing
+        a large library.
+    pixels : whether it reads pixels; else it reads locations of images.
     """
 
     module: str
@@ -56,21 +59,19 @@ class Kind:
     pixels: bool = True
 
     def load(self):
-        """Its module."""
+        """Import its module."""
         return import_module(self.module)
 
     def options_class(self) -> type:
-        """The dataclass of its options."""
+        """The class of its options."""
         return getattr(self.load(), self.options)
 
     def known(self, entry: dict, where: str, offered: Callable) -> Known | None:
-        """What is known of an entry before its job runs; None if only the job can tell.
-
-        A kind whose registry entry says nothing of what it wants is such a one.
+        """Information on an entry before its job runs; None if only the job can find out.
 
         Parameters
         ----------
-        offered : gives a `plan.installed.Installed`, or None; asked only for kinds that come with a library.
+        offered : returns a `plan.installed.Installed`, or None; called only for kinds with a library.
 
         Raises
         ------
@@ -80,7 +81,7 @@ class Kind:
             module, _, name = self.known_by.partition(":")
             return getattr(import_module(module), name)(entry, where, offered)
         if self.library is not None:
-            # an environment of its own may have models that are not installed here
+            # a separate environment may have models that the main one lacks
             installed = None if "environment" in entry else offered()
             return None if installed is None else getattr(installed, self.library)(entry, where)
         return None if self.wants is None else Known(self.wants)

@@ -1,4 +1,4 @@
-"""What kinds of backbones build that are fed no pixels: features of where, and when, an image was taken."""
+"""Interface of backbones that map locations and dates to features, instead of pixels."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from permafrost.data.embeddings.places import Place
 
 
 class Located(Protocol):
-    """Features of places.
+    """Features of locations.
 
     Attributes
     ----------
-    needs_place : whether it can do nothing without longitude and latitude.
-    layer : name of its only map; None where it makes none.
-    pooling : how the features of an image come about, for the record.
-    weights_sha256, parameters, packages : as of a `backbone.Backbone`.
+    needs_place : whether it requires longitude and latitude.
+    layer : name of its only feature map; None without maps.
+    pooling : how the features of an image are computed, recorded in feature stores.
+    weights_sha256, parameters, packages : as in `backbone.Backbone`.
     """
 
     needs_place: bool
@@ -29,13 +29,13 @@ class Located(Protocol):
     packages: tuple[str, ...]
 
     def features(self, places: Sequence[Place]) -> tuple[np.ndarray, dict[int, str]]:
-        """(n, K) float32, and for the positions that have none the reason why."""
+        """Features (n, K) float32, and for positions without features the reason."""
         ...
 
     def maps(self, place: Place, rows: int, columns: int) -> np.ndarray:
-        """(C, rows, columns) float32 on a grid that covers the image, NaN where there is nothing."""
+        """Map (C, rows, columns) float32 on a grid that covers the image; NaN for cells without data."""
         ...
 
     def describe(self) -> dict:
-        """What a feature store records of its input, after the features of all images were asked for."""
+        """Description of the input for feature stores; call it after `features` of all images."""
         ...

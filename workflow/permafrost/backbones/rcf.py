@@ -1,7 +1,7 @@
 """Random convolutional features (MOSAIKS: Rolf et al. 2021, doi:10.1038/s41467-021-24638-z).
 
-The same numbers as ``torchgeo.models.RCF`` with the same seed, but the seed is always applied
-(torchgeo ignores a seed of 0) and memory does not grow with the batch.
+Gives the same numbers as ``torchgeo.models.RCF`` with the same seed. Differences: a seed of 0 is applied
+(torchgeo ignores it), and memory does not grow with the batch.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from permafrost.backbones.outputs.windows import (
 from permafrost.core.errors import PermafrostError
 from permafrost.core.options import Positive
 
-# images, and places in them, filtered at a time: what fits in a core's cache, or fills a GPU
+# (images, positions) filtered at a time: fits into a core's cache, or fills a GPU
 _AT_ONCE = {"cpu": (1, 4096), "cuda": (16, 65536)}
-# windows of the dense maps, in pixels: finer ones would make maps of 512 features many times as large as images
+# window sizes of the feature maps in pixels; with finer ones, maps of 512 features exceed images many times
 _STRIDES = (64, 32, 16, 8)
 
 
@@ -39,29 +39,28 @@ class RcfOptions(Seeded):
     """Random convolutions."""
 
     features: Annotated[int, Ge(2), MultipleOf(2)] = 512
-    """Number of features; half as many filters."""
+    """Number of features, which is twice the number of filters."""
     kernel_size: Positive = 3
-    """Side of the filters in pixels."""
+    """Height and width of the filters in pixels."""
     bias: float = -1.0
-    """Added to every response before the rectifier."""
+    """Added to every response before the ReLU."""
     mode: Literal["gaussian", "empirical"] = "gaussian"
-    """Filters of random numbers, or whitened patches of train images."""
+    """Gaussian random filters, or whitened patches of train images (empirical)."""
 
 
 class RandomConvolutions(nn.Module):
     """Spatial means of ``relu(w * x + b)`` and ``relu(-(w * x + b))`` for F/2 filters w.
 
-    No map of responses is ever whole in memory: they are made and averaged strip by strip. The second
-    half follows from ``relu(-y) = relu(y) - y`` and the mean of y, which is the filters' response to the
-    mean patch.
+    To save memory, responses are computed and averaged in strips. The second half follows from
+    ``relu(-y) = relu(y) - y`` and the mean of y, which is the filters' response to the mean patch.
 
-    Layers that average the responses over windows are added when maps are wanted. There, the pixels at the
-    edge, round which no patch is whole, have the response of the nearest pixel round which one is.
+    If feature maps are needed, layers that average the responses over windows are added. There, pixels
+    at the edge, without a complete patch, get the response of the nearest pixel with one.
 
     Parameters
     ----------
     filters : (F/2, C, k, k).
-    bias : one number, b of every filter.
+    bias : b of all filters.
     """
 
     def __init__(self, filters: torch.Tensor, bias: float) -> None:
@@ -90,12 +89,12 @@ class RandomConvolutions(nn.Module):
             total += torch.baddbmm(self.biases, filters, strip).relu_().sum(dim=2)
         positive = total / patches.shape[2]
         mean = torch.baddbmm(self.biases, filters, patches.mean(dim=2, keepdim=True)).squeeze(2)
-        # rounding may leave a mean of nothing just below zero
+        # rounding can give values just below zero
         negative = (positive - mean).clamp_min(0)
         return torch.cat([positive, negative], dim=1).float()
 
     def _cells(self, images: torch.Tensor, cell: int, places: int) -> torch.Tensor:
-        """Sums of both halves of the responses over windows of `cell` pixels: (b, F, rows, columns)."""
+        """Sums of the responses (both halves) over windows of `cell` pixels: (b, F, rows, columns)."""
         height, width = images.shape[2:]
         before, after = (self.kernel_size - 1) // 2, self.kernel_size // 2
         filters = self.filters.unflatten(
@@ -140,10 +139,14 @@ def build(options: RcfOptions, plan: InputPlan, resources: Resources) -> Backbon
 def train_patches(
     count: int, kernel: int, generator: torch.Generator, resources: Resources
 ) -> np.ndarray:
-    """(count, C, kernel, kernel) float32: patches at random places of random train images, as fed.
+    """Random patches (count, C, kernel, kernel) float32 of prepared train images.
 
-    Draws in the order of ``torchgeo.models.RCF``: all images, all rows, all columns. Images of native,
-    differing sizes take the place from the range that the first train image allows.
+    Random numbers are drawn in the order of ``torchgeo.models.RCF``: all images, all rows, all columns.
+    If image sizes differ, positions are drawn for the first train image and clipped to the others.
+
+    Raises
+    ------
+    PermafrostError : an image is smaller than the kernel.
     """
     first = resources.train_image(0)
     height, width = first.shape[1:]
@@ -171,15 +174,16 @@ def train_patches(
 
 
 def whiten(patches: np.ndarray, bias: float = 0.001, smallest: float = 1e-8) -> np.ndarray:
-    """ZCA-whitened patches, applied twice as in MOSAIKS, so that filtering whitens image and filter.
+    """ZCA-whiten patches, twice as in MOSAIKS, so that filtering whitens both image and filter.
 
-    Each patch is centred and scaled to unit norm; with the covariance ``V diag(e) V'`` of all patches
-    and ``Z = V diag((e + bias)^-1/2) V'`` the result is ``patches Z Z'``.
+    Each patch is centred and scaled to unit norm. With the covariance ``V diag(e) V'`` of all patches
+    and ``Z = V diag((e + bias)^-1/2) V'``, the result is ``patches Z Z'``.
 
     Parameters
     ----------
     patches : (n, C, k, k) float32.
-    smallest : patches with a smaller norm (flat ones) are not scaled.
+    bias : regularisation of the eigenvalues.
+    smallest : patches with a smaller norm (constant ones) are not scaled.
     """
     flat = patches.reshape(len(patches), -1).astype(np.float64)
     flat -= flat.mean(axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""The one way to build a backbone from its entry; `kinds` lists the kinds."""
+"""Build a backbone of any kind (see `kinds`) from its entry."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 
 
 _COMMON = ("input", "layers", "weights_folder")
-#: keys of an entry that say nothing of how the backbone is built
+#: keys of an entry that do not affect how the backbone is built
 NOT_BUILT = (*(one.name for one in fields(Described)), "files")
 
 
 @dataclass(frozen=True, kw_only=True)
 class BackboneEntry:
-    """A backbone as the catalogue describes it, as far as it is built from it.
+    """The keys of a catalogue entry that affect how the backbone is built.
 
     Attributes
     ----------
     kind, options : kind of backbone (`KINDS`) and its options.
-    input : fields of `InputContract` that the entry gives itself.
-    layers : whose maps are made, coarse to fine; None: those of the family.
-    weights_folder : where published weights lie; no part of what the backbone is.
+    input : fields of `InputContract` in the entry.
+    layers : layers for feature maps, coarse to fine; None: the defaults of the family.
+    weights_folder : for published weights; not part of the identity.
     """
 
     kind: str
@@ -49,11 +49,11 @@ class BackboneEntry:
 
 
 def read_entry(content: dict, *, where: str) -> BackboneEntry:
-    """The entry in JSON.
+    """Read an entry from JSON data.
 
     Raises
     ------
-    PermafrostError : a key is unknown, missing or of another type.
+    PermafrostError : a key is unknown, missing or of the wrong type.
     """
     values = {key: value for key, value in content.items() if key not in NOT_BUILT}
     kind = values.pop("kind", None)
@@ -64,20 +64,25 @@ def read_entry(content: dict, *, where: str) -> BackboneEntry:
 
 
 def plan_input(entry: BackboneEntry, extraction: dict, card: Card, *, where: str) -> InputPlan:
-    """How the tensor for this backbone is made from this dataset."""
+    """Plan the input of a backbone for a dataset; errors as of `resolve_input`."""
     contract = contract_of(entry, extraction, where=where)
     return resolve_input(contract, card, where=f"{where} on {card.dataset}")
 
 
 def contract_of(entry: BackboneEntry, extraction: dict, *, where: str) -> InputContract:
-    """What the entry, its weights and the run's options say together of what is fed."""
+    """The input contract from the entry, its weights and the run's options."""
     kind = KINDS[entry.kind]
     own = kind.load().wants(entry.options, where) if kind.wants is None else kind.wants
     return input_contract(own, entry.input, extraction, where=where)
 
 
 def build(entry: BackboneEntry, plan: InputPlan, resources: Resources) -> Backbone:
-    """The backbone of an entry, in evaluation mode, on the CPU, with weights that were checked."""
+    """Build the backbone of an entry on the CPU, frozen and in evaluation mode.
+
+    Raises
+    ------
+    PermafrostError : options or weights do not fit, or weights are missing, damaged or not finite.
+    """
     if entry.weights_folder is not None:
         resources = replace(resources, weights_folder=Path(entry.weights_folder))
     backbone = KINDS[entry.kind].load().build(entry.options, plan, resources)
@@ -89,12 +94,12 @@ def build(entry: BackboneEntry, plan: InputPlan, resources: Resources) -> Backbo
 
 
 def locate(entry: BackboneEntry, where: str) -> Located:
-    """The features of places of an entry whose kind is fed no pixels."""
+    """Build the backbone of an entry whose kind reads locations instead of pixels."""
     folder = Path(entry.weights_folder or Resources.weights_folder)
     return KINDS[entry.kind].load().locate(entry.options, where, weights_folder=folder)
 
 
 def published_weights(entry: BackboneEntry, *, where: str) -> Published | None:
-    """The published weights that the backbone needs; None of one that needs none."""
+    """The published weights of an entry; None if it does not use any."""
     asked = getattr(KINDS[entry.kind].load(), "published", None)
     return None if asked is None else asked(entry.options, where)

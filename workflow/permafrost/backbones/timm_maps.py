@@ -1,4 +1,4 @@
-"""Layers of timm's models that give maps, and the maps that timm itself takes (``forward_intermediates``)."""
+"""Layers of timm's models for feature maps, by hooks or by timm's ``forward_intermediates``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from permafrost.backbones.outputs.layers import Dense, evenly_spaced
 from permafrost.core.errors import PermafrostError
 
-#: classes whose layers return tokens in an order of their own or on grids that they do not tell, tuples or lists
+#: classes whose layers return tuples, lists, or tokens in special orders or on undeclared grids
 _TIMM_LAYS_OUT = frozenset(
     [
         "Cait",
@@ -43,9 +43,9 @@ _LAYER = re.compile(r"intermediates\.(0|[1-9][0-9]{0,3})")
 def timm_dense(model: nn.Module) -> Dense:
     """Layers by ``feature_info``: the last four stages, or four evenly spaced blocks of a plain transformer.
 
-    Tokens are laid out by ``num_prefix_tokens`` and the patch embedding's own grid, for the size fed. Where a
-    model does not tell them, its layers are called ``intermediates.N``: map N of timm's ``forward_intermediates``,
-    as ``feature_info`` counts.
+    Tokens are arranged by ``num_prefix_tokens`` and the grid of the patch embedding for the input size. For
+    models that do not declare these, layers are named ``intermediates.N``: map N of timm's
+    ``forward_intermediates``, numbered as in ``feature_info``.
     """
     listed = getattr(model, "feature_info", None)
     listed = listed if isinstance(listed, list) else []
@@ -59,7 +59,7 @@ def timm_dense(model: nn.Module) -> Dense:
     chosen = [info[i] for i in evenly_spaced(len(info))] if plain else info[:-5:-1]
     layout = "NCHW" if laid_out else getattr(model, "output_fmt", "NCHW")
     layout = str(getattr(layout, "value", layout))
-    # SAM's blocks keep rows and columns apart, and its neck gives channels first
+    # SAM's blocks return (B, H, W, C), its neck (B, C, H, W)
     apart = type(model).__name__ == "VisionTransformerSAM"
     return Dense(
         model,
@@ -75,7 +75,7 @@ def timm_dense(model: nn.Module) -> Dense:
 
 
 def _take_intermediates(model: nn.Module, count: int, names: Sequence[str]) -> None:
-    """Let the maps `names` that timm takes pass through layers of these names, in the one forward pass there is."""
+    """Replace ``forward_features`` so that the maps of timm pass through layers ``intermediates.N``."""
     matches = {name: _LAYER.fullmatch(name) for name in names}
     wanted = sorted(int(match[1]) for match in matches.values() if match)
     if not wanted:
@@ -103,8 +103,8 @@ def _named(model: nn.Module, entry: dict) -> bool:
 
 
 def _grid(model: nn.Module):
-    """(height, width) fed -> rows and columns of the patch tokens."""
-    # the mixers call it their stem
+    """Function from (height, width) of the input to (rows, columns) of the patch tokens; None if unknown."""
+    # mixers name the patch embedding `stem`
     embed = getattr(model, "patch_embed", None) or getattr(model, "stem", None)
     if hasattr(embed, "dynamic_feat_size"):
         return lambda height, width: tuple(embed.dynamic_feat_size((height, width)))

@@ -1,4 +1,4 @@
-"""Any model of timm: random, with timm's pretrained weights, or with weights from a file; and its layers."""
+"""Models of timm: random, with timm's pretrained weights, or with weights from a file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TimmWeights(Selected):
     }
 
     source: Literal["random", "pretrained", "file"]
-    """Drawn from the seed, timm's own (downloaded once), or a file."""
+    """Random by `seed`, timm's pretrained weights (downloaded once), or a file."""
     path: LeftOut[Text] = None
     """A .safetensors file, or a state dict that torch.load reads with weights_only=True."""
 
@@ -49,7 +49,7 @@ class TimmOptions(Pooled):
 
 
 class Features(nn.Module):
-    """A timm model up to its last normalised tokens or maps."""
+    """A timm model without pooling and head: returns its last normalized tokens or maps."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class Features(nn.Module):
 
 
 def wants(options: TimmOptions, where: str) -> dict:
-    """The statistics of the weights; z-scores of the dataset for a network without training."""
+    """Fields of `InputContract`: statistics of the weights; z-scores of the dataset for random weights."""
     config = _config(options.model, where)
     trained = weights_source(options.weights, where) != "random"
     return {
@@ -106,7 +106,7 @@ def build(options: TimmOptions, plan: InputPlan, resources: Resources) -> Backbo
 
 
 def _interpolated(options: TimmOptions, plan: InputPlan, *, trained: bool) -> dict:
-    """The note that trained positions are interpolated to another size; nothing where they are not."""
+    """A note if trained position embeddings are interpolated to another size; else empty."""
     config, fed = _config(options.model, options.model), options.options.get("img_size", plan.side)
     native = config.input_size[-1]
     if not (trained and config.fixed_input_size) or fed == native:
@@ -118,7 +118,12 @@ def _interpolated(options: TimmOptions, plan: InputPlan, *, trained: bool) -> di
 
 
 def published(options: TimmOptions, where: str) -> Published | None:
-    """timm's own weights, as its loader looks for them; None where others are used."""
+    """The pretrained weights of an entry, searched like timm's loader does; None if it uses others.
+
+    Raises
+    ------
+    PermafrostError : timm has no pretrained weights for the model.
+    """
     if weights_source(options.weights, where) != "pretrained":
         return None
     config = _config(options.model, where)
@@ -139,9 +144,9 @@ def published(options: TimmOptions, where: str) -> Published | None:
 
 
 def pooled(model: nn.Module, pooling: str | None) -> dict:
-    """The model with its own pooling, or up to its tokens or maps if a pooling is named.
+    """Fields of `Backbone` for a timm model: with its own pooling if `pooling` is None, else without.
 
-    What the tokens are is the model's own description: ``num_prefix_tokens`` and ``output_fmt``.
+    The model declares its tokens and layout by ``num_prefix_tokens`` and ``output_fmt``.
     """
 
     def dense():
@@ -160,7 +165,7 @@ def pooled(model: nn.Module, pooling: str | None) -> dict:
 
 
 def weights_source(weights: TimmWeights, where: str) -> str:
-    """``random``, ``pretrained`` or ``file``."""
+    """``random``, ``pretrained`` or ``file``; raises `PermafrostError` if `path` does not go with it."""
     source = weights.source
     if (source == "file") != (weights.path is not None):
         raise PermafrostError(
@@ -172,7 +177,7 @@ def weights_source(weights: TimmWeights, where: str) -> str:
 
 
 def _config(name: str, where: str):
-    """timm's description of the model's weights, also of those that are not downloaded."""
+    """timm's configuration of the model's weights, which may not be downloaded yet."""
     if not is_model(name.partition(".")[0]):
         raise PermafrostError(
             f"timm {timm.__version__} has no model {name!r}, {near_names(name, timm.list_models())}",
@@ -193,14 +198,14 @@ def _config(name: str, where: str):
 
 
 def _create(chosen: TimmOptions, plan: InputPlan, weights: Path | None, *, where: str) -> nn.Module:
-    """The model, with the published `weights` or, without, as the seed draws it."""
+    """Create the model with the published `weights`, or with random weights if None."""
     name, options = chosen.model, dict(chosen.options)
     config = _config(name, where)
     fixed = config.fixed_input_size and plan.side and plan.side != config.input_size[-1]
     if fixed and "img_size" not in options:
         options["img_size"] = plan.side
     if weights is not None:
-        # the loaders of models' own read files of numpy; the hub has all others in timm's layout
+        # only .npz files need the model's own loader; files of the hub have timm's layout
         custom = config.custom_load if weights.suffix == ".npz" else False
         options["pretrained_cfg_overlay"] = {"file": str(weights), "custom_load": custom}
     try:

@@ -1,4 +1,4 @@
-"""What a backbone is fed of each channel: mean and deviation over train, and which of them are unusual. No torch."""
+"""Statistics of the input channels on the train split, and warnings about unusual ones. Without torch."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import NamedTuple
 from permafrost.backbones.input.contract import Channel, InputContract, InputPlan
 from permafrost.backbones.input.scaling import POWER_FLOOR, TO_UNIT_INTERVAL
 
-#: kinds that may want values as they are stored: baselines, and models that normalise them themselves
+#: kinds that may use stored values: baselines, and models that normalize them themselves
 _TAKE_STORED = frozenset({"imagestats", "entrypoint"})
-#: z-scores of other images have a mean beyond this, or a deviation below or above these, where something is wrong
+#: limits for z-scores: largest absolute mean, smallest and largest standard deviation
 _MEAN, _LEAST, _MOST = 1.0, 0.3, 10.0
-#: deviation of [0, 1] brought to [-1, 1], in photographs 0.45
+#: smallest standard deviation for values in [-1, 1], since that of photographs is 0.45
 _LEAST_SIGNED = 0.3 * 0.45
 # 98th percentile of the standard normal distribution
 _NORMAL_98 = 2.0537489
@@ -29,7 +29,7 @@ _NORMALISED = {
 
 
 class FedChannel(NamedTuple):
-    """A channel as it is fed, before it is clipped and resized."""
+    """Mean and standard deviation of an input channel, before clipping and resizing."""
 
     name: str
     mean: float
@@ -41,10 +41,11 @@ class FedChannel(NamedTuple):
 
 
 def channels_as_fed(plan: InputPlan, bands: Sequence[dict]) -> list[FedChannel]:
-    """All channels of `plan` over the train split, by the statistics of the card's `bands`; a value has deviation 0.
+    """Statistics of all input channels of `plan` on the train split, from the card's `bands`.
 
-    Of power that becomes dB, middle and deviation follow from its 2nd and 98th percentile in dB, as of a normal
-    distribution: a card has no statistics of dB.
+    Constant channels have std 0. For channels converted from power to dB, mean and std are estimated from
+    the 2nd and 98th percentile in dB, assuming a normal distribution, since the card has no statistics
+    of dB.
     """
     return [
         FedChannel(one.name, one.value, 0.0)
@@ -68,14 +69,14 @@ def _as_fed(channel: Channel, band: dict) -> FedChannel:
 def unusual_channels(
     plan: InputPlan, kind: str, bands: Sequence[dict], fed: Iterable[FedChannel]
 ) -> list[FedChannel]:
-    """Those of `fed` whose mean is beyond ±1, or whose deviation is below 0.3 or above 10.
+    """The channels whose mean is beyond ±1, or whose std is below 0.3 or above 10.
 
-    Weights that are fed values between two bounds (0 and 1, of a division; -1 and 1) have a smaller deviation in any
-    images: for them the least is 0, and 0.135. Channels of zeros are declared, and not looked at.
+    If the input is in [0, 1] (weights that only divide) or in [-1, 1], the smallest std is 0 or 0.135,
+    since such values vary less in any images. Constant channels are not checked.
 
     Parameters
     ----------
-    kind : of the backbone; baselines are fed stored values.
+    kind : of the backbone; baselines may use stored values.
     bands : of the card, for their scale and offset.
     fed : all channels, from `channels_as_fed` or measured.
     """
@@ -94,7 +95,7 @@ def _least_deviation(plan: InputPlan, bands: Sequence[dict]) -> float:
         return 0.0
     if plan.normalization != "weights":
         return _LEAST
-    # what a physical 0 becomes tells a division from a z-score
+    # the input value of a physical 0: 0 means division only, -1 means values in [-1, 1]
     nothing = {
         round((-band["offset"] / band["scale"] - one.center) * one.gain, 6)
         for one in plan.channels
@@ -106,18 +107,18 @@ def _least_deviation(plan: InputPlan, bands: Sequence[dict]) -> float:
 
 
 def listed(fed: Sequence[FedChannel]) -> str:
-    """Channels in words, the first of many."""
+    """The first three channels as text, and the number of others."""
     more = f" and {len(fed) - _SHOWN} more" if len(fed) > _SHOWN else ""
     return ", ".join(map(str, fed[:_SHOWN])) + more
 
 
 def values_words(plan: InputPlan) -> str:
-    """How stored values become those that are fed."""
+    """The normalization as text."""
     return _NORMALISED[plan.normalization] + (", clipped" if plan.clip else "")
 
 
 def assumed_words(contract: InputContract) -> str | None:
-    """Mean, deviation and unit of the weights, one for each channel or one for all; None if others are fed."""
+    """Mean, std and unit of the weights as text; None if the normalization does not use them."""
     if contract.normalization not in ("weights", "two_sigma") or contract.mean is None:
         return None
     mean, std, unit = (
@@ -134,7 +135,7 @@ def _listed(values) -> tuple:
 
 
 def formula(channel: Channel, normalization: str) -> str:
-    """What is made of a channel's stored values."""
+    """The formula from stored values to input values of a channel, as text."""
     if channel.index is None:
         return f"{channel.value:.6g} everywhere" if channel.value else "zeros"
     if normalization == "none":

@@ -1,27 +1,28 @@
-"""What is done with a backbone and a dataset that do not fit: one policy for a whole study.
+"""Policies of a study for datasets that lack the input of a backbone. "Skip" leaves the pair out.
 
 ========================== ================= ============================== ==============================
-what does not fit          strict            authors                        geobench2
+mismatch                   strict            authors                        geobench2
 ========================== ================= ============================== ==============================
-bands absent               out, unless the   the nearest band within        0, after z-scores
+missing bands              skip, unless the  the nearest band within        0, after z-scores
                            model or its      100 nm (B11 for B10), else
-                           entry says what   neutral; half of the bands
-                           is fed            must be there
+                           entry defines a   neutral; half of the bands
+                           substitute        must exist
 one band for two wanted    the same          the same                       0, after z-scores
-8-bit pictures, weights    out, unless the   z-scores of the train split    z-scores of the train split,
+8-bit pictures, weights    skip, unless the  z-scores of the train split    z-scores of the train split,
 in reflectance             dataset states    (`two_sigma`: its own form);   for every pair
-                           ``white``         where weights only divide,
+                           ``white``         if weights only divide,
                                              the ``white`` of their entry
-one grey 8-bit channel     out               as red, green and blue, or VV; the same; further optical bands
-                                             out where others are wanted    are 0; out where optical bands
-                                                                            and radar are wanted
-VV and VH, no red, green   out               out                            VV, VH, VV as red, green, blue
+one grey 8-bit channel     skip              as red, green and blue, or VV; the same; other optical bands
+                                             skip if others are wanted      are 0; skip if both optical
+                                                                            bands and radar are wanted
+VV and VH, no red, green   skip              skip                           VV, VH, VV as red, green, blue
 and blue; optical weights
-a sensor of several absent out               out                            out
+one of several sensors     skip              skip                           skip
+missing
 ========================== ================= ============================== ==============================
 
-Sources: the evaluation code of OlmoEarth, Copernicus-Bench and torchgeo-bench for `authors`; GEO-Bench-2's data package
-for `geobench2`, which follows its rules and is not claimed to equal it.
+Sources: for `authors`, the evaluation code of OlmoEarth, Copernicus-Bench and torchgeo-bench; for `geobench2`,
+the rules of GEO-Bench-2's data package, which are followed but not claimed to be reproduced exactly.
 """
 
 from __future__ import annotations
@@ -44,10 +45,11 @@ class Rules:
 
     Attributes
     ----------
-    nearest_nm : bands at most this far stand for absent ones; None: absent ones are neutral.
-    least_real : share of the wanted bands that must be there.
-    rescale : ``pictures``, 8-bit ones for weights in other units are z-scored; ``all``, every pair is.
-    grey, radar : whether one grey channel, or radar alone, is fed as a picture.
+    nearest_nm : largest distance of a band that replaces a missing one; None: neutral values.
+    least_real : smallest share of the wanted bands that must exist.
+    rescale : inputs to z-score by the train split: ``pictures`` (8-bit, for weights in other units) or
+        ``all``.
+    grey, radar : whether one grey channel, or radar alone, can serve as red, green and blue.
     """
 
     nearest_nm: float | None
@@ -57,24 +59,24 @@ class Rules:
     radar: bool
 
 
-#: of policies that do more than `strict`
+#: policies other than `strict`
 POLICIES: dict[str, Rules] = {
     "authors": Rules(100.0, 0.5, "pictures", grey=True, radar=False),
     "geobench2": Rules(None, 0.0, "all", grey=True, radar=True),
 }
 STRICT = "strict"
-#: value of `InputContract.missing` by which absent bands are filled as the policy says
+#: value of `InputContract.missing` for missing bands that the policy fills
 FILLED = "filled"
-#: bands that stand for others further away: what the evaluations of OlmoEarth and torchgeo-bench copy
+#: missing band to its substitute at any distance, as in the evaluations of OlmoEarth and torchgeo-bench
 COPIED = {"cirrus": "swir16"}
 _GREY = {"red": 0, "green": 0, "blue": 0}
 _RADAR = {"red": "vv", "green": "vh", "blue": "vv"}
 
 
 class Way(NamedTuple):
-    """A contract to try, and what the policy does by it.
+    """A contract to try, and the policy's changes in it.
 
-    ``rescaled``, ``assumed``, ``filled`` or ``picture``; nothing by `strict`.
+    Changes are ``rescaled``, ``assumed``, ``filled`` and ``picture``; none with `strict`.
     """
 
     contract: InputContract
@@ -82,7 +84,7 @@ class Way(NamedTuple):
 
 
 def ways(contract: InputContract, bands: list[dict]) -> Iterator[Way]:
-    """What the contract's policy tries with the offered `bands`, in order; the first that can be fed is."""
+    """The contracts that the policy tries for these `bands`, in order; the first that fits is used."""
     rules = POLICIES.get(contract.fit)
     if rules is None:
         yield Way(contract)
@@ -108,9 +110,9 @@ def ways(contract: InputContract, bands: list[dict]) -> Iterator[Way]:
 
 
 def _rescaled(contract: InputContract) -> InputContract | None:
-    """With statistics of the train split instead of those of the weights; None where that changes nothing.
+    """The contract with statistics of the train split instead of the weights'; None if that is the same.
 
-    Weights that want mean ± 2 deviations in [0, 1] keep that form where the policy follows the authors.
+    With `authors`, weights with mean ± 2 std mapped to [0, 1] keep this form.
     """
     if contract.normalization in ("none", "dataset"):
         return None
@@ -123,16 +125,16 @@ def _rescaled(contract: InputContract) -> InputContract | None:
     given = (contract.mean, contract.unit)
     count = max(len(one) if isinstance(one, tuple) else 1 for one in given)
     means, units = (per_channel(one, count, "mean", None) for one in given)
-    # of dB every table subtracts something: Presto divides reflectance, and adds 25 to dB
+    # tables of dB always subtract a mean, also Presto's, which only divides reflectance
     optical = [mean for mean, unit in zip(means, units, strict=True) if unit != "db"]
     if contract.normalization != "weights" or not any(optical or means):
-        # what only divides has no statistics that those of the train split could stand for
+        # weights that only divide have no statistics to replace
         return None
     return dataclasses.replace(contract, normalization="dataset", **own)
 
 
 def _picture(bands: list[dict], rules: Rules) -> tuple[tuple[str, int], ...] | None:
-    """Common name of a wanted band -> position of the offered one that is shown as it."""
+    """Common name of a wanted band -> position of the offered band that serves as it; None if not allowed."""
     commons = {band.get("common_name"): place for place, band in enumerate(bands)}
     if rules.grey and len(bands) == 1 and bands[0]["unit"] in PICTURES:
         return tuple((_GREY | {"vv": 0}).items())

@@ -1,15 +1,15 @@
-"""Finding, in a dataset, the band that a backbone wants.
+"""Find the bands that a backbone wants in a dataset.
 
-The first of these rules that any band satisfies decides; if several bands satisfy it the wish is
-ambiguous, which is an error and never a guess:
+The first rule that any band satisfies decides. If several bands satisfy it, the name is ambiguous, which
+is an error:
 
-1. the same name (``B8a`` = ``B8A``, ``B4`` = ``B04``), and not the band of another sensor
+1. the same name (``B8a`` = ``B8A``, ``B4`` = ``B04``), unless the sensors differ
    (Landsat's B4 is not Sentinel-2's B4);
 2. the same common name (``red``, ``nir08``);
 3. a centre wavelength within 20 nm.
 
-If several wishes lead to one band, it is fed for one of them: that of its name, else the nearest in wavelength.
-The others count as absent, which only a contract that says what becomes of absent bands allows.
+If several wanted bands match one band of the dataset, it is used for one of them: that of its name, else
+the nearest in wavelength. The others count as missing, which the contract must allow.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ if TYPE_CHECKING:
     from permafrost.data.store.card import Card
 
 TOLERANCE_NM = 20.0
-# near infrared reaches from 820 to 865 nm; red edge and near infrared of one name lie further apart
+# near infrared spans 820 to 865 nm; a larger ratio means bands of the same name but of different kind
 SPREAD = 1.2
 
 
 @dataclass(frozen=True)
 class Wish:
-    """A band that a backbone wants: its name, and what a registry of sensors knows of it."""
+    """A band that a backbone wants, with information from the registry of sensors."""
 
     name: str
     common_name: str | None = None
     wavelength_nm: float | None = None
     sensor: str | None = None
-    #: the name is a band of some sensor, so that it cannot be a slip of the pen
+    #: whether the name is a band of some sensor, and so not a typing error
     known: bool = False
-    #: where bands of this name look, for want of a band that answers: a bare name may mean several sensors'
+    #: approximate wavelength; for a name that several sensors use, the middle of theirs
     about_nm: float | None = None
 
 
 @dataclass(frozen=True)
 class OfferedBands:
-    """The part of a dataset's card that decides on what a backbone is fed: the plan knows no more of it."""
+    """The part of a dataset card that affects the input; for planning, before the card exists."""
 
     dataset: str
     bands: list[dict]
@@ -58,11 +58,14 @@ class OfferedBands:
 
 @functools.lru_cache(maxsize=4096)
 def wish(name: str, sensor: str | None = None) -> Wish:
-    """The band `name` of `sensor`; without a sensor, a name that several sensors use stays a bare name."""
+    """The band `name` of `sensor`.
+
+    Without a sensor, the wavelength stays open, and so does the common name if sensors differ in it.
+    """
     plain = re.sub(r"^(SR|ST|TOA)_", "", name)
     sensors = [sensor] if sensor else SENSORS
     bands = [band for key in sensors for band in SENSORS.get(key, {}).values()]
-    # B04 as it is spelled is Sentinel-2's and HLS's, not Landsat's B4
+    # an exact spelling has precedence: B04 is a band of Sentinel-2 and HLS, not Landsat's B4
     meant = [band for band in bands if band.name == plain] or [
         band for band in bands if normal_name(plain) in (normal_name(band.name), band.common_name)
     ]
@@ -77,9 +80,9 @@ def wish(name: str, sensor: str | None = None) -> Wish:
 
 
 def wishes(bands, sensor: str | tuple[str | None, ...] | None) -> list[Wish]:
-    """The wishes behind ``rgb`` or a list of names and of wavelengths in nanometres.
+    """The wanted bands for ``rgb``, or for a list of names and wavelengths in nm.
 
-    `sensor` is that of all names, or one for each of them.
+    `sensor` applies to all names, or is one per name.
     """
     if bands == "rgb":
         known = [SENSORS["rgb"][name] for name in RGB]
@@ -96,21 +99,21 @@ def _at(name: str, wavelength_nm: float, common_name: str | None = None) -> Wish
 
 
 class Fed(NamedTuple):
-    """What is fed for a wish: a band of the card and its position in the image store, None where there is none."""
+    """A wanted band with the band of the card that is used for it and its position; None if missing."""
 
     wanted: Wish
     band: dict | None = None
     index: int | None = None  # type: ignore[assignment]  # hides tuple.index
-    #: how far the band is from the wanted one, where it only stands for it
+    #: distance to the wanted band in nm, if the band is a substitute
     distance_nm: float | None = None
 
 
 def match_bands(contract: InputContract, card: Card | OfferedBands, *, where: object) -> list[Fed]:
-    """What is fed for each band that `contract` names, in its order.
+    """Match each band of `contract` with a band of the dataset, in order.
 
     Raises
     ------
-    PermafrostError : a band is missing or ambiguous; the message lists the bands that exist.
+    PermafrostError : a band is missing or ambiguous; the message lists the bands of the dataset.
     """
     stored = {band["name"]: (band, index) for index, band in enumerate(card.bands)}
     offered = [stored[name] for name in card.selected]
@@ -167,9 +170,10 @@ def _or_nearest(fed: Fed, offered: list[tuple[dict, int]], most_nm: float | None
 def _filled(
     fed: list[Fed], offered: list[tuple[dict, int]], contract: InputContract, where: object
 ) -> list[Fed]:
-    """`fed`, with copies for absent bands where the policy has them.
+    """`fed` with substitutes for missing bands, as the policy allows.
 
-    Radar is never filled, and thermal bands only from thermal ones. Fewer bands than the policy asks for are refused.
+    Radar is never filled, and thermal bands only by thermal ones. Raises if the dataset has fewer bands
+    than the policy requires.
     """
     rules = POLICIES[contract.fit]
     optical = [one for one in fed if one.wanted.about_nm is not None]
@@ -191,7 +195,7 @@ def _filled(
 def _copied(fed: Fed, offered: list[tuple[dict, int]], most_nm: float) -> Fed:
     source = COPIED.get(fed.wanted.common_name or "")
     for band, index in offered:
-        # a band whose wavelength no entry gives is not copied: the distance is recorded
+        # the distance is recorded, so a band of unknown wavelength is not used
         nm = band.get("wavelength_nm")
         if source is not None and band.get("common_name") == source and nm is not None:
             return Fed(fed.wanted, band, index, abs(nm - fed.wanted.about_nm))
@@ -204,7 +208,7 @@ def _copied(fed: Fed, offered: list[tuple[dict, int]], most_nm: float) -> Fed:
 def _as_picture(
     asked: list[Wish], contract: InputContract, offered, card: Card | OfferedBands, where
 ) -> list[Fed]:
-    """What a picture shows as red, green and blue, or as VV; other bands are absent."""
+    """Use the bands of `contract.picture` as red, green and blue, or as VV; others count as missing."""
     shown = dict(contract.picture or ())
     fed = [
         Fed(one, *offered[shown[common]])
@@ -226,7 +230,7 @@ def _as_picture(
 
 
 def _how_far(missing: list[Wish], bands: list[dict], most_nm: float | None) -> str:
-    """Where `missing: nearest` found nothing near enough: what it would take."""
+    """For an error: the distances of the nearest bands if `missing: nearest` found none within the limit."""
     if most_nm is None:
         return ""
     distances = []
@@ -242,7 +246,7 @@ def _how_far(missing: list[Wish], bands: list[dict], most_nm: float | None) -> s
 def _one_wish_each(
     asked: list[Wish], found: list[int | None], bands: list[dict]
 ) -> list[int | None]:
-    """`found` with each band at one wish alone: that of its name, else the nearest one, else the first."""
+    """`found` with each band used once: for the wanted band of its name, else the nearest, else the first."""
 
     def apart(place: int) -> tuple[bool, float]:
         wanted, band = asked[place], bands[found[place]]
@@ -282,9 +286,9 @@ def _listing(bands: list[dict], card: Card | OfferedBands) -> str:
 
 
 def nearest_band(wanted: Wish, bands: list[dict]) -> tuple[int, float] | None:
-    """(position in `bands`, distance in nm) of the band that looks nearest to where the wanted one does.
+    """(position in `bands`, distance in nm) of the band nearest in wavelength to the wanted one.
 
-    Of equally near ones the first; None where the wish or all bands have no wavelength.
+    The first of equally near ones; None if the wavelength of the wanted band, or of all bands, is unknown.
     """
     if wanted.about_nm is None:
         return None
@@ -297,7 +301,12 @@ def nearest_band(wanted: Wish, bands: list[dict]) -> tuple[int, float] | None:
 
 
 def find_band(wanted: Wish, bands: list[dict], *, where: object) -> int | None:
-    """Position in `bands` (the card's mappings) of the one that is wanted; None if there is none."""
+    """Position of the wanted band in `bands` (mappings of the card); None if there is none.
+
+    Raises
+    ------
+    PermafrostError : several bands match.
+    """
     name = _plain(wanted.name)
     rules = (
         lambda band: band["name"] == wanted.name and _same_sensor(wanted, band),
@@ -320,7 +329,7 @@ def find_band(wanted: Wish, bands: list[dict], *, where: object) -> int | None:
 
 
 def _middle(wavelengths: list[float]) -> float | None:
-    """The middle of wavelengths that could be those of one band; None where they are too far apart."""
+    """Middle of the wavelengths in nm if they can be one kind of band; None if they are too far apart."""
     if not wavelengths or max(wavelengths) > SPREAD * min(wavelengths):
         return None
     return (max(wavelengths) + min(wavelengths)) / 2
@@ -331,7 +340,7 @@ def _plain(name: str) -> str:
 
 
 def _same_sensor(wanted: Wish, band: dict) -> bool:
-    """Whether a band of the same name is the same band: B5 is another one in Landsat's HLS than in Sentinel-2's."""
+    """Whether bands of the same name are the same band; B5 differs between HLS of Landsat and Sentinel-2."""
     sensor = band.get("sensor")
     if wanted.sensor is None or sensor is None:
         return True

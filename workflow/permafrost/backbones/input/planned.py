@@ -1,4 +1,4 @@
-"""What a backbone is fed of a dataset: channels, size and normalisation, and how well they fit what it wants."""
+"""The planned input of a backbone for a dataset: channels, size, normalization, and how well they fit."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ from permafrost.backbones.input.scaling import POWER_FLOOR
 
 @dataclass(frozen=True)
 class Channel:
-    """One channel that is fed: ``(stored - center) * gain``, or ``value`` everywhere where `index` is None.
+    """One input channel: ``(stored - center) * gain``, or the constant ``value`` if `index` is None.
 
-    With ``power``, a scale and an offset, stored values become dB first, see `scaling`.
-
-    ``modality`` is the one whose images hold it, of a dataset of several.
-    ``stands_for`` is the band that was wanted where the nearest one is fed, ``distance_nm`` how far they are apart.
-    ``wanted`` is the band by its name in the contract. ``width_nm``, ``sensor`` and ``orbit`` are those of `Band`.
+    Attributes
+    ----------
+    name : of the band.
+    index : position of the band in the card; None: the dataset lacks it.
+    wavelength_nm, common_name, width_nm, sensor, orbit : as in `Band`.
+    stands_for, distance_nm : the wanted band, and its distance in nm, if this one is a substitute.
+    modality : of the band, in a dataset of several modalities.
+    wanted : name of the band in the contract.
+    power : (scale, offset) if stored power is converted to dB first, see `scaling`.
     """
 
     name: str
@@ -39,11 +43,15 @@ class Channel:
 
 @dataclass(frozen=True)
 class InputPlan:
-    """How the tensor that a backbone receives is made from stored pixels.
+    """How the input tensor of a backbone is computed from stored pixels.
 
-    ``channels`` in the order fed; ``size``, ``crop``, ``interpolation``, ``antialias``, ``normalization``,
-    ``clip``, ``dates``, ``metadata`` as in `InputContract`. ``left_out`` are wanted bands that no channel is fed for;
-    ``policy`` is the one that had to do something, ``done`` and ``reason`` what it did, and why.
+    Attributes
+    ----------
+    channels : input channels in order.
+    size, crop, interpolation, antialias, normalization, clip, dates, metadata : as in `InputContract`.
+    left_out : wanted bands without a channel.
+    policy : the policy if it changed something, else `strict`.
+    done, reason : the policy's changes, and the problem that they solve.
     """
 
     channels: tuple[Channel, ...]
@@ -69,12 +77,12 @@ class InputPlan:
 
     @property
     def side(self) -> int | None:
-        """Side in pixels of the tensor fed; None where images keep their native size."""
+        """Height and width of the input tensor in pixels; None for native sizes."""
         return self.crop or self.size
 
     @property
     def bands_real(self) -> int:
-        """Number of bands of the dataset that are fed; one that is fed twice counts once."""
+        """Number of bands of the dataset in the input, each counted once."""
         return len({one.index for one in self.channels} - {None})
 
     @property
@@ -83,7 +91,7 @@ class InputPlan:
 
     @property
     def fit(self) -> str:
-        """What had to be done, the gravest first: see the keys; else ``exact``."""
+        """The most severe adaptation of the input, in the order of the keys below; else ``exact``."""
         done = {
             "picture": "picture" in self.done,
             "neutral": any(one.index is None for one in self.channels),
@@ -101,10 +109,10 @@ class InputPlan:
         return [channel.wavelength_nm for channel in self.channels]
 
     def recipe(self) -> dict:
-        """All that decides the tensor: of two plans with one recipe the same pixels become the same values.
+        """Everything that affects the tensor: with equal recipes, equal pixels give equal values.
 
-        Policies, reasons and names of channels are no part of it. ``wanted`` is, as models find a band's place by it; a
-        common name stands for others of the same band.
+        Policies, reasons and channel names do not count. ``wanted`` does, since models use it to order
+        bands; it is replaced by the common name, if there is one.
         """
         aside = ("policy", "done", "reason", "channels")
         told = ("name", "stands_for", "distance_nm")
@@ -125,7 +133,7 @@ class InputPlan:
         }
 
     def describe(self) -> dict:
-        """What a feature store records of its input."""
+        """The description of the input in the attributes of feature stores."""
         return {
             "bands": self.names,
             "fit": self.fit,
@@ -154,7 +162,7 @@ class InputPlan:
         }
 
     def _describe_values(self) -> dict:
-        """What is fed instead of zeros, and the least power of channels that become dB; nothing where neither is."""
+        """Constants of missing channels other than 0, and channels converted to dB with the smallest power."""
         filled = {one.name: one.value for one in self.channels if one.index is None and one.value}
         decibels = [one.name for one in self.channels if one.power is not None]
         return {

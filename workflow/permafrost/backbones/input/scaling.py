@@ -1,11 +1,11 @@
-"""From stored values to what a backbone was trained on: units and normalisation, as one affine map.
+"""Convert stored values to the unit and normalization of a backbone, by one affine map per channel.
 
-The fed value is ``(stored - center) * gain``, of radar in linear power for weights in dB ``(decibels - center) * gain``
-with ``decibels = 10 log10(max(stored * scale + offset, 1e-5))``. A card says what stored values mean:
-``physical = stored * scale + offset``, where `physical` is reflectance for digital numbers and
+The input value is ``(stored - center) * gain``. For radar in linear power and weights in dB, it is
+``(decibels - center) * gain`` with ``decibels = 10 log10(max(stored * scale + offset, 1e-5))``. The card
+defines ``physical = stored * scale + offset``, which is reflectance for the units digital number and
 reflectance, and brightness in [0, 1] for pictures: `uint8` (scale 1/255) and `brightness`.
 
-Units in which the statistics of weights can be written, and how they are reached:
+Units of the statistics of weights, and how stored values are converted to them:
 
 ================== ======================== ========================== ==================
 wanted             from pictures            from digital numbers       from dB
@@ -19,9 +19,9 @@ wanted             from pictures            from digital numbers       from dB
 ``stored``         the stored value, whatever it means
 ================== ======================== ========================== ==================
 
-.. [1] divided by the backbone's `white` where that is given: the reflectance that pictures like those which it was
-   trained on show as 255 (0.3558 in Sentinel-2's true-colour images).
-.. [2] `white` is a property of the pictures: the dataset's entry states it, or a policy assumes it.
+.. [1] divided by the backbone's `white`, if given: the reflectance that is 255 in pictures like its training
+   images (0.3558 in Sentinel-2's true-colour images).
+.. [2] `white` of the pictures, from the dataset's entry or assumed by a policy.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from permafrost.core.errors import PermafrostError
 from permafrost.data.entry import PICTURES
 
 NORMALIZATIONS = ("weights", "dataset", "two_sigma", "percentile", "minmax", "none")
-#: those that lead to [0, 1], beyond which values may be clipped
+#: those that map to [0, 1], after which values may be clipped
 TO_UNIT_INTERVAL = ("two_sigma", "percentile", "minmax")
 UNITS = ("unit_interval", "uint8", "reflectance", "digital_number", "db", "stored")
 
-#: power below this, none or a negative one too, counts as this: -50 dB, far below the noise of any radar
+#: lower bound of linear power (-50 dB, far below the noise of any radar); also replaces 0 and negative values
 POWER_FLOOR = 1e-5
 
 _OPTICAL = frozenset({"digital_number", "reflectance"})
@@ -45,17 +45,17 @@ _OPTICAL = frozenset({"digital_number", "reflectance"})
 
 @dataclass(frozen=True)
 class Scaling:
-    """What is wanted of one channel.
+    """The required scaling of one channel.
 
     Attributes
     ----------
-    normalization : ``none`` feeds stored values; ``dataset`` gives mean 0 and deviation 1 on the train
-        split; ``minmax`` maps the train split's range to [0, 1], and ``percentile`` its 2nd and 98th percentile;
-        ``two_sigma`` maps mean ± 2 deviations to [0, 1], those of `mean` and `std` or else of the train split;
-        ``weights`` applies `mean` and `std`.
+    normalization : ``none``: stored values; ``dataset``: mean 0 and std 1 on the train split;
+        ``minmax``: range of the train split mapped to [0, 1]; ``percentile``: its 2nd and 98th percentile
+        mapped to [0, 1]; ``two_sigma``: mean ± 2 std mapped to [0, 1], by `mean` and `std`, else by the
+        train split; ``weights``: (x - mean) / std.
     unit : of `mean` and `std`.
-    white : of the weights, the reflectance that pictures like theirs show as 255.
-    assumed_white : that of pictures whose dataset states none, as a policy assumes it.
+    white : reflectance that is 255 in pictures like the training images of the weights.
+    assumed_white : `white` that a policy assumes for pictures whose dataset states none.
     """
 
     normalization: str
@@ -67,7 +67,7 @@ class Scaling:
 
 
 class Scaled(NamedTuple):
-    """What is done to stored values; ``power`` is (scale, offset) of radar whose power becomes dB first."""
+    """Affine map of stored values; ``power`` is (scale, offset) if power is converted to dB first."""
 
     center: float
     gain: float
@@ -75,15 +75,16 @@ class Scaled(NamedTuple):
 
 
 def channel_scaling(band: dict, wanted: Scaling, *, where: object = None) -> Scaled:
-    """What is done to one channel.
+    """The affine map of one channel.
 
     Parameters
     ----------
     band : a band of the card with ``unit``, ``scale``, ``offset`` and statistics of stored values.
+    wanted : required scaling.
 
     Raises
     ------
-    PermafrostError : a constant band, statistics that are absent, or a unit that cannot be reached.
+    PermafrostError : the band is constant, statistics are missing, or its unit cannot be converted.
     """
     normalization, mean, std = wanted.normalization, wanted.mean, wanted.std
     if normalization == "none":
@@ -113,14 +114,23 @@ def channel_scaling(band: dict, wanted: Scaling, *, where: object = None) -> Sca
     picture = band["unit"] in PICTURES
     white = band.get("white") or wanted.assumed_white if picture else wanted.white
     factor, shift = to_unit(band, wanted.unit, white=white, where=where)
-    # ((stored * factor + shift) - mean) / std, with the subtraction done on stored values
+    # equals ((stored * factor + shift) - mean) / std
     return Scaled((mean - shift) / factor, factor / std)
 
 
 def to_unit(
     band: dict, unit: str | None, *, white: float | None = None, where: object = None
 ) -> tuple[float, float]:
-    """(factor, shift) with ``value in unit = stored * factor + shift``; `white` of a picture, else of the weights."""
+    """(factor, shift) with ``value in unit = stored * factor + shift``.
+
+    Parameters
+    ----------
+    white : of the pictures if `band` is a picture, else of the weights.
+
+    Raises
+    ------
+    PermafrostError : the unit of `band` cannot be converted to `unit`.
+    """
     have, scale, offset = band["unit"], float(band["scale"] or 1.0), float(band["offset"] or 0.0)
     if unit == "stored":
         return 1.0, 0.0
@@ -131,7 +141,7 @@ def to_unit(
 
 
 def _factor(have: str, unit: str | None, white: float | None) -> float | None:
-    """What physical values are multiplied with, None where there is no way."""
+    """The factor from physical values to `unit`; None if the conversion is impossible."""
     picture, optical = have in PICTURES, have in _OPTICAL
     if unit in ("unit_interval", "uint8") and (picture or optical):
         full = 255.0 if unit == "uint8" else 1.0
@@ -143,7 +153,12 @@ def _factor(have: str, unit: str | None, white: float | None) -> float | None:
 
 
 def per_channel(value, count: int, what: str, where: object) -> list:
-    """`value` once per channel: a single value serves all, a sequence must have one each."""
+    """`value` as a list with one item per channel; a single value is repeated.
+
+    Raises
+    ------
+    PermafrostError : a sequence has another length; `what` names it.
+    """
     if value is None or isinstance(value, str | int | float):
         return [value] * count
     if len(value) == 1:

@@ -1,7 +1,7 @@
-"""What OlmoEarth is fed: its modalities, their bands in its order, and the authors' numbers to normalise them.
+"""Input of OlmoEarth: modalities, their bands in order, and the authors' normalization. Without torch.
 
-Nothing here needs torch. Source: olmoearth-pretrain-minimal 0.1.5, ``data/norm_configs/computed.json``,
-``utils/constants.py`` (order) and ``data/missing_bands.py`` (wavelengths).
+Source: olmoearth-pretrain-minimal 0.1.5, ``data/norm_configs/computed.json``, ``utils/constants.py``
+(order) and ``data/missing_bands.py`` (wavelengths).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from permafrost.backbones.kinds import Known
 
 
 class Band(NamedTuple):
-    """Mean and deviation in the unit of the modality, and the centre in nm by which the authors fill absent bands."""
+    """Mean and std in the unit of the modality, and the wavelength in nm used to fill missing bands."""
 
     mean: float
     std: float
@@ -21,7 +21,7 @@ class Band(NamedTuple):
 
 
 class Modality(NamedTuple):
-    """A sensor, the unit of the numbers of its bands, and these in the order of the authors' tensor."""
+    """A sensor, the unit of its bands' statistics, and its bands in the order of the authors' tensor."""
 
     sensor: str
     unit: str
@@ -55,7 +55,7 @@ MODALITIES = {
             "VH": Band(-17.745436133270044, 10.216274681392647),
         },
     ),
-    # digital numbers of collection 2, level 1, as they are stored
+    # stored digital numbers of collection 2, level 1
     "landsat": Modality(
         "landsat8",
         "stored",
@@ -74,17 +74,17 @@ MODALITIES = {
         },
     ),
 }
-# thermal and optical bands do not stand for each other
+# bands above this wavelength are thermal; thermal and optical bands do not replace each other
 _THERMAL_NM = 5000
 
 
 def known(entry: dict, where: str, offered: Callable) -> Known:
-    """What an entry wants; see `kinds.Kind.known`."""
+    """The input that an entry requires; see `kinds.Kind.known`."""
     return Known(wants(entry["modalities"]))
 
 
 def wants(modality_names: Sequence[str]) -> dict:
-    """Fields of `InputContract`: the bands of the modalities, mean ± 2 deviations to [0, 1], native size."""
+    """Fields of `InputContract`: bands of the modalities, mean ± 2 std mapped to [0, 1], native size."""
     chosen = [
         (name, modality, band)
         for modality in (MODALITIES[one] for one in modality_names)
@@ -104,7 +104,10 @@ def wants(modality_names: Sequence[str]) -> dict:
 
 
 def nearest(wanted: str, present: Sequence[str], modality: str) -> str | None:
-    """The present band that the authors let stand for an absent one; of equally near ones the shorter; None: none."""
+    """The band in `present` nearest to a missing one, as the authors choose it; None without one.
+
+    Of equally near bands, that of the shorter wavelength. Optical and thermal bands are kept separate.
+    """
     bands = MODALITIES[modality].bands
     nm = bands[wanted].nm
     if nm is None:

@@ -1,8 +1,8 @@
-"""OlmoEarth v1, v1.1, v1.2 and v1.3: the encoder of the authors' minimal package, fed as their evaluation feeds it.
+"""OlmoEarth v1, v1.1, v1.2 and v1.3: the encoder of the authors' minimal package, as in their evaluation.
 
-Modalities are those of which the dataset has bands. Absent bands of such a modality are filled as the authors do: in v1
-from the band that is nearest in wavelength, later with zeros, which band dropout taught these models. A modality that
-is not there at all is left out, and so are dates that a sample does not have.
+A modality is used if the dataset has any of its bands. Its missing bands are filled as the authors do: v1
+copies the band nearest in wavelength, later versions use zeros, which they saw in training (band dropout).
+Missing modalities and dates are left out.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from permafrost.backbones.weights.checkpoint import check_finite, load_into, rea
 from permafrost.core.errors import PermafrostError
 from permafrost.core.options import Different
 
-#: the sizes of each version that the package knows
+#: sizes of each version in the package
 SIZES = {
     "v1": ("nano", "tiny", "base", "large"),
     "v1.1": ("nano", "tiny", "base"),
     "v1.2": ("nano", "tiny", "small", "base"),
     "v1.3": ("base",),
 }
-# what the authors' evaluation takes where no date is known: day, month from 0, year
+# (day, month from 0, year) that the authors' evaluation uses for an unknown date
 _UNKNOWN_DATE = (1, 6, 2020)
 _METRES = 10.0
-# key of the grid of v1.3 among maps by block
+# key of v1.3's grid of location tokens among the maps by block
 _LOCATION = -1
 
 
@@ -47,15 +47,15 @@ class OlmoEarthOptions(Encoded):
     model: Literal["nano", "tiny", "small", "base", "large"]
     """Size of the encoder."""
     version: Literal[tuple(SIZES)]  # type: ignore[valid-type]  # mypy reads no tuple(...)
-    """Absent bands are copies of the nearest one in v1, and zeros later."""
+    """Version of the model. Missing bands are copies of the nearest one in v1, and zeros in later versions."""
     modalities: Different[Literal[tuple(MODALITIES)]] = field(  # type: ignore[valid-type]  # mypy reads no tuple(...)
         default_factory=lambda: ["sentinel2_l2a", "sentinel1"]
     )
-    """The model reads those of which the dataset has bands, in the authors' order of bands."""
+    """Modalities to use, if the dataset has any of their bands."""
 
 
 def wants(options: OlmoEarthOptions, where: str) -> dict:
-    """The bands of the modalities, as the authors normalise them; absent ones are filled by the module."""
+    """Fields of `InputContract`; the module fills missing bands."""
     return wants_modalities(options.modalities)
 
 
@@ -78,7 +78,7 @@ def build(options: OlmoEarthOptions, plan: InputPlan, resources: Resources) -> B
             for name, tensor in state.items()
             if name.startswith("encoder.")
         } or state
-        # computed when it is needed, and still in older files
+        # older files contain this tensor, which the model now computes
         load_into(
             encoder, state, ignore=("composite_encodings.pos_embed",), where=f"{where}: {path}"
         )
@@ -109,7 +109,7 @@ def build(options: OlmoEarthOptions, plan: InputPlan, resources: Resources) -> B
 
 @dataclass(frozen=True)
 class Source:
-    """The channel that is fed as a band: ``fed * factor + shift`` of the band `name`."""
+    """The source of a band: ``input[channel] * factor + shift``, where the channel holds band `name`."""
 
     name: str
     channel: int
@@ -120,11 +120,11 @@ class Source:
 def filling(
     plan: InputPlan, options: OlmoEarthOptions, where: str
 ) -> dict[str, dict[str, Source | None]]:
-    """Modality -> band in the authors' order -> what is fed as it; None where zeros are.
+    """Modality -> band in the authors' order -> its source; None: zeros.
 
     Raises
     ------
-    PermafrostError : a band that OlmoEarth does not know by this name.
+    PermafrostError : OlmoEarth has no band of this name.
     """
     channels = {channel.wanted: at for at, channel in enumerate(plan.channels)}
     known = {name for one in options.modalities for name in MODALITIES[one].bands}
@@ -135,7 +135,7 @@ def filling(
             remedy="leave input.bands out and choose `modalities`; the bands are "
             + ", ".join(sorted(known)),
         )
-    # values that other statistics normalise stay as they are where a band stands for another one
+    # substitutes are renormalized only if the input uses the published statistics
     published = plan.normalization == "two_sigma" and "rescaled" not in plan.done
     fills = {}
     for modality in options.modalities:
@@ -162,7 +162,7 @@ def filling(
 
 
 def _renormalised(source: Band, wanted: Band) -> tuple[float, float]:
-    """(factor, shift) from values normalised as `source` to the same values normalised as `wanted`."""
+    """(factor, shift) from values normalized by `source` to the same values normalized by `wanted`."""
     if source is wanted:
         return 1.0, 0.0
     shift = source.mean - 2 * source.std - (wanted.mean - 2 * wanted.std)
@@ -173,7 +173,7 @@ def _encoder(options: OlmoEarthOptions) -> nn.Module:
     import olmoearth_pretrain_minimal as package
     from olmoearth_pretrain_minimal.olmoearth_pretrain_v1.nn import flexi_vit
 
-    # a set of names, as the package has it, has another order in each process, and tokens with it
+    # the package iterates over a set, so the order of tokens would differ between processes
     flexi_vit.get_modalities_to_process = _in_order
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -188,11 +188,11 @@ def _in_order(available: list[str], supported: list[str]) -> list[str]:
 
 
 class OlmoEarth(nn.Module):
-    """The authors' encoder behind a tensor of images.
+    """The authors' encoder as a module of image tensors.
 
     Parameters
     ----------
-    fills : as `filling` returns it.
+    fills : see `filling`.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class OlmoEarth(nn.Module):
             self.location = nn.Identity()
 
     def dense(self) -> Dense:
-        """Maps of four evenly spaced blocks; in v1.3 the grid ``location`` in the place of the last one."""
+        """Layers for maps: four evenly spaced blocks; in v1.3, ``location`` replaces the last one."""
         blocks = self.maps.dense(self, "maps")
         if not self.encoder.use_attention_pooler:
             return blocks
@@ -214,11 +214,11 @@ class OlmoEarth(nn.Module):
     def forward(
         self, images: Tensor, dates: Tensor | None = None, present: Tensor | None = None
     ) -> Tensor:
-        """(B, C, H, W) or (B, T, C, H, W) -> (B, K): the mean of the tokens of everything that is there; in v1.3
-        of the location tokens, into which its attention pooler gathers them.
+        """(B, C, H, W) or (B, T, C, H, W) -> (B, K): mean of all tokens; in v1.3, of the location tokens
+        from its attention pooler.
 
-        The package leaves tokens that are not there in the attention of others, outside of training. So samples with
-        the same dates go together, and no feature depends on its neighbours in the batch.
+        In evaluation mode, the package does not exclude masked tokens from attention. So samples are
+        grouped by their dates, and features do not depend on the batch.
         """
         series = images if images.ndim == 5 else images[:, None]
         dates = None if dates is None else dates.reshape(*series.shape[:2], 2)
@@ -229,7 +229,7 @@ class OlmoEarth(nn.Module):
         return features
 
     def _run(self, series: Tensor, dates: Tensor | None) -> tuple[Tensor, dict[int, Tensor]]:
-        """Features, and maps by block, of samples that have all of these dates."""
+        """Features, and maps by block, of samples without missing dates."""
         with self.maps.caught(self.encoder.blocks) as caught:
             whole = self.encoder(self.sample(series, dates), patch_size=self._patch, fast_pass=True)
         output = whole["tokens_and_masks"]
@@ -240,7 +240,12 @@ class OlmoEarth(nn.Module):
         return output.pool_unmasked_tokens("mean"), maps
 
     def sample(self, series: Tensor, dates: Tensor | None):
-        """(B, T, C, H, W) -> the authors' sample, in which nothing is masked."""
+        """(B, T, C, H, W) -> the authors' sample object, without masked input.
+
+        Raises
+        ------
+        PermafrostError : images are not squares of a multiple of the patch size.
+        """
         from olmoearth_pretrain_minimal.olmoearth_pretrain_v1.utils.datatypes import (
             MaskedOlmoEarthSample,
         )
@@ -268,7 +273,7 @@ class OlmoEarth(nn.Module):
         return MaskedOlmoEarthSample(timestamps=_timestamps(series, dates), **fields)
 
     def _map(self, tokens: Tensor, output) -> Tensor:
-        """(B, K, rows, columns): after the encoder's norm, the mean over dates, band sets and modalities."""
+        """(B, K, rows, columns): mean over dates, band sets and modalities, after the encoder's norm."""
         fields = output.as_dict(return_none=False)
         _, masks, shapes = self.encoder.split_tokens_masks_and_dims(fields)
         parts = self.encoder.split_and_expand_per_modality(self.encoder.norm(tokens), shapes)

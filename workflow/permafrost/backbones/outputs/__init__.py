@@ -1,1 +1,1 @@
-"""What a backbone returns: one vector per image, and the maps of its layers."""
+"""Outputs of a backbone: one vector per image, and feature maps of its layers."""

@@ -1,4 +1,4 @@
-"""Maps of the blocks of transformers whose tokens lie on no grid: several bands and dates, some of them masked."""
+"""Feature maps of transformers whose tokens are not a plain grid (several bands and dates, masks)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from permafrost.backbones.outputs.layers import Dense, evenly_spaced
 
 
 class BlockMaps(nn.ModuleList):
-    """A layer for each block, which the map of that block passes through, so that it can be caught there.
+    """One identity layer per block; the map of the block passes through it, where a hook can catch it.
 
-    Of the blocks `blocks`; maps are only made of those that were asked for (`dense`).
+    Maps are computed only for the layers selected by `dense`.
     """
 
     def __init__(self, blocks: nn.ModuleList) -> None:
@@ -21,7 +21,7 @@ class BlockMaps(nn.ModuleList):
         self._wanted: tuple[int, ...] = ()
 
     def dense(self, model: nn.Module, name: str) -> Dense:
-        """How `model`, which has these layers under `name`, gives maps: by default of four evenly spaced blocks."""
+        """Layers of `model`, which has this object as attribute `name`; default: four evenly spaced blocks."""
         known = {f"{name}.{index}": index for index in range(len(self))}
 
         def make(names) -> None:
@@ -32,7 +32,7 @@ class BlockMaps(nn.ModuleList):
 
     @contextlib.contextmanager
     def caught(self, blocks: nn.ModuleList) -> Iterator[dict[int, Tensor]]:
-        """What the wanted blocks return inside, by index."""
+        """Context that collects the outputs of the selected blocks, by index."""
         found: dict[int, Tensor] = {}
         hooks = [
             blocks[index].register_forward_hook(
@@ -47,6 +47,6 @@ class BlockMaps(nn.ModuleList):
                 hook.remove()
 
     def give(self, maps: dict[int, Tensor]) -> None:
-        """Let the map (B, C, H, W) of each block pass through its layer."""
+        """Pass the map (B, C, H, W) of each block through its layer."""
         for index, values in maps.items():
             self[index](values)

@@ -1,16 +1,16 @@
-"""Which layers of a backbone give dense maps, and how what they return becomes (B, C, H, W).
+"""Layers of a backbone that give feature maps, and conversion of their outputs to (B, C, H, W).
 
 ============================ =====================================================================
-a layer returns              its map
+output of a layer            map
 ============================ =====================================================================
 ``(B, C)``                   ``(B, C, 1, 1)``
-``(B, L, C)`` tokens         without the prefix tokens, laid out on the model's own grid, row by row
-``(B, C, H, W)``             as it is; ``(B, H, W, C)`` is turned where the model declares NHWC
-anything else                an error
+``(B, L, C)`` tokens         patch tokens on the model's grid, row by row, without prefix tokens
+``(B, C, H, W)``             unchanged; ``(B, H, W, C)`` is permuted if the model declares NHWC
+anything else                error
 ============================ =====================================================================
 
-The number of prefix tokens, the grid and the layout are what the model declares. Sizes are used only
-to refuse what does not fit, never to choose.
+The model declares the number of prefix tokens, the grid and the layout. Sizes serve only as checks; the
+layout is never guessed from them.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _HAND = "name layers under `layers:` of the entry, coarse to fine"
 
 @dataclass(frozen=True)
 class Dense:
-    """How the layers of a model give maps.
+    """How to get feature maps from the layers of a model.
 
     Attributes
     ----------
-    model : the module whose submodules are the layers, by their names in it.
-    layers : the default layers, coarse to fine.
-    layout : ``NCHW`` or ``NHWC``, of what layers with four dimensions return.
-    layouts : layout by layer, where it was declared for that layer alone.
-    prefix_tokens : class and register tokens in front of the patch tokens.
-    grid : (height, width) fed -> (rows, columns) of the patch tokens; None where the model tells none.
-    channels : channels by layer, where the model declares them.
-    given_to : layer -> module that is given what this layer makes, for layers that are no module's output.
-    make : makes the named layers, for models that have none until they are asked for.
+    model : the module whose submodules are the layers, by name.
+    layers : default layers, coarse to fine.
+    layout : ``NCHW`` or ``NHWC`` of layer outputs with four dimensions.
+    layouts : layer to its own layout.
+    prefix_tokens : number of class and register tokens before the patch tokens.
+    grid : (height, width) of the input -> (rows, columns) of the patch tokens; None if undeclared.
+    channels : layer to its declared number of channels.
+    given_to : layer -> module whose input is the layer's map, if no module returns it.
+    make : creates the named layers, for models that create them on demand.
     missing : why there are no default layers.
     """
 
@@ -59,11 +59,11 @@ class Dense:
 
 
 def choose_layers(dense: Dense, wanted: Sequence[str] | None, *, where: str) -> tuple[str, ...]:
-    """The layers to hook, coarse to fine: those wanted, else the model's default ones.
+    """The layers to hook, coarse to fine: those wanted, else the model's defaults.
 
     Raises
     ------
-    PermafrostError : there are no default layers, or a name is unknown (near names are listed) or repeated.
+    PermafrostError : there are no default layers, or a name is unknown or repeated.
     """
     names = tuple(wanted or dense.layers)
     if not names:
@@ -83,11 +83,15 @@ def choose_layers(dense: Dense, wanted: Sequence[str] | None, *, where: str) -> 
 
 
 def to_map(output, name: str, dense: Dense, fed: Sequence[int], *, where: str) -> Tensor:
-    """What layer `name` returned, as (B, C, H, W); a view where possible.
+    """Convert the output of layer `name` to (B, C, H, W); a view if possible.
 
     Parameters
     ----------
-    fed : (B, height, width) of the batch that the backbone was fed.
+    fed : (B, height, width) of the input batch.
+
+    Raises
+    ------
+    PermafrostError : the output has another shape or number of channels than declared.
     """
     place = f"{where}: layer {name}"
     if not hasattr(output, "ndim"):
@@ -128,18 +132,18 @@ def to_map(output, name: str, dense: Dense, fed: Sequence[int], *, where: str) -
 
 
 def evenly_spaced(count: int, wanted: int = 4) -> list[int]:
-    """The last block of each of `wanted` equal parts of `count` blocks, last first; all if there are fewer."""
+    """Index of the last block in each of `wanted` equal parts of `count` blocks, in descending order."""
     parts = min(count, wanted)
     return [-(-count * part // parts) - 1 for part in range(parts, 0, -1)]
 
 
 def blocks_of(depth: int, prefix: str = "blocks") -> tuple[str, ...]:
-    """Names of four evenly spaced blocks of a plain transformer, last first."""
+    """Names of four evenly spaced blocks of a plain transformer, the last block first."""
     return tuple(f"{prefix}.{index}" for index in evenly_spaced(depth))
 
 
 def patch_grid(size: Sequence[int], padding: int = 0) -> Callable[[int, int], tuple[int, int]]:
-    """Grid of a convolution whose stride is its kernel `size` (rows, columns)."""
+    """Grid function of a patch embedding: a convolution with kernel = stride = `size` (rows, columns)."""
 
     def grid(height: int, width: int) -> tuple[int, int]:
         return (height + 2 * padding) // size[0], (width + 2 * padding) // size[1]
@@ -169,7 +173,7 @@ def _on_grid(tokens: Tensor, dense: Dense, fed: Sequence[int], place: str) -> Te
 
 
 def _check_proportions(found: Tensor, shape, dense: Dense, fed: Sequence[int], place: str) -> None:
-    """A map has the proportions of the image, to within a cell; in the wrong layout it rarely has."""
+    """Check that a map has the image's aspect ratio to within a cell, which detects most wrong layouts."""
     (rows, columns), (height, width) = found.shape[2:], fed[1:]
     slack = 0 if height == width else height + width
     if abs(rows * width - columns * height) > slack:

@@ -1,14 +1,14 @@
-"""From whatever a backbone returns to one vector per image.
+"""Pool the output of a backbone to one vector per image.
 
 ============================ =====================================================================
-``(B, K)``                   as it is
-``(B, T, K)`` tokens         mean of the patch tokens | the class token | both, one after the other
-``(B, C, H, W)`` maps        mean over space; ``(B, H, W, C)`` where the model declares NHWC
+``(B, K)``                   unchanged
+``(B, T, K)`` tokens         mean of the patch tokens, the class token, or both concatenated
+``(B, C, H, W)`` maps        mean over space; of ``(B, H, W, C)`` if the model declares NHWC
 mapping                      the first of ``norm``, ``global_pool``, ``head.global_pool``
 ============================ =====================================================================
 
-Prefix tokens (class token first, then registers) are as many as the model declares; layouts are what
-the model declares. Nothing is concluded from sizes.
+The model declares the number of prefix tokens (class token first, then registers) and the layout.
+Neither is guessed from sizes.
 """
 
 from __future__ import annotations
@@ -33,22 +33,26 @@ def pool_output(
     layout: str = "NCHW",
     where: object = None,
 ) -> Tensor:
-    """One vector per image.
+    """Pool to one vector per image.
 
     Parameters
     ----------
-    output : what the backbone returned, see the table above.
-    pooling : ``mean``, ``cls`` or ``both``; matters for tokens only.
-    prefix_tokens : number of tokens before the patch tokens; the first of them is the class token.
-    layout : ``NCHW`` or ``NHWC``, of maps.
+    output : output of the backbone, see the table above.
+    pooling : ``mean``, ``cls`` or ``both``; the latter two need tokens.
+    prefix_tokens : number of tokens before the patch tokens; the first is the class token.
+    layout : ``NCHW`` or ``NHWC`` of maps.
 
     Returns
     -------
     Tensor (B, K) float.
+
+    Raises
+    ------
+    PermafrostError : the output has none of these forms, or the pooling does not apply to it.
     """
     if isinstance(output, Mapping):
         output = _first_known(output, where)
-    # what is no tensor may well have dimensions
+    # `ndim` alone does not identify a tensor
     if not hasattr(output, "is_floating_point"):
         raise PermafrostError(
             f"the backbone returned a {type(output).__name__}, not a tensor or a mapping of tensors",

@@ -1,7 +1,7 @@
-"""Maps of the baselines: an image cut into square windows, one value of each feature per window.
+"""Feature maps of the baselines: features of square windows of an image.
 
-A layer ``strideN`` has windows of N by N pixels from the upper left corner on; those at the right and the
-lower edge end where the image ends.
+Layer ``strideN`` has windows of N x N pixels, starting at the upper left corner; windows at the right and
+lower edge are cut off at the image border.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from permafrost.core.errors import PermafrostError, near_names
 def window_dense(
     module: nn.Module, strides: Sequence[int], layer: Callable[[int], nn.Module], where: str
 ) -> Dense:
-    """Layers ``strideN``, made by `layer` and added to the module when they are asked for."""
+    """Layers ``strideN``, created by ``layer(N)`` and added to the module on demand."""
     defaults = tuple(f"stride{stride}" for stride in strides)
 
     def make(names: Sequence[str]) -> None:
@@ -38,12 +38,12 @@ def window_dense(
 
 
 def window_sums(values: torch.Tensor, size: int) -> torch.Tensor:
-    """(B, C, H, W) -> (B, C, ceil(H / size), ceil(W / size)), sums over windows."""
+    """Sums over windows: (B, C, H, W) -> (B, C, ceil(H / size), ceil(W / size))."""
     return F.avg_pool2d(values, size, ceil_mode=True, divisor_override=1)
 
 
 def window_counts(height: int, width: int, size: int, like: torch.Tensor) -> torch.Tensor:
-    """(1, 1, rows, columns): pixels of the windows of an image."""
+    """Number of pixels of each window of an image: (1, 1, rows, columns)."""
     return window_sums(like.new_ones(1, 1, height, width), size)
 
 
@@ -59,7 +59,7 @@ class WindowStatistics(nn.Module):
         height, width = images.shape[2:]
         counts = window_counts(height, width, self.size, images)
         mean = window_sums(images, self.size) / counts
-        # deviations first: the difference of large sums would have no digits left
+        # sum squared deviations, since a difference of large sums would lose precision
         everywhere = mean.repeat_interleave(self.size, 2).repeat_interleave(self.size, 3)
         squares = window_sums((images - everywhere[:, :, :height, :width]).square(), self.size)
         spread = (squares / (counts - 1).clamp_min(1)).sqrt()
@@ -69,7 +69,7 @@ class WindowStatistics(nn.Module):
 
 
 class WindowMeans(nn.Module):
-    """Means over windows, from sums over smaller windows that divide them."""
+    """Means over windows, from sums over smaller windows (cells)."""
 
     def __init__(self, size: int) -> None:
         super().__init__()

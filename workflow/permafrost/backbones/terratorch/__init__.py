@@ -1,1 +1,1 @@
-"""The models of TerraTorch, which lives in an environment of its own."""
+"""The models of TerraTorch, which needs a separate environment."""

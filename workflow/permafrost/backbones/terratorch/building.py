@@ -1,4 +1,4 @@
-"""How TerraTorch's families are built, called and given weights. Imported only where TerraTorch is."""
+"""Build TerraTorch's models and load their weights. Imports TerraTorch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,12 @@ if TYPE_CHECKING:
 
 
 def published_file(model: str, family: Family, where: str) -> Path:
-    """The weights that TerraTorch would download, from the cache of the hub or of torch, or from there."""
+    """The weights file that TerraTorch would use, from the cache of the hub or torch, or downloaded.
+
+    Raises
+    ------
+    PermafrostError : the model has no published weights, or they cannot be downloaded.
+    """
     from huggingface_hub import hf_hub_download
 
     try:
@@ -54,7 +59,7 @@ def published_file(model: str, family: Family, where: str) -> Path:
 
 
 def _published(kind: str, model: str) -> tuple[str, str] | None:
-    """Repository of the hub and file."""
+    """(repository of the hub, file); None without published weights."""
     if kind == "clay":
         return "made-with-clay/Clay", "v1.5/clay-v1.5.ckpt"
     known = {**prithvi_vit.pretrained_weights, **terramind_register.pretrained_weights}.get(model)
@@ -66,7 +71,7 @@ def _spaced(count: int) -> tuple[int, ...]:
 
 
 def _of_bands(images: torch.Tensor, positions: list[int]) -> torch.Tensor:
-    """The channels of (..., C, H, W) at `positions`; no copy where they follow each other, as all in order do."""
+    """The channels of (..., C, H, W) at `positions`; a view if they are consecutive."""
     first, count = positions[0], len(positions)
     if positions == list(range(first, first + count)):
         return images.narrow(-3, first, count)
@@ -108,7 +113,7 @@ def _prithvi(
         if dates is not None:
             coordinates["temporal_coords"] = dates.to(images.dtype)
         if "place" in told:
-            # longitude and latitude are given, latitude comes first in the model
+            # the model expects latitude first
             coordinates["location_coords"] = told["place"].flip(1).to(images.dtype)
         return model(_of_bands(images, order).transpose(1, 2).contiguous(), **coordinates)
 
@@ -128,11 +133,16 @@ def _prithvi(
 def frame_positions(
     there: torch.Tensor | None, images: torch.Tensor, frames: int, where: str
 ) -> torch.Tensor:
-    """(B, frames) places of the dates that are fed: evenly spread over those that there are, first and last among them.
+    """(B, frames) positions of the dates to use: evenly spaced, including the first and the last.
 
     Parameters
     ----------
-    there : (B, T) bool, dates that there are, before those that are not; None for all.
+    there : (B, T) bool, which dates exist; existing dates come first. None: all.
+    images : (B, T, C, H, W).
+
+    Raises
+    ------
+    PermafrostError : a sample has fewer than `frames` dates.
     """
     if there is None:
         there = torch.ones(images.shape[:2], dtype=torch.bool, device=images.device)
@@ -148,7 +158,7 @@ def frame_positions(
 
 
 def _check_patches(state: dict, model: nn.Module, where: str) -> None:
-    """TerraTorch keeps random patch embeddings where those of the file have another shape; here it is an error."""
+    """Check the shape of patch embeddings, since TerraTorch keeps random ones if it differs."""
     keys = [key for key in state if key.endswith("patch_embed.proj.weight")]
     wanted = model.patch_embed.proj.weight
     found = state[keys[0]] if keys else None
@@ -184,7 +194,7 @@ def _terramind(
     def place(state: dict) -> dict:
         own = model.state_dict()
         fixed = set(own) - {name for name, p in model.named_parameters() if p.requires_grad}
-        # files hold all modalities, and need not hold position embeddings made of sines
+        # files contain all modalities, and may lack fixed (sinusoidal) position embeddings
         return {key: value for key, value in own.items() if key in fixed} | {
             key: value for key, value in state.items() if key in own
         }
@@ -210,7 +220,7 @@ def _terramind(
 
 # --- Clay ------------------------------------------------------------------------------------------
 
-# dim, depth, heads, dim_head, mlp_ratio and patch_size of Clay 1.5, which is the large one
+# arguments of Clay 1.5, which has the large size
 _CLAY = {"dim": 1024, "depth": 24, "heads": 16, "dim_head": 64, "mlp_ratio": 4, "patch_size": 8}
 
 
@@ -224,7 +234,7 @@ def _clay(
     order = list(positions.values())
 
     def place(state: dict) -> dict:
-        # the file holds the decoder and the teacher as well
+        # the file also contains the decoder and the teacher
         return {
             key.removeprefix("encoder."): value
             for key, value in state.items()
@@ -255,7 +265,7 @@ def _clay_outputs(
     micrometres: list[float],
     usual_m: float,
 ) -> list[torch.Tensor]:
-    """As Clay's encoder without masks, block by block, and with a ground distance for each image."""
+    """Outputs of all blocks of Clay's encoder, without masks, with a ground sampling distance per image."""
     count, device = len(images), images.device
     unknown = images.new_zeros(count, 4)
     when = clay_time(told["dates"]).to(images) if "dates" in told else unknown
@@ -277,9 +287,9 @@ def _clay_outputs(
 
 
 def clay_time(dates: torch.Tensor) -> torch.Tensor:
-    """(B, 2) year and day of the year -> (B, 4) sine and cosine of the week; hours are not known, as zeros.
+    """(B, 2) year and day of the year -> (B, 4) sine and cosine of the week, and zeros for the hour.
 
-    After ``normalize_timestamp`` in Clay's tutorials.
+    As ``normalize_timestamp`` in Clay's tutorials.
     """
     weeks = [
         (datetime.date(year, 1, 1) + datetime.timedelta(days=day - 1)).isocalendar().week
@@ -297,7 +307,7 @@ def clay_place(place: torch.Tensor) -> torch.Tensor:
 
 # --- models of torchgeo ----------------------------------------------------------------------------
 
-# how TerraTorch's wrappers name what they wrap, its first convolution, and its classifier
+# TerraTorch's name of the wrapped model -> (weight of its first convolution, its classifier)
 _WRAPPED = {
     "resnet_model": ("conv1.weight", "fc"),
     "swin_model": ("features.0.0.weight", "head"),
@@ -341,7 +351,7 @@ def _torchgeo(
 
 
 def _positions(bands, plan: InputPlan, where: str) -> list[int]:
-    """Which of the bands that the weights were trained with each channel is."""
+    """Position of each input channel among the bands of the weights."""
     known = ["red", "green", "blue"] if bands in ("rgb", None) else list(bands)
     unknown = [str(channel.wanted) for channel in plan.channels if channel.wanted not in known]
     if unknown:

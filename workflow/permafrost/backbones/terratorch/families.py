@@ -1,8 +1,8 @@
-"""What TerraTorch's registered backbones are fed: bands, statistics, sizes. Known without TerraTorch, for planning.
+"""Input of TerraTorch's backbones: bands, statistics, sizes. Used in planning, so it does not import TerraTorch.
 
-Sources: TerraTorch 1.2.13 (prithvi_vit.py, terramind_register.py, modality_info.py) for Prithvi and TerraMind;
-configs/metadata.yaml of Clay-foundation/model for Clay 1.5. Models that TerraTorch takes from torchgeo are fed what
-torchgeo's weights say.
+Sources: TerraTorch 1.2.13 (prithvi_vit.py, terramind_register.py, modality_info.py) for Prithvi and
+TerraMind; configs/metadata.yaml of Clay-foundation/model for Clay 1.5. For models that TerraTorch takes
+from torchgeo, torchgeo's weights define the input.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ class TerratorchOptions(Pooled):
     model: Text
     """Name in TerraTorch's registry of backbones (prithvi_eo_v2_300_tl, terramind_v1_base), or clay_v1_5."""
     weights: Literal["pretrained"] | None | WeightsFile
-    """TerraTorch's own (pretrained, downloaded once), null for random ones, or the file that the authors
-    publish."""
+    """TerraTorch's published weights (pretrained, downloaded once), null for random weights, or the authors' file."""
     options: dict = field(default_factory=dict)
     """Further arguments of TerraTorch's constructor."""
     modalities: LeftOut[
         Different[Text] | Annotated[dict[str, Different[Text] | None], MinLen(1)]
     ] = None
-    """Input of a model of several sensors, of TerraMind S2L2A, S2L1C, RGB, S1GRD, S1RTC and DEM, of Clay one sensor
-    of its table. A mapping chooses bands ({S2L2A: [B02, B03, B04]}, null for all). Bands that the dataset lacks are
-    left out."""
+    """Input of a model of several sensors: for TerraMind S2L2A, S2L1C, RGB, S1GRD, S1RTC or DEM, for Clay one of its
+    sensors. A mapping selects bands ({S2L2A: [B02, B03, B04]}, null for all). Bands that the dataset lacks are left
+    out."""
     frames: Positive = 1
-    """Dates that Prithvi reads at once, evenly spread over those of a sample; with `input: {dates: all}`."""
+    """Number of dates that Prithvi reads at once, evenly spaced among those of a sample; needs
+    `input: {dates: all}`."""
 
 
 @dataclass(frozen=True)
 class Modality:
-    """Images of one sensor that a model was trained with.
+    """A sensor that a model was trained with.
 
     Attributes
     ----------
-    sensor : of the registry in `permafrost.data.bands.sensors`.
-    unit : of `mean` and `std`, see `permafrost.backbones.input.scaling`.
-    bands : name of the band -> (name in TerraTorch, or wavelength in µm; mean; std).
-    gsd_m : ground distance of its pixels in training, where the model is told.
+    sensor : name in the registry `permafrost.data.bands.sensors`.
+    unit : of means and standard deviations, see `permafrost.backbones.input.scaling`.
+    bands : name of the band -> (name in TerraTorch or wavelength in µm, mean, std).
+    gsd_m : ground sampling distance in training in m, for models that use it as input.
     """
 
     sensor: str
@@ -153,7 +153,7 @@ TERRAMIND = {
         "db",
         _rows("VV VH", ["VV", "VH"], mean="-10.93 -17.329", std="4.391 4.459"),
     ),
-    # heights in metres, whatever the entry calls their unit
+    # heights in metres, for any unit in the dataset's entry
     "DEM": Modality("dem", "stored", _rows("elevation", ["DEM"], mean="670.665", std="951.272")),
 }
 _V01_S2L2A = Modality(
@@ -187,7 +187,7 @@ CLAY = {
         _rows("VV VH", (3.5, 4.0), mean="-12.113 -18.673", std="8.314 8.017"),
         gsd_m=10,
     ),
-    # digital numbers of the collections, which no unit here describes
+    # stored digital numbers of the collections, for which there is no unit
     "landsat-c2l1": Modality(
         "landsat8",
         "stored",
@@ -237,14 +237,14 @@ CLAY = {
 
 @dataclass(frozen=True)
 class Family:
-    """Models that are built, fed and read alike.
+    """A family of models with the same interface and input.
 
     Attributes
     ----------
-    kind : ``prithvi``, ``terramind``, ``clay``, ``torchgeo`` (models that torchgeo made), ``dofa``.
-    modalities : those of the model, by the names that an entry uses.
-    default : the modalities of an entry that names none.
-    size : side in pixels that images are resized to.
+    kind : ``prithvi``, ``terramind``, ``clay``, ``torchgeo`` (models of torchgeo), ``dofa``.
+    modalities : modalities of the model, by their names in entries.
+    default : modalities if an entry names none.
+    size : size in pixels that images are resized to.
     weights : torchgeo's name of the weights.
     """
 
@@ -257,7 +257,7 @@ class Family:
 
 _TERRAMIND = Family("terramind", TERRAMIND, ("S2L2A",))
 
-#: models by TerraTorch's name; `clay_v1_5` is TerraTorch's encoder of Clay 1.5, which has no name in its registry
+#: models by their names in TerraTorch's registry, except `clay_v1_5`, its unregistered encoder of Clay 1.5
 FAMILIES = {
     "prithvi_eo_v1_100": Family("prithvi", {"HLS": _PRITHVI_V1}, ("HLS",)),
     **dict.fromkeys(
@@ -288,7 +288,7 @@ _ENUMS = {
     "swin_b": "Swin_V2_B_Weights",
     "vit_small_patch16_224": "ViTSmall16_Weights",
 }
-# Satlas' weights that torchgeo calls otherwise; those for Landsat have eleven bands in both of TerraTorch's models
+# TerraTorch's -> torchgeo's names of Satlas weights, if they differ; both models for Landsat have eleven bands
 _SATLAS = {
     "LANDSAT_MI_MS": "LANDSAT_MI",
     "LANDSAT_MI_RGB": "LANDSAT_SI",
@@ -297,7 +297,7 @@ _SATLAS = {
 }
 _FROM_TORCHGEO = re.compile(rf"(ssl4eos12|ssl4eol|satlas|seco|fmow)_({'|'.join(_ENUMS)})_(\w+)")
 
-#: what else TerraTorch registers, and why it is refused
+#: other entries of TerraTorch's registry, and why they are refused
 NOT_FOR_FEATURES = {
     "IdentityBackbone": "returns its input",
     "UNet": "is a segmentation network without weights",
@@ -305,7 +305,12 @@ NOT_FOR_FEATURES = {
 
 
 def family_of(model: str, where: str) -> Family:
-    """The family of a registered model; others are refused with the names that exist."""
+    """The family of a registered model.
+
+    Raises
+    ------
+    PermafrostError : the model is unknown or cannot be used as a backbone.
+    """
     if model in FAMILIES:
         return FAMILIES[model]
     if match := _FROM_TORCHGEO.fullmatch(model):
@@ -345,7 +350,12 @@ def chosen_modalities(
     modalities: Sequence[str] | Mapping[str, Sequence[str] | None] | None,
     where: str,
 ) -> dict[str, tuple[str, ...]]:
-    """Bands by modality, as an entry chooses them: all of the modality, or those that a mapping names."""
+    """Modality to its bands, as selected by an entry: all bands, or those in its mapping.
+
+    Raises
+    ------
+    PermafrostError : a modality or band is unknown, or modalities do not go together.
+    """
     given = modalities or family.default
     asked = given if isinstance(given, Mapping) else dict.fromkeys(given)
     chosen = {}
@@ -376,7 +386,7 @@ def chosen_modalities(
 
 
 def known(entry: dict, where: str, offered: Callable) -> Known | None:
-    """What an entry wants; of torchgeo's weights, what is known of them (`kinds.Kind.known`)."""
+    """The input that an entry requires, see `kinds.Kind.known`."""
     family = family_of(entry["model"], where)
     if family.weights is None:
         return Known(wanted(entry, where))
@@ -385,7 +395,7 @@ def known(entry: dict, where: str, offered: Callable) -> Known | None:
 
 
 def wanted(options: Mapping, where: str) -> dict:
-    """Fields of `InputContract` that the model brings along; of models from torchgeo, none.
+    """Fields of `InputContract` that the model defines; not for models from torchgeo.
 
     Parameters
     ----------
@@ -404,7 +414,7 @@ def wanted(options: Mapping, where: str) -> dict:
         for name in names
     ]
     bands, sensors, units, means, stds = zip(*rows, strict=True)
-    # statistics are of what the models are meant to be fed, whether their weights are random or not
+    # the same statistics for pretrained and random weights
     return {
         **own,
         "bands": bands,
@@ -420,11 +430,11 @@ def wanted(options: Mapping, where: str) -> dict:
 def fed_bands(
     family: Family, chosen: Mapping[str, Sequence[str]], plan: InputPlan, where: str
 ) -> dict[str, dict[str, int]]:
-    """Modality -> band -> its channel of the tensor, in the order of the model; only what is fed.
+    """Modality -> band -> input channel, in the order of the model, for bands in the input.
 
     Raises
     ------
-    PermafrostError : a channel is zeros, or its band is none of the model's.
+    PermafrostError : a channel is constant, or the model lacks its band.
     """
     wished = {name: (modality, name) for modality, names in chosen.items() for name in names}
     found: dict[str, dict[str, int]] = {}

@@ -1,7 +1,7 @@
-"""Backbones of TerraTorch by their registered names: random, with its own weights, or with weights from a file.
+"""Backbones of TerraTorch, by registered name: random, with published weights, or with weights from a file.
 
-Runs in the environment `terratorch` (envs/terratorch.lock). TerraTorch's models return a list of outputs. The last is
-the embedding, and all can be layers, called ``outputs.N`` by their place in the list.
+Runs in the environment `terratorch` (envs/terratorch.lock). TerraTorch's models return a list of outputs.
+The last is the embedding, and each can serve as layer ``outputs.N``, where N is its index.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from permafrost.core.errors import PermafrostError, first_line
 
 
 def wants(options: TerratorchOptions, where: str) -> dict:
-    """What the model was trained with; z-scores of all bands where that is not known."""
+    """Fields of `InputContract` as in training; z-scores of all bands if that is unknown."""
     family = family_of(options.model, where)
     if family.weights is None:
         return wanted(asdict(options), where)
@@ -98,7 +98,7 @@ def _check_frames(options: TerratorchOptions, family: Family, plan: InputPlan, w
 
 
 def _left_out(chosen: Mapping[str, Sequence[str]], fed: Mapping[str, Mapping[str, int]]) -> dict:
-    """What was used, and what was absent, for the record."""
+    """Notes on modalities that are used and bands that are missing."""
     if not chosen:
         return {}
     absent = {
@@ -113,7 +113,7 @@ def _left_out(chosen: Mapping[str, Sequence[str]], fed: Mapping[str, Mapping[str
 
 
 def _import_terratorch(where: str) -> None:
-    """TerraTorch, without the changes to torch's precision and environment that importing parts of it makes."""
+    """Import TerraTorch, and undo its changes to torch's precision and to environment variables."""
     precision, kept = torch.get_float32_matmul_precision(), dict(os.environ)
     try:
         importlib.import_module("terratorch.models.backbones.clay_v15.model")
@@ -130,7 +130,7 @@ def _import_terratorch(where: str) -> None:
 
 
 def _load(options: TerratorchOptions, family: Family, built: Built, where: str) -> str | None:
-    """Put the weights into the model, all of them or an error; their digest."""
+    """Load the weights into the model, or raise if they do not fit; returns their SHA-256."""
     from permafrost.backbones.terratorch.building import published_file
 
     if options.weights is None:

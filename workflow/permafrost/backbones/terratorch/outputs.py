@@ -1,4 +1,4 @@
-"""A model of TerraTorch, how it is called, and how its outputs become an embedding and maps."""
+"""Wrap a model of TerraTorch: call it, and convert its outputs to an embedding and feature maps."""
 
 from __future__ import annotations
 
@@ -8,26 +8,27 @@ from dataclasses import dataclass, field
 import torch
 from torch import nn
 
-#: what a module is told of its images, see `permafrost.backbones.backbone.METADATA`
+#: metadata of images, see `permafrost.backbones.backbone.METADATA`
 type Told = Mapping[str, torch.Tensor]
 
 
 @dataclass(frozen=True)
 class Built:
-    """A model of TerraTorch and how it is called.
+    """A model of TerraTorch with its interface.
 
     Attributes
     ----------
-    model : as its constructor returned it.
-    call : (model, images, told) -> outputs of the model, the embedding last.
-    place : state dict as published -> state dict of `model`.
-    finish : what is done to the model once its weights are in.
-    heads : tensors of checkpoints that `model` has no use for.
-    layers : places in the outputs of the default layers, coarse to fine.
-    grid : (rows, columns) of tokens for (height, width) fed; None where outputs are maps.
-    frames : dates whose tokens follow each other.
+    model : returned by its constructor.
+    call : (model, images, metadata) -> outputs of the model, the embedding last.
+    outputs : number of outputs.
+    place : published state dict -> state dict of `model`.
+    finish : called after the weights are loaded.
+    heads : prefixes of tensors in checkpoints that `model` does not use.
+    layers : positions of the default layers among the outputs, coarse to fine.
+    grid : (height, width) of the input -> (rows, columns) of tokens; None if outputs are maps.
+    frames : number of dates whose tokens are concatenated.
     prefix_tokens, layout : of the outputs.
-    takes : see `Backbone`.
+    takes, notes : see `Backbone`.
     """
 
     model: nn.Module
@@ -46,9 +47,9 @@ class Built:
 
 
 class Outputs(nn.Module):
-    """A model whose outputs pass by modules ``outputs.N``, from which layers are read.
+    """Calls a model and passes its outputs through modules ``outputs.N``, which serve as layers.
 
-    Of tokens, maps of all dates lie one after the other in the channels, as TerraTorch's decoders take them.
+    Tokens become maps whose channels are those of all dates concatenated, as in TerraTorch's decoders.
     """
 
     def __init__(self, built: Built) -> None:
@@ -60,7 +61,7 @@ class Outputs(nn.Module):
         self._prefix, self._frames = built.prefix_tokens, built.frames
 
     def forward(self, images: torch.Tensor, **told: torch.Tensor) -> torch.Tensor:
-        """(B, C, H, W), of all dates (B, T, C, H, W) -> the last output: tokens (B, L, K) or maps."""
+        """(B, C, H, W) or (B, T, C, H, W) -> the last output: tokens (B, L, K) or maps."""
         outputs = self._call(self.model, images, told)
         for tap, output in zip(self.taps.outputs, outputs, strict=True):
             tap(self._map(output, images.shape[-2:]))

@@ -1,4 +1,4 @@
-"""How torchgeo's models are called: each family wants its image, and more, in a way of its own; and their layers."""
+"""Families of torchgeo's models: their arguments, how each is called, and its layers."""
 
 from __future__ import annotations
 
@@ -42,18 +42,17 @@ PANOPTICON_PATCH = 14
 
 @dataclass(frozen=True)
 class Family:
-    """One way of building and calling.
+    """How the models of a family are built and called.
 
     Attributes
     ----------
     arguments : (plan, options, has_weights) -> keyword arguments of torchgeo's function.
     wrap : (model, plan, options, where) -> fields of `Backbone`, at least ``module``.
-    wants : fields of `InputContract` where the weights say nothing.
-    radar : of models that need the wavelength of every band, the numbers that stand for it in bands of radar;
-        None for models that need none.
-    contract : from the name of the weights, or None, to all fields of `InputContract`, for models whose weights do
-        not say in a form of images what they want; they have no number of channels of their own.
-    packages : whose version matters, beside torchgeo's own.
+    wants : fields of `InputContract` unless the weights define them.
+    radar : for models that need the wavelength of every band, the numbers for bands of radar; else None.
+    contract : name of the weights or None -> all fields of `InputContract`, for models whose weights
+        have no metadata for images; these accept any number of channels.
+    packages : packages whose versions are recorded, besides those of torchgeo.
     """
 
     arguments: Callable[[InputPlan, TorchgeoOptions, bool], dict]
@@ -65,7 +64,7 @@ class Family:
 
 
 class Called(nn.Module):
-    """A model that is called in a way of its own: ``call(model, images, **told)``."""
+    """A model that is called by ``call(model, images, **metadata)``."""
 
     def __init__(self, model: nn.Module, call) -> None:
         super().__init__()
@@ -94,7 +93,7 @@ def _sized(plan: InputPlan, options: TorchgeoOptions | None = None, has_weights:
 
 
 def interpolated(rows: int, plan: InputPlan, patch: int, weights: bool) -> dict:
-    """The note that trained positions of `rows` x `rows` patches are interpolated; nothing where they are not."""
+    """A note if position embeddings trained for `rows` x `rows` patches are interpolated; else empty."""
     if not weights or (plan.side is not None and plan.side // patch == rows):
         return {}
     fed = (
@@ -118,9 +117,10 @@ def _timm_wrap(model, plan, options, where) -> dict:
 
 
 def _scalemae_wrap(model, plan, options, where) -> dict:
-    """Positions in metres: of the images where their ground distance is told, else of the model's own resolution.
+    """ScaleMAE, whose position embeddings depend on the ground sampling distance.
 
-    An entry that gives `options: {res: …}` decides on one for all images.
+    That of the images is used if known, else the model's default. `options: {res: …}` in an entry sets
+    one value for all images.
     """
     from torchgeo.models import scale_mae
 
@@ -183,11 +183,11 @@ def _panopticon_wrap(model, plan, options, where) -> dict:
     inner = pooled(model.model, options.pooling)
 
     def call(module, images):
-        # the model writes into its channel numbers, so each call gets new ones
+        # the model modifies its channel ids in place, so each call gets a copy
         ids = torch.tensor(channels, device=images.device).expand(len(images), -1).clone()
         return module({"imgs": images, "chn_ids": ids})
 
-    # its weights hold the positions of images of 518 pixels
+    # position embeddings of its weights are for images of 518 pixels
     notes = {
         "channel_ids": channels,
         **interpolated(37, plan, PANOPTICON_PATCH, options.weights is not None),
@@ -232,18 +232,18 @@ def copernicusfm_metadata(
     dates: torch.Tensor | None = None,
     ground_distance_m: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """(count, 4) longitude, latitude, days since 1970, square kilometres of a patch; NaN for what is not told."""
+    """(count, 4) longitude, latitude, days since 1970, area of a patch in km²; NaN for unknown fields."""
     found = torch.full((count, 4), float("nan"), device=device)
     if place is not None:
         found[:, :2] = place
     if dates is not None:
         before, day = dates[:, 0] - 1, dates[:, 1]
-        # of the proleptic Gregorian calendar, whose day 719163 was the first of 1970
+        # days in the proleptic Gregorian calendar, in which 1970-01-01 is day 719163
         days = 365 * before + before // 4 - before // 100 + before // 400 + day - 719163
         found[:, 2] = days.float()
     if ground_distance_m is not None:
         area = (ground_distance_m * (COPERNICUSFM_PATCH / 1000)) ** 2
-        # enlarged crops may come closer than the images of the dataset
+        # resized crops of augmented views can be below the smallest area
         found[:, 3] = area.clamp(*COPERNICUSFM_AREA_KM2)
     return found
 
@@ -273,7 +273,7 @@ def _croma_arguments(plan: InputPlan, options: TorchgeoOptions, has_weights: boo
 
 
 def _plain_wrap(*layers: str):
-    """A network that takes an image and nothing else, and whose `layers` return maps."""
+    """Wrap a network that takes only an image, and whose `layers` return maps."""
 
     def wrap(model, plan, options, where) -> dict:
         _pooling(options, (None, "mean"), where)
@@ -284,17 +284,17 @@ def _plain_wrap(*layers: str):
 
 def _deo_wrap(model, plan, options, where) -> dict:
     _pooling(options, (None, "mean"), where)
-    # torchgeo takes the first stages' own convolution away, so that all is one place further on
+    # torchgeo removes the first convolution, which shifts the indices of layers by one
     dense = {"dense": lambda: swin_dense(model, "feat_extr.features", last=6)}
     return {"module": model, "layout": "NHWC", **dense}
 
 
 class Encoder(nn.Module):
-    """The encoder of a U-Net of segmentation_models_pytorch, whose features pass by ``stride2`` to ``stride32``.
+    """The encoder of a U-Net of segmentation_models_pytorch, with layers ``stride2`` to ``stride32``.
 
     Parameters
     ----------
-    dates : that are fed at once, one after the other in the channels; a single image is fed for each of them.
+    dates : number of dates concatenated in the channels; a single image is repeated for each.
     """
 
     STRIDES = (2, 4, 8, 16, 32)
@@ -306,7 +306,12 @@ class Encoder(nn.Module):
             self.add_module(f"stride{stride}", nn.Identity())
 
     def forward(self, images: torch.Tensor, present: torch.Tensor | None = None) -> torch.Tensor:
-        """(B, C, H, W) or (B, T, C, H, W) -> (B, K, H / 32, W / 32)."""
+        """(B, C, H, W) or (B, T, C, H, W) -> (B, K, H / 32, W / 32).
+
+        Raises
+        ------
+        PermafrostError : samples have several dates, but not as many as the weights need.
+        """
         series = images if images.ndim == 5 else images[:, None]
         return by_dates(self._run, present, series, None)[0]
 
@@ -354,7 +359,7 @@ _DOFA = Family(
 )
 _CROMA = Family(_croma_arguments, _croma_wrap, {**CROMA, **CROMA_BANDS["optical"]})
 
-#: name of torchgeo's function -> how it is built and called
+#: name of torchgeo's function -> its family
 FAMILIES = {
     **dict.fromkeys(("resnet18", "resnet50", "resnet152"), _TIMM),
     **dict.fromkeys(
@@ -391,7 +396,7 @@ FAMILIES = {
             if weights
             else {"in_channels": len(plan), **({"image_size": plan.side} if plan.side else {})}
         ),
-        # a ResNet-50 without its last stage; the fourth map is that of its stem
+        # a ResNet-50 without its last stage; the fourth layer is its stem
         _plain_wrap("backbone.layer3", "backbone.layer2", "backbone.layer1", "backbone.maxpool"),
         {"size": 320},
     ),
@@ -405,7 +410,7 @@ FAMILIES = {
     "tessera": Family(lambda plan, *_: {}, tessera_wrap, contract=tessera_contract),
 }
 
-#: models of torchgeo that are no frozen image backbones, and why
+#: models of torchgeo that cannot be frozen image backbones, and why
 NOT_FOR_IMAGES = {
     "aurora_swin_unet": "forecasts weather fields",
     "satclip": "takes coordinates",
@@ -414,21 +419,21 @@ NOT_FOR_IMAGES = {
 
 
 def plain_dense(model: nn.Module, layers: Sequence[str]) -> Dense:
-    """Convolutional networks: every layer returns (B, C, H, W)."""
+    """Layers of convolutional networks, which return (B, C, H, W)."""
     return Dense(model, tuple(layers))
 
 
 def swin_dense(model: nn.Module, features: str, *, last: int) -> Dense:
-    """torchvision's Swin transformers, whose stages, every other one of `features`, return (B, H, W, C)."""
+    """Layers of torchvision's Swin transformers: every other module of `features`, (B, H, W, C)."""
     return Dense(
         model, tuple(f"{features}.{index}" for index in range(last, -1, -2)), layout="NHWC"
     )
 
 
 def transformer_dense(model: nn.Module, patch: int) -> Dense:
-    """DOFA and Copernicus-FM: plain transformers with a class token.
+    """Layers of DOFA and Copernicus-FM: plain transformers with a class token.
 
-    Their patch embedding is a convolution whose kernel is its stride, with one pixel of padding.
+    Their patch embedding is a convolution with kernel = stride = `patch` and one pixel of padding.
     """
     return Dense(
         model,
@@ -439,10 +444,11 @@ def transformer_dense(model: nn.Module, patch: int) -> Dense:
 
 
 def croma_dense(model: nn.Module, modality: str = "optical") -> Dense:
-    """CROMA's encoder of a modality. No module of it returns what a block makes, since the sums are taken outside.
+    """Layers of CROMA's encoder of a modality.
 
-    So block i, such as ``s2_encoder.transformer.layers.i``, is what the attention of the next one is given, and
-    the last block what the final norm is given.
+    Residual sums are computed outside of the blocks, so no module returns the output of a block. The map
+    of block i, ``s2_encoder.transformer.layers.i``, is the input of the next block's attention, or of the
+    final norm.
     """
     stem = {"optical": "s2_encoder.transformer", "sar": "s1_encoder.transformer"}.get(
         modality, "joint_encoder"

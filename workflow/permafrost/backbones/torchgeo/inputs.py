@@ -1,7 +1,7 @@
-"""What torchgeo's models are fed beyond what their weights say: a table per model. The plan reads it without torch.
+"""Input of torchgeo's models that their weights do not define. Used in planning, so it does not import torch.
 
-Radar has no optical wavelength. Each model has a convention of its own, by polarisation in lower case, and where a
-model tells orbits apart also by ``polarisation-orbit``.
+Radar has no optical wavelength. Each model has its own convention, by polarisation in lower case, or by
+``polarisation-orbit`` if the model distinguishes orbits.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 POLARISATIONS = ("vv", "vh", "hh", "hv")
 
-#: DOFA: nm that stand for C-band radar (Xiong et al. 2024, arXiv:2403.15356)
+#: DOFA: wavelength in nm used for C-band radar (Xiong et al. 2024, arXiv:2403.15356)
 DOFA_RADAR_NM = dict.fromkeys(POLARISATIONS, 3750.0)
 
-#: Panopticon: channel numbers (Waldmann et al. 2025, arXiv:2503.10845); torchgeo's order of transmitted and received
-#: polarisation, for an orbit that is not told, ascending and descending
+#: Panopticon: channel ids of radar (Waldmann et al. 2025, arXiv:2503.10845), by torchgeo's order of transmitted and
+#: received polarisation, for unknown, ascending and descending orbits
 PANOPTICON_RADAR = {
     f"{polarisation}{orbit}": -1.0 - number - 4 * place
     for place, orbit in enumerate(("", "-ascending", "-descending"))
@@ -30,7 +30,7 @@ PANOPTICON_RADAR = {
 #: Copernicus-FM: centre and width in nm of C-band radar (Wang et al. 2025, arXiv:2503.11849)
 COPERNICUSFM_RADAR_NM = dict.fromkeys(POLARISATIONS, 5e7)
 COPERNICUSFM_RADAR_WIDTH_NM = 1e9
-#: and widths in nm of Sentinel-2's bands as it was trained with them
+#: Copernicus-FM: widths in nm of Sentinel-2's bands in training
 COPERNICUSFM_WIDTHS_NM = {
     "coastal": 20,
     "blue": 65,
@@ -46,15 +46,15 @@ COPERNICUSFM_WIDTHS_NM = {
     "swir16": 90,
     "swir22": 180,
 }
-#: side in pixels of its patches for images of 10 to 30 m, and the ground in square kilometres that a patch may cover
+#: Copernicus-FM: patch size in pixels for images of 10 to 30 m, and the range of a patch's area in km²
 COPERNICUSFM_PATCH = 16
 COPERNICUSFM_AREA_KM2 = (0.001, 5.1e8)
 
 _CROMA_OPTICAL = ("B1", "B2", "B3", "B4", "B5", "B6", "B7", "B8", "B8A", "B9", "B11", "B12")
 _CROMA_SAR = ("VV", "VH")
-#: CROMA: mean ± 2 standard deviations of the data at hand to [0, 1], clipped, as its authors' README does
+#: CROMA: mean ± 2 standard deviations of the dataset mapped to [0, 1] and clipped, as in its authors' README
 CROMA = {"normalization": "two_sigma", "clip": True, "size": 120}
-#: and its bands, radar first; what torchgeo calls the encoders of each
+#: CROMA: bands by modality, radar first; below, torchgeo's names of the encoders
 CROMA_BANDS: dict[str, dict[str, Any]] = {
     "optical": {"bands": _CROMA_OPTICAL, "sensor": "sentinel2"},
     "sar": {"bands": _CROMA_SAR, "sensor": "sentinel1"},
@@ -67,7 +67,7 @@ CROMA_ENCODERS = {"optical": ["optical"], "sar": ["sar"], "joint": ["sar", "opti
 
 
 def of_modality(model: str, modality: str | None, where: str) -> dict:
-    """Fields of `InputContract` that follow from the option `modality`; nothing without it.
+    """Fields of `InputContract` for the option `modality`; empty if it is None.
 
     Raises
     ------
@@ -87,11 +87,11 @@ def of_modality(model: str, modality: str | None, where: str) -> dict:
 def copernicusfm_widths_nm(
     plan: InputPlan, given: Sequence[float] | None, where: str
 ) -> list[float]:
-    """Width in nm of every channel fed: as `given` by the entry, else as `_width_nm` knows it.
+    """Width of every input channel in nm: `given` by the entry, else by `_width_nm`.
 
     Raises
     ------
-    PermafrostError : the width of a channel is not known, or another number is given.
+    PermafrostError : a width is unknown, or the number of given widths is wrong.
     """
     widths = list(given) if given else [_width_nm(one) for one in plan.channels]
     if len(widths) != len(plan) or None in widths:
@@ -105,7 +105,7 @@ def copernicusfm_widths_nm(
 
 
 def _width_nm(channel: Channel) -> float | None:
-    """Its authors' width for Sentinel-2 and radar, else that of the dataset, else that of Sentinel-2's like band."""
+    """The authors' width for Sentinel-2 and radar, else the dataset's, else that of the similar Sentinel-2 band."""
     if channel.common_name in COPERNICUSFM_RADAR_NM:
         return COPERNICUSFM_RADAR_WIDTH_NM
     like = COPERNICUSFM_WIDTHS_NM.get(channel.common_name or "")

@@ -1,8 +1,8 @@
-"""State dicts that torchgeo's own classes saved, brought into the layout that torchgeo's model functions load.
+"""Convert state dicts saved from torchgeo's classes to the layout that torchgeo's model functions load.
 
-These functions load the files that authors published. ``model.state_dict()`` of what they return differs from these:
-CROMA's file holds a mapping for each encoder, Panopticon's has positions for 518 pixels and a mask token. Trainers
-wrap it: a checkpoint of ``torchgeo.tasks`` holds ``backbone.conv1.weight`` beside a projector.
+These functions load the files that authors published. ``state_dict()`` of the models differs from these:
+CROMA's file has a mapping per encoder, Panopticon's has position embeddings for 518 pixels and a mask token.
+Trainers add prefixes: a checkpoint of ``torchgeo.tasks`` has ``backbone.conv1.weight`` and a projector.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import nn
 
 from permafrost.core.errors import PermafrostError, near_names
 
-# a tensor that every state dict of a model has, by the beginning of the name of torchgeo's function
+# prefix of the name of torchgeo's function -> a tensor that every state dict of the model has
 _ANCHORS = {
     "resnet": ("conv1.weight",),
     "tilenet": ("conv1.weight",),
@@ -30,9 +30,9 @@ _ANCHORS = {
     # vision transformers
     "": ("cls_token",),
 }
-# of torchgeo's own trainers: BYOL's and MoCo's slowly moving copies of what is trained
+# momentum copies of the trained model in torchgeo's trainers (BYOL, MoCo)
 _COPIES = re.compile(r"(^|\.)(target|backbone_momentum)\.")
-# what torchgeo's function refuses to find, and is cut off
+# tensors to remove, since torchgeo's functions do not accept them
 _HEADS = {"dofa": ("head.",), "copernicusfm": ("head.",), "croma": ("attn_bias",)}
 _SWIN_CLASSES = 1000
 _PANOPTICON_ROWS = 37
@@ -40,13 +40,13 @@ _PANOPTICON_ROWS = 37
 
 @dataclass
 class Laid:
-    """Tensors as the authors' file holds them, and what was left out of the file.
+    """Tensors in the layout of the authors' file.
 
     Attributes
     ----------
-    state : to load; of CROMA a mapping for each encoder.
-    left_out : names, as they stand in the file.
-    positions : of Panopticon at another size than that of its published file, (1, 1 + rows², K).
+    state : tensors to load; for CROMA a mapping per encoder.
+    left_out : names in the file of tensors that were left out.
+    positions : position embeddings (1, 1 + rows², K) of Panopticon, if for another size than published.
     """
 
     state: dict
@@ -55,7 +55,7 @@ class Laid:
 
 
 def as_published(content: dict, model: str, *, where: str) -> Laid:
-    """Bring the tensors by name of a file into the layout that torchgeo's function `model` loads.
+    """Convert the tensors of a file to the layout that torchgeo's function `model` loads.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def as_published(content: dict, model: str, *, where: str) -> Laid:
 
     Raises
     ------
-    PermafrostError : no tensor is named like one of the model, or several parts of the file are.
+    PermafrostError : the file contains no such model, or several.
     """
     flat = _flat(content)
     before = _beginning(flat, model, where)
@@ -79,7 +79,7 @@ def as_published(content: dict, model: str, *, where: str) -> Laid:
     if model.startswith("croma"):
         laid.state = _nested(state)
     elif model.startswith("swin") and "norm.weight" in state:
-        # the classifier is cut off; torchgeo's function wants one of ImageNet's classes
+        # torchgeo's function requires a classifier of ImageNet's size, which is removed later
         width = len(state["norm.weight"])
         state |= {
             "head.weight": torch.zeros(_SWIN_CLASSES, width),
@@ -88,17 +88,17 @@ def as_published(content: dict, model: str, *, where: str) -> Laid:
     elif model.startswith("panopticon"):
         _for_panopticon(laid)
     elif model == "satclip":
-        # its authors publish a checkpoint of both encoders
+        # the authors' file is a checkpoint of both encoders
         laid.state = {"state_dict": {f"model.location.{name}": one for name, one in state.items()}}
     return laid
 
 
 def settle(model: nn.Module, laid: Laid | None) -> int | None:
-    """Put positions of Panopticon that are not for the size of its published file into it, resized as torchgeo does.
+    """Load position embeddings of Panopticon that differ in size from the published ones, resized.
 
     Returns
     -------
-    Rows of patches that the positions are for; None where torchgeo's function has loaded them.
+    Rows of patches that the embeddings were trained for; None if torchgeo's function has loaded them.
     """
     if laid is None or laid.positions is None:
         return None
@@ -121,7 +121,7 @@ def _for_panopticon(laid: Laid) -> None:
 
 
 def _beginning(flat: dict, model: str, where: str) -> str:
-    """What the names in the file have before those of the model: ``""``, ``backbone.``, ``model.backbone.model.``, …"""
+    """Prefix of the model's tensors in the file: ``""``, ``backbone.``, ``model.backbone.model.``, …"""
     anchors = _of(_ANCHORS, model)
     for anchor in anchors:
         found = [
@@ -129,7 +129,7 @@ def _beginning(flat: dict, model: str, where: str) -> str:
             for name in flat
             if name == anchor or name.endswith(f".{anchor}")
         ]
-        # layer1.0.conv1.weight is no second model
+        # layer1.0.conv1.weight does not mean a second model
         roots = [
             one
             for one in found

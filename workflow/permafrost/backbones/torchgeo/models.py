@@ -1,4 +1,4 @@
-"""Any image backbone of torchgeo, by its weights or, untrained, by its model function."""
+"""Image backbones of torchgeo, by their weights or, for random weights, by their model function."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from permafrost.core.options import Above0, LeftOut, Some, Text
 
 @dataclass(frozen=True, kw_only=True)
 class TorchgeoFile(WeightsFile, Selected):
-    """The file that torchgeo would download, or one that its classes saved."""
+    """The file that torchgeo would download, or one saved from its classes."""
 
     like: Text
     """Name of torchgeo's weights with the same bands and transforms."""
@@ -47,22 +47,21 @@ class TorchgeoOptions(Pooled):
     """A model of torchgeo."""
 
     weights: Text | None | TorchgeoFile
-    """Name of torchgeo's weights (ResNet50_Weights.SENTINEL2_RGB_MOCO), null for random ones, or a file."""
+    """Name of torchgeo's weights (ResNet50_Weights.SENTINEL2_RGB_MOCO), null for random weights, or a file."""
     model: LeftOut[Text] = None
     """Name of torchgeo's model function; needed only without weights."""
     options: dict = field(default_factory=dict)
     """Further arguments of torchgeo's model function."""
     bandwidths_nm: LeftOut[Some[Above0]] = None
-    """Width of every input band, in nm. Copernicus-FM needs it if neither its authors nor the dataset state it."""
+    """Width of every input band in nm. Copernicus-FM needs it if neither its authors nor the dataset define it."""
     pixels: LeftOut[Literal["mean", "centre", "every"]] = None
-    """Of Presto and TESSERA, which take series of single pixels: their input is the mean of an image's pixels (also
-    if this is left out), the one in its centre, or every one, which gives maps; their features are averaged."""
+    """Input of Presto and TESSERA, which read time series of single pixels: the mean of an image's pixels (the
+    default), its centre pixel, or every pixel, which also gives feature maps; features of pixels are averaged."""
     modality: LeftOut[Literal["optical", "sar", "joint"]] = None
-    """Of CROMA, the input: Sentinel-2 (optical, also if this is left out), the radar of Sentinel-1 (sar), or both
-    (joint)."""
+    """Input of CROMA: Sentinel-2 (optical, the default), Sentinel-1 radar (sar), or both (joint)."""
 
 
-# tensors that torchgeo's model functions may leave as they were made: fixed or without effect
+# tensors that torchgeo's model functions need not load: fixed or without effect
 _NOT_IN_CHECKPOINTS = (
     "head",
     "fc.",
@@ -74,7 +73,7 @@ _NOT_IN_CHECKPOINTS = (
 
 
 def wants(options: TorchgeoOptions, where: str) -> dict:
-    """What the weights say, else what the family of models needs; z-scores where there are no statistics."""
+    """Fields of `InputContract` from the weights, else from the family; z-scores without statistics."""
     name, weights = _parse(options, where)
     family = _family(name, where)
     if family.contract is not None:
@@ -139,7 +138,7 @@ def _refuse_pixels(options: TorchgeoOptions, name: str, where: str) -> None:
 
 
 def published(options: TorchgeoOptions, where: str) -> Published | None:
-    """torchgeo's own weights; None where others are used."""
+    """The published weights of an entry; None if it uses others."""
     weights = options.weights
     if not isinstance(weights, str):
         return None
@@ -147,7 +146,7 @@ def published(options: TorchgeoOptions, where: str) -> Published | None:
 
 
 def _parse(options: TorchgeoOptions, where: str):
-    """Name of the model function, and the weights (an enum, a file of the like, or None)."""
+    """(name of the model function, weights: an enum member, `LocalWeights` or None)."""
     weights, name = options.weights, options.model
     if weights is None:
         if name is None:
@@ -179,7 +178,7 @@ def _create(name: str, weights, arguments: dict, where: str) -> nn.Module:
     import torchgeo.models
 
     try:
-        # some functions know no weights
+        # some functions have no argument `weights`
         known = {"weights": weights} if weights is not None else {}
         return getattr(torchgeo.models, name)(**known, **arguments)
     except PermafrostError:
@@ -195,7 +194,7 @@ def _create(name: str, weights, arguments: dict, where: str) -> nn.Module:
 
 
 def _check_loaded(model: nn.Module, weights: LocalWeights, where: str) -> None:
-    """torchgeo loads some models without looking for missing tensors; a file is looked at here."""
+    """Check a file for missing tensors, since torchgeo does not do so for some models."""
     state, flat = weights.get_state_dict(), {}
     for key, value in state.items():
         flat.update(

@@ -1,7 +1,7 @@
-"""Presto and TESSERA, torchgeo's models of series of single pixels, on images: which pixels are fed, and what else.
+"""Presto and TESSERA, torchgeo's models of time series of single pixels, applied to images.
 
-``pixels: mean`` feeds the mean of an image's pixels as the one pixel of the sample, as the authors of Galileo evaluate
-Presto; ``centre`` the one in the middle; ``every`` each of them, and their features are averaged, or are a map.
+``pixels: mean`` uses the mean of an image's pixels as one pixel, as the authors of Galileo evaluate Presto.
+``centre`` uses the centre pixel. ``every`` uses each pixel; their features are a map and are averaged.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from permafrost.backbones.input.contract import InputPlan
     from permafrost.backbones.torchgeo.models import TorchgeoOptions
 
-# pixels in a forward pass: their tokens of many dates take memory
+# pixels per forward pass, which limits the memory for tokens of many dates
 _BLOCK = 4096
 
 _S2 = dict.fromkeys(("B2", "B3", "B4", "B5", "B6", "B7", "B8", "B8A", "B11", "B12"), (0.0, 1e4))
-#: bands in Presto's order, ERA5 and SRTM apart, with what is subtracted and divided by (nasaharvest/presto)
+#: bands in Presto's order without ERA5 and SRTM -> (mean, std) of its normalization (nasaharvest/presto)
 PRESTO_BANDS = {"VV": (-25.0, 25.0), "VH": (-25.0, 25.0), **_S2}
 _PRESTO_CHANNELS, _PRESTO_NDVI, _PRESTO_NO_CLASS = 17, 16, 9
-# what the authors of Galileo take for Presto where no month is known: July, counted from 0
+# month from 0 that the authors of Galileo use for Presto if it is unknown: July
 _UNKNOWN_MONTH = 6
 
 _TESSERA_S2 = {
@@ -41,7 +41,7 @@ _TESSERA_S2 = {
     "B11": (2514.6928, 1514.5199),
     "B12": (1899.4922, 1398.4779),
 }
-# the authors store radar as (2 dB + 50) * 200; here it stands in dB
+# converted to dB from the authors' statistics of (2 dB + 50) * 200
 _TESSERA_S1 = {
     name: ((mean / 200 - 50) / 2, std / 400)
     for name, mean, std in (("VV", 5484.0407, 1871.2334), ("VH", 3003.7812, 1726.0670))
@@ -49,17 +49,17 @@ _TESSERA_S1 = {
 
 
 def presto_contract(weights: str | None) -> dict:
-    """What Presto is fed; bands that a dataset lacks are masked."""
+    """Fields of `InputContract` for Presto; bands that a dataset lacks are masked."""
     return {**_contract(PRESTO_BANDS), "missing": "leave_out"}
 
 
 def tessera_contract(weights: str | None) -> dict:
-    """What TESSERA, or its encoder of one sensor, is fed: z-scores of all its bands."""
+    """Fields of `InputContract` for TESSERA or its encoder of one sensor: z-scores of all its bands."""
     return _contract(tessera_bands(weights))
 
 
 def tessera_bands(weights: str | None) -> dict[str, tuple[float, float]]:
-    """Mean and deviation of the bands, in the order of the weights."""
+    """Band to (mean, std), in the order of the weights; dB for radar, else digital numbers."""
     name = (weights or "").rpartition(".")[2]
     return {
         "TESSERA_SENTINEL2_ENCODER": _TESSERA_S2,
@@ -83,7 +83,7 @@ def _contract(bands: dict[str, tuple[float, float]]) -> dict:
 
 def presto_wrap(model, plan: InputPlan, options: TorchgeoOptions, where: str) -> dict:
     called = _Presto(model.encoder, _wanted(plan, PRESTO_BANDS, where), options.pixels)
-    # of z-scores, say, the ratio of near infrared and red means nothing and has no bound
+    # with another normalization, such as z-scores, an NDVI would be meaningless and unbounded
     there = {channel.wanted for channel in plan.channels if channel.index is not None}
     called.ndvi = plan.normalization == "weights" and {"B8", "B4"} <= there
     unknown = {"month": _UNKNOWN_MONTH + 1, "place": [0.0, 0.0]}
@@ -132,12 +132,12 @@ def _fields(called: _Pixels, notes: dict, takes: frozenset[str]) -> dict:
 
 
 class _Pixels(nn.Module):
-    """Images as series of pixels, (B, T, C) each: `features` gives (B, K) of them."""
+    """Applies a model of pixel time series to images; `features` maps (B, T, C) pixels to (B, K)."""
 
     def __init__(self, model: nn.Module, names: list[str], pixels: str | None) -> None:
         super().__init__()
         self.model, self.names, self.pixels = model, names, pixels or "mean"
-        # the map passes through it, so that it can be caught
+        # the map passes through this layer, where a hook can catch it
         self.every_pixel = nn.Identity()
 
     def forward(
@@ -179,12 +179,12 @@ class _Pixels(nn.Module):
         return found.mean(1), {"every_pixel": found.mT.unflatten(2, (rows, columns))}
 
     def features(self, pixels: Tensor, dates: Tensor | None, place: Tensor | None) -> Tensor:
-        """(B, T, C) normalised, (B, T, 2), (B, 2) -> (B, K)."""
+        """Normalized pixels (B, T, C), dates (B, T, 2), locations (B, 2) -> features (B, K)."""
         raise NotImplementedError
 
 
 class _Presto(_Pixels):
-    """The mean of the encoder's tokens; weather, terrain and land cover are masked, and without `ndvi` the NDVI."""
+    """Mean of Presto's tokens. Weather, terrain and land cover are masked, and the NDVI unless `ndvi`."""
 
     ndvi = False
 
@@ -200,7 +200,7 @@ class _Presto(_Pixels):
         return tokens.mean(1)
 
     def inputs(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, T, C) -> the authors' (B, T, 17) with the NDVI, and their mask, 1 where nothing is."""
+        """(B, T, C) -> the authors' (B, T, 17) with the NDVI, and their mask, which is 1 for missing input."""
         order = list(PRESTO_BANDS)
         values = pixels.new_zeros(*pixels.shape[:2], _PRESTO_CHANNELS)
         mask = torch.ones_like(values)
@@ -215,7 +215,7 @@ class _Presto(_Pixels):
 
 
 class _Tessera(_Pixels):
-    """One embedding of a series; the day of the year follows the bands of each sensor."""
+    """TESSERA's embedding of a time series; its input has the day of the year after each sensor's bands."""
 
     def features(self, pixels: Tensor, dates: Tensor | None, place: Tensor | None) -> Tensor:
         if dates is None:

@@ -1,9 +1,8 @@
-"""What torchgeo's weights say of themselves, translated into the terms of an input contract.
+"""Translate the metadata of torchgeo's weights to fields of an input contract.
 
-Weights come with ``meta`` (bands, channels) and ``transforms`` (Resize, CenterCrop, Normalize). These
-transforms are read, never run: the same steps become size, crop, mean and std of the contract, so that
-they are applied once. A CenterCrop without a Resize before it cuts large scenes in training; here it
-gives the size that images are resized to.
+Weights have ``meta`` (bands, channels) and ``transforms`` (Resize, CenterCrop, Normalize). The transforms
+are not run; they are translated to size, crop, mean and std of the contract. A CenterCrop without a
+Resize, which crops large scenes in training, becomes the size that images are resized to.
 """
 
 from __future__ import annotations
@@ -24,7 +23,12 @@ from permafrost.core.errors import PermafrostError, look_up
 
 
 def find_weights(name: str, where: str):
-    """The weights named like ``ResNet50_Weights.SENTINEL2_RGB_MOCO`` and the name of their model."""
+    """(weights, name of their model) for a name such as ``ResNet50_Weights.SENTINEL2_RGB_MOCO``.
+
+    Raises
+    ------
+    PermafrostError : torchgeo has no such weights.
+    """
     from torchgeo.models.api import _model_weights
 
     known = {
@@ -37,17 +41,20 @@ def find_weights(name: str, where: str):
 
 
 class LocalWeights:
-    """Weights whose tensors come from a file: what torchgeo's model functions ask of a weights enum.
+    """Weights from a file, with the interface of torchgeo's weights enums.
 
     Parameters
     ----------
+    like : torchgeo's weights of the same model, for metadata and transforms.
     model : name of torchgeo's function.
+    path : weights file.
+    where : the backbone's name in errors.
     drop, prefix : see `permafrost.backbones.weights.checkpoint.select`.
 
     Attributes
     ----------
-    notes : what was left out, once the file has been read.
-    laid : the tensors of the file in the published layout, once it has been read.
+    notes : dropped tensors; set when the file is read.
+    laid : tensors in the published layout; set when the file is read.
     """
 
     def __init__(
@@ -69,14 +76,14 @@ class LocalWeights:
         return self._name
 
     def __eq__(self, other) -> bool:
-        # some model functions compare what they are given with the weights that they know
+        # some model functions compare their argument with torchgeo's weights
         return str(self) == str(other)
 
     def __hash__(self) -> int:
         return hash(self._name)
 
     def get_state_dict(self, *args, **kwargs):
-        """The tensors of the file, read without running code from it, as torchgeo's function wants them."""
+        """Read the tensors of the file, without running its code, in the layout of torchgeo's function."""
         if self.laid is None:
             place = f"{self._where}: {self.path}"
             content = unwrapped(read_content(self.path, where=self._where))
@@ -84,13 +91,13 @@ class LocalWeights:
             self.laid = as_published(content, self._model, where=place)
             names = [*notes.get("dropped", {}).get("names", ()), *self.laid.left_out]
             self.notes = {"dropped": {"count": len(names), "names": names}} if names else {}
-        # model functions take tensors out of it
+        # a copy, since model functions remove tensors from it
         return dict(self.laid.state)
 
 
 @contextlib.contextmanager
 def offered(path: Path) -> Iterator[None]:
-    """Inside, torchgeo finds this file where it would look for its own download."""
+    """Context in which torchgeo finds this file in torch's download cache."""
     before = torch.hub.get_dir()
     if path.parent == Path(before, "checkpoints"):
         yield
@@ -107,7 +114,7 @@ def offered(path: Path) -> Iterator[None]:
 
 
 def contract_of(weights, where: str) -> dict:
-    """Fields of `InputContract` that the weights bring along."""
+    """Fields of `InputContract` defined by torchgeo's weights; errors as of `read_transforms`."""
     fields = {**_bands(weights), **read_transforms(weights.transforms, where)}
     if "size" not in fields:
         size = weights.meta.get("img_size", weights.meta.get("image_size"))
@@ -123,7 +130,7 @@ def contract_of(weights, where: str) -> dict:
 
 
 def _two_tables(fields: dict, means: tuple[float, ...], stds: tuple[float, ...]) -> dict:
-    """torchgeo's table, of pictures in [0, 1] in its first channels, and the authors' other one of digital numbers."""
+    """Combine torchgeo's statistics, for pictures in [0, 1], with the authors' for digital numbers."""
     count = len(means)
     of_pictures = list(zip(fields["mean"][:count], fields["std"][:count], strict=True))
     return {
@@ -135,10 +142,14 @@ def _two_tables(fields: dict, means: tuple[float, ...], stds: tuple[float, ...])
 
 
 def read_transforms(transforms: nn.Module, where: str) -> dict:
-    """``size``, ``crop``, ``antialias``, ``mean``, ``std`` of Resize, CenterCrop and Normalize steps.
+    """``size``, ``crop``, ``antialias``, ``mean``, ``std`` from Resize, CenterCrop and Normalize steps.
 
-    Several Normalize steps become one. Normalising before or after resizing is the same, because
+    Several Normalize steps are combined. The order of normalization and resizing does not matter, because
     interpolation weights sum to one.
+
+    Raises
+    ------
+    PermafrostError : there is another kind of step, or a size that is not square.
     """
     steps = list(transforms) if isinstance(transforms, nn.Sequential) else [transforms]
     resize = crop = mean = std = None
@@ -169,11 +180,11 @@ def read_transforms(transforms: nn.Module, where: str) -> dict:
 
 
 def unit_of(mean, std, sensor: str | None) -> str | tuple[str, ...] | None:
-    """The unit that statistics of weights are written in, per channel; None if they do not tell.
+    """The unit of the statistics of weights, one or per channel; None if it cannot be inferred.
 
-    torchgeo does not say it. The numbers are those of 8-bit values (divided by 255), of Sentinel-2 digital
-    numbers (divided by 10,000, or z-scored with statistics far above 255), of radar in dB (negative means),
-    or of values in [0, 1].
+    torchgeo does not record it. It follows from the numbers: 8-bit values (divided by 255), digital
+    numbers of Sentinel-2 (divided by 10,000, or with statistics far above 255), radar in dB (negative
+    means), or values in [0, 1].
     """
     if sensor == "sentinel1":
         return "db" if min(mean) < 0 else ("uint8" if set(std) == {255} else None)
@@ -196,26 +207,26 @@ def _bands(weights) -> dict:
     if bands is None:
         return {"bands": "rgb"} if weights.meta.get("in_chans") == 3 else {}
     sensor = next((s for key, s in _SENSORS.items() if key in str(weights)), None)
-    # an entry may ask for all at once
+    # makes `dates` a key that entries may set
     dates = {"dates": "each"} if dates_of(weights) > 1 else {}
     return {"bands": tuple(bands[: channels_of(weights)]), "sensor": sensor, **dates}
 
 
 def dates_of(weights) -> int:
-    """Dates that are fed at once: how often the bands of the weights follow each other."""
+    """Number of dates in the input: 2 if the list of bands of the weights is repeated, else 1."""
     bands = list(weights.meta.get("bands") or ())
     half = bands[: len(bands) // 2]
     return 2 if half and bands == half * 2 else 1
 
 
 def channels_of(weights) -> int | None:
-    """Channels of one date that the weights were trained with; None where they do not say it."""
+    """Number of channels per date that the weights were trained with; None if unknown."""
     channels = weights.meta.get("in_chans")
     return None if channels is None else channels // dates_of(weights)
 
 
-#: weights of which torchgeo carries one of two tables -> means and deviations of the first channels in the other one,
-#: in digital numbers of Sentinel-2. DEO was trained on red, green and blue of aerial pictures and of Sentinel-2
+#: weights -> (means, stds) of the first channels in digital numbers of Sentinel-2, which torchgeo lacks. DEO was
+#: trained on red, green and blue of aerial pictures and of Sentinel-2, with a table for each
 #: (`normalize_hr` and `normalize_s2` in DEO/utils/augmentations.py of wolfilip/DEO-FM at 55c7ae1)
 _DIGITAL_NUMBERS = {
     "DEO_Weights.DEO_SWIN": (
@@ -224,7 +235,7 @@ _DIGITAL_NUMBERS = {
     ),
 }
 
-#: weights without statistics whose authors feed 8-bit values as they are, as torchgeo notes beside them
+#: weights without statistics whose authors use 8-bit values without normalization, according to torchgeo
 _AS_STORED = ("Unet_Weights.OAM_RGB_RESNET50_TCD", "Unet_Weights.OAM_RGB_RESNET34_TCD")
 
 _SENSORS = {
@@ -238,7 +249,7 @@ _SENSORS = {
 
 
 def _compose(mean, std, then_mean, then_std):
-    """Mean and std of one Normalize that does what two do in a row."""
+    """Mean and std of one Normalize that is equivalent to two in sequence."""
     if mean is None:
         return list(map(float, then_mean)), list(map(float, then_std))
     count = max(len(mean), len(then_mean))

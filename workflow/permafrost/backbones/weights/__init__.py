@@ -1,1 +1,1 @@
-"""Weights: files read without running code, published ones found or downloaded, pickles converted."""
+"""Weights: reading files without running code, finding and downloading published ones, converting pickles."""

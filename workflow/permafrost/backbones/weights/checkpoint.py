@@ -1,4 +1,4 @@
-"""Weights from files: read without running code, checked, and fitted to a module or refused."""
+"""Read weights files without running code, check them, and load them into a module."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import nn
 from permafrost.core.errors import PermafrostError, first_line, near_names
 from permafrost.core.identity import file_digest
 
-#: where trainers put the weights inside a checkpoint, in the order of preference
+#: keys of checkpoints that contain the weights, in the order of preference
 WRAPPERS = ("state_dict_ema", "model_ema", "state_dict", "model")
 _PREFIXES = ("module.", "model.", "_orig_mod.")
 
@@ -29,7 +29,7 @@ def load_file_into(
     first_convs: tuple[str, ...] = (),
     where: str,
 ) -> tuple[dict, str]:
-    """Load the weights file `path` into `module` whole, or refuse it with the names that do not fit.
+    """Load all of the weights file `path` into `module`.
 
     Parameters
     ----------
@@ -38,7 +38,11 @@ def load_file_into(
 
     Returns
     -------
-    what was done beside loading, for `Backbone.notes`, and the SHA-256 of the file, for `Backbone.weights_sha256`.
+    (notes on adaptations, for `Backbone.notes`; SHA-256 of the file, for `Backbone.weights_sha256`).
+
+    Raises
+    ------
+    PermafrostError : the file cannot be read safely, or does not fit; names the tensors.
     """
     state, digest = read_state_dict(path, where=where)
     place = f"{where}: {path}"
@@ -48,19 +52,26 @@ def load_file_into(
 
 
 def read_state_dict(path, *, where: str) -> tuple[dict[str, torch.Tensor], str]:
-    """Tensors by name, and the SHA-256 of the file, which is read as `read_content` does.
+    """Read the tensors by name and the SHA-256 of a file; see `read_content`.
 
-    A checkpoint that wraps its weights (``state_dict``, ``model``, …) is unwrapped.
+    Weights nested in a checkpoint (``state_dict``, ``model``, …) are extracted.
+
+    Raises
+    ------
+    PermafrostError : the file cannot be read safely, or does not contain a state dict.
     """
     path = Path(path)
     return _unwrap(read_content(path, where=where), path, where), file_digest(path)
 
 
 def read_content(path, *, where: str):
-    """What a weights file holds, read without running code from it.
+    """Read the content of a weights file without running its code.
 
-    ``.safetensors``, or anything ``torch.load(weights_only=True)`` reads: a pickle that would run code
-    is refused.
+    Supports ``.safetensors`` and anything that ``torch.load(weights_only=True)`` reads.
+
+    Raises
+    ------
+    PermafrostError : the file is missing, damaged, or a pickle that would run code.
     """
     path = Path(path)
     if not path.is_file():
@@ -91,21 +102,21 @@ def read_content(path, *, where: str):
 def select(
     state: dict, drop: Sequence[str] | None, prefix: str | None, *, where: str
 ) -> tuple[dict, dict]:
-    """The tensors that are wanted of a file, and notes on those that are not.
+    """Drop tensors of a state dict by pattern, and remove a prefix from names.
 
     Parameters
     ----------
-    state : tensors by name; mappings in it count by dotted names (``encoder.weight``).
-    drop : patterns (``decoder*``) of names as they stand in the file. Each must drop something.
-    prefix : what the names begin with that the model names without it. Other names stay as they are.
+    state : tensors by name; nested mappings have dotted names (``encoder.weight``).
+    drop : patterns (``decoder*``) of names in the file; each must match something.
+    prefix : removed from names that begin with it; other names stay unchanged.
 
     Returns
     -------
-    The state, and ``{"dropped": {"count", "names"}}``; no notes where nothing was dropped.
+    (state, notes ``{"dropped": {"count", "names"}}``, empty if nothing was dropped).
 
     Raises
     ------
-    PermafrostError : a pattern drops nothing, nothing has the prefix, or two names become one.
+    PermafrostError : a pattern or the prefix matches nothing, or two tensors get the same name.
     """
     if not isinstance(state, dict):
         raise PermafrostError(
@@ -152,7 +163,7 @@ def _kept(state: dict, dropped: set[str], prefix: str, where: str, before: str =
             value = _kept(value, dropped, prefix, where, f"{name}.")
             if not value:
                 continue
-        # inside of a mapping the prefix has been counted already
+        # the prefix applies to top-level names only
         short = key if before or not prefix else str(key).removeprefix(prefix)
         if short in kept:
             raise PermafrostError(
@@ -165,7 +176,7 @@ def _kept(state: dict, dropped: set[str], prefix: str, where: str, before: str =
 
 
 def unwrapped(content):
-    """The mapping of tensors inside of a trainer's checkpoint; anything else as it is."""
+    """The mapping of tensors inside a trainer's checkpoint; any other content unchanged."""
     for key in WRAPPERS:
         if isinstance(content, dict) and isinstance(content.get(key), dict):
             return content[key]
@@ -188,7 +199,7 @@ def _unwrap(content, path: Path, where: str) -> dict[str, torch.Tensor]:
 
 
 def check_finite(state: dict[str, torch.Tensor], *, where: str) -> None:
-    """Refuse weights with NaN or infinity, by the name of the tensor."""
+    """Raise `PermafrostError` if a tensor has NaN or infinity; names the tensor."""
     for name, tensor in state.items():
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             count = int((~torch.isfinite(tensor)).sum())
@@ -207,17 +218,21 @@ def load_into(
     first_convs: tuple[str, ...] = (),
     where: str,
 ) -> dict:
-    """Load `state` into `module` whole, or refuse it with the names that do not fit.
+    """Load all of `state` into `module`.
 
     Parameters
     ----------
-    ignore : prefixes of tensors that may be left over (the classifier that was cut off).
-    first_convs : names of input convolutions, adapted where the checkpoint is for 3 channels and
-        another number is fed (repeated and rescaled; summed for one channel).
+    ignore : prefixes of tensors that may be unused (a removed classifier).
+    first_convs : names of input convolutions to adapt if the checkpoint is for 3 channels and the input
+        has another number (repeated and rescaled; summed for one channel).
 
     Returns
     -------
-    dict : what was done beside loading, for the record.
+    Notes on adaptations.
+
+    Raises
+    ------
+    PermafrostError : names or shapes do not match, or values are not finite; names the tensors.
     """
     notes: dict = {}
     wanted = module.state_dict()
@@ -238,7 +253,7 @@ def load_into(
 
 
 def _filtered(module: nn.Module, state, wanted) -> dict[str, torch.Tensor]:
-    """timm's own translation of published layouts and of position embeddings, where it brings more to fit."""
+    """Convert the state dict by timm's ``checkpoint_filter_fn`` if more tensors fit afterwards."""
     if _fitting(state, wanted) == len(wanted):
         return state
     translate = getattr(sys.modules.get(type(module).__module__), "checkpoint_filter_fn", None)
@@ -247,7 +262,7 @@ def _filtered(module: nn.Module, state, wanted) -> dict[str, torch.Tensor]:
     try:
         translated = translate(dict(state), module)
     except Exception:
-        # a checkpoint of another architecture; the comparison of names says so better
+        # a checkpoint of another architecture: the comparison of names gives a clearer error
         return state
     return translated if _fitting(translated, wanted) > _fitting(state, wanted) else state
 

@@ -1,4 +1,4 @@
-"""Published pickles that are not weights-only, made into safetensors by a process that cannot run their code."""
+"""Convert pickled checkpoints to safetensors in a process that cannot run their code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PATIENCE_S = 3600
 
 @dataclass(frozen=True)
 class Converted:
-    """How many tensors were written, their bytes together, and by name what was left out and what it is."""
+    """Number and total bytes of the converted tensors, and left-out objects: name to type."""
 
     tensors: int
     bytes: int
@@ -27,15 +27,15 @@ class Converted:
 
 
 def convert_checkpoint(source: Path, target: Path, key: str | None = None) -> Converted:
-    """Write the tensors of the checkpoint `source` to `target`, whole or not at all.
+    """Write the tensors of the checkpoint `source` to `target`, atomically.
 
     Parameters
     ----------
-    key : of the mapping in the file whose tensors are meant; None: where trainers put the weights, or else all.
+    key : key in the checkpoint whose tensors to convert; None: the trainer's usual key, else all tensors.
 
     Raises
     ------
-    PermafrostError : the file is no checkpoint, is hostile or damaged, or `target` exists.
+    PermafrostError : the file is not a checkpoint, is malicious or damaged, or `target` exists.
     """
     if target.suffix != ".safetensors":
         raise PermafrostError(
@@ -87,7 +87,7 @@ def _isolated(given, out, source: Path, key: str | None) -> dict:
 
 
 def _check(path: Path, count: int, source: Path) -> None:
-    """What was written is read once by the library that will read it."""
+    """Check that safetensors can read the written file and finds `count` tensors."""
     from safetensors import SafetensorError, safe_open
 
     try:

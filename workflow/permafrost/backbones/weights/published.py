@@ -1,7 +1,8 @@
-"""Weights that libraries publish: found in a cache of the hub, found in ``{data}/weights``, or downloaded there once.
+"""Published weights: from the library's cache, from ``{data}/weights``, or downloaded there once.
 
-A result is identified by the name of its weights. That this name always means the same content is held here: by the
-hash in a file's name, by that in the hub's cache, and by ``{data}/weights/NAME.sha256``, which the first use writes.
+Fingerprints contain the name of weights, not their content. Checks ensure that a name always means the
+same content: by the hash in the file name, by that in the hub's cache, and by
+``{data}/weights/NAME.sha256``, which is written at the first use.
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import file_digest
 from permafrost.core.outputs import whole_file
 
-#: where weights lie in the data folder
+#: subfolder of the data folder for weights
 FOLDER = "weights"
-# what torch.hub reads of a name: the first digits of the SHA-256
+# torch.hub's convention: a file name contains the first digits of the SHA-256
 _HASH = re.compile(r"-([0-9a-f]{8,64})(\.\w+)?")
 _BLOB = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
 class PublishedFile:
-    """One file that may hold the weights.
+    """A file that contains the weights.
 
     Attributes
     ----------
-    name : in ``{data}/weights``.
-    url : where it is published.
-    cached : where the library's own cache has it, or would have it; None where it does not.
+    name : file name in ``{data}/weights``.
+    url : address of the published file.
+    cached : path in the library's cache, where it may be missing; None: not in the cache.
     """
 
     name: str
@@ -42,20 +43,20 @@ class PublishedFile:
 
     @property
     def sha256(self) -> str | None:
-        """As many digits as its name tells."""
+        """The first digits of the SHA-256 from the file name; None if it has none."""
         found = _HASH.search(self.url.rpartition("/")[2])
         return found[1] if found and self.url.endswith(found[0]) else None
 
 
 @dataclass(frozen=True)
 class Published:
-    """Weights by the `name` that an entry gives them, and the files that may hold them, the best first."""
+    """Weights by their `name` in entries, and the alternative files with them, in order of preference."""
 
     name: str
     files: tuple[PublishedFile, ...]
 
     def here(self, folder: Path) -> tuple[PublishedFile, Path] | None:
-        """The file that is here, and where: in a cache, else in `folder`."""
+        """(file, path) of the first available file: in a cache, else in `folder`; None without one."""
         for file in self.files:
             if file.cached is not None and file.cached.is_file():
                 return file, file.cached
@@ -70,9 +71,9 @@ def on_hub(name: str, hub: str, filenames: tuple[str, ...]) -> Published:
 
     Parameters
     ----------
-    name : of the weights, and without ending of the file in ``{data}/weights``.
-    hub : ``owner/name``, with ``@revision`` where it is not the newest one.
-    filenames : in it, the best first.
+    name : of the weights, and of the file in ``{data}/weights`` without suffix.
+    hub : ``owner/name``, with ``@revision`` unless it is the newest one.
+    filenames : in the repository, in order of preference.
     """
     from huggingface_hub import try_to_load_from_cache
 
@@ -88,7 +89,7 @@ def on_hub(name: str, hub: str, filenames: tuple[str, ...]) -> Published:
 
 
 def at_address(name: str, url: str) -> Published:
-    """Weights at an address, which torch.hub keeps by the last part of it."""
+    """Weights at a URL; torch.hub caches them by its last component."""
     import torch
 
     file = url.rpartition("/")[2]
@@ -98,11 +99,11 @@ def at_address(name: str, url: str) -> Published:
 
 
 def obtain(weights: Published, folder: Path, *, where: str) -> tuple[Path, str]:
-    """The file of the weights and its SHA-256; downloaded to `folder` (``{data}/weights``) if it is nowhere.
+    """Path and SHA-256 of the weights; downloads to `folder` (``{data}/weights``) if they are missing.
 
     Raises
     ------
-    PermafrostError : it cannot be downloaded, or the file is not the one that the name means.
+    PermafrostError : they cannot be downloaded, or the file fails `check`.
     """
     found = weights.here(folder)
     if found is None:
@@ -113,11 +114,11 @@ def obtain(weights: Published, folder: Path, *, where: str) -> tuple[Path, str]:
 
 
 def check(file: PublishedFile, path: Path, folder: Path) -> str:
-    """SHA-256 of the file at `path`, which must be the one that is meant.
+    """Verify the file at `path` and return its SHA-256; record it in `folder` at the first use.
 
     Raises
     ------
-    PermafrostError : its content is not what its name, the hub's cache, or its first use says.
+    PermafrostError : the SHA-256 does not match the file name, the hub's cache, or the first use.
     """
     digest, blob, record = file_digest(path), path.resolve().name, folder / f"{file.name}.sha256"
     for expected, said in (
@@ -138,7 +139,7 @@ def check(file: PublishedFile, path: Path, folder: Path) -> str:
             remedy="restore the first ones, or give these another name: weights: {source: file, path: …}",
         )
     if first is None and file.sha256 is None:
-        # a data folder that cannot be written keeps no record
+        # without a record if the data folder is read-only
         with (
             contextlib.suppress(OSError, PermafrostError),
             whole_file(record, exclusive=False) as partial,
@@ -156,7 +157,7 @@ def _recorded(path: Path) -> str | None:
 
 
 def _download(weights: Published, folder: Path, where: str) -> None:
-    # a process of its own: what only gets a file, whose content is checked, is no part of a job's code
+    # in a separate process, so that code for downloads does not count as code of the job
     program = "from permafrost.data.download.weights import main; raise SystemExit(main())"
     wanted = [[file.url, str(folder / file.name), file.sha256] for file in weights.files]
     command = [sys.executable, "-c", program, json.dumps(wanted)]

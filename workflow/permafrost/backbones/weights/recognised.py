@@ -1,4 +1,4 @@
-"""Which architecture of timm a weights file is of, by the names and shapes of its tensors."""
+"""Recognise the timm architecture of a weights file by the names and shapes of its tensors."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from permafrost.backbones.weights.checkpoint import read_state_dict
 
 
 class Recognised(NamedTuple):
-    """An architecture whose tensors are those of a file, and the channels that its first convolution takes."""
+    """An architecture that matches a file, and the number of input channels."""
 
     model: str
     channels: int
 
 
 def recognised(file: Path, models: Iterable[str]) -> list[Recognised]:
-    """The architectures, of timm's names `models`, that the file fits but for a classifier, in the order given.
+    """The architectures among timm's `models` that match the file, apart from a classifier, in order.
 
     Raises
     ------
-    PermafrostError : the file cannot be read safely, or holds no state dict.
+    PermafrostError : the file cannot be read safely, or does not contain a state dict.
     """
     state, _ = read_state_dict(file, where="draft")
     shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
@@ -32,15 +32,15 @@ def recognised(file: Path, models: Iterable[str]) -> list[Recognised]:
 
 
 def _channels(shapes: dict[str, tuple[int, ...]], model: str) -> int | None:
-    """Channels of the first convolution where the shapes are those of the model, else None."""
+    """Number of input channels if the shapes match the model, else None."""
     import timm
 
-    # tensors without values: only their names and shapes are wanted
+    # tensors without values, since only names and shapes are needed
     with torch.device("meta"):
         try:
             network = timm.create_model(model, pretrained=False, num_classes=0)
         except Exception:
-            # some constructors compute with values
+            # some constructors need values
             return None
     wanted = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
     heads = network.pretrained_cfg.get("classifier") or ()

@@ -1,9 +1,9 @@
-"""The isolated half of ``permafrost convert-checkpoint``: a pickled checkpoint in, safetensors out, nothing of it run.
+"""The isolated process of ``permafrost convert-checkpoint``: pickled checkpoint to safetensors, without running code.
 
-`conversion.py` beside it runs this file as a script with ``-I -S``: only the standard library is there, no torch.
-Standard input is the checkpoint, standard output the safetensors file, standard error one JSON report.
-Every name in the pickle that is not in `_known` becomes a stand-in that does nothing. Sizes are checked against the
-file's before anything is allocated.
+`conversion.py` runs this file as a script with ``-I -S``, so only the standard library is available. Standard
+input is the checkpoint, standard output the safetensors file, standard error one JSON report. Names in the
+pickle that are not in `_known` become inert placeholders. Sizes are compared with the file size before memory
+is allocated.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 
 #: as in `permafrost.backbones.weights.checkpoint`, which cannot be imported here
 WRAPPERS = ("state_dict_ema", "model_ema", "state_dict", "model")
-# torch's names of element types and of storages, as safetensors writes them
+# torch's element types and storages -> types of safetensors
 _KINDS = {
     "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32",
     "int16": "I16", "int8": "I8", "uint8": "U8", "bool": "BOOL",
@@ -37,7 +37,7 @@ _STORAGES = {
 _BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2}
 _VIEWS: dict[int, Literal["B", "H", "I", "Q"]] = {1: "B", 2: "H", 4: "I", 8: "Q"}
 _MAGIC = 0x1950A86A20F9469CFC6C
-# no checkpoint has a reason to name these
+# modules and functions that legitimate checkpoints never name
 _ACTING = frozenset({
     "os", "posix", "nt", "subprocess", "pty", "socket", "shutil", "runpy", "importlib", "imp", "ctypes", "pickle",
     "code", "codeop", "webbrowser", "multiprocessing", "commands", "popen2", "sys", "signal",
@@ -53,7 +53,7 @@ _SMALL = 64 << 20
 
 
 class Refused(Exception):
-    """Why the file is not converted."""
+    """The file cannot be converted; the message gives the reason."""
 
 
 class Storage(NamedTuple):
@@ -63,7 +63,7 @@ class Storage(NamedTuple):
 
 
 class Tensor(NamedTuple):
-    """Which elements of a storage; `kind` as safetensors names it."""
+    """A view of a storage; offset and stride in elements, `kind` is safetensors' type."""
 
     storage: Storage
     offset: int
@@ -73,7 +73,7 @@ class Tensor(NamedTuple):
 
 
 class Absent:
-    """Stands in for any class or function that a pickle names; keeps a state that is given, and does nothing."""
+    """Placeholder for any class or function that a pickle names; stores its state and does nothing."""
 
     named = ""
     state: Any = None
@@ -100,7 +100,7 @@ class Absent:
 
 
 def _tensor(storage, offset, shape, stride, *rest) -> Tensor:
-    """What ``torch._utils._rebuild_tensor``, ``_v2`` and ``_v3`` make."""
+    """Replaces ``torch._utils._rebuild_tensor``, ``_v2`` and ``_v3``."""
     if not isinstance(storage, Storage):
         raise Refused("a tensor in it has no storage")
     kind = rest[2] if len(rest) > 2 and isinstance(rest[2], str) else storage.kind
@@ -130,7 +130,7 @@ _MODULES = {"__builtin__": "builtins", "copy_reg": "copyreg"}
 
 
 class Unpickler(pickle.Unpickler):
-    """Makes tensors, mappings and sequences, and stand-ins for everything else."""
+    """Unpickles tensors, mappings and sequences; everything else becomes a placeholder."""
 
     def __init__(self, file) -> None:
         super().__init__(file, encoding="utf-8", errors="surrogateescape")
@@ -159,7 +159,7 @@ class Unpickler(pickle.Unpickler):
 
 
 class _Zip:
-    """A checkpoint of torch.save since 1.6: members are stored, never compressed."""
+    """A checkpoint of torch.save since 1.6: a zip with uncompressed members."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file, self._size = file, size
@@ -203,7 +203,7 @@ class _Zip:
 
 
 class _Legacy:
-    """A checkpoint of torch.save before 1.6: pickles in a row, then the storages."""
+    """A checkpoint of torch.save before 1.6: consecutive pickles, then the storages."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file, self._size = file, size
@@ -246,7 +246,7 @@ class _Legacy:
 
 
 def _inside(node) -> list[tuple[str, Any]] | None:
-    """Names and parts of a container, also of a pickled torch.nn.Module; None of anything else."""
+    """(name, part) of a container or a pickled torch.nn.Module; None for anything else."""
     if isinstance(node, dict):
         return [(str(key), value) for key, value in node.items()]
     if isinstance(node, list | tuple | set | frozenset) and not isinstance(node, Tensor | Storage):
@@ -264,7 +264,7 @@ def _inside(node) -> list[tuple[str, Any]] | None:
 
 
 def collect(root) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Tensors by their dotted names, and what was left out with what it is; containers without tensors as one."""
+    """(tensors by dotted name, left-out objects: name to type); containers without tensors count as one."""
     tensors: dict[str, Tensor] = {}
     left: dict[str, str] = {}
     seen: set[int] = set()
@@ -308,7 +308,7 @@ def _words(node) -> str:
 
 
 def weights_of(content, key: str | None) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors that are the weights: under `key`, else where trainers put them, else all."""
+    """As `collect` for the weights: under `key`, else under the trainer's usual key, else all tensors."""
     top = dict(_inside(content) or ())
     if key is None:
         key = next((k for k in WRAPPERS if _inside(top.get(k)) and _holds_tensors(top[k])), None)
@@ -330,7 +330,7 @@ def weights_of(content, key: str | None) -> tuple[dict[str, Tensor], dict[str, s
 
 
 def check_tensors(tensors: dict[str, Tensor], most: int) -> int:
-    """Bytes of all tensors together, which are at most `most`."""
+    """Total bytes of all tensors; raises `Refused` for invalid sizes or names, or above `most` bytes."""
     total = 0
     for name, tensor in tensors.items():
         numbers = (tensor.offset, *tensor.shape, *tensor.stride)
@@ -350,7 +350,7 @@ def check_tensors(tensors: dict[str, Tensor], most: int) -> int:
 
 
 def write(out: BinaryIO, tensors: dict[str, Tensor], raw_of) -> None:
-    """Write the file; `raw_of` gives the bytes of a storage."""
+    """Write a safetensors file; `raw_of` returns the bytes of a storage."""
     header, place = {}, 0
     for name, tensor in tensors.items():
         end = place + math.prod(tensor.shape) * _BYTES.get(tensor.kind, 1)
@@ -368,7 +368,7 @@ def write(out: BinaryIO, tensors: dict[str, Tensor], raw_of) -> None:
 
 
 def _elements(name: str, tensor: Tensor, raw: memoryview) -> Iterator:
-    """The tensor's bytes in the order of its elements, in pieces."""
+    """Yield the tensor's bytes in the order of its elements."""
     size = _BYTES.get(tensor.kind, 1)
     view = raw[: len(raw) // size * size].cast(_VIEWS[size])
     if 0 in tensor.shape:
@@ -400,7 +400,7 @@ def _strided(view: memoryview, start: int, shape, stride) -> Iterator:
 
 
 def isolate(size: int) -> None:
-    """From now on: no network where the system allows it, no new files, programs or imports, and bounded means."""
+    """Restrict this process: no network (if possible), no new files, programs or imports, limited resources."""
     for flags in ("CLONE_NEWUSER", "CLONE_NEWNET"), ("CLONE_NEWNET",):
         with contextlib.suppress(OSError, AttributeError):
             os.unshare(sum(getattr(os, flag) for flag in flags))
@@ -425,14 +425,14 @@ def _deny(event: str, _arguments) -> None:
 
 
 def _most_bytes(size: int) -> int:
-    # tied weights and expanded views come to more than their storages
+    # tied weights and expanded views can exceed their storages
     return max(_SMALL, 4 * size)
 
 
 def main(key: str | None) -> dict:
-    """Convert standard input to standard output; the report."""
+    """Convert standard input to standard output; returns the report."""
     source, size = sys.stdin.buffer, os.fstat(0).st_size
-    b"-".decode("cp437")  # names in a zip: the codec is imported while that is allowed
+    b"-".decode("cp437")  # imports the codec for names in a zip, before imports are forbidden
     isolate(size)
     archive = source.read(4) == b"PK\x03\x04"
     source.seek(0)
@@ -453,7 +453,7 @@ if __name__ == "__main__":
         report = {"refused": "it asks for more memory than a checkpoint of its size needs"}
     except RecursionError:
         report = {"refused": "it is nested too deeply"}
-    # whatever a made-up file provokes in the standard library
+    # a malicious file can cause any error in the standard library
     except Exception as error:
         report = {
             "refused": f"torch.save did not write it, or it is damaged ({type(error).__name__}: {error})"
