@@ -5,6 +5,7 @@ Resampling (`uncertainty`)
 `items`: the datasets are fixed; blocks of each test set get random weights, the same for all
 backbones, and seeds vary. `datasets`: datasets are drawn with replacement. `both`: datasets are
 drawn, and items and seeds vary within them.
+
 Scores also differ between datasets because test sets are finite. Drawing the observed scores and
 adding item noise would count this variance twice. Therefore each backbone's deviations on the
 datasets are first shrunk to the spread expected from infinite test sets; the noise restores the
@@ -13,10 +14,10 @@ that of the items. If backbones do not differ between datasets at all, 95 % inte
 too wide: they cover the true value in 99 % of simulations with 12 datasets.
 
 If a statistic is the same in every draw (a backbone that is first on each of four datasets), its
-standard deviation of 0 carries no information about a fifth dataset. A share 1 - (alpha / 2)^(1 /
-n) of unobserved units may then have any value, with n the number of datasets or, if these are
-fixed, the blocks of a test set. Two backbones then differ significantly if 2^(1 - n) times the
-number of pairs is at most alpha, as in a sign test.
+standard deviation of 0 carries no information about a fifth dataset. A share
+1 - (alpha / 2)^(1 / n) of unobserved units may then have any value, with n the number of datasets
+or, if these are fixed, the blocks of a test set. Two backbones then differ significantly if
+2^(1 - n) times the number of pairs is at most alpha, as in a sign test.
 
 Ranks of noisy draws are closer to the middle than the observed ranks. Intervals are therefore not
 quantiles of the draws but value ± t x their standard deviation.

@@ -7,8 +7,8 @@ group of similar datasets, and `rest` to the backbone on this dataset alone. `er
 the variance from test items and seeds.
 
 - Effects are normal with a common standard deviation s, in units of a typical spread. It shrinks
-  them, and may be close to 0: then all backbones are equally likely to be best. Its prior makes s^2
-  / (s^2 + 1) uniform.
+  them, and may be close to 0: then all backbones are equally likely to be best. Its prior makes
+  s^2 / (s^2 + 1) uniform.
 - The rest is Student's t. Its scale has a half-Cauchy prior, is estimated from all backbones
   together and sampled; its degrees of freedom are one of `_TAILS`; each dataset multiplies it by a
   factor.

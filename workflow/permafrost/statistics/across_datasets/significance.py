@@ -1,8 +1,9 @@
 """Tests of backbones over datasets by their ranks: Friedman, Nemenyi, and Wilcoxon against a reference.
 
 They treat datasets as independent draws with one value each, so they are about other datasets of
-this kind. The number of test items has no effect. All take values (D, K), higher is better, without
-NaN. Source: Demsar, Statistical Comparisons of Classifiers over Multiple Data Sets (2006).
+this kind. The number of test items has no effect. All take (D, K) values without NaN, higher is
+better.
+Source: Demsar, Statistical Comparisons of Classifiers over Multiple Data Sets (2006).
 """
 
 from __future__ import annotations

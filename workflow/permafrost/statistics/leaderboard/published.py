@@ -2,18 +2,19 @@
 
 File formats
 ------------
-``torchgeo-bench``: its results file, one row per model configuration, dataset and method.
-``geobench2``: a ``results_and_parameters.csv`` as submitted to the GEO-Bench-2 leaderboard, one row
-per seed.
+- ``torchgeo-bench``: its results file, one row per model configuration, dataset and method.
+- ``geobench2``: a ``results_and_parameters.csv`` as submitted to the GEO-Bench-2 leaderboard, one
+  row per seed.
 
 Rules
 -----
-`identical rows` count once. `one value`: two rows of one configuration with different values raise
-an error, or the `first` or `last` of the file is used, on request. Rows with equal values but
-different intervals count as one, the first or, on request, the last; their number is reported. `one
-spelling of bands`: lists of Sentinel-2 bands by colour (``blue``) and by number (``b02``) become
-numbers in the order of the instrument. `no interval`: if both limits are 0 and the value is not,
-there is no interval.
+- Identical rows count once.
+- Two rows of one configuration with different values raise an error, or the `first` or `last` of the
+  file is used, on request. With equal values but different intervals, the first counts or, on
+  request, the last; the number of such rows is reported.
+- Lists of Sentinel-2 bands by colour (``blue``) and by number (``b02``) become numbers in the order
+  of the instrument.
+- If both limits are 0 and the value is not, there is no interval.
 """
 
 from __future__ import annotations

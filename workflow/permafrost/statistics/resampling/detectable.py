@@ -26,8 +26,8 @@ def smallest_found(error, df, critical) -> np.ndarray:
     error : standard errors of differences; df : their degrees of freedom.
     critical : |t| above which a difference is significant.
 
-    The noncentral t is approximated as normal. Source: Abramowitz and Stegun, Handbook of
-    Mathematical Functions, 26.7.10.
+    The noncentral t is approximated as normal.
+    Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.10.
     """
     error, df, critical = (np.asarray(each, np.float64) for each in (error, df, critical))
     with np.errstate(invalid="ignore"):

@@ -2,12 +2,14 @@
 
 A difference is tested by Student's t with its standard error from `jackknife`. The same error gives
 the interval: p <= 0.05 if the 95 % interval excludes 0.
+
 The adjustment for the number of pairs is step-down max-T. The null distribution of the largest
 statistic of a family comes from random signs of the block contributions (a wild bootstrap under the
 null hypothesis), the same signs for all pairs, which keeps their dependence. Resamples of the units
 work as well if there are many units. With few units they vary too little: in simulation, 12 equal
 backbones on 15 groups had a significant pair in 34 % of the test sets instead of 5 %. Calibration
 errors, which are not even approximately sums over blocks, use resamples.
+
 Over several runs (seeds, draws of the training set) the mean difference is tested, with an error
 that includes items and runs (`runs`). Few runs are too few for random signs: the p-value is
 converted to a normal score and compared with the largest of normal numbers that are correlated like

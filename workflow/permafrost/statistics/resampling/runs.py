@@ -1,7 +1,6 @@
 """Standard errors of a mean over runs: trainings with other seeds, or draws of a training set.
 
-With y_rj the contribution of block j of the test set in run r, the variance of the mean over R runs
-is::
+With y_rj the contribution of block j of the test set in run r, the mean over R runs has variance::
 
     V_items + V_runs - V_both
 
@@ -9,11 +8,13 @@ V_items is the jackknife variance of the mean over runs, V_runs the variance of 
 divided by R. Both include the interaction of block and run, V_both (a test image that one training
 gets right and another one wrong), so it is subtracted once. V_both is the mean of the runs' own
 jackknife variances minus V_items, divided by R - 1. If V_runs is below V_both, runs add nothing.
-Degrees of freedom are Satterthwaite's, with R - 1 for the runs. Trainings of two backbones are
-independent, so V_runs of their difference is the sum of the two, with up to 2 (R - 1) degrees of
-freedom. Draws of a training set that both use are paired. Source: Cameron, Gelbach and Miller,
-Robust Inference with Multiway Clustering (2011), for the sum; Searle, Casella and McCulloch,
-Variance Components (1992), section 4.3, for the components of a two-way layout.
+Degrees of freedom are Satterthwaite's, with R - 1 for the runs.
+
+Trainings of two backbones are independent, so V_runs of their difference is the sum of the two,
+with up to 2 (R - 1) degrees of freedom. Draws of a training set that both use are paired.
+Source: Cameron, Gelbach and Miller, Robust Inference with Multiway Clustering (2011), for the
+sum; Searle, Casella and McCulloch, Variance Components (1992), section 4.3, for the components of a
+two-way layout.
 """
 
 from __future__ import annotations
