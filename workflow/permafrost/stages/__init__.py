@@ -1,1 +1,1 @@
-"""The command line: one thin module per rule, arguments in, a file out."""
+"""The command line: one thin module per command, from arguments to output files."""

@@ -1,4 +1,4 @@
-"""``permafrost aggregate``: all score tables of a plan in, leaderboard and standings out."""
+"""``permafrost aggregate``: leaderboard and standings from all score tables of a plan."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PUBLISHED = {
 
 @dataclass(frozen=True, kw_only=True)
 class AggregateSpec(Specification):
-    """`inputs` are fingerprints of all tables of a kind; the recorded plan has them one by one."""
+    """The job's spec; `inputs` has a fingerprint per kind of table, the recorded plan lists each."""
 
     options: dict
     groups: list

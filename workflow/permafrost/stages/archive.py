@@ -1,4 +1,4 @@
-"""``permafrost archive``: the outputs of a plan in, one Workflow Run RO-Crate out."""
+"""``permafrost archive``: pack the outputs of a plan into a Workflow Run RO-Crate."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def run(arguments) -> None:
 
 
 def _check_deposit(arguments) -> None:
-    """Refuse what Zenodo would, before anything is packed."""
+    """Refuse a deposit that Zenodo would refuse, before packing."""
     named = {"--creator": arguments.creator, "--licence": arguments.licence}
     lacking = [option for option, value in named.items() if not value]
     given = [option for option, value in named.items() if value]

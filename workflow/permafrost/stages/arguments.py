@@ -1,4 +1,4 @@
-"""Options that stages share, and how they are read."""
+"""Options shared by commands of jobs, and reading the job."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 
 
 def add_job(parser: argparse.ArgumentParser, *, plan: str | None = None) -> None:
-    """The job to run: ``--job`` of a ``--plan``, or ``--spec`` and ``--code`` by hand.
+    """Add the options for the job: ``--job`` with ``--plan``, or ``--spec`` with ``--code``.
 
-    With `plan`, what the stage itself reads it for, the recorded plan must be given.
+    Parameters
+    ----------
+    plan : help text of ``--plan``; if given, this option is required.
     """
     one = parser.add_mutually_exclusive_group(required=True)
     one.add_argument("--job", help="fingerprint of the job in the recorded plan")
@@ -31,14 +33,19 @@ def add_job(parser: argparse.ArgumentParser, *, plan: str | None = None) -> None
 
 
 def add_results(parser: argparse.ArgumentParser) -> None:
-    """``--results``, for stages whose inputs are in the recorded plan."""
+    """Add ``--results``, for stages whose inputs the recorded plan lists."""
     parser.add_argument(
         "--results", type=Path, help="folder of the results (default: the one of the plan)"
     )
 
 
 def planned_job(arguments) -> PlannedJob:
-    """The job that the arguments name."""
+    """The job that the arguments name; also loads its plug-ins.
+
+    Raises
+    ------
+    PermafrostError : the job is not in the plan, an option is missing, or the spec is not JSON.
+    """
     from permafrost.plan.jobs import PlannedJob, find_job
 
     if arguments.job is not None:
@@ -72,7 +79,7 @@ def planned_job(arguments) -> PlannedJob:
 def specified[T](job: PlannedJob, kind: type[T]) -> T:
     """The job's spec as the dataclass `kind`."""
     stage = job.spec.get("stage") if isinstance(job.spec, dict) else None
-    # pydantic takes 0.2 s, which commands without a job do not need
+    # importing pydantic takes 0.2 s, and commands without a job do not need it
     from permafrost.core.option_models import read
 
     return read(kind, job.spec, where=f"spec of the {stage} job")
@@ -91,7 +98,7 @@ def read_specification[T](arguments, kind: type[T]) -> tuple[T, str]:
 
 
 def add_splits(parser, option: str, what: str, *, required: bool = True) -> None:
-    """An option that takes three paths: train, validation, test."""
+    """Add an option that takes three paths: train, validation, test."""
     parser.add_argument(
         option, nargs=3, type=Path, required=required, metavar=("TRAIN", "VAL", "TEST"), help=what
     )
@@ -102,6 +109,6 @@ def by_split(paths) -> dict[str, Path]:
 
 
 def add_compute(parser: argparse.ArgumentParser) -> None:
-    """``--device`` and ``--threads``, which are not part of the fingerprint."""
+    """Add ``--device`` and ``--threads``, which are not part of the fingerprint."""
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
     parser.add_argument("--threads", type=int, default=1)

@@ -1,4 +1,4 @@
-"""``permafrost bootstrap``: predictions in, scores with intervals out."""
+"""``permafrost bootstrap``: scores with intervals from a table of predictions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``permafrost check``: one batch of a dataset through a backbone, before anyone starts a long run."""
+"""``permafrost check``: run one batch of a dataset through a backbone, before a long run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from permafrost.operate.offers import Offers
 
 
-#: what is said of a channel of the batch
+#: columns of the printed table of channels
 CHANNEL = ("channel", "mean", "deviation", "least", "greatest")
 
 
@@ -50,7 +50,7 @@ def run(arguments) -> int:
             f"--images {arguments.images} must be at least 1", remedy="give 1 or more"
         )
     offers = offers_of(arguments)
-    # what a plan would refuse is refused before an image is read
+    # raises the errors of a plan before any image is read
     planned_input(offers, arguments.dataset, arguments.name)
     card_path = prepared(offers, arguments.dataset)
     with tempfile.TemporaryDirectory(prefix="permafrost-check-") as folder:
@@ -79,7 +79,7 @@ def run(arguments) -> int:
 
 
 def prepare_few(offers: Offers, dataset: str, count: int, folder: Path) -> Path:
-    """Write image stores of a few images of each split into `folder`; the path of their card."""
+    """Write image stores of `count` images of each split to `folder`; returns the card's path."""
     from permafrost.data.class_files import check_files
     from permafrost.data.store.prepare import PrepareSpec, prepare
     from permafrost.plan.catalogue import result_fields
@@ -88,7 +88,7 @@ def prepare_few(offers: Offers, dataset: str, count: int, folder: Path) -> Path:
     where = offers.datasets.where(dataset)
     check_files(read_entry(entry, where=where), where=where)
     if not targets_of(entry["task"]).numbers:
-        # few images do not hold all classes
+        # a few images may not contain all classes
         entry["allow_missing_classes"] = True
     prepare(
         PrepareSpec(dataset=dataset, entry=entry),
@@ -101,7 +101,7 @@ def prepare_few(offers: Offers, dataset: str, count: int, folder: Path) -> Path:
 
 
 def tried(offers: Offers, arguments, card: Card, card_path: Path) -> Trial:
-    """The backbone on one batch, with the model and input of extraction."""
+    """Run the backbone on one batch, with the model and input of extraction."""
     from permafrost.core.option_models import read
     from permafrost.features.trial import try_backbone
     from permafrost.plan.catalogue import result_fields
@@ -128,7 +128,7 @@ def tried(offers: Offers, arguments, card: Card, card_path: Path) -> Trial:
 
 
 def lines_of(arguments, found: str, card: Card, trial: Trial, strange: list[str]) -> list[str]:
-    """The table that is printed."""
+    """The printed lines: facts, a table of channels, and warnings."""
     facts = [
         ("backbone", arguments.name),
         ("dataset", f"{arguments.dataset}, {card.task}; {found}"),

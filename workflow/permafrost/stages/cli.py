@@ -1,4 +1,4 @@
-"""``permafrost COMMAND …``: imports the one module that carries out the command, and no other."""
+"""``permafrost COMMAND …``: import and run only the module of the command."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.extras import explained
 from permafrost.stages.commands import ALIASES, COMMANDS, GROUPS, probe_examples
 
-_WRONG_USE = 2  # as argparse ends
-_INTERRUPTED = 130  # as a shell reports a program that SIGINT ended
-_CLOSED_PIPE = 141  # as a shell reports a program that SIGPIPE ended
+_WRONG_USE = 2  # argparse's exit status
+_INTERRUPTED = 130  # a shell's status for SIGINT
+_CLOSED_PIPE = 141  # a shell's status for SIGPIPE
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command, and return its exit status.
 
-    0: the work is done; 1: it is not, and an error says why; 2: the command line cannot be understood;
-    130: interrupted; 141, in silence: the reader of the output is gone (``permafrost show | head``).
+    0: success; 1: failure, with an error message; 2: invalid command line; 130: interrupted; 141,
+    without a message: the reader of the output has closed the pipe (``permafrost show | head``).
     """
     try:
         try:
@@ -37,7 +37,7 @@ def main(argv: list[str] | None = None) -> int:
         closed = [descriptor for descriptor in (1, 2) if _is_closed_pipe(descriptor)]
         if not closed:
             raise
-        # what is still buffered must go somewhere when the interpreter ends
+        # the interpreter flushes its buffers at exit, which would fail on the closed pipe
         nowhere = os.open(os.devnull, os.O_WRONLY)
         for descriptor in closed:
             os.dup2(nowhere, descriptor)
@@ -45,7 +45,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _is_closed_pipe(descriptor: int) -> bool:
-    """Whether the reader of this stream is gone."""
+    """Whether the reader of this descriptor has closed it."""
     poll = select.poll()
     poll.register(descriptor, 0)
     return any(events & select.POLLERR for _, events in poll.poll(0))
@@ -93,7 +93,7 @@ def _carry_out(command: str, argv: list[str]) -> int:
 
 
 def _is_plugin(command: str, argv: list[str]) -> bool:
-    """Whether the command is a kind of probe that the recorded job adds."""
+    """Whether the command is a kind of probe from a plug-in of the recorded job."""
     from permafrost.stages.arguments import add_job, planned_job
 
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
@@ -134,7 +134,7 @@ def stage_of(command: str) -> tuple[ModuleType, argparse.ArgumentParser, tuple]:
 
 
 class _Formatter(argparse.HelpFormatter):
-    """Wraps text as argparse does, but leaves the lines of examples, which begin with spaces, as they are."""
+    """Wraps text like argparse, except blocks with indented lines, which are examples."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         blocks = text.split("\n\n")
@@ -154,11 +154,11 @@ def parse(
 
 
 def _parse_and_pass_on(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespace:
-    """Our options, and under ``passed`` all others in their order."""
+    """The command's own options, with all others in their order under ``passed``."""
     place = argv.index("--") if "--" in argv else len(argv)
     arguments, passed = parser.parse_known_args(argv[:place])
     after = argv[place:]
-    # `permafrost run -- -n` means the same as without the dashes
+    # `permafrost run -- -n` is the same as `permafrost run -n`
     if after[1:] and after[1].startswith("-"):
         del after[0]
     arguments.passed = passed + after
@@ -166,7 +166,7 @@ def _parse_and_pass_on(parser: argparse.ArgumentParser, argv: list[str]) -> argp
 
 
 def _limit_threads(count: int | None) -> None:
-    """Let the linear-algebra libraries use `count` threads; must come before NumPy is imported."""
+    """Limit linear-algebra libraries to `count` threads; only works before NumPy is imported."""
     if count:
         from permafrost.operate.light_client import THREADS
 
@@ -174,7 +174,7 @@ def _limit_threads(count: int | None) -> None:
 
 
 def _check_sources(stage: str, arguments) -> None:
-    """Refuse a job that was planned with other sources: its result must not bear that fingerprint."""
+    """Refuse a job planned with other sources, because its fingerprint would be wrong."""
     from permafrost.plan.sources import code_hash
     from permafrost.stages.arguments import planned_job
 
@@ -213,7 +213,7 @@ def _help(argv: list[str]) -> int:
 
 
 def _kinds() -> dict:
-    """The kinds of probes, each a command."""
+    """The kinds of probes, each of which is a command."""
     from permafrost.probes.kinds import KINDS
 
     return KINDS

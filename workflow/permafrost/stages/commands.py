@@ -1,4 +1,7 @@
-"""The commands of ``permafrost``, grouped as ``permafrost --help`` shows them. Light: read at every start."""
+"""The commands of ``permafrost``, grouped as in ``permafrost --help``.
+
+Every start imports this module, so it has no slow imports.
+"""
 
 from __future__ import annotations
 
@@ -149,7 +152,7 @@ MAINTAIN: dict[str, Command] = {
     ),
 }
 
-#: called by snakemake, one process per job; commands of probes are in `permafrost.probes.kinds.KINDS`
+#: commands for Snakemake, one process per job; those of probes are `permafrost.probes.kinds.KINDS`
 STAGES: dict[str, Command] = {
     "prepare": Command(
         "decode a dataset once into image stores and a card",
@@ -210,7 +213,7 @@ ALIASES = {"table": "export"}
 
 
 def probe_examples(name: str, reads: str, leaves: str | None) -> tuple[str, ...]:
-    """Example command of a kind of probe, by its input and its second output."""
+    """Example command of a kind of probe, from its input and its second output."""
     given = _CARD if reads == "images" else f"--features {_SPLITS}"
     second = f" --second-output {name}" if leaves else ""
     return (f"permafrost {name} {_JOB} {given} --output {name}.parquet{second}",)

@@ -1,4 +1,4 @@
-"""``permafrost compare``: predictions of all backbones in, paired differences out."""
+"""``permafrost compare``: paired differences from the predictions of all backbones."""
 
 from __future__ import annotations
 

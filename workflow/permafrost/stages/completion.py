@@ -1,4 +1,4 @@
-"""``permafrost completion``: completion of commands and their options, for a shell to read."""
+"""``permafrost completion``: print a shell script that completes commands and options."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def run(arguments) -> None:
 
 
 def _whole():
-    """One parser with all commands for users (not those of snakemake)."""
+    """One parser with all commands for users, without Snakemake's."""
     whole = argparse.ArgumentParser("permafrost", description="measures frozen backbones")
     whole.add_argument("--version", action="store_true", help="print the version")
     commands = whole.add_subparsers()
@@ -43,7 +43,7 @@ def _whole():
 
 
 def _complete_paths(parser) -> None:
-    """Let the shell complete files for options that take a path."""
+    """Make the shell complete file names for options that take a path."""
     import shtab
 
     for action in parser._actions:

@@ -1,4 +1,4 @@
-"""``permafrost convert-checkpoint``: a published pickle in, its tensors as safetensors out."""
+"""``permafrost convert-checkpoint``: convert a pickled checkpoint to safetensors."""
 
 from __future__ import annotations
 

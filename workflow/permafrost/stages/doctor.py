@@ -1,4 +1,4 @@
-"""``permafrost doctor``: whether this machine and this project have what a run needs."""
+"""``permafrost doctor``: check that this machine and this project have what a run needs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> int:
-    """0 if nothing that a run needs is missing, else 1."""
+    """Print the findings; exit status 0 if nothing needed is missing, else 1."""
     from permafrost.operate.doctor import MISSING, examine
 
     findings = examine(partial(offers_of, arguments), find_root(Path.cwd()))

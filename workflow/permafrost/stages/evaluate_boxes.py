@@ -1,4 +1,4 @@
-"""``permafrost evaluate-boxes``: crowns as tables in; recall, precision and AP with intervals out."""
+"""``permafrost evaluate-boxes``: recall, precision and AP of crowns in tables, with intervals."""
 
 from __future__ import annotations
 
@@ -77,13 +77,13 @@ def run(arguments) -> None:
         notes.append([*evaluation.notes(), *scores[-1].notes(), *remarks])
     first, *compared = notes
     for remarks in compared:
-        # remarks on the truth are the same for both
+        # remarks on the truth occur in both
         first += [f"{arguments.against}: {text}" for text in remarks if text not in first]
     _leave(arguments, scores, first)
 
 
 def _read(arguments):
-    """Truth, predictions, and those of ``--against`` or None, as `Annotations`."""
+    """Truth, predictions, and predictions of ``--against`` (or None), as `Annotations`."""
     from permafrost.data.deepforest.reading import read_annotations
 
     reading = {"geometry": arguments.geometry, "invalid": arguments.invalid}
@@ -93,7 +93,7 @@ def _read(arguments):
         for path in (arguments.predictions, arguments.against)
     ]
     if arguments.against and _rules(arguments).get("unlisted") == "empty":
-        # an image that only one of the two names is one without crowns for both
+        # an image that either table names counts for both, without crowns if the truth lacks it
         named = [name for table in tables for name in table.images]
         truth = replace(truth, images=tuple(dict.fromkeys([*truth.images, *named])))
     return truth, *tables
@@ -136,7 +136,7 @@ def _rules(arguments) -> dict:
 
 
 def _evaluate(arguments, truth, predictions):
-    """The evaluation of a table of predictions, and remarks on windows."""
+    """The evaluation of one table of predictions, and remarks on windows."""
     from permafrost.evaluators.crowns.evaluate import evaluate
 
     plain = ("matching", "iou_threshold", "distance_threshold", "min_score", "average")
@@ -147,7 +147,7 @@ def _evaluate(arguments, truth, predictions):
 
 
 def _evaluate_tiles(arguments, truth, predictions, options: dict):
-    """The evaluation of whole images, and how that of windows differs."""
+    """The evaluation of whole images, and remarks on how windows differ."""
     from permafrost.evaluators.crowns.overlay import image_sizes
     from permafrost.evaluators.crowns.tiles import compare_tiles, read_tile_predictions
     from permafrost.metrics.objects.stitching import stitch
@@ -173,7 +173,7 @@ def _evaluate_tiles(arguments, truth, predictions, options: dict):
 
 
 def _leave(arguments, scores: list, notes: list[str]) -> None:
-    """Write all files, then print."""
+    """Write all files, then print the scores."""
     from permafrost.data.deepforest.reading import read_groups
     from permafrost.evaluators.crowns.tables import image_table, match_table
     from permafrost.evaluators.detection.export import arrow_table
@@ -229,7 +229,7 @@ def _leave(arguments, scores: list, notes: list[str]) -> None:
 
 
 def _draw(arguments, evaluation) -> str:
-    """Draw the overlays; returns what was drawn, in words."""
+    """Draw the overlays; returns a summary for the terminal."""
     from permafrost.evaluators.crowns.overlay import write_overlays
 
     drawn, left = write_overlays(

@@ -1,4 +1,4 @@
-"""``permafrost evaluate-detections``: COCO JSON or tables in, COCO's or LVIS's scores with intervals out."""
+"""``permafrost evaluate-detections``: COCO's or LVIS's scores of files, with intervals."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from permafrost.metrics.detection.evaluation import Evaluation
     from permafrost.statistics.resampling.units import Units
 
-# what the parts of --merge were made with, or are made of
+# options that --merge excludes, because its parts already contain them
 _OF_AN_EVALUATION = (
     *("truth", "predictions", "iou_type", "lvis", "mode", "max_dets", "no_categories"),
     *("iou_thresholds", "area_ranges", "boundary_ratio", "detection_area", "sigmas", "invalid"),
@@ -86,14 +86,14 @@ def run(arguments) -> None:
         arguments.iou_type = "bbox"
     _check(arguments)
     evaluation = _evaluate(arguments)
-    # a part of the images may hold nothing; the whole may not
+    # a part of the images may have no objects, but the whole must have some
     if not arguments.partial:
         _check_anything_to_find(evaluation)
     _leave(arguments, evaluation)
 
 
 def _check(arguments) -> None:
-    """Refuse what can be refused before the work."""
+    """Refuse wrong options and files before the evaluation."""
     from permafrost.evaluators.intervals.detection import INTERVALS, check_interval
 
     check_interval(arguments.interval)
@@ -191,12 +191,14 @@ def _evaluated(arguments, predictions: Path):
 
 @dataclass(frozen=True)
 class _Scored:
-    """An evaluation, what its intervals are made of, and what will be printed of it.
+    """An evaluation with its sampling units, and the lines to print.
 
     Attributes
     ----------
-    groups : of the images, which are resampled together; units : what is resampled.
+    groups : group of each image; images of a group are resampled together.
+    units : the sampling units.
     drawn : options of the intervals.
+    lines, notes : printed text; more is appended.
     """
 
     arguments: argparse.Namespace
@@ -210,7 +212,7 @@ class _Scored:
 
 
 def _leave(arguments, evaluation) -> None:
-    """Write all files, then print."""
+    """Write all files, then print the scores."""
     from permafrost.evaluators.intervals.detection import (
         DetectionScores,
         detection_rows,
@@ -258,7 +260,7 @@ def _leave(arguments, evaluation) -> None:
 
 
 def _members(arguments, evaluation) -> dict:
-    """Name of every group of ``--category-groups`` to the positions of its categories."""
+    """Group of ``--category-groups`` -> positions of its categories."""
     if arguments.category_groups is None:
         return {}
     from permafrost.metrics.detection.categories import find_groups
@@ -271,7 +273,7 @@ def _members(arguments, evaluation) -> dict:
 
 
 def _named(evaluation, members: dict, labels: list[str]) -> dict:
-    """Label of every group to the names of its categories."""
+    """Label of a group -> names of its categories."""
     from permafrost.evaluators.intervals.detection import class_names
 
     names = class_names(evaluation)
@@ -280,7 +282,7 @@ def _named(evaluation, members: dict, labels: list[str]) -> dict:
 
 
 def _analysis(arguments, evaluation, lines) -> tuple[dict, object]:
-    """What the JSON holds of kinds of errors, oLRP and calibration, and these; `lines` are added to."""
+    """JSON content of error types, oLRP and calibration, and the analysis; extends `lines`."""
     if arguments.no_analysis or arguments.partial:
         return {}, None
     from permafrost.evaluators.output import detection_text
@@ -292,7 +294,7 @@ def _analysis(arguments, evaluation, lines) -> tuple[dict, object]:
 
 
 def _slices(scored: _Scored) -> dict:
-    """What the JSON holds of ``--slices``; lines and notes are added to `scored`."""
+    """JSON content of ``--slices``; extends the lines and notes of `scored`."""
     arguments, evaluation, lines = scored.arguments, scored.evaluation, scored.lines
     if arguments.slices is None:
         return {}
@@ -319,7 +321,7 @@ def _slices(scored: _Scored) -> dict:
 
 
 def _comparison(scored: _Scored, members: dict) -> dict:
-    """What the JSON holds of ``--against``; lines and notes are added to `scored`."""
+    """JSON content of ``--against``; extends the lines and notes of `scored`."""
     arguments = scored.arguments
     if arguments.against is None:
         return {}
@@ -350,7 +352,7 @@ def _tables(arguments, evaluation, analysis, more: dict) -> tuple[dict, list[str
 
 
 def _options(arguments) -> dict:
-    """Options and digests of all files that can change a figure."""
+    """Options, and digests of all files, that can affect a score."""
     inputs = ["truth", "predictions", "against", "groups", "slices"]
     if isinstance(arguments.category_groups, Path):
         inputs.append("category_groups")

@@ -1,4 +1,4 @@
-"""``permafrost evaluate-panoptic``: COCO's panoptic format in, panoptic quality with intervals out."""
+"""``permafrost evaluate-panoptic``: panoptic quality of files in COCO's format, with intervals."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _write(arguments, evaluation) -> None:
 
 
 def _options(arguments, evaluation) -> dict:
-    """Options and digests of all files that can change a figure, the maps by what they hold."""
+    """Options, and digests of all files, that can affect a score; those of maps are by content."""
     options = standalone.options_of(arguments, "truth", "predictions", "groups")
     for name, digest in zip(("truth_masks", "prediction_masks"), evaluation.digests, strict=True):
         options[name] = {"path": Path(options[name]).as_posix(), "sha256": digest}

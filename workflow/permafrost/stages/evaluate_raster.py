@@ -1,4 +1,4 @@
-"""``permafrost evaluate-raster``: a reference raster and a prediction in, assessment metrics out."""
+"""``permafrost evaluate-raster``: accuracy metrics of a predicted raster against a reference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``permafrost export``: results as tables for papers, as rows of other benchmarks, and what to cite."""
+"""``permafrost export``: tables for papers, files for other benchmarks, and citations."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ FORMATS = (
     "mlflow",
     "wandb",
 )
-# folders that trackers read, where --output names no other
-# forms that others fixed: what leakage there is goes to the terminal
+# formats without a place for warnings: leakage is reported on the terminal
 _WITHOUT_WARNINGS = ("torchgeo-bench", "geobench2")
+# default folders of trackers
 _FOLDERS = {"mlflow": Path("mlruns"), "wandb": Path(".")}
 
 
@@ -103,7 +103,7 @@ def run(arguments) -> None:
 
 
 def _track(shown, plan: dict, arguments) -> None:
-    """Write a run of each evaluation for an experiment tracker."""
+    """Write a tracker's run for each evaluation."""
     if arguments.group is not None:
         raise PermafrostError("runs have no group", remedy="leave --group out, or use --dataset")
     shown.check(probe=arguments.probe, dataset=arguments.dataset)
@@ -116,7 +116,7 @@ def _track(shown, plan: dict, arguments) -> None:
 
 
 def _write_cards(shown, plan: dict, arguments) -> None:
-    """Write the head of a model card for each backbone, whole or not at all."""
+    """Write the metadata (YAML head) of a model card for each backbone, all or none."""
     from permafrost.report.tables.model_index import model_cards
 
     if arguments.output is None:
@@ -132,7 +132,7 @@ def _write_cards(shown, plan: dict, arguments) -> None:
 
 
 def _submit(shown, plan: dict, arguments) -> None:
-    """Write the folder of a submission, whole or not at all."""
+    """Write the folder of a submission to GEO-Bench-2, completely or not at all."""
     from permafrost.report.tables.geobench2 import submission
 
     if arguments.output is None:

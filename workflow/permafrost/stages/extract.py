@@ -1,4 +1,4 @@
-"""``permafrost extract``: image stores in, feature stores of one backbone out, whole or in parts."""
+"""``permafrost extract``: feature stores of one backbone from image stores, whole or in parts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def run(arguments) -> None:
 def _extract(arguments) -> None:
     from permafrost.features.extract import extract
 
-    # files of embeddings may be large; in the state that the plan saw they are not read once more
+    # files of embeddings may be large; they are not read again if unchanged since planning
     known = DigestCache(Path(DIGESTS))
     outputs = by_split(arguments.output)
     image_jobs.run(arguments, extract, ExtractSpec, outputs=outputs, digest_of=known.content)

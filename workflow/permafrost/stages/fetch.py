@@ -1,4 +1,4 @@
-"""``permafrost fetch``: downloads datasets and published weights, one by one, resumed where a connection broke off."""
+"""``permafrost fetch``: download datasets and published weights; resumes broken downloads."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def add_arguments(parser) -> None:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What is missing: its name, what is said of it, its size, and how it is got."""
+    """A missing dataset or missing weights: name, entry, files, and how to fetch them."""
 
     name: str
     entry: dict
@@ -77,7 +77,7 @@ def run(arguments) -> int:
 
 @contextlib.contextmanager
 def _failing_alone(failed: list[PermafrostError]) -> Iterator[None]:
-    """Keep an error for the end, so that all else is still asked for or fetched."""
+    """Collect a `PermafrostError` raised inside, so that the others are still fetched."""
     try:
         yield
     except PermafrostError as error:
@@ -85,14 +85,14 @@ def _failing_alone(failed: list[PermafrostError]) -> Iterator[None]:
 
 
 def _failures(failed: list[PermafrostError]) -> int:
-    """The exit status; each failure is said."""
+    """Print the failures; returns the exit status."""
     for error in failed:
         print(f"permafrost fetch: error: {error}", file=sys.stderr)
     return int(bool(failed))
 
 
 def _run_for_a_program(arguments) -> int:
-    """The same with what is missing as JSON on standard output, and all words on the other one."""
+    """Like `run`, with JSON on standard output and all messages on standard error."""
     if not (arguments.dry_run or arguments.yes):
         raise PermafrostError("--json asks for no confirmation", remedy="give --yes, or --dry-run")
     with contextlib.redirect_stdout(sys.stderr):
@@ -122,7 +122,7 @@ def _run_for_a_program(arguments) -> int:
 
 
 def _missing(arguments) -> tuple[Offers, list[_Wanted], list[PermafrostError]]:
-    """The catalogues, what is missing of all that is named, and what cannot be had or asked."""
+    """The catalogues, the missing items of those named, and errors of items that failed."""
     files = [Path(name) for name in arguments.names if _is_file(name)]
     arguments.config = [*arguments.config, *files]
     offers, dry = _offers(arguments), arguments.dry_run
@@ -149,7 +149,7 @@ def _offers(arguments) -> Offers:
 
 
 def _datasets(offers, names: list[str], dry: bool, failed: list) -> list[_Wanted]:
-    """The datasets that are missing, of those that are named and those of configuration files."""
+    """The missing datasets of the arguments and of their configuration files."""
     from permafrost.operate.offers import state_of
 
     chosen = [name for name in names if not _is_file(name)]
@@ -173,7 +173,7 @@ def _datasets(offers, names: list[str], dry: bool, failed: list) -> list[_Wanted
 
 
 def _weights(offers, dry: bool, failed: list) -> list[_Wanted]:
-    """The published weights that are missing of the configuration's backbones."""
+    """The missing published weights of the configuration's backbones."""
     from permafrost.backbones.registry import published_weights, read_entry
 
     folder, wanted, seen = offers.data / FOLDER, [], set()
@@ -207,7 +207,13 @@ def _wanted_weights(name: str, entry: dict, published, folder: Path, gets: list,
 
 
 def announcement(name: str, entry: dict, download, folder, free: int | None = None) -> str:
-    """What is said before a download starts; `entry` is of a dataset or a backbone."""
+    """The text printed before a download.
+
+    Parameters
+    ----------
+    entry : of a dataset or a backbone.
+    free : free bytes in `folder`; None: unknown.
+    """
     room = "" if free is None else f"; {bytes_words(free)} are free in {folder}"
     told = download.unknown and "size_bytes" in entry
     about = f", about {bytes_words(entry['size_bytes'])}" if told else ""

@@ -1,4 +1,4 @@
-"""What `permafrost new dataset` shows of a draft: a sheet of thumbnails, and a first number of a baseline."""
+"""Preview of a drafted dataset for `permafrost new`: thumbnails, and a baseline's score."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ if TYPE_CHECKING:
     from permafrost.operate.drafts import Entry
     from permafrost.plan.plan import Plan
 
-# images of each split that a sheet is drawn from, and that a first number is measured on
+# largest number of images of each split, for thumbnails and for a score
 _SHEET, _TRIAL = 96, 2000
-#: the first that fits is measured
+#: the first that fits is scored
 _BASELINES = ("imagestats", "imagestats-all")
 _NEIGHBOURS: dict[str, dict[str, Any]] = {
     "5-nn": {"kind": "knn", "k": 5},
     "5-nn-patches": {"kind": "dense_knn", "k": 5},
 }
-# no neighbours label objects; a plan wants a probe
+# a plan needs a probe, and for detection there is none by nearest neighbours
 _OBJECTS = {"objects": {"kind": "detection"}}
 _SIZE = 224
 
 
 @dataclass(frozen=True)
 class FirstLook:
-    """What was made of a draft.
+    """A prepared draft.
 
     Attributes
     ----------
     plan : of the draft alone, with baselines and nearest neighbours.
     name : of the dataset.
-    folder : a temporary one, which holds the results.
+    folder : temporary folder with the results.
     """
 
     plan: Plan
@@ -63,7 +63,7 @@ class FirstLook:
         return self.folder / "results" / stage / f"{split}.zarr"
 
     def write_sheet(self, file: Path, source: str) -> None:
-        """Write thumbnails with the names of their labels to a PNG."""
+        """Write thumbnails, with the names of their labels, to a PNG file."""
         from permafrost.data.store.card import read_card
         from permafrost.report.material.examples import draw_sheet
 
@@ -101,7 +101,7 @@ class FirstLook:
         return self.plan.backbones_on(self.name)[0]
 
     def score(self) -> list[str]:
-        """Score the baseline by nearest neighbours as a run does; sentences with the number and its interval."""
+        """Score the baseline by nearest neighbours as in a run; lines with score and interval."""
         from permafrost.core.tables import read_table
         from permafrost.data.store.card import read_card
         from permafrost.plan.record import record_plan
@@ -142,11 +142,11 @@ def first_look(entry: Entry, *, whole: bool) -> Iterator[FirstLook]:
 
     Parameters
     ----------
-    whole : up to 2,000 images of each split, for `FirstLook.score`; else a few, for a sheet.
+    whole : up to 2,000 images of each split, for `FirstLook.score`; else 96, for thumbnails.
 
     Raises
     ------
-    PermafrostError : what a run would say of the entry.
+    PermafrostError : a run would refuse the entry or its data.
     """
     from permafrost.data.store.prepare import PrepareSpec, prepare
     from permafrost.plan.catalogue import result_fields
@@ -157,7 +157,7 @@ def first_look(entry: Entry, *, whole: bool) -> Iterator[FirstLook]:
         folder = Path(made)
         content = entry.located
         if not whole and not targets_of(content["task"]).numbers:
-            # few images do not hold all classes
+            # a few images may not contain all classes
             content = {**content, "allow_missing_classes": True}
         config = {
             "catalogues": ["{permafrost}/config"],
@@ -167,7 +167,7 @@ def first_look(entry: Entry, *, whole: bool) -> Iterator[FirstLook]:
             "probes": _probes(content["task"]),
             "extraction": {"size": _SIZE},
         }
-        # jobs search digests of files below their working directory
+        # jobs look for the cache of digests below their working directory
         with contextlib.chdir(folder):
             look = FirstLook(Plan(config, folder, where=entry.where), entry.name, folder)
             prepare(
@@ -188,7 +188,7 @@ def _probes(task: str) -> dict[str, dict]:
 
 
 def _command(arguments: list[str]) -> None:
-    """Run a command of a job in this process, without what it prints; its error ends this one."""
+    """Run a job's command in this process without its output; raises its error."""
     said = io.StringIO()
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
         status = main(arguments)

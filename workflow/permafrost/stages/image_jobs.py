@@ -1,4 +1,4 @@
-"""What the commands share that run a backbone over images: arguments, the job, and its image stores."""
+"""Shared by commands that run a backbone on images: arguments, the job, and its image stores."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def add_batch_size(parser) -> None:
 
 
 def images_of(arguments) -> dict[str, Path]:
-    """Image stores by split, which are made again where they were deleted."""
+    """Image stores by split; deleted ones are recomputed."""
     return ensure_images(
         arguments.card,
         job=_prepare_job(arguments),
@@ -48,7 +48,7 @@ def images_of(arguments) -> dict[str, Path]:
 
 
 def _prepare_job(arguments) -> list[str]:
-    """The arguments that name its job to ``permafrost prepare``."""
+    """Arguments of ``permafrost prepare`` for the job that recomputes image stores."""
     if arguments.prepare_job is not None:
         return ["--job", arguments.prepare_job, "--plan", str(arguments.plan)]
     if arguments.prepare_spec is not None:
@@ -57,12 +57,17 @@ def _prepare_job(arguments) -> list[str]:
 
 
 def located_job(arguments) -> tuple[dict, str]:
-    """The spec, the data paths of its entry, and the fingerprint of the job."""
+    """The job's spec, with real paths in its entry and its files, and its fingerprint.
+
+    Raises
+    ------
+    PermafrostError : the job belongs to another environment.
+    """
     job = planned_job(arguments)
     entry = merged(job.spec["entry"], job.places.get("entry", {}))
     paths = job.places.get("files", {})
     promised = job.spec.get("files") or {}
-    # conda and apptainer belong to Snakemake, which reports a missing one
+    # environments of conda and apptainer are checked by Snakemake
     if paths.get(ROLE, "").endswith(".lock"):
         check_environment(promised[ROLE])
     files = {
@@ -75,7 +80,13 @@ def located_job(arguments) -> tuple[dict, str]:
 
 
 def run(arguments, extract, kind: type, **outputs) -> None:
-    """Run `extract`(spec of type `kind`, images=, card=, fingerprint=, …, **outputs) on images that surely exist."""
+    """Call `extract` for the job, after recomputing image stores if they were deleted.
+
+    Parameters
+    ----------
+    extract : called with the spec, ``images``, ``card``, ``fingerprint``, ``running``, `outputs`.
+    kind : dataclass of the spec.
+    """
     images = images_of(arguments)
     keep_freed_memory()
     spec, fingerprint = located_job(arguments)
@@ -94,13 +105,19 @@ def run(arguments, extract, kind: type, **outputs) -> None:
 
 
 def ensure_images(card: Path, *, job: list[str], data: str, workers: int) -> dict[str, Path]:
-    """Paths of the image stores next to `card`; deleted ones are prepared again first.
+    """Paths of the image stores next to `card`, by split; deleted ones are recomputed first.
 
-    Jobs of different backbones may miss them at the same time: one prepares, the others wait.
+    If several jobs find them missing at the same time, one recomputes them and the others wait.
 
     Parameters
     ----------
-    job : the arguments of ``permafrost prepare``; empty if unknown.
+    job : arguments of ``permafrost prepare`` for the job; empty: unknown.
+    data : replaces {data} in the entry's paths.
+    workers : threads that decode images.
+
+    Raises
+    ------
+    PermafrostError : the stores cannot be recomputed.
     """
     stores = {split: card.with_name(f"{split}.zarr") for split in SPLITS}
     if all(path.is_dir() for path in stores.values()):
@@ -112,7 +129,7 @@ def ensure_images(card: Path, *, job: list[str], data: str, workers: int) -> dic
 
 
 def _prepare(stores: dict[str, Path], card: Path, job: list[str], data: str, workers: int) -> None:
-    # a process of its own, since dataset libraries have no place in extraction, nor in a backbone's environment
+    # a process in the main environment: that of a backbone may lack libraries of datasets
     program = "from permafrost.stages.cli import main; raise SystemExit(main())"
     command = [os.environ.get(MAIN_PYTHON, sys.executable), "-c", program, "prepare", *job]
     command += ["--data", data, "--workers", str(workers)]

@@ -1,4 +1,4 @@
-"""``permafrost incomplete``: what succeeded of a run that failed in, its leaderboard and page out."""
+"""``permafrost incomplete``: leaderboard and report of the successful jobs of a failed run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``permafrost info``: all that is known of a dataset, a backbone or a kind of probe."""
+"""``permafrost info``: describe a dataset, a backbone or a kind of probe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``permafrost init``: a folder with a project of one's own, which runs as it is."""
+"""``permafrost init``: write a new project that is ready to run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``permafrost list``: what can be named in a configuration."""
+"""``permafrost list``: list the available datasets, backbones or probes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _OF_BACKBONES = ("kind", "bands", "max_parameters", "licence", "fits", "here")
 
 
 def add_places(parser) -> None:
-    """The options of the commands that read the catalogues."""
+    """Add the options of commands that read the catalogues."""
     parser.add_argument(
         "--config",
         type=Path,
@@ -65,7 +65,7 @@ def print_json(content) -> None:
 
 
 def offers_of(arguments):
-    """The catalogues that the options name, of the project that the working directory is in."""
+    """The catalogues of the project of the working directory, with those of the options."""
     from permafrost.operate.offers import read_offers
 
     root = find_root(Path.cwd())

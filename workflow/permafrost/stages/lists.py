@@ -1,4 +1,4 @@
-"""Options that hold lists of values, read from text."""
+"""Parse options that are lists of values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from permafrost.core.inputs import read_text
 
 
 def values_of(text: str | None, kind) -> list | None:
-    """Items of a comma-separated list, each as `kind`."""
+    """Items of a comma-separated list, each as `kind`; None for None. Other text is refused."""
     if text is None:
         return None
     try:
@@ -22,7 +22,12 @@ def values_of(text: str | None, kind) -> list | None:
 
 
 def thresholds(text: str | None):
-    """Numbers between commas, or ``first:last:step``, both ends included, evenly spaced."""
+    """Numbers of a comma-separated list, or of ``first:last:step`` with both ends; None for None.
+
+    Raises
+    ------
+    PermafrostError : the text is neither, or the step does not divide the range.
+    """
     if text is None or ":" not in text:
         return values_of(text, float)
     import numpy as np
@@ -37,12 +42,12 @@ def thresholds(text: str | None):
             f"steps of {step:g} do not lead from {first:g} to {last:g}",
             remedy="choose a step that divides the range",
         )
-    # linspace instead of a running sum, whose points differ from COCO's
+    # linspace gives COCO's values; a running sum would differ in the last bits
     return np.linspace(first, last, count)
 
 
 def names_of(text: str | None) -> list[str] | None:
-    """Names between commas."""
+    """Names of a comma-separated list; None for None. An empty name is refused."""
     if text is None:
         return None
     names = [part.strip() for part in text.split(",")]
@@ -52,7 +57,13 @@ def names_of(text: str | None) -> list[str] | None:
 
 
 def category_groups(groups: str | Path) -> dict[str, list]:
-    """``group=a,b;other=c``, or what a file says, see `metrics.detection.categories.read_groups`."""
+    """Group -> categories, from ``group=a,b;other=c`` or a file.
+
+    Raises
+    ------
+    PermafrostError : the text is not in this form, or the file is wrong, see
+        `metrics.detection.categories.read_groups`.
+    """
     if isinstance(groups, Path):
         from permafrost.metrics.detection.categories import read_groups
 
@@ -70,12 +81,15 @@ def category_groups(groups: str | Path) -> dict[str, list]:
 
 
 def groups_or_path(text: str) -> str | Path:
-    """The text of an option that holds either groups, which have an equals sign, or a file."""
+    """The text of groups, which has an equals sign, or the path of a file."""
     return text if "=" in text else Path(text)
 
 
 def area_ranges(text: str | None) -> dict | None:
-    """Comma-separated ``name=low:high``; the range ``all`` is added if missing."""
+    """Name -> (low, high) in square pixels, from comma-separated ``name=low:high``.
+
+    The range ``all`` is added if missing. Other text is refused.
+    """
     if text is None:
         return None
     ranges = {}
@@ -96,5 +110,5 @@ def area_ranges(text: str | None) -> dict | None:
 
 
 def lines_of(path: Path) -> list[str]:
-    """The lines of a text file that are not empty."""
+    """The non-empty lines of a text file, without surrounding spaces."""
     return [line.strip() for line in read_text(path).splitlines() if line.strip()]

@@ -1,4 +1,4 @@
-"""``permafrost measure``: one feature store in, measures of the features themselves out."""
+"""``permafrost measure``: feature metrics of one feature store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``permafrost methods``: the paragraph on methods for a paper, and BibTeX of what a run used."""
+"""``permafrost methods``: the methods paragraph for a paper, and BibTeX of what a run used."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def run(arguments) -> None:
 
 
 def paragraph_and_bibtex(results: Path) -> tuple[str, str]:
-    """What a run's methods were, in words, and what to cite.
+    """The methods paragraph of a run, and its citations as BibTeX.
 
     Raises
     ------
-    PermafrostError : no run is there, or its tables are of another plan than the one recorded last.
+    PermafrostError : there is no run, or its tables do not belong to the last recorded plan.
     """
     from permafrost.core.tables import read_table
     from permafrost.report.explanations.leaderboard_state import describe_outdated

@@ -1,4 +1,4 @@
-"""``permafrost new``: a first entry for one's own images or model, as YAML."""
+"""``permafrost new``: draft an entry for your images or model, as YAML."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def run(arguments) -> None:
 
 
 def _look(entry, sheet: Path | None, arguments) -> None:
-    """Write the sheet, and print the input of a baseline and, with --try, its score."""
-    # where the entry itself goes to the terminal, it stays a file that can be read
+    """Write the thumbnails, and print a baseline's input and, with --try, its score."""
+    # if the entry goes to standard output, nothing else may be printed there
     stream = sys.stderr if arguments.output is None and not arguments.add else sys.stdout
     try:
         with first_look(entry, whole=arguments.attempt) as look:
@@ -97,7 +97,12 @@ def _look(entry, sheet: Path | None, arguments) -> None:
 
 
 def _root(arguments) -> Path:
-    """The project's folder; without a project that of this command, unless an entry is added."""
+    """The project's folder; for a drafted dataset without a project, the working directory.
+
+    Raises
+    ------
+    PermafrostError : there is no project to add the entry to, or to look up the backbone in.
+    """
     here = Path.cwd()
     try:
         root = find_root(here)

@@ -1,4 +1,4 @@
-"""``permafrost plan``: a configuration in; jobs, time, disk, memory and downloads out, before anything is run."""
+"""``permafrost plan``: estimate jobs, time, disk, memory and downloads of a configuration."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _estimate(arguments, root: Path, corrections: dict[str, float]):
     if gpus is None:
         gpus = int(takes_gpu(grid.config["runtime"]["device"]))
     cores = arguments.cores or len(os.sched_getaffinity(0))
-    os.chdir(root)  # outputs are named from there
+    os.chdir(root)  # paths of outputs are relative to it
     found = estimate(
         grid,
         default_rates(),
@@ -111,13 +111,13 @@ def _estimate(arguments, root: Path, corrections: dict[str, float]):
 
 
 def _measured() -> dict[str, float]:
-    """By how much the demo's jobs take longer here than estimated."""
+    """Run the demo; returns ratios of measured to estimated time, see `JobEstimate.keys`."""
     program = [sys.executable, "-m", "permafrost.stages.cli"]
     with tempfile.TemporaryDirectory(prefix="permafrost-measure-") as folder:
         demo, rates = Path(folder, "demo"), Path(folder, "rates.json")
         commands = (["init", str(demo)], ["run"], ["plan", "--save-rates", str(rates)])
         for command in commands:
-            # what it says is not the estimate, which a program may read
+            # its output goes to standard error; standard output is for the estimate
             done = subprocess.run(
                 [*program, *command], cwd=demo if demo.exists() else folder, stdout=sys.stderr
             )

@@ -1,4 +1,4 @@
-"""``permafrost prepare``: a dataset's files in, three image stores and a card out, whole or in parts."""
+"""``permafrost prepare``: image stores and a card from a dataset's files, whole or in parts."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def run(arguments) -> None:
         entry=substitute(entry, arguments.data),
         matched=substitute(matched, arguments.data),
     )
-    # data in the state that the plan saw are not read once more
+    # data that are unchanged since planning are not read again
     known = DigestCache(Path(DIGESTS))
     told = {"fingerprint": job.fingerprint, "workers": arguments.workers}
     if spec.source is not None:
@@ -76,7 +76,7 @@ def run(arguments) -> None:
 
 
 def _check(path: Path, *, expect: str) -> None:
-    """Refuse an image store or a card that is damaged or of another job."""
+    """Refuse an image store or a card that is damaged or belongs to another job."""
     from permafrost.core.stores import Store
     from permafrost.data.store.card import read_card
 
@@ -107,7 +107,7 @@ def _join(spec: PrepareSpec, arguments, told: dict) -> None:
 
 
 def _promised_data(spec: PrepareSpec, known: DigestCache) -> Promised:
-    """The data of the dataset, with the digest that the plan was made from."""
+    """The dataset's files, with the digest that the plan expects."""
     entry = spec.entry
     return Promised(
         "the source's data",

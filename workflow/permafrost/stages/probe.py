@@ -1,4 +1,4 @@
-"""The commands of all kinds of probes: stores in, predictions on the test split out."""
+"""The commands of all kinds of probes: predictions on the test split, from stores."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from permafrost.stages.arguments import add_compute, add_job, add_splits, by_spl
 
 
 def add_arguments(parser, kind) -> None:
-    """The options of a `probes.kinds.ProbeKind`."""
+    """Add the options of a `probes.kinds.ProbeKind`."""
     if kind.reads == "images":
         image_jobs.add_arguments(parser)
     else:

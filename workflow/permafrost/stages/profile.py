@@ -1,4 +1,4 @@
-"""``permafrost profile``: a dataset's card and a backbone in, what the backbone costs on this machine out."""
+"""``permafrost profile``: the cost of a backbone on this machine, for a dataset's images."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def run(arguments) -> None:
     from permafrost.features.profiling.profile import profile_backbone
     from permafrost.statistics.scores.profile_table import write_profile
 
-    # as extraction runs
+    # as in extraction
     keep_freed_memory()
     spec, fingerprint = read_specification(arguments, ProfileSpec)
     located, _ = image_jobs.located_job(arguments)
     profile = profile_backbone(
         read(ProfileSpec, located, where="spec of the profile job"),
         card=arguments.card,
-        # few backbones use any
+        # a function, because few backbones need images
         images=partial(image_jobs.images_of, arguments),
         device=arguments.device,
         threads=arguments.threads,
     )
-    # the entry as written: the location of the data does not affect the profile
+    # the spec without paths, which do not affect the profile
     print(write_profile(profile, arguments.output, spec=spec, made=fingerprint))

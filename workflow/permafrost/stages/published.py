@@ -1,4 +1,4 @@
-"""``permafrost published``: published results, checked, as one table, and compared with your own."""
+"""``permafrost published``: check published results, and compare them with your own."""
 
 from __future__ import annotations
 

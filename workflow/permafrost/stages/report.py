@@ -1,4 +1,4 @@
-"""``permafrost report``: leaderboard, predictions, comparisons and cards in, pages with figures out."""
+"""``permafrost report``: pages with figures, from leaderboard, predictions, comparisons, cards."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from permafrost.stages.arguments import add_job, add_results, read_specification
 
 @dataclass(frozen=True, kw_only=True)
 class ReportSpec(Specification):
-    """`inputs` are fingerprints of all tables of a kind; the recorded plan has them one by one."""
+    """The job's spec; `inputs` has a fingerprint per kind of table, the recorded plan lists each."""
 
     options: dict
     inputs: dict

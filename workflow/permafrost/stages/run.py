@@ -1,4 +1,4 @@
-"""``permafrost run``: Snakemake in the project's folder, then the leaderboard and where the report is."""
+"""``permafrost run``: run Snakemake in the project's folder, then print the leaderboard."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from permafrost.core.home import HOME
 from permafrost.operate.run_environment import provide
 from permafrost.plan.recorded import current_plan, planned, read_plan
 
-PASSES_ON = True  # options that are not ours are Snakemake's
+PASSES_ON = True  # unknown options are passed to Snakemake
 _DRY = ("-n", "--dry-run", "--dryrun")
 SHOWN = 10  # backbones of each dataset and probe
 
@@ -36,7 +36,7 @@ def run(arguments) -> int:
         print(f"permafrost: {said}", file=sys.stderr)
     passed = _from_root(arguments.passed, root)
     profile = ["--profile", _profile(arguments.profile, root)] if arguments.profile else []
-    # --profile takes any number of names, so it would take the targets behind it too
+    # --profile takes any number of names, so targets must not follow it
     place = passed.index("--") if "--" in passed else len(passed)
     options = [*passed[:place], *profile, *passed[place:]]
     command = [sys.executable, "-m", "snakemake", *options]
@@ -48,11 +48,12 @@ def run(arguments) -> int:
 
 
 def project_here() -> Path:
-    """The project folder of the working directory; printed if it is another folder.
+    """The project folder that contains the working directory; printed if it is another folder.
 
     Raises
     ------
-    PermafrostError : it is in none. The clone of this library would be run in silence, and its results replaced.
+    PermafrostError : there is none. The clone of this library is not used instead, because its
+        results would be overwritten without notice.
     """
     root = find_root(Path.cwd(), clone=False)
     if root != Path.cwd():
@@ -61,13 +62,13 @@ def project_here() -> Path:
 
 
 def find_root(start: Path, *, clone: bool = True) -> Path:
-    """The project's folder: the nearest one from `start` upward, else the clone that this library belongs to.
+    """The project's folder: the nearest from `start` upward, else the clone of this library.
 
     A project is a folder with ``config/config.yaml`` and a Snakefile that names Permafrost.
 
     Parameters
     ----------
-    clone : whether the clone counts if `start` is outside of it, as for read-only commands.
+    clone : use the clone even if `start` is outside it, as for read-only commands.
 
     Raises
     ------
@@ -97,13 +98,13 @@ def _names_permafrost(folder: Path) -> bool:
 
 
 def _profile(name: str, root: Path) -> str:
-    """The profile of the project with that name, because snakemake does not search ``profiles``."""
+    """The project's profile of that name, because Snakemake does not search ``profiles``."""
     own = f"profiles/{name}"
     return own if (root / own).is_dir() and not (root / name).exists() else name
 
 
 def print_end(results: Path) -> None:
-    """The last lines of a run that ended well: the answer, the page, and what to do next."""
+    """Print the end of a successful run: ranking, leaderboard, path of the report, next step."""
     from permafrost.core.tables import read_table
     from permafrost.report.tables.blocks import print_blocks
     from permafrost.report.tables.shown import Shown
@@ -113,7 +114,7 @@ def print_end(results: Path) -> None:
     try:
         table, about = read_table(row["path"], expect=row["fingerprint"])
     except PermafrostError:
-        return  # only some targets were asked for
+        return  # the run had other targets
     print()
     print_blocks(Shown.of(table, results, about).blocks(most=SHOWN))
     print()
@@ -126,7 +127,7 @@ def print_end(results: Path) -> None:
 
 
 def _wait(process: subprocess.Popen) -> int:
-    """The exit status; an interrupt goes to snakemake as well, which ends by itself."""
+    """The exit status; on Ctrl-C, Snakemake also gets the signal and ends by itself."""
     while True:
         try:
             return process.wait()
@@ -135,7 +136,7 @@ def _wait(process: subprocess.Popen) -> int:
 
 
 def _from_root(passed: list[str], root: Path) -> list[str]:
-    """The arguments with absolute paths of configuration files that are relative to the user's folder."""
+    """The arguments, with absolute paths of configuration files in the user's folder."""
     files = set(_values(passed, "--configfile", "--configfiles"))
     return [
         str(Path(text).resolve())
@@ -146,7 +147,7 @@ def _from_root(passed: list[str], root: Path) -> list[str]:
 
 
 def _results(passed: list[str]) -> Path:
-    """The folder of the outputs, as the configuration of this run names it."""
+    """The folder of the outputs, from the configuration of this run."""
     from permafrost.plan.catalogue import read_yaml
 
     results = "results"
@@ -159,7 +160,7 @@ def _results(passed: list[str]) -> Path:
 
 
 def _values(passed: list[str], *options: str) -> list[str]:
-    """What follows an option, up to the next one."""
+    """The values of these options, up to the next option."""
     values, inside = [], False
     for text in passed:
         name, equals, value = text.partition("=")

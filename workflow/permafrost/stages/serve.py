@@ -1,8 +1,10 @@
-"""``permafrost serve``: a warm process that runs the light jobs of one code in a run, so that none pays for imports.
+"""``permafrost serve``: a preloaded process that runs short jobs of one run without import time.
 
-A job is a fork of this process, in the folder, with the environment and the files of its client (`light_client`), under
-its own command line; it ends with its client, and its failure is its own. The process has one thread, imports what its
-jobs turn out to need, ends with the run or when nothing came for a while, and takes no job once a source has changed.
+All its jobs have the same hash of sources. A job is a fork of this process with the folder,
+environment, files and command line of its client (`light_client`). It ends with its client, and its
+failure does not affect others. The process has one thread, imports the modules that its jobs have
+needed, and ends with the run or after a minute without jobs. It takes no job after a source file
+has changed.
 """
 
 from __future__ import annotations
@@ -25,11 +27,11 @@ from pathlib import Path
 from permafrost.operate.light_client import LOCK, RUN, SOCKET, address_of
 from permafrost.stages.cli import main
 
-_IDLE = 60  # seconds; each process holds some 100 MB
-_PATIENCE = 10  # seconds that a job whose client is gone has to end
-_SLOWEST = 10  # seconds in which a client has to say what it wants
+_IDLE = 60  # seconds without jobs until it ends; each process uses about 100 MB
+_PATIENCE = 10  # seconds for a job to end after its client is gone
+_SLOWEST = 10  # seconds for a client to send its request
 _PACKAGE = Path(__file__).parents[1]
-# what may start threads or open a device does not outlive a fork: never imported here
+# never imported here: these may start threads or open devices, which do not survive a fork
 _NEVER = {"torch", "triton", "jax", "tensorflow"}
 _DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
@@ -58,9 +60,11 @@ class _Job:
 
     Attributes
     ----------
-    process, ended : its number, and a descriptor that can be read when it has ended.
-    client : connection to who asked for it; told : descriptor of the names of modules that it imported.
-    deadline : when it is killed, where its client is gone.
+    process : its process number.
+    ended : descriptor that is readable after its end.
+    client : connection to its client.
+    told : descriptor for reading the names of modules that it imported; names : those read so far.
+    deadline : time to kill it after its client is gone; None: the client is alive.
     """
 
     process: int
@@ -73,11 +77,14 @@ class _Job:
 
 @dataclass
 class _Server:
-    """Forks a process for each job that a client brings.
+    """Forks a process for each job that a client sends.
 
     Attributes
     ----------
-    sources : file of the library -> what it was when this process began.
+    folder : folder of the socket.
+    sources : file of the library -> its state when this process started.
+    jobs : the running jobs.
+    open : whether new jobs are accepted.
     """
 
     folder: Path
@@ -93,14 +100,14 @@ class _Server:
         self.run = _opened_run(os.environ.get(RUN, ""))
 
     def close(self) -> None:
-        """Take no more jobs; another process may be started for those that come."""
+        """Accept no more jobs; another process may be started for later ones."""
         self.open = False
         self.listener.close()
         for name in (SOCKET, LOCK):
             (self.folder / name).unlink(missing_ok=True)
 
     def serve(self) -> None:
-        """Run jobs until the run has ended, or none came for a while."""
+        """Run jobs until the run has ended, or no job came for `_IDLE` seconds."""
         idle_since = time.monotonic()
         while self.open or self.jobs:
             if self.jobs:
@@ -116,7 +123,7 @@ class _Server:
             self._look_after()
 
     def _wait(self) -> list[int]:
-        """Descriptors that have something to say; after a second at most."""
+        """Readable descriptors, after at most one second."""
         poll = select.poll()
         watched = [self.listener.fileno()] if self.open else []
         watched += [] if self.run is None else [self.run]
@@ -128,7 +135,7 @@ class _Server:
         return [descriptor for descriptor, _ in poll.poll(1000)]
 
     def _accept(self) -> None:
-        """Fork the job of a client; one that cannot be run here gets no answer, and runs it itself."""
+        """Fork a client's job; if that is not possible, the client gets no answer and runs it."""
         client, _ = self.listener.accept()
         client.settimeout(_SLOWEST)
         try:
@@ -145,13 +152,13 @@ class _Server:
             os.close(descriptor)
 
     def _may_fork(self) -> bool:
-        """Whether a fork is this library as it is on disk now, and has no thread but its own."""
+        """Whether the loaded sources are unchanged on disk, and this process has one thread."""
         loaded = _files_loaded()
         same = all(self.sources.get(file) == _state(file) for file in loaded)
         return same and len(os.listdir("/proc/self/task")) == 1
 
     def _look_after(self) -> None:
-        """Answer clients whose jobs have ended, and end jobs whose clients are gone."""
+        """Answer clients whose jobs have ended, and end jobs whose clients have gone."""
         now = time.monotonic()
         for job in list(self.jobs):
             job.names += _read(job.told)
@@ -159,7 +166,7 @@ class _Server:
                 self.jobs.remove(job)
                 self._end(job)
             elif job.deadline is None and _is_ready(job.client.fileno()):
-                # a client says nothing after its request, so this is its end
+                # clients send nothing after the request, so this one has closed the connection
                 job.deadline = now + _PATIENCE
                 _kill(job, signal.SIGTERM)
             elif job.deadline is not None and now > job.deadline:
@@ -169,7 +176,7 @@ class _Server:
         _, waited = os.waitpid(job.process, 0)
         status = os.waitstatus_to_exitcode(waited)
         with contextlib.suppress(OSError):
-            # as a shell says it of a signal
+            # 128 + signal, as in a shell
             job.client.sendall(b"%d" % (status if status >= 0 else 128 - status))
         job.names += _read(job.told)
         job.client.close()
@@ -199,7 +206,7 @@ def _files_loaded() -> list[str]:
 
 
 def _opened_run(text: str) -> int | None:
-    """A descriptor that is readable when the run has ended; None if the run is not found."""
+    """A descriptor that is readable after the run has ended; None: the run does not exist."""
     process, _, began = text.partition("-")
     try:
         found = os.pidfd_open(int(process))
@@ -210,7 +217,7 @@ def _opened_run(text: str) -> int | None:
 
 
 def _receive(client: socket.socket) -> tuple[list[str], list[int]]:
-    """A request: folder, number of arguments, arguments, environment; and three files."""
+    """A request (folder, number of arguments, arguments, environment) and three descriptors."""
     descriptors = array.array("i")
     head, ancillary, _, _ = client.recvmsg(16, socket.CMSG_SPACE(3 * descriptors.itemsize))
     for level, kind, data in ancillary:
@@ -242,7 +249,7 @@ def _fork(request: list[str], descriptors: list[int], client: socket.socket) -> 
 
 
 def _run_job(request: list[str], descriptors: list[int], tell: int) -> int:
-    """The job, in the process that was made for it, as if its client ran it; returns its exit status."""
+    """Run the job in its forked process as its client would; returns the exit status."""
     server = os.getppid()
     ctypes.CDLL(None).prctl(_DIES_WITH_PARENT, signal.SIGKILL)
     if os.getppid() != server:
@@ -276,11 +283,11 @@ def _run_job(request: list[str], descriptors: list[int], tell: int) -> int:
 
 
 def _import_all(names: list[str]) -> None:
-    """Import what a job had imported, for the next one."""
+    """Import the modules that a job had imported, for the next jobs."""
     for name in names:
         try:
             __import__(name)
-        except Exception:  # what a job made up for itself is no module of others
+        except Exception:  # a job may have created modules that cannot be imported
             continue
 
 
@@ -294,7 +301,7 @@ def _is_ready(descriptor: int) -> bool:
 
 
 def _read(descriptor: int) -> bytes:
-    """What can be read now, empty where nothing can."""
+    """The bytes that can be read now; may be empty."""
     try:
         return os.read(descriptor, 1 << 20)
     except BlockingIOError:

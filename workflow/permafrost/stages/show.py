@@ -1,4 +1,4 @@
-"""``permafrost show``: who is best, and the leaderboard, as text."""
+"""``permafrost show``: print the ranking and the leaderboard."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run(arguments) -> None:
     results = path.parent
     incomplete = metadata.get(KEY)
     plan = None
-    # a leaderboard that was copied out of its results belongs to no plan here
+    # without plans, the leaderboard was copied from its folder of results
     if (results / "plans").is_dir():
         plan = read_plan(current_plan(results))
         ours = incomplete is not None and incomplete["plan"] == plan["plan"]
@@ -50,7 +50,7 @@ def run(arguments) -> None:
     shown = Shown.of(table, results, metadata)
     chosen = {"probe": arguments.probe, "dataset": arguments.dataset, "group": arguments.group}
     print_blocks(shown.blocks(compare=arguments.compare, **chosen))
-    # a dataset that no backbone fits has no table of its own
+    # a dataset that fits no backbone has no table
     gone = (
         {one["dataset"] for one in plan.get("left_out", [])} - plan["datasets"].keys()
         if plan

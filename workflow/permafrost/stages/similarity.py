@@ -1,4 +1,4 @@
-"""``permafrost similarity``: feature stores of all backbones of a dataset in, how alike they are out."""
+"""``permafrost similarity``: pairwise CKA between the backbones of a dataset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``permafrost stale``: files in the results folder that do not belong to the current plan."""
+"""``permafrost stale``: list or delete results that do not belong to the current plan."""
 
 from __future__ import annotations
 

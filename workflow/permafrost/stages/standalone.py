@@ -1,4 +1,4 @@
-"""What the commands share that evaluate given files: options, checks before the work, what they leave."""
+"""Shared by the commands that evaluate files: options, checks of arguments, and output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,12 @@ from permafrost.evaluators.output.score_files import check_table_format
 
 
 def add_options(parser, options: dict[str, tuple]) -> None:
-    """Options by name: help, and the default if there is one, or the type if it is not text."""
+    """Add options.
+
+    Parameters
+    ----------
+    options : name -> (help text,) or (help text, default) or (help text, type); text by default.
+    """
     for name, (words, *rest) in options.items():
         value = rest[0] if rest else str
         kind, default = (value, None) if isinstance(value, type) else (type(value), value)
@@ -25,8 +30,12 @@ def add_options(parser, options: dict[str, tuple]) -> None:
 
 
 def add_arguments(parser, *, resamples: int | None = 1000, how_many: str = "1000") -> None:
-    """``--resamples`` (its default, and that in words), ``--confidence``, ``--seed``, ``--output``,
-    ``--tables``, ``--table-format``."""
+    """Add the options of intervals and outputs, from ``--resamples`` to ``--table-format``.
+
+    Parameters
+    ----------
+    resamples : default of ``--resamples``; how_many : the same in the help text.
+    """
     options = {
         "--resamples": (f"resamples for intervals ({how_many}); 0: no intervals", resamples or int),
         "--confidence": ("confidence level (0.95)", 0.95),
@@ -40,7 +49,7 @@ def add_arguments(parser, *, resamples: int | None = 1000, how_many: str = "1000
 
 
 def check_intervals(arguments) -> None:
-    """Refuse a negative number of resamples and a confidence outside (0, 1), by name."""
+    """Refuse a negative number of resamples, and a confidence level outside (0, 1)."""
     if arguments.resamples < 0:
         raise PermafrostError(
             f"--resamples {arguments.resamples} is negative", remedy="give 0 (no intervals) or more"
@@ -53,7 +62,7 @@ def check_intervals(arguments) -> None:
 
 
 def add_groups(parser) -> None:
-    """``--groups``, ``--group-column``."""
+    """Add ``--groups`` and ``--group-column``."""
     parser.add_argument(
         "--groups", type=Path, help="table of image_id and group, the unit of resampling"
     )
@@ -61,11 +70,11 @@ def add_groups(parser) -> None:
 
 
 def check_used(arguments, *options: tuple[str, bool, str]) -> None:
-    """Refuse options that were given and would change nothing.
+    """Refuse given options that have no effect.
 
     Parameters
     ----------
-    options : name of an option (as an attribute), whether it is used, and when it would be, in words.
+    options : (name of the attribute, whether it is used, condition for its use as text).
     """
     for name, used, condition in options:
         if not used and getattr(arguments, name) != arguments.default_of(name):
@@ -76,13 +85,12 @@ def check_used(arguments, *options: tuple[str, bool, str]) -> None:
 
 
 def check_files(arguments, *inputs: str, again=()) -> None:
-    """Refuse, before the work, inputs that do not exist, outputs that cannot be written, and a format
-    that tables do not have.
+    """Refuse missing inputs, outputs that cannot be written, and an unknown format of tables.
 
     Parameters
     ----------
-    inputs : names of the options that hold paths to read (or lists of them).
-    again : those of files that are read more than once, so that a pipe will not do.
+    inputs : names of options with paths to read, or lists of them.
+    again : those whose files are read more than once, so they must not be pipes.
     """
     check_used(arguments, ("table_format", arguments.tables is not None, "with --tables"))
     check_table_format(arguments.table_format)
@@ -132,13 +140,13 @@ def _check_place(path: Path, option: str, *, folder: bool) -> None:
 
 
 def deliver(arguments, lines: list[str], *, rows: list[dict], tables: dict, **content) -> None:
-    """Write ``--output`` and ``--tables``, all or none, and only then print `lines`.
+    """Write ``--output`` and ``--tables``, all or none, then print `lines`.
 
     Parameters
     ----------
     rows : of the scores; in the JSON, and as the table ``scores``.
     tables : further tables by name.
-    content : what else the JSON holds; ``options`` also identify the tables.
+    content : further keys of the JSON; ``options`` is also written to the tables.
     """
     with together() as group:
         if arguments.tables:
@@ -153,7 +161,7 @@ def deliver(arguments, lines: list[str], *, rows: list[dict], tables: dict, **co
 
 
 def check_groups(arguments) -> None:
-    """Refuse ``--group-column`` without ``--groups``, or a column that these do not have."""
+    """Refuse ``--group-column`` without ``--groups``, or a column that is not in their table."""
     if arguments.groups is None:
         check_used(arguments, ("group_column", False, "with --groups"))
         return
@@ -163,7 +171,7 @@ def check_groups(arguments) -> None:
 
 
 def groups_of(arguments, images, notes: list[str]) -> list | None:
-    """The group of each of `images` (ids), None without a group; remarks are added to `notes`."""
+    """Group of each image id (None: no group), or None without ``--groups``; extends `notes`."""
     if arguments.groups is None:
         return None
     from permafrost.evaluators.detection.slices import UNASSIGNED, read_manifest
@@ -178,9 +186,9 @@ def groups_of(arguments, images, notes: list[str]) -> list | None:
 
 
 def options_of(arguments, *inputs: str) -> dict:
-    """Every option that can change a figure, and the digest of every input file."""
+    """Every option that can affect a score, and the digest of every input file."""
     places = {"output", "tables", "images", "pictures", "max_pictures", "default_of"}
-    # nor does the form of the tables change a figure
+    # the format of tables does not affect scores either
     places |= {"table_format"}
     named = {name: value for name, value in vars(arguments).items() if name not in places}
     for name in inputs:

@@ -1,4 +1,4 @@
-"""``permafrost suite``: a named set of datasets, probes and options with a version, run for one's backbones."""
+"""``permafrost suite``: run your backbones on a named, versioned set of datasets and probes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from permafrost.core.outputs import whole_file
 from permafrost.stages.cli import main
 from permafrost.stages.run import find_root
 
-PASSES_ON = True  # options that are not ours are those of `permafrost run`
+PASSES_ON = True  # unknown options are passed to `permafrost run`
 
 
 def add_arguments(parser) -> None:
@@ -51,7 +51,7 @@ def add_arguments(parser) -> None:
 def run(arguments) -> int:
     from permafrost.plan.suites import about_suite, find_suite, read_suite, suite_files
 
-    # for read-only use, the clone counts from anywhere
+    # read-only use works outside a project, with the clone's suites
     root = find_root(Path.cwd(), clone=arguments.backbones is None)
     passed = arguments.passed
     name = arguments.name
@@ -80,15 +80,15 @@ def run(arguments) -> int:
     status = main(["run", *options])
     made = (root / results / "leaderboard.parquet").is_file()
     if status or arguments.dry_run or not made:
-        return status  # a target without a leaderboard has no table
+        return status  # without a leaderboard there is no table to print
     print()
     return main(["export", str(root / results), "--format", arguments.format, "--mark-tied"])
 
 
 def _write_choice(folder: Path, results: str, arguments) -> Path:
-    """The part of the configuration that is the user's, in a file that `snakemake --configfile` takes as well.
+    """Write the user's choice as a configuration file for ``--configfile``; returns its path.
 
-    Another choice is another file, since the jobs of a run that is under way still read theirs.
+    Each choice has its own file, because jobs of a running study still read theirs.
     """
     import yaml
 

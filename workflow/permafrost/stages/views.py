@@ -1,4 +1,4 @@
-"""``permafrost views``: image stores in, features of augmented views of some images out."""
+"""``permafrost views``: features of augmented views of some images."""
 
 from __future__ import annotations
 
