@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,10 +29,8 @@ def matches_per_image(found: Evaluation, p: Params) -> list[dict | None]:
     busy = np.union1d(cells.detection_cell, cells.truth_cell)
     sides = []
     for cell in (cells.detection_cell, cells.truth_cell):
-        bounds: Iterable = (
-            np.searchsorted(cell, busy, side=side).tolist() for side in ("left", "right")
-        )
-        sides.append([slice(*pair) for pair in zip(*bounds, strict=True)])
+        ends = (np.searchsorted(cell, busy, side=side).tolist() for side in ("left", "right"))
+        sides.append([slice(*pair) for pair in zip(*ends, strict=True)])
     categories = p.catIds if p.useCats else [-1]
     out: list[dict | None] = [None] * (len(categories) * len(p.areaRng) * len(p.imgIds))
     for a, bounds in enumerate(p.areaRng):

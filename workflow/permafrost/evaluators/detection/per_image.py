@@ -62,7 +62,6 @@ def _columns(images, side: str, box_format: str, *others) -> dict:
     parts: dict[str, list] = {name: [] for name in ("image_id", "category_id", "bbox")}
     parts |= {name: [] for name, _, _ in others}
     masks: list[dict] = []
-    columns: Any
     for number, image in enumerate(images):
         where = f"{side}[{number}]"
         labels = _array(image, "labels", where)
@@ -75,8 +74,8 @@ def _columns(images, side: str, box_format: str, *others) -> dict:
         _check(boxes.shape == (count, 4), "boxes", boxes, (count, 4), where)
         parts["image_id"].append(np.full(count, number))
         parts["category_id"].append(labels)
-        columns = _BOXES[box_format](boxes.astype(np.float64))
-        parts["bbox"].append(np.stack(columns, axis=1))
+        edges = _BOXES[box_format](boxes.astype(np.float64))
+        parts["bbox"].append(np.stack(edges, axis=1))
         for name, key, default in others:
             given = key in image or name == "score"
             values = _array(image, key, where) if given else np.full(count, default)
@@ -86,7 +85,9 @@ def _columns(images, side: str, box_format: str, *others) -> dict:
             pixels = _array(image, "masks", where)
             _check(pixels.ndim == 3 and len(pixels) == count, "masks", pixels, "(N, H, W)", where)
             masks += map(run_lengths, pixels)
-    columns = {name: np.concatenate(part) if part else np.empty(0) for name, part in parts.items()}
+    columns: dict[str, Any] = {
+        name: np.concatenate(part) if part else np.empty(0) for name, part in parts.items()
+    }
     columns["bbox"] = columns["bbox"].reshape(-1, 4)
     for name in ("image_id", "category_id"):
         if not len(columns[name]):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from permafrost.report.explanations.measures import measured_lines, notes_of
 from permafrost.statistics.leaderboard.rows import finite
@@ -90,7 +89,6 @@ def _machine(notes: dict) -> str:
 def remarks(lines: list[dict]) -> list[str]:
     """One sentence per kind of unknown or doubtful cost."""
     backbones_by_remark: dict[tuple[str, str], list[str]] = {}
-    notes: Any  # of one row, then of a row of each line
     for line in lines:
         for name, row in line["costs"].items():
             notes = notes_of(row)
@@ -103,9 +101,9 @@ def remarks(lines: list[dict]) -> list[str]:
         f"{statement}."
         for (name, statement), names in backbones_by_remark.items()
     ]
-    notes = [notes_of(next(iter(line["costs"].values()))) for line in lines]
-    if any("several_sizes" in one for one in notes):
-        height, width = notes[0]["native"]
+    of_lines = [notes_of(next(iter(line["costs"].values()))) for line in lines]
+    if any("several_sizes" in one for one in of_lines):
+        height, width = of_lines[0]["native"]
         sentences.append(
             f"The images of this dataset differ in size; costs are for the largest, {height} × {width} pixels."
         )

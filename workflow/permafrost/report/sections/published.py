@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -141,18 +140,17 @@ def _telling(rows: list[dict]) -> dict[tuple[str, str], list]:
     on one dataset.
     """
     scored: dict[tuple, list[dict]] = {}
-    same: Any  # what groups rows, then a group of them
     for row in rows:
-        same = (row["source"], row["backbone"], row["dataset"], row["method"], row["metric"])
-        scored.setdefault(same, []).append(row)
+        key = (row["source"], row["backbone"], row["dataset"], row["method"], row["metric"])
+        scored.setdefault(key, []).append(row)
     of_backbone: dict[tuple[str, str], list[list[dict]]] = {}
     for (source, backbone, *_), same in scored.items():
         of_backbone.setdefault((source, backbone), []).append(same)
     found = {}
-    for key, groups in of_backbone.items():
+    for names, groups in of_backbone.items():
         counted = any(len(_said(same, _bands)) > len(_said(same, _few_bands)) for same in groups)
         told = (_bands if counted else _few_bands, *_OTHERS)
-        found[key] = [of for of in told if any(len(_said(same, of)) > 1 for same in groups)]
+        found[names] = [of for of in told if any(len(_said(same, of)) > 1 for same in groups)]
     return found
 
 

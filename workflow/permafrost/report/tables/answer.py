@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from permafrost.report.notation import chance, interval_of, number, p_value_text, places
 from permafrost.report.tables.blocks import Block
@@ -130,8 +129,7 @@ def answer(
         f"{verdict(found)}"
     )
     head = "\n".join([head, *exact_said(found), *warnings])
-    # lines, in the end their text
-    foot: Any = (
+    foot = (
         [f"Omitted because a score is missing: {first['left_out'].replace(';', ', ')}"]
         if first["left_out"]
         else []
@@ -175,8 +173,8 @@ def answer(
     for one in tests:
         if (one["group"], one["probe"]) == (group, probe):
             foot += tests_said(one)
-    foot = "\n".join(f"  {line}" for line in foot)
-    return Block(head, lines, frozenset({"rank", "mean rank", "mean", "best", "loss"}), foot)
+    said = "\n".join(f"  {line}" for line in foot)
+    return Block(head, lines, frozenset({"rank", "mean rank", "mean", "best", "loss"}), said)
 
 
 def _values(found: dict[str, list[dict]], statistic: str) -> dict[str, float]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -91,11 +90,11 @@ class Confusions:
                 _counts(counts, (len(ids), width), name)[order]
                 for counts, name in zip(boundaries, _BOUNDARY, strict=True)
             )
-        dead: Any = set(dead_classes)  # in the end a tuple
+        dead = set(dead_classes)
         if ignore_index is not None and 0 <= ignore_index < width:
             dead.add(ignore_index)
-        dead = tuple(sorted(dead))
-        return cls(ids, groups, confusion, boundaries, list(classes), ignore_index, dead)
+        unscored = tuple(sorted(dead))
+        return cls(ids, groups, confusion, boundaries, list(classes), ignore_index, unscored)
 
     @classmethod
     def from_table(cls, table, metadata: dict) -> Confusions:
