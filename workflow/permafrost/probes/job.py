@@ -1,4 +1,4 @@
-"""What a probe is told to do: made and checked once, where its command reads its arguments."""
+"""The job of a probe, made and checked when its command parses its arguments."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class ProbeJob[Options: DataclassInstance]:
 
     Attributes
     ----------
-    kind : of the probe (`kinds.KINDS`).
-    dataset, backbone, probe, seed : as configured; what is drawn follows from `derived_seed`.
-    options : of the kind.
-    over_dates : how features of several dates become those of a sample; None where samples are single images.
-    features : fingerprint of the feature stores; of a probe that runs the backbone itself, that of the backbone
-        and of what it is fed.
-    stores : what is read, by split: train, val, test.
+    kind : kind of the probe (`kinds.KINDS`).
+    dataset, backbone, probe, seed : as configured; random numbers use `derived_seed`.
+    options : options of the kind.
+    over_dates : how features of several dates are combined into those of a sample; None for single images.
+    features : fingerprint of the feature stores; for a probe that runs the backbone itself, fingerprint of the
+        backbone and its input.
+    stores : paths of the stores by split: train, val, test.
     output : table of predictions to write, with this `fingerprint`.
-    device, memory : how to run; no part of the identity of the result. `memory` is bytes that train and validation
-        may each fill, None a share of what is free. What does not fit is streamed.
-    second_output : what is written beside the table, where the options or the kind ask for it.
+    device, memory : how to run; not part of the result's fingerprint. `memory` is the number of bytes that train and
+        validation may each fill, None a share of free memory. Larger splits are streamed.
+    second_output : second output of the probe, if the options or the kind request one.
     """
 
     kind: str
@@ -54,7 +54,7 @@ class ProbeJob[Options: DataclassInstance]:
 
         Raises
         ------
-        PermafrostError : an option that the kind does not have, or one that is missing.
+        PermafrostError : an unknown or missing option.
         """
         values = dict(spec["options"])
         kind, where = values.pop("kind"), f"options of {spec['probe']}"
@@ -73,7 +73,7 @@ class ProbeJob[Options: DataclassInstance]:
 
     @property
     def where(self) -> str:
-        """How the job is called in errors and logs."""
+        """Name of the job in errors and logs."""
         return f"{self.probe} on {self.dataset}, backbone {self.backbone}"
 
     @property
@@ -82,7 +82,7 @@ class ProbeJob[Options: DataclassInstance]:
 
     @property
     def recorded_options(self) -> dict:
-        """The options as they are configured; JSON-able."""
+        """The options as configured; JSON-able."""
         options = {"kind": self.kind, **asdict(self.options)}
         if self.over_dates is not None:
             options |= self.over_dates.as_options()
@@ -91,14 +91,14 @@ class ProbeJob[Options: DataclassInstance]:
 
 @dataclass(frozen=True, kw_only=True)
 class ImageProbeJob[Options: DataclassInstance](ProbeJob[Options]):
-    """A probe that runs the backbone itself, over image stores.
+    """A probe that runs the backbone itself, on image stores.
 
     Attributes
     ----------
     images : fingerprint of the image stores.
     card : the dataset's card.
-    extraction : spec of an extraction that feeds the backbone in the same way.
-    threads : of the CPU; None: as many as there are.
+    extraction : spec of an extraction with the same backbone input.
+    threads : number of CPU threads; None: all.
     """
 
     images: str

@@ -1,8 +1,8 @@
-"""The kinds of probes: what each does, what it reads, leaves and needs, and the function that runs it.
+"""The kinds of probes: description, inputs, outputs, resources, and the function that runs each.
 
-A new kind is a file (or folder) next to this one with its options, an entry here and a paragraph in
-docs/which-evaluation-when.md. Commands, rules, the plan and the page look everything else up here. Light:
-the plan reads it before any job runs, and no job's identity depends on it.
+To add a kind, add a file (or folder) next to this one with its options, an entry here and a paragraph in
+docs/which-evaluation-when.md. Commands, rules, the plan and the page get all else from here. Light to import:
+the plan reads it before any job runs. No job's fingerprint depends on it.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ class ProbeKind:
     ----------
     run : ``module:function``, or the function of a plug-in; called with a `job.ProbeJob` (with
         ``reads="images"`` a `job.ImageProbeJob`); see `embeddings.features.on_embeddings`.
-    options : ``module:class``, a `permafrost.core.options.Options`; how it reads several dates is added.
-    tasks : tasks of datasets that it can score.
-    brief : what its command does, for the list of commands.
-    summary : what it does and what its score shows, for a reader of the report: sentences without their subject,
+    options : ``module:class``, a `permafrost.core.options.Options`; options for several dates are added.
+    tasks : tasks of datasets that it supports.
+    brief : description of its command in the list of commands.
+    summary : method and meaning of the score, for readers of the report: sentences without a subject,
         which is the probe's name.
-    reads : ``embeddings``; ``patches`` (maps of layers, on the CPU); ``maps`` (of layers, on a GPU where there is
-        one); ``images``, over which it runs the backbone itself.
-    memory_mb, minutes : what a job asks for at its first attempt.
-    work : what its time grows with, a name in `operate.estimate.work`.
-    gpu : ``auto``, it runs on a GPU where there is one; ``named``, only where the configuration names one, since most
-        of its jobs take less time on a core than a GPU takes to start; ``never``.
+    reads : ``embeddings``; ``patches`` (maps of layers, on the CPU); ``maps`` (maps of layers, on a GPU if there is
+        one); ``images``, on which it runs the backbone itself.
+    memory_mb, minutes : memory (MB) and time that a job requests at its first attempt.
+    work : quantity with which its time grows, a name in `operate.estimate.work`.
+    gpu : ``auto``: it uses a GPU if there is one; ``named``: only if the configuration names one, since most
+        of its jobs take less time on a CPU than a GPU takes to start; ``never``.
     seeded : its result depends on a seed, so it runs once for each of the configuration's seeds.
-    probabilities : of classes or labels its scores are probabilities, whose calibration can be judged.
-    trains_backbone : it changes the backbone's weights; all others leave them as they are.
-    answers : what its predictions are read as (`statistics.predictions.reading`), where that is not the dataset's task.
-    leaves : the folder of results for what it always leaves beside its table.
-    series : it serves only datasets whose samples are series of dates.
+    probabilities : for classes or labels its scores are probabilities, whose calibration can be evaluated.
+    trains_backbone : it changes the backbone's weights.
+    answers : type of its predictions (`statistics.predictions.reading`), if not that of the dataset's task.
+    leaves : the results folder of its second output, if it always writes one.
+    series : it supports only datasets whose samples are series of dates.
     """
 
     run: str | Callable
@@ -59,7 +59,7 @@ class ProbeKind:
     series: bool = False
 
     def serves(self, task: str, dates: str) -> bool:
-        """Whether it can score a dataset of this task, whose samples have these `dates` (`Entry.dates`)."""
+        """Whether it supports a dataset of this task, whose samples have these `dates` (`Entry.dates`)."""
         return task in self.tasks and (dates == "series" or not self.series)
 
     def load(self):

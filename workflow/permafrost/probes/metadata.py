@@ -1,4 +1,4 @@
-"""What every table of predictions says of itself, so that it can be judged alone."""
+"""Columns and metadata that all tables of predictions share, so that each can be interpreted alone."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from permafrost.probes.job import ProbeJob
 
 class PredictionColumns(Table):
     """One row of results/predictions/{dataset}/{backbone}/seed{seed}/{probe}.parquet: one test sample. The metadata
-    of the file name the classes or the number, the settings that were fitted, and everything that identifies the
+    of the file name the classes or the number, the fitted settings, and everything that identifies the
     evaluation.
 
     Columns
     -------
     sample_id : Name of the sample, or of the whole image, unique in the dataset.
-    group_id : Samples with the same value are not independent: its group (scene, tile, flight), joined with the
-        groups that hold copies of one image (docs/report.md); null if it has none, or nothing is known.
+    group_id : Samples with the same value are not independent: its group (scene, tile, flight), merged with
+        groups that have copies of one image (docs/report.md); null if it has none or is unknown.
     leak : What the sample shares with training or validation: a byte-equal image (copy), a near-duplicate, or a
         group; null for nothing. The column exists if at least one sample shares something.
     """
@@ -30,7 +30,7 @@ class PredictionColumns(Table):
     )
 
 
-# repeated from the feature store
+# copied from the feature store
 _INHERITED = ("weights_sha256", "input", "split_method", "spatially_random", "parameters", "device")
 
 
@@ -48,7 +48,7 @@ def prediction_metadata(
     Parameters
     ----------
     counts : number of samples by split.
-    settings, gates : what the probe fitted, and the sanity checks it did not pass; those of the
+    settings, gates : the probe's fitted settings, and its failed sanity checks; those of the
         features are added.
     """
     return {
@@ -57,7 +57,7 @@ def prediction_metadata(
         **{key: getattr(job, key) for key in ("dataset", "backbone", "probe", "seed", "kind")},
         "task": attributes["task"],
         "classes": attributes["classes"],
-        # the number that is predicted, where it is one
+        # name of the predicted number, for regression
         **({"target": attributes["target"]} if "target" in attributes else {}),
         **{f"n_{split}": count for split, count in counts.items()},
         "feature_dim": feature_dim,
@@ -66,8 +66,8 @@ def prediction_metadata(
         "options": job.recorded_options,
         "backbone_fingerprint": job.features,
         **{key: attributes.get(key) for key in _INHERITED},
-        # of backbones that take some
+        # for backbones with metadata as input
         **({"metadata": attributes["metadata"]} if "metadata" in attributes else {}),
-        # those of the probe itself are recorded by the table
+        # the table records the versions of the probe
         "feature_versions": attributes.get("versions"),
     }

@@ -1,4 +1,4 @@
-"""Options that several probes of embeddings have."""
+"""Options shared by probes of embeddings."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Literal
 from permafrost.core.options import Above0, AtLeast0, Different, Options, Positive
 
 Metric = Literal["l2", "cosine"]
-#: a learning rate, or several of which the best on validation is taken
+#: a learning rate, or several of which the best on validation is used
 Rates = Above0 | Different[Above0]
 
 
 @dataclass(frozen=True, kw_only=True)
 class CGrid(Options):
-    """Values of the inverse regularisation strength C, and the choice of one on validation."""
+    """Values of the inverse regularisation strength C, and the choice among them on validation."""
 
     c_min: Above0 = 1e-6
     """Smallest inverse regularisation strength C of linear."""
@@ -25,10 +25,11 @@ class CGrid(Options):
     merge_val: bool = True
     """Refit linear with the chosen C on train and validation."""
     standardize: bool = False
-    """Standardise features for linear with the statistics of the training samples."""
+    """Standardise features for linear with the statistics of train."""
     ties: Literal["smallest", "log_loss"] = "smallest"
-    """Of values of C that are equally good on validation, the smallest, or that of the least validation log-loss.
-    On few validation samples most of the grid is equally good, and the smallest C then has hardly learned."""
+    """Among values of C that are equally good on validation, the smallest, or that of the least validation log-loss.
+    With few validation samples most of the grid is equally good, and the smallest C gives a model that has hardly
+    learned."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +37,8 @@ class Descent(Options):
     """Training by stochastic gradient descent."""
 
     weight_decay: AtLeast0 = 0.0
-    """Of gradient descent."""
+    """Weight decay of gradient descent."""
     epochs: Positive = 100
     """Passes over the training samples."""
     batch_size: Positive = 256
-    """Samples per step."""
+    """Samples per training step."""

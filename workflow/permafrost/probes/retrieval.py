@@ -1,4 +1,4 @@
-"""Image retrieval: every test image ranks a gallery, and should find its like first."""
+"""Image retrieval: every test image ranks a gallery; relevant images should rank first."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from permafrost.probes.options import Metric
 
 class Queries(PredictionColumns):
     """One row of results/predictions/{dataset}/{backbone}/seed{seed}/{probe}.parquet of the probe retrieval: one
-    test image that was a query. The metadata of the file name the numbers of nearest images (ks) and the size of
+    test image as a query. The metadata of the file name the numbers of nearest images (ks) and the size of
     the gallery.
 
     Columns
     -------
-    average_precision : Of the whole gallery, ordered by distance; NaN if no image in it is relevant to the query.
+    average_precision : Average precision of the gallery ordered by distance; NaN if no image is relevant to the query.
     relevant : Number of images in the gallery that are relevant to the query.
     found : Number of relevant images among the k nearest, for every k of ks in the metadata.
     """
@@ -42,40 +42,39 @@ class Queries(PredictionColumns):
     )
 
 
-VALUES = 4_000_000  # distances ranked at a time
-#: float64 rows of a gallery that are held
+VALUES = 4_000_000  # distances ranked at once
+#: bytes of float64 rows; a gallery of at most this size is kept in memory
 SMALL_BYTES = 256 * 2**20
-#: distances to a larger gallery, which is read once for so many
+#: bytes of distances to a larger gallery per reading of it
 GROUP_BYTES = 512 * 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
 class RetrievalOptions(Options):
-    """Every test image ranks a gallery by distance, and should find images of its class or group first."""
+    """Every test image ranks a gallery by distance; images of its class or group should rank first."""
 
     relevant: Literal["class", "group"] = "class"
-    """Images that a query should find; of multi-label data, class means images that share a label with it."""
+    """Images that are relevant to a query; for multi-label data, class means images that share a label with it."""
     gallery: Literal["train", "val", "test"] = "train"
     """Split that is searched; in test, a query does not find itself. Groups are usually kept in one split."""
     k: Different[Positive] = field(default_factory=lambda: [1, 5, 10, 100])
-    """Numbers of nearest images for recall and hits; those above the gallery's size are left out, and a warning
-    says so."""
+    """Numbers of nearest images for recall and hits; those above the gallery's size are omitted, with a warning."""
     metric: Metric = "cosine"
-    """Distance of embeddings."""
+    """Distance between embeddings."""
 
 
 @dataclass(frozen=True)
 class Retrieved:
-    """How each query fared.
+    """The results of all queries.
 
     Attributes
     ----------
-    precision : (N,) average precision; NaN where the gallery holds nothing relevant.
+    precision : (N,) average precision; NaN if the gallery has no relevant image.
     relevant : (N,) int number of relevant images in the gallery.
     gallery : number of images that a query ranks.
-    ks : the numbers of nearest images that were counted.
+    ks : the numbers k of nearest images.
     found : (N, len(ks)) int number of relevant images among the nearest k.
-    gates : names of the sanity checks that were not passed.
+    gates : names of the failed sanity checks.
     """
 
     precision: np.ndarray
@@ -86,7 +85,7 @@ class Retrieved:
     gates: list[str]
 
     def write(self, job: ProbeJob, splits: dict[str, Features]) -> None:
-        """Write one row per query: its average precision, and the relevant images it found."""
+        """Write one row per query: its average precision, and its numbers of found relevant images."""
         found = np.ascontiguousarray(self.found, dtype=np.int32)
         columns = {
             "average_precision": pa.array(self.precision, pa.float64()),
@@ -110,14 +109,14 @@ class Retrieved:
 def run_retrieval(
     splits: dict[str, Features], options: RetrievalOptions, *, device: str = "cpu", seed: int = 0
 ) -> Retrieved:
-    """Let every test image rank the gallery by its distance; `device` and `seed` are not used.
+    """Rank the gallery by distance for every test image; `device` and `seed` are not used.
 
-    Relevant are images of the query's class (of multi-label data: that share a label with it), or of
-    its group. Where the gallery is the test split itself, a query is not in it.
+    Images of the query's class (multi-label data: images that share a label with it) or of
+    its group are relevant. If the gallery is the test split, the query itself is excluded.
 
     Raises
     ------
-    PermafrostError : nothing in the gallery is relevant to any query; fewer gallery images than the
+    PermafrostError : no gallery image is relevant to any query; fewer gallery images than the
         smallest k; NaN or infinite features.
     """
     check_splits(splits, where="retrieval")
@@ -163,7 +162,8 @@ run = on_embeddings(run_retrieval, streams=True)
 
 
 def _in_blocks(measure: _Distances, queries) -> Iterator[tuple[slice, np.ndarray]]:
-    """Slices of the queries and their distances (q, G): `VALUES`, and a large gallery is read once for more of them."""
+    """Yield slices of the queries and their distances (q, G), about `VALUES` at once; a large gallery is read once
+    for several slices."""
     step = max(1, VALUES // measure.size)
     group = step if measure.small else max(1, GROUP_BYTES // (8 * measure.size))
     for start in range(0, len(queries), group):
@@ -174,7 +174,7 @@ def _in_blocks(measure: _Distances, queries) -> Iterator[tuple[slice, np.ndarray
 
 
 def _relevance(queries: Features, gallery: Features, what: str):
-    """A function of rows of queries that gives (Q, G) bool, what is relevant to them."""
+    """A function from rows of queries to (Q, G) bool: gallery images relevant to them."""
     if what == "group":
         ours, theirs = (_groups(split) for split in (queries, gallery))
         return lambda rows: ours[rows, None] == theirs[None]
@@ -197,11 +197,11 @@ def _groups(split: Features) -> np.ndarray:
 
 
 class _Distances:
-    """Distances to a gallery in float64; equal images of the gallery are at exactly equal ones.
+    """Distances to a gallery in float64; equal gallery images have exactly equal distances.
 
-    A product of matrices need not give the same digits for equal rows, so each different row is
-    multiplied once. A small gallery is prepared once, a large one in blocks for every group of queries; which it is
-    follows from its shape, so that an array and a `RowFile` give the same bits.
+    A product of matrices may give different digits for equal rows, so each distinct row is
+    multiplied once. A small gallery is prepared once, a large one in blocks for every group of queries. This
+    depends only on its shape, so that an array and a `RowFile` give identical results.
     """
 
     def __init__(self, gallery, metric: str) -> None:
@@ -217,7 +217,7 @@ class _Distances:
             self.squares = np.einsum("gd,gd->g", self.rows, self.rows)
 
     def to(self, queries: np.ndarray) -> np.ndarray:
-        """(Q, R) from queries to the different rows: 1 - cosine (1 where either is zero), or squared differences."""
+        """(Q, R) from queries to the distinct rows: 1 - cosine (1 if either is zero), or squared differences."""
         queries = self._prepared(queries)
         if self.small:
             return self._between(queries, self.rows, self.squares)
@@ -228,7 +228,7 @@ class _Distances:
         return found
 
     def placed(self, distances: np.ndarray) -> np.ndarray:
-        """(Q, G) from (Q, R), in an array that may be written to."""
+        """(Q, G) from (Q, R), in a writable array."""
         return distances if self.place is None else distances[:, self.place]
 
     def _between(self, queries, rows, squares) -> np.ndarray:
@@ -241,5 +241,5 @@ class _Distances:
         if self.metric == "l2":
             return (
                 features.astype(np.float64) - self.mean
-            )  # moves no distance, and leaves it more digits
+            )  # changes no distance, and improves its precision
         return unit(features)

@@ -25,8 +25,8 @@ class MaskProblem:
 
     Parameters
     ----------
-    names : of the layers, coarse to fine.
-    shapes : of their maps, (C, H, W) each.
+    names : names of the layers, coarse to fine.
+    shapes : shapes of their maps, (C, H, W) each.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class MaskProblem:
         self.layers = [Layer(name, "", *shape) for name, shape in zip(names, shapes, strict=True)]
         self.gates = mask_gates(splits)
         with torch.random.fork_rng(devices=[]):
-            self.build()  # so that maps that a head cannot take are refused before anything is trained
+            self.build()  # refuses maps that do not fit the head before any training
         loss = Loss.of(job.options.loss, train, device, job.where)
         self._described = loss.described
         self.task = Masks(loss, MaskTask.of(train))
@@ -61,7 +61,7 @@ class MaskProblem:
         return MapHead(head, train.working_size, self.options.precision)
 
     def answer(self, model, batches) -> MaskRows:
-        """What is kept of every test image, whose batches come in order."""
+        """The rows of all test images, from batches in order."""
         rows = MaskRows(self.splits["test"], self.job, lambda row, mask: None)
 
         def predict(batch, part: slice, size) -> torch.Tensor:
@@ -77,7 +77,7 @@ class MaskProblem:
         return rows
 
     def write(self, job: ImageProbeJob, tuned: Answer, frozen: Answer) -> None:
-        """The table of a segmentation probe, and the confusion matrices of both settings."""
+        """Write the table of a segmentation probe, plus the confusion matrices of both settings."""
         about = {
             "head": self.options.head,
             "layers": [layer.name for layer in self.layers],
@@ -103,7 +103,7 @@ class MaskProblem:
 
 
 def _confusions(*answers: Answer) -> pa.Array:
-    """For every image the matrices of all settings, one after the other."""
+    """For every image the matrices of all settings, flattened in order."""
     each = [np.stack(one.output.confusion) for one in answers]
     whole = np.stack(each, axis=1).astype(np.int64)
     return pa.FixedSizeListArray.from_arrays(pa.array(whole.reshape(-1)), whole[0].size)

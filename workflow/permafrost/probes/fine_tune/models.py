@@ -1,4 +1,4 @@
-"""What is trained: a head on vectors or on maps, alone on the frozen backbone's outputs or with the backbone."""
+"""Models to train: a head on vectors or on maps, on the frozen backbone's outputs or together with the backbone."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from permafrost.probes.fine_tune.depth import Layers
 
 
 class VectorHead(nn.Module):
-    """A linear layer on pooled features, standardised by the mean and the scale they had before any training.
+    """A linear layer on pooled features, standardised by their mean and scale before training.
 
     Parameters
     ----------
-    mean, scale : (K,) of train's features, as the frozen backbone makes them.
+    mean, scale : (K,) of the frozen backbone's features of train.
     outputs : number of classes or labels; 1 for a number.
     """
 
@@ -39,8 +39,8 @@ class MapHead(nn.Module):
     Parameters
     ----------
     head : see `segmentation.heads`.
-    size : height and width of the logits, where none is asked for.
-    precision : of the head's forward pass.
+    size : default height and width of the logits.
+    precision : precision of the head's forward pass.
     """
 
     def __init__(self, head: nn.Module, size: tuple[int, int], precision: str) -> None:
@@ -54,7 +54,7 @@ class MapHead(nn.Module):
 
 
 class OnFrozen(nn.Module):
-    """A head on features and maps that are given."""
+    """A head on precomputed features and maps."""
 
     def __init__(self, head: nn.Module) -> None:
         super().__init__()
@@ -64,21 +64,21 @@ class OnFrozen(nn.Module):
         return self.head(features, maps, size)
 
     def groups(self, rate: float, head_rate: float, weight_decay: float) -> list[dict]:
-        """Groups for an optimiser: the head at `head_rate`."""
+        """Parameter groups of the optimiser: the head at `head_rate`."""
         return _groups("head", self.head.named_parameters(), head_rate, weight_decay)
 
 
 class Tuned(nn.Module):
     """A backbone and a head that are trained together.
 
-    Dropout stays off, as everything that a module does in training only, but for batch normalisation: with
-    `batch_norm` ``trained`` it uses (and updates) the statistics of each batch, with ``frozen`` those that the
-    weights came with. Its scale and shift are learned in either case.
+    The backbone stays in evaluation mode (no dropout), except batch normalisation: with
+    `batch_norm` ``trained`` it uses (and updates) the statistics of each batch, with ``frozen`` those of the
+    pretrained weights. Its scale and shift are learned in either case.
 
     Parameters
     ----------
-    run : of the backbone, on its device.
-    decay : learning rate of a layer as a share of that of the layer after it; the last one has the share `decay`
+    run : the backbone's run, on its device.
+    decay : learning rate of a layer as a share of that of the next layer; the last one has the share `decay`
         of the full rate.
     """
 
@@ -93,7 +93,7 @@ class Tuned(nn.Module):
     def forward(
         self, images: torch.Tensor, told: dict[str, torch.Tensor], *, size=None
     ) -> torch.Tensor:
-        """(B, C, H, W) as fed, and what the backbone is told of them -> what the head gives."""
+        """Input images (B, C, H, W) and their metadata -> the head's output."""
         return self.head(*self._run.outputs(images, **told), size)
 
     def train(self, mode: bool = True) -> Tuned:
@@ -105,7 +105,7 @@ class Tuned(nn.Module):
         return self
 
     def groups(self, rate: float, head_rate: float, weight_decay: float) -> list[dict]:
-        """Groups for an optimiser: layers of the backbone, input first, then the head at `head_rate`."""
+        """Parameter groups of the optimiser: layers of the backbone, input first, then the head at `head_rate`."""
         learned = {id(parameter) for parameter in self._run.backbone.learnable}
         named: dict[int, list] = {}
         for name, parameter in self.backbone.named_parameters():
@@ -125,7 +125,7 @@ class Tuned(nn.Module):
 
 
 def batch_norms(module: nn.Module) -> list[nn.Module]:
-    """Modules of batch normalisation that keep running statistics."""
+    """Modules of batch normalisation with running statistics."""
     found = [one for one in module.modules() if isinstance(one, _BatchNorm)]
     return [one for one in found if one.track_running_stats]
 
@@ -137,7 +137,7 @@ def _groups(
     weight_decay: float,
     undecayed: frozenset[str] = frozenset(),
 ) -> list[dict]:
-    """Those that are decayed and those that are not: biases, scales and shifts, and `undecayed`."""
+    """Two groups of parameters: with weight decay, and without (biases, scales and shifts, and `undecayed`)."""
     decayed: list[nn.Parameter]
     others: list[nn.Parameter]
     decayed, others = [], []

@@ -19,14 +19,14 @@ class AugmentationOptions(Options):
     flip: bool = True
     """Mirror left and right, and top and bottom."""
     rotate: bool = True
-    """Turn by quarters; images that are not square, by halves."""
+    """Rotate by multiples of 90 degrees; images that are not square, by 180 degrees."""
     crop: Two[ShareOrAll] | None = None
-    """Smallest and largest share of the area that is cut out and enlarged; not for images with masks."""
+    """Smallest and largest share of the area of a crop, which is enlarged; not for images with masks."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FineTuneOptions(OfMasks, Head):
-    """The backbone itself is trained further, from images, together with a head: a linear layer on the pooled
+    """Trains the backbone on images together with a head: a linear layer on the pooled
     features, or a segmentation head on maps. The same head on the frozen backbone is also scored.
     """
 
@@ -35,35 +35,35 @@ class FineTuneOptions(OfMasks, Head):
     batch_size: Positive = 32
     """Images per training step."""
     learning_rate: Rates = 1e-4
-    """Of the backbone, by AdamW. Of a list, the one that is best on validation is taken."""
+    """Learning rate of the backbone, with AdamW. Of a list, the best on validation is used."""
     layer_decay: ShareOrAll = 1.0
-    """Learning rate of a layer of the backbone as a share of that of the next one, from the head (1) towards the
-    input; 0.65 to 0.75 are usual for transformers of 12 blocks, 1 gives all layers the same."""
+    """Learning rate of a layer of the backbone as a share of the next layer's, from the head (1) towards the
+    input; 0.65 to 0.75 is usual for transformers of 12 blocks, 1 gives all layers the same rate."""
     head_learning_rate: Rates = field(default_factory=lambda: [1e-3, 1e-2])
-    """Of the head. Of a list, the one that is best on validation with the frozen backbone is taken, for fine-tuning
-    too."""
+    """Learning rate of the head. Of a list, the best on validation with the frozen backbone is used, also for
+    fine-tuning."""
     head_epochs: Positive = 20
     """Epochs of the head on the frozen backbone."""
     start: Literal["probe", "random"] = "probe"
-    """The head that fine-tuning starts from: the one trained on the frozen backbone, or a fresh one."""
+    """Initial head of fine-tuning: the one trained on the frozen backbone, or a random one."""
     weight_decay: AtLeast0 = 0.05
-    """Of AdamW; not of biases, scales and shifts."""
+    """Weight decay of AdamW; biases, scales and shifts have none."""
     schedule: Literal["cosine", "constant"] = "cosine"
-    """Learning rate from step to step after the warm-up; cosine ends at 0."""
+    """Schedule of the learning rate over steps after the warm-up; cosine ends at 0."""
     warmup_epochs: AtLeast0 = 1
     """Epochs over which the learning rate rises."""
     clip_norm: Above0 | None = 1.0
-    """Largest norm of the gradients of a step; null leaves them as they are."""
+    """Largest norm of the gradients of a step; null does not clip them."""
     batch_norm: Literal["frozen", "trained"] = "frozen"
-    """Statistics of the backbone's batch normalisation: those of the weights, or those of each batch. Its scale and
-    shift are learned in either case."""
+    """Statistics of the backbone's batch normalisation: those of the pretrained weights, or of each batch. Its scale
+    and shift are learned in either case."""
     augmentation: AugmentationOptions = field(default_factory=AugmentationOptions)
     """Augmentation of training images, and of their masks with them. Values of pixels are never changed."""
     select: Literal["last", "best"] = "best"
     """The epoch that is scored: the last, or the best on validation."""
     precision: Literal["fp32", "bf16"] = "fp32"
-    """Of the forward pass."""
+    """Precision of the forward pass."""
     head: HeadName = "linear"
-    """Of segmentation, as for the probe of that kind; so are layers, hidden, loss, resolution, boundary."""
+    """Head for segmentation, as in the segmentation probe; so are layers, hidden, loss, resolution, boundary."""
     layers: Layers = None
-    """Layers of the backbone to use, coarse to fine; null uses its default ones."""
+    """Layers of the backbone to use, coarse to fine; null uses its default layers."""

@@ -1,4 +1,4 @@
-"""The probe `fine_tune`: image stores in, test predictions of a trained backbone and of the frozen one out."""
+"""The probe `fine_tune`: image stores in, test predictions of the fine-tuned and of the frozen backbone out."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ NOTHING = "nothing_to_fine_tune"
 
 
 def run_fine_tune(job: ImageProbeJob[FineTuneOptions]) -> None:
-    """Train a head on the frozen backbone, then both together, and write what each says of the test split.
+    """Train a head on the frozen backbone, then both together, and write the test predictions of each.
 
     Raises
     ------
-    PermafrostError : anything the user can put right; nothing half-written is left.
+    PermafrostError : anything that the user can fix; no partial output remains.
     """
     keep_freed_memory()
     options = job.options
@@ -56,7 +56,7 @@ def run_fine_tune(job: ImageProbeJob[FineTuneOptions]) -> None:
 
 
 class _Tuning:
-    """One backbone on one dataset: its streams, what is to be learned, and the two trainings."""
+    """One backbone on one dataset: its streams, its task, and the two trainings."""
 
     def __init__(
         self, job: ImageProbeJob[FineTuneOptions], run: Run, splits: dict[str, ImageSplit]
@@ -87,7 +87,7 @@ class _Tuning:
             self.problem = VectorProblem(splits, self.frozen, self.where)
 
     def answers(self) -> tuple[Answer, Answer]:
-        """What the fine-tuned and the frozen backbone say of the test split."""
+        """The test predictions of the fine-tuned and the frozen backbone."""
         head, found = self._fit_head()
         test = self.frozen["test"].in_order
         about = {
@@ -100,7 +100,7 @@ class _Tuning:
         if self.layers is None:
             settings = {**self._settings(head), "epochs_log": [], "frozen": about}
             return Answer(FINE_TUNED, frozen.output, settings, [*found.gates, NOTHING]), frozen
-        # what they keep in memory is of no more use
+        # free their memory
         self.frozen.clear()
         tuned, best = self._fit_all(head, found.best.rate)
         settings = {
@@ -118,7 +118,7 @@ class _Tuning:
         return Answer(FINE_TUNED, answer, settings, best.gates), frozen
 
     def _fit_head(self) -> tuple[nn.Module, BestTraining]:
-        """The head on the frozen backbone, at the learning rate that is best for it."""
+        """The head on the frozen backbone, at its best learning rate."""
         options = self.options
         # made when a training starts, so that it is drawn from the seed of that training
         model = OnFrozen(self.problem.build())
@@ -138,7 +138,7 @@ class _Tuning:
         return model, found
 
     def _fit_all(self, on_frozen: nn.Module, head_rate: float) -> tuple[Tuned, BestTraining]:
-        """The backbone and the head, from the start that the options name."""
+        """The backbone and the head, from the initial head that the options name."""
         options = self.options
         head = self.problem.build().to(self.device)
         model = Tuned(
@@ -180,11 +180,11 @@ class _Tuning:
         )
 
     def _layers_to_learn(self) -> Layers | None:
-        """The layers of the backbone; None where it has nothing to learn.
+        """The layers of the backbone; None if it has no parameters to learn.
 
         Raises
         ------
-        PermafrostError : batches of one image where batch normalisation takes its statistics from batches.
+        PermafrostError : batches of one image, if batch normalisation uses statistics of batches.
         """
         backbone, options = self.run.backbone, self.options
         if not backbone.learnable:
@@ -222,7 +222,7 @@ class _Tuning:
         }
 
     def _layer_rates(self, model: Tuned, rate: float, head_rate: float) -> list[dict]:
-        """Layers from input to output: their parameters, and the largest learning rate they had."""
+        """Layers from input to output: their parameters, and their largest learning rate."""
         found: dict[str, dict] = {}
         for group in model.groups(rate, head_rate, 0.0):
             one = found.setdefault(
@@ -234,13 +234,13 @@ class _Tuning:
 
 
 def made_shapes(images: ImageStream) -> list[tuple[int, ...]]:
-    """Shapes of the features (K,), and of each map (C, H, W), that the backbone makes of an image."""
+    """Shapes of the backbone's features (K,) and of each of its maps (C, H, W) for an image."""
     features, maps = batch_outputs(images.run, images.stored_images(0, 1))
     return [tuple(features.shape[1:]), *(tuple(one.shape[1:]) for one in maps)]
 
 
 def _grid_of(found: BestTraining, measure: str) -> dict:
-    """Learning rates and what they reached, where more than one was tried."""
+    """Learning rates and their validation results, if more than one was tried."""
     if len(found.grid) < 2:
         return {}
     return {
@@ -254,7 +254,7 @@ def _copied(state: dict) -> dict:
 
 
 def extraction_of(job: ImageProbeJob[FineTuneOptions]) -> BackboneSpec:
-    """The spec of an extraction that feeds the backbone in the same way, with maps that can be learned from."""
+    """The spec of an extraction with the same backbone input, and with layers whose maps have gradients."""
     spec, options = job.extraction, job.options
     entry, maps = dict(spec["entry"]), spec["extraction"].get("maps")
     if options.layers is not None and maps:

@@ -1,6 +1,6 @@
-"""Batches of images as the backbone is fed them, or of what the frozen backbone makes of them.
+"""Batches of input images of the backbone, or of the frozen backbone's outputs.
 
-Both come in the order of `dense.order`, from memory where a split fits, else read ahead of their use.
+Both have the order of `dense.map_stream`, and come from memory if a split fits, else they are prefetched.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from permafrost.probes.fine_tune.image_splits import ImageSplit
 class TrainingBatch:
     """Samples in the order in which they are used, on the device of the run.
 
-    ``rows`` (B,) their places in the split; ``fed`` what the model is called with; ``target`` (B,) class
+    ``rows`` (B,) their rows in the split; ``fed`` arguments of the model; ``target`` (B,) class
     ids or numbers, (B, L) labels, or (B, *working size) class ids.
     """
 
@@ -40,7 +40,7 @@ class TrainingBatch:
 
 
 class _TargetStream(MapStream[TrainingBatch]):
-    """A stream of rows with the targets of a split beside them."""
+    """A stream of rows with the targets of a split."""
 
     split: ImageSplit
 
@@ -71,8 +71,8 @@ class ImageStream(_TargetStream):
 
     Parameters
     ----------
-    run : of the backbone; says which bands are read and how they are prepared.
-    augmentation : what shuffled images go through; None: nothing. Images in order are never changed.
+    run : the backbone's run; defines the bands to read and their preparation.
+    augmentation : augmentation of shuffled images; None: none. Images in order are never augmented.
     """
 
     holds = "images"
@@ -94,7 +94,7 @@ class ImageStream(_TargetStream):
         if self.augmentation is None:
             yield from super().shuffled(seed, epoch)
             return
-        # a stream of its own, so that the order of samples is the same with and without
+        # a separate random stream, so that augmentation does not change the order of samples
         self._draws = np.random.default_rng([seed, epoch, 1])
         try:
             yield from super().shuffled(seed, epoch)
@@ -102,7 +102,7 @@ class ImageStream(_TargetStream):
             self._draws = None
 
     def stored_images(self, start: int, stop: int) -> reading.Batch:
-        """Rows [start, stop) as they are stored, the bands that are fed."""
+        """Rows [start, stop) as stored, with the bands of the model's input."""
         pixels = self.split.store.read("images", start, stop)[:, self.run.prepare.stored]
         return self._as_stored(np.arange(start, stop), torch.from_numpy(pixels))
 
@@ -136,12 +136,12 @@ class ImageStream(_TargetStream):
 
 
 class FrozenStream(_TargetStream):
-    """Features and maps that the frozen backbone makes of the images of a split.
+    """Features and maps of the frozen backbone for the images of a split.
 
     Parameters
     ----------
-    images : where they are read.
-    shapes : of the features (K,), and of each map (C, H, W).
+    images : the stream of the images.
+    shapes : shapes of the features (K,) and of each map (C, H, W).
     """
 
     holds = "features"
@@ -170,7 +170,7 @@ class FrozenStream(_TargetStream):
 
     def _batch(self, rows: np.ndarray, held) -> TrainingBatch:
         features, *maps = held.arrays[: len(self.made)]
-        # (B, H, W, C) in memory, seen as (B, C, H, W)
+        # (B, H, W, C) in memory, viewed as (B, C, H, W)
         return TrainingBatch(
             rows, (features, [x.permute(0, 3, 1, 2) for x in maps]), self._target(rows, held)
         )
@@ -188,7 +188,7 @@ class FrozenStream(_TargetStream):
 
 
 def share_windows(frozen: FrozenStream, images: ImageStream) -> None:
-    """Let both give the samples in the same order: that of whichever holds fewer at a time."""
+    """Give both streams the same order of samples: that of the one with smaller windows."""
     fewer: Windows = min(frozen.windows, images.windows, key=lambda one: one.blocks_per_window)
     frozen.windows = images.windows = fewer
 
@@ -196,5 +196,5 @@ def share_windows(frozen: FrozenStream, images: ImageStream) -> None:
 def _as_learned(labels: np.ndarray | None, task: str) -> torch.Tensor | None:
     if labels is None:
         return None
-    # multi-label targets, and numbers, are compared with floats
+    # losses of multi-label targets and numbers need floats
     return torch.from_numpy(labels.astype(targets_of(task).learned))

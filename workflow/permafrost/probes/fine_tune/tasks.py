@@ -1,4 +1,4 @@
-"""What is learned, by the task of the dataset: a loss, how validation is judged, and the answers."""
+"""Loss, validation metric and predictions by the task of the dataset."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ FINE_TUNED, FROZEN = "fine-tuned", "frozen"
 
 @dataclass(frozen=True)
 class Answer:
-    """What a model says of the test split.
+    """A model's predictions of the test split.
 
     Attributes
     ----------
-    name : of the setting.
-    output : what the problem's ``answer`` gave.
-    settings : how the model was found; JSON-able.
-    gates : names of the sanity checks that it did not pass.
+    name : name of the setting.
+    output : result of the problem's ``answer``.
+    settings : record of the training; JSON-able.
+    gates : names of the failed sanity checks.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Answer:
 
     @property
     def brief(self) -> dict:
-        """The settings without logs and lists, which the ranked answer's settings hold."""
+        """The settings without logs and lists, which are in the settings of the ranked answer."""
         return {
             name: value
             for name, value in self.settings.items()
@@ -55,7 +55,7 @@ class Answer:
 
 
 class Labels:
-    """Class ids or sets of labels: cross-entropy, or binary cross-entropy of each label."""
+    """Classes or multi-label: cross-entropy, or binary cross-entropy of each label."""
 
     def __init__(self, train: Features) -> None:
         self.task, self.targets, self.outputs = (
@@ -78,19 +78,19 @@ class Labels:
         return Prediction(self.targets.answers(scores), scores, settings, gates)
 
     def answer(self, prediction: Prediction) -> np.ndarray:
-        """What a setting's scores are computed from."""
+        """The part of a prediction from which a setting's scores are computed."""
         return self.targets.scored(prediction.scores, prediction.prediction)
 
     def _value(self, output: np.ndarray, target: np.ndarray) -> float | None:
         scores = self.targets.probabilities(output)
         try:
             return score_on_validation(target, scores, self.targets.answers(scores), self.task)
-        except PermafrostError:  # undefined, which matters only where something is chosen by it
+        except PermafrostError:  # undefined, which matters only if something is chosen by it
             return None
 
 
 class Numbers:
-    """A number: the mean squared error, of targets that are standardised by train's."""
+    """Numbers: mean squared error of targets standardised with train's statistics."""
 
     outputs, measure = 1, "val_r2"
 
@@ -119,7 +119,7 @@ class Numbers:
 
 
 class Masks:
-    """A class for every pixel, by a loss that is blind to ignored ones."""
+    """A class for every pixel: a loss without ignored pixels."""
 
     task, measure = "segmentation", "val_mean_iou"
 
@@ -127,7 +127,7 @@ class Masks:
         self._loss, self._task = loss, task
 
     def loss(self, output: torch.Tensor, batch) -> torch.Tensor | None:
-        """None where every pixel of the batch is ignored."""
+        """The loss; None if every pixel of the batch is ignored."""
         return self._loss(output, batch.masks)
 
     def meter(self) -> MaskScore:
@@ -139,12 +139,12 @@ _LEARNED = {OneClass: Labels, ManyLabels: Labels, Number: Numbers}
 
 
 def learned_task(train: Features) -> Labels | Numbers:
-    """What is learned from the targets of a split for training."""
+    """The task object for the targets of a training split."""
     return by_targets(_LEARNED, train.targets)(train)
 
 
 class Collected:
-    """Gathers outputs and targets, and judges them together."""
+    """Collects outputs and targets, and computes the metric of all of them."""
 
     def __init__(self, judge) -> None:
         self._parts: list[tuple[np.ndarray, np.ndarray]]

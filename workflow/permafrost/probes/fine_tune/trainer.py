@@ -1,4 +1,4 @@
-"""Training a model from batches: AdamW, warm-up and cosine step by step, learning rate and epoch by validation."""
+"""Train a model with AdamW, warm-up and cosine per step; choose learning rate and epoch on validation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from permafrost.probes.fine_tune.options import FineTuneOptions
 
 
 class Diverged(Exception):
-    """A training left the finite numbers; says where."""
+    """A loss or gradient is not finite; the message says where."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class RateSchedule:
 
     Attributes
     ----------
-    kind : ``cosine``, half a one that ends at 0 after the last step, or ``constant``.
-    warmup : epochs over which it rises in equal steps, of the `epochs` in all.
+    kind : ``cosine``, a half cosine that ends at 0 after the last step, or ``constant``.
+    warmup : number of the `epochs` over which it rises in equal steps.
     """
 
     kind: str
@@ -36,7 +36,7 @@ class RateSchedule:
     warmup: float
 
     def share(self, step: int, steps: int) -> float:
-        """Of `step` (from 0) of an epoch of `steps`-many, counted over all epochs."""
+        """The share at `step` (from 0, counted over all epochs) if an epoch has `steps` steps."""
         rising, total = self.warmup * steps, self.epochs * steps
         if step < rising:
             return (step + 1) / (rising + 1)
@@ -47,7 +47,7 @@ class RateSchedule:
 
 @dataclass
 class BestTraining:
-    """The best of all trainings: of which rate and epoch, its log, and what every rate reached."""
+    """The best of all trainings: its rate, epoch and log, and the results of all rates."""
 
     best: Chosen
     grid: list[dict]
@@ -61,13 +61,13 @@ class BestTraining:
 
 @dataclass(frozen=True)
 class Start:
-    """A model and what its training begins with.
+    """A model and the initial state of its training.
 
     Attributes
     ----------
     model : called with a batch's ``fed``; has ``groups``, see `models`.
-    restart : brings it back to its start, by torch's global generator where that is drawn.
-    groups : rate -> groups of its parameters for the optimiser: ``params``, ``full`` (the largest learning rate)
+    restart : resets it to its initial state; random parts are drawn from torch's global generator.
+    groups : rate -> parameter groups of the optimiser: ``params``, ``full`` (the largest learning rate)
         and ``weight_decay``.
     """
 
@@ -77,15 +77,15 @@ class Start:
 
 
 class FineTuneTrainer:
-    """Trains one model at each learning rate from the same start.
+    """Trains one model at each learning rate from the same initial state.
 
     Parameters
     ----------
     start : the model.
-    streams : ``train`` and ``val``; that of `val` may be without samples if nothing is chosen on it.
+    streams : ``train`` and ``val``; `val` may be empty if nothing is chosen on it.
     task : see `tasks`.
-    options : which epoch is taken, and the largest norm of all gradients together.
-    seed : of the head, the order of samples and augmentation.
+    options : choice of the epoch, and the largest norm of all gradients.
+    seed : seed of the head, the order of samples and augmentation.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class FineTuneTrainer:
         self.seed, self.where = seed, where
 
     def fit(self, rates: list[float]) -> BestTraining:
-        """Train once per learning rate; the model is left as the best of them, in evaluation mode.
+        """Train once per learning rate; the model ends in the best state, in evaluation mode.
 
         Raises
         ------
@@ -189,7 +189,7 @@ class FineTuneTrainer:
         return total / seen, share
 
     def step(self, optimiser: torch.optim.Optimizer, batch, place: str) -> float | None:
-        """Learn from one batch; its loss, or None where it holds nothing to learn."""
+        """Train on one batch; returns its loss, or None if it has nothing to learn."""
         try:
             loss = self.task.loss(self.model(*batch.fed), batch)
             if loss is None:
@@ -217,7 +217,7 @@ class FineTuneTrainer:
 
     @torch.no_grad()
     def _validate(self, epoch: int) -> tuple[float | None, float | None]:
-        """Loss per sample and the task's measure on the validation split."""
+        """Mean loss per sample and the task's metric on the validation split."""
         self.model.eval()
         meter, total, seen = self.task.meter(), 0.0, 0
         for batch in self.val.in_order():

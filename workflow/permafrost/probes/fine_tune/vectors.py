@@ -1,4 +1,4 @@
-"""Fine-tuning for one answer per image: a class, a set of labels, or a number."""
+"""Fine-tuning for one target per image: a class, a set of labels, or a number."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from permafrost.probes.fine_tune.streams import FrozenStream
 from permafrost.probes.fine_tune.tasks import Answer, learned_task
 from permafrost.probes.job import ImageProbeJob
 
-# of a feature, as a share of the largest of all
+# least scale of a feature, as a share of the largest scale
 LEAST_SPREAD = 0.01
 
 
@@ -27,7 +27,7 @@ class VectorProblem:
 
     Parameters
     ----------
-    frozen : streams of the frozen backbone's features, by split; all of them are read once.
+    frozen : streams of the frozen backbone's features, by split; each is read once.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class VectorProblem:
 
     @torch.no_grad()
     def answer(self, model, batches) -> np.ndarray:
-        """(N, outputs) of the test split, whose batches come in order."""
+        """(N, outputs) of the test split, from batches in order."""
         output = np.concatenate([model(*batch.fed).float().cpu().numpy() for batch in batches()])
         if not np.isfinite(output).all():
             row = int(np.flatnonzero(~np.isfinite(output).all(axis=1))[0])
@@ -72,7 +72,7 @@ class VectorProblem:
         return output
 
     def write(self, job: ImageProbeJob, tuned: Answer, frozen: Answer) -> None:
-        """The table of `settings`, in which the fine-tuned backbone is ranked."""
+        """Write the table of `embeddings.settings`; the fine-tuned backbone is ranked."""
         made = {one.name: self._prediction(one) for one in (tuned, frozen)}
         counts = {f"n_{name}": len(self.features[name].embeddings) for name in ("train", "val")}
         settings = [
@@ -97,7 +97,8 @@ class VectorProblem:
 def standard_of(embeddings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(K,) mean and scale of features, float64: the standard deviation, or a hundredth of the largest one.
 
-    A feature that hardly varies at first may begin to when the backbone is trained, and must not be blown up then.
+    The lower bound matters for features that hardly vary at first: they may vary during training, and must not become
+    large by division.
     """
     spread = embeddings.std(axis=0, dtype=np.float64)
     largest = float(spread.max(initial=0.0))

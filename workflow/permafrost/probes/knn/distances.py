@@ -1,8 +1,8 @@
-"""Distances from queries to their candidates in double precision, for settling an order.
+"""Distances from queries to their candidates in double precision, which define the order of neighbours.
 
-Differences squared and summed are exact enough to tell equal distances from unequal ones, but a candidate at a
-time they are bound by memory. Where candidates are a good part of train, one product of matrices has all of
-them in less time; what its rounding cannot order is then settled by differences.
+Sums of squared differences are accurate enough to distinguish equal and unequal distances, but computing them
+candidate by candidate is memory-bound. If candidates are a large share of train, one product of matrices
+is faster; candidates that its rounding error cannot order are then compared by differences.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import numpy as np
 
 from permafrost.core.row_file import row_blocks
 
-RANKED_VALUES = 2_000_000  # float64 values held at a time
-PAIRED_VALUES = 200_000  # the same where rows are compared pair by pair: few enough for the cache
-SHARE = 24  # a product of matrices costs as much as differences to 1 in so many rows of train
-FEW = 16  # where fewer than 1 in so many rows of a block are asked for, they are read one by one
+RANKED_VALUES = 2_000_000  # float64 values in memory at once
+PAIRED_VALUES = 200_000  # the same if rows are compared pair by pair: few enough for the CPU cache
+SHARE = 24  # a product of matrices costs as much as differences to 1 in this many rows of train
+FEW = 16  # if fewer than 1 in this many rows of a block are needed, they are read one by one
 DOUBLE = 2.0**-53  # half a unit in the last place of float64
 
 
 class TrueDistances:
-    """Distances from any queries to rows of one training set, in the order of `by_differences`.
+    """Distances from queries to rows of one training set, in the same order as those of `by_differences`.
 
     Parameters
     ----------
-    train : (N, d) features; rows of length 1 (or 0) for cosine. Where candidates are a good part of train, a
-        centred copy in float64 is kept.
+    train : (N, d) features; rows of length 1 (or 0) for cosine. If candidates are a large share of train, a
+        centred float64 copy is kept.
     metric : "l2" (squared) or "cosine".
     """
 
@@ -57,7 +57,7 @@ class TrueDistances:
 
     @cached_property
     def _centred(self) -> tuple:
-        """What is taken off, (N, d) float64 rows without it, and their (N,) squared lengths."""
+        """The mean (0 for cosine), (N, d) float64 rows minus it, and their (N,) squared lengths."""
         cosine = self.metric == "cosine"
         mean = 0.0 if cosine else self.train.mean(axis=0, dtype=np.float64)
         reference = np.asarray(self.train, np.float64) if cosine else self.train - mean
@@ -70,13 +70,13 @@ def distances(train, test, candidates, metric: str) -> np.ndarray:
 
 
 def distances_in_order(train, test, candidates, metric: str) -> np.ndarray:
-    """(M, c) float64 distances as `by_differences` gives them, for a train set that lies in a file.
+    """(M, c) float64 distances equal to those of `by_differences`, for a train set in a file.
 
-    Train is read once, from its first row to its last; rows that no query asks for are left out.
+    Train is read once, in order; rows without a query are skipped.
 
     Parameters
     ----------
-    train : (N, d) features, of which slices and integer arrays are read.
+    train : (N, d) features; must support slices and integer arrays as indices.
     test : (M, d) array.
     """
     found = np.empty(candidates.size)
@@ -95,12 +95,12 @@ def distances_in_order(train, test, candidates, metric: str) -> np.ndarray:
 
 
 def of_pairs(reference, query, metric: str) -> np.ndarray:
-    """(n,) distances between (n, d) rows and as many queries, to the last bit those of `by_differences`."""
+    """(n,) distances between pairs of (n, d) rows and queries, bit for bit equal to `by_differences`."""
     return _one_by_one(reference[:, None], query[:, None], metric)[:, 0]
 
 
 def by_differences(train, test, candidates, metric: str) -> np.ndarray:
-    """(M, c) float64 distances, each from its own differences (products for cosine)."""
+    """(M, c) float64 distances, each from the differences of its two rows (products for cosine)."""
     found = np.empty(candidates.shape)
     step = max(1, PAIRED_VALUES // (candidates.shape[1] * train.shape[1]))
     for start in range(0, len(test), step):
@@ -126,7 +126,7 @@ def _by_product(reference, squares, query, candidates, metric: str) -> np.ndarra
 
 
 def _rounding(squares, query, metric: str) -> np.ndarray:
-    """(m,) how far a distance by product and one by differences can be apart: a sum of d terms each."""
+    """(m,) bound of the difference between a distance by product and one by differences: sums of d terms."""
     terms = 4.0 * (query.shape[1] + 4.0) * DOUBLE
     if metric == "cosine":
         return np.full(len(query), terms)
@@ -135,7 +135,7 @@ def _rounding(squares, query, metric: str) -> np.ndarray:
 
 
 def _settle(found, train, test, candidates, metric: str, rounding) -> None:
-    """Take differences for all candidates that lie too near another one for rounding to order them."""
+    """Recompute by differences the distances of candidates that are too close to another one to be ordered."""
     order = np.argsort(found, axis=1)
     close = np.diff(np.take_along_axis(found, order, axis=1), axis=1) <= 2.0 * rounding[:, None]
     for row in np.flatnonzero(close.any(axis=1)):
@@ -155,7 +155,7 @@ def unit(features) -> np.ndarray:
     for start in range(0, len(features), step):
         rows = features[start : start + step].astype(np.float64)
         largest = np.abs(rows).max(axis=1, keepdims=True)
-        rows /= np.where(largest == 0, 1.0, largest)  # so that squares neither vanish nor overflow
+        rows /= np.where(largest == 0, 1.0, largest)  # so that squares neither underflow nor overflow
         lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
         found[start : start + step] = rows / np.where(lengths == 0, 1.0, lengths)
     return found

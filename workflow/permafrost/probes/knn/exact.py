@@ -1,7 +1,7 @@
-"""The k nearest rows in double precision, for queries whose neighbours single precision cannot prove.
+"""The k nearest rows in double precision, for queries whose neighbours are uncertain in single precision.
 
-Train is read once for many queries. A product of matrices says which rows may be among the k nearest of a query; the
-true distances of these are taken from differences, and the k nearest so far are kept. So memory depends neither on
+Train is read once for many queries. A product of matrices selects the rows that may be among the k nearest of a query.
+Their distances are computed from differences, and the k nearest so far are kept. So memory depends neither on
 the number of rows nor on how many of them are at nearly the same distance.
 """
 
@@ -14,16 +14,16 @@ import numpy as np
 from permafrost.probes.knn import rows as blocks
 from permafrost.probes.knn.distances import DOUBLE, PAIRED_VALUES, of_pairs
 
-CROWDED = 8  # where so many rows more than k may be near, their products narrow the reach first
+CROWDED = 8  # if k plus this many rows may be near, the reach is first reduced by products
 
 
 class ExactNeighbours:
-    """Searches among one training set.
+    """Exact search in one training set.
 
     Parameters
     ----------
-    train : (N, d) features that slices are read of; rows of length 1 (or 0) for cosine.
-    mean : what is taken off before products, (d,) or 0.
+    train : (N, d) features, read in slices; rows of length 1 (or 0) for cosine.
+    mean : subtracted before products, (d,) or 0.
     metric : "l2" (squared distances) or "cosine".
     """
 
@@ -32,16 +32,17 @@ class ExactNeighbours:
 
     @staticmethod
     def bytes_each(width: int, k: int) -> int:
-        """Of a query of this width, while it is searched for."""
+        """Memory in bytes of the search for one query of this width."""
         return 24 * width + 100 * k
 
     def find(self, queries: np.ndarray, reach: np.ndarray) -> np.ndarray:
-        """(m, k) rows of train, the nearest first, equals by ascending row.
+        """(m, k) rows of train, the nearest first, ties by ascending row.
 
         Parameters
         ----------
         queries : (m, d), of length 1 (or 0) for cosine.
-        reach : (m,) a distance that k rows of train are within, by products or differences; infinite if unknown.
+        reach : (m,) a distance within which at least k rows of train are, by products or differences; infinite
+            if unknown.
         """
         centred = queries - self.mean
         squares = np.einsum("ij,ij->i", centred, centred)
@@ -67,7 +68,7 @@ class ExactNeighbours:
     def _collect(self, nearest: _Nearest, gaps, block, first: int, queries, some, slack) -> None:
         """Add the rows of a block that can be among the nearest; `gaps` are (q, B) distances by product."""
         reach, slack = nearest.reach[some], slack[some]
-        near = ~(gaps > (reach + slack)[:, None])  # NaN, of what overflows, is near
+        near = ~(gaps > (reach + slack)[:, None])  # NaN (overflow) counts as near
         crowded = np.flatnonzero(near.sum(axis=1) > self.k + CROWDED)
         if len(crowded):
             kth = np.partition(gaps[crowded], self.k - 1, axis=1)[:, self.k - 1]
@@ -82,7 +83,7 @@ class ExactNeighbours:
 
     @cached_property
     def _longest(self) -> float:
-        """Length of the longest row without the mean."""
+        """Length of the longest row minus the mean."""
         longest = 0.0
         for rows in blocks.value_blocks(self.train):
             part = self.train[rows] - self.mean
@@ -90,7 +91,7 @@ class ExactNeighbours:
         return float(np.sqrt(longest))
 
     def _rounding(self, squares: np.ndarray) -> np.ndarray:
-        """(m,) how far a distance by product and one by differences can be apart."""
+        """(m,) bound of the difference between a distance by product and one by differences."""
         terms = 4.0 * (self.train.shape[1] + 4.0) * DOUBLE
         if self.metric == "cosine":
             return np.full(len(squares), terms)
@@ -98,11 +99,11 @@ class ExactNeighbours:
 
 
 class _Nearest:
-    """The k nearest so far of every query, as flat arrays; what is added is sorted in when it is much.
+    """The k nearest rows so far of every query, as flat arrays; added rows are merged in batches.
 
     Attributes
     ----------
-    reach : (m,) a distance that k rows are within.
+    reach : (m,) a distance within which at least k rows are.
     """
 
     def __init__(self, queries: int, k: int, reach: np.ndarray) -> None:
@@ -111,7 +112,7 @@ class _Nearest:
         self.added, self.parts = 0, []
 
     def add(self, who: np.ndarray, numbers: np.ndarray, distances: np.ndarray) -> None:
-        """Rows of train and their distances from the queries `who`, all of them (n,)."""
+        """Add rows of train with their distances from the queries `who`; all are (n,)."""
         within = distances <= self.reach[who]
         self.parts.append((who[within], numbers[within], distances[within]))
         self.added += int(np.count_nonzero(within))

@@ -19,20 +19,20 @@ from permafrost.probes.options import Metric
 
 @dataclass(frozen=True, kw_only=True)
 class KnnOptions(Options):
-    """The nearest training images."""
+    """Predicts from the nearest training images."""
 
     k: Positive = 5
     """Number of neighbours."""
     metric: Metric = "l2"
-    """Distance of embeddings."""
+    """Distance between embeddings."""
 
 
 def run_knn(
     splits: dict[str, Features], options: KnnOptions, *, device: str, seed: int
 ) -> Prediction:
-    """Predict the test split by its neighbours in train; validation and `seed` are not used.
+    """Predict the test split from its neighbours in train; validation and `seed` are not used.
 
-    Classes by vote; any other target as the mean of the neighbours'. `ties` says which answers their order decided.
+    Classes by vote, other targets as the mean of the neighbours. `ties` reports predictions decided by ties.
     """
     train, test = splits["train"], splits["test"]
     settings, classes = {"k": options.k, "metric": options.metric}, len(train.classes)
@@ -41,7 +41,7 @@ def run_knn(
     votes, labels = isinstance(train.targets, Labels), train.labels
     if votes:
         labels = check_labels(labels, len(train.embeddings), classes, train.task, "knn, train")
-    # one more than are asked, which may be as far as the last of them
+    # one more neighbour, which may be tied with the last
     more = options.k + (options.k < len(train.embeddings))
     found = neighbours(*rows, more, **where)
 

@@ -1,4 +1,4 @@
-"""Rows of features as distances take them, of an array or of a `RowFile`, and which of them are equal."""
+"""Rows of features for distances, from an array or a `RowFile`, and equal rows."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import numpy as np
 
 from permafrost.probes.knn.distances import unit
 
-HELD = 1_000_000  # values of features held at a time
+HELD = 1_000_000  # feature values in memory at once
 
 
 class Rows:
-    """Some rows of features, of length 1 for cosine; computed when they are read, so that no copy is held.
+    """Some rows of features, of length 1 for cosine; computed on access, without a copy.
 
-    Stands for an array where only `len`, `shape`, `dtype`, slices of step 1 and integer arrays are asked of it.
+    Like an array, it has `len`, `shape`, `dtype`, and indices that are slices of step 1 or integer arrays.
 
     Parameters
     ----------
     source : (N, d) array or `RowFile`.
     metric : "l2", rows as they are, or "cosine", rows of length 1 in float64.
-    kept : ascending numbers of the rows that count; None: all.
+    kept : ascending indices of the rows to use; None: all.
     """
 
     ndim = 2
@@ -38,7 +38,7 @@ class Rows:
         return unit(found) if self.metric == "cosine" else found
 
     def _kept(self, numbers: np.ndarray) -> np.ndarray:
-        """Rows of the source; of those that lie close together all between them are read at once."""
+        """Rows of the source; rows close to each other are read as one slice."""
         if len(numbers) and numbers[-1] - numbers[0] < 2 * len(numbers) and _ascends(numbers):
             first = int(numbers[0])
             return self.source[first : int(numbers[-1]) + 1][numbers - first]
@@ -46,7 +46,7 @@ class Rows:
 
 
 def value_blocks(rows, at_least: int = 1) -> Iterator[slice]:
-    """Slices of rows, of at most `HELD` values each; `at_least` is the number of values beside a row."""
+    """Slices of rows with at most `HELD` values each; `at_least` is a lower bound of the values per row."""
     step = max(1, HELD // max(rows.shape[1], at_least))
     return (slice(start, start + step) for start in range(0, len(rows), step))
 
@@ -60,10 +60,10 @@ def mean_of(rows) -> np.ndarray:
 
 
 def equal_rows(rows, beyond: int = 1) -> np.ndarray:
-    """(N,) number of the first row that each row equals, for rows of which there are more than `beyond`.
+    """(N,) index of the first row that equals each row, for rows with more than `beyond` copies.
 
-    Rows are distinguished by keys of 64 bits, and those with equal keys are compared. Different rows hardly ever have
-    equal keys; where they have, none of them is taken to equal another one.
+    Rows are distinguished by keys of 64 bits, and those with equal keys are compared. Different rows rarely have
+    equal keys; if they do, all rows with this key count as different.
     """
     first = np.arange(len(rows))
     members, leaders = _repeated(_keys(rows), beyond)
@@ -79,7 +79,7 @@ def equal_rows(rows, beyond: int = 1) -> np.ndarray:
 
 
 def _repeated(keys: np.ndarray, beyond: int) -> tuple[np.ndarray, np.ndarray]:
-    """Ascending numbers of rows whose key more than `beyond` rows have, and the first row with the key of each."""
+    """Ascending indices of rows whose key occurs more than `beyond` times, and the first row with the key of each."""
     order = np.argsort(keys, kind="stable")
     starts = np.flatnonzero(np.diff(keys[order], prepend=~keys[order[:1]]))
     sizes = np.diff(starts, append=len(keys))
@@ -95,7 +95,7 @@ def _repeated(keys: np.ndarray, beyond: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def first_copies(rows, most: int) -> np.ndarray:
-    """Ascending numbers of (N, d) rows; of rows that are equal the first `most`."""
+    """Ascending indices of (N, d) rows, with only the first `most` of equal rows."""
     first = equal_rows(rows, beyond=most)
     if (first == np.arange(len(first))).all():
         return first
@@ -106,11 +106,11 @@ def first_copies(rows, most: int) -> np.ndarray:
 
 
 def _keys(rows) -> np.ndarray:
-    """(N,) uint64, equal for equal rows."""
+    """(N,) uint64 keys, equal for equal rows."""
     weights = np.random.default_rng(0).integers(0, 2**63, rows.shape[1], np.uint64) | np.uint64(1)
     keys = np.empty(len(rows), np.uint64)
     for block in value_blocks(rows):
-        bits = (rows[block] + 0.0).astype(np.float64).view(np.uint64)  # + 0.0: -0.0 equals 0.0
+        bits = (rows[block] + 0.0).astype(np.float64).view(np.uint64)  # + 0.0 turns -0.0 into 0.0
         keys[block] = (bits ^ (bits >> np.uint64(32))) @ weights
     return keys
 

@@ -1,17 +1,17 @@
-"""k nearest neighbours by exact search: FAISS finds candidates, float64 settles their order.
+"""k nearest neighbours by exact search: FAISS finds candidates, float64 distances define their order.
 
-FAISS may compute ||x||^2 + ||y||^2 - 2 x.y in float32. On features with a large offset, or where
-neighbours are much nearer than features are long, the digits that order the neighbours cancel.
-So features are centred by train's mean (which moves no distance), more candidates than k are
-fetched, their true distances are taken in float64, and a query whose candidates cannot be proved
-to hold its k nearest is searched for again in float64.
+FAISS may compute ||x||^2 + ||y||^2 - 2 x.y in float32. For features with a large offset, or
+neighbours much closer than the length of features, the significant digits cancel.
+So features are centred by train's mean (which changes no distance), more candidates than k are
+fetched, their distances are computed in float64, and a query whose candidates may lack one
+of its k nearest is searched again in float64.
 
-Neighbours at equal distance are ordered by their index in train, the lowest first. So of rows that are
-equal (black borders, collapsed features) only the first k can be among the k nearest: the others are
-left out of the search.
+Neighbours at equal distance are ordered by their index in train, the lowest first. So of equal
+rows (black borders, collapsed features) only the first k can be among the k nearest: the others are
+excluded from the search.
 
-A large train set goes through FAISS block by block, and the nearest so far of each query are kept. Then train is
-read once more, in order, for the true distances of the candidates of many queries.
+FAISS searches a large train set block by block, and the nearest so far of each query are kept. Then train is
+read once more, in order, for the float64 distances of the candidates of many queries.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SPARE = 16  # candidates beyond k in the first search
 MOST_ON_GPU = 2048  # candidates per query that FAISS can fetch on a GPU
 SINGLE = 2.0**-24  # half a unit in the last place of float32
 LARGEST = float(np.finfo(np.float32).max)
-#: indexes of an array that are kept for the next queries, which may be few
+#: bytes of an array's indexes that are kept for the next queries, which may be few
 KEPT_BYTES = 512 * 2**20
 
 
@@ -53,12 +53,12 @@ def knn_predict(
 
     Parameters
     ----------
-    train_x, test_x : (N, d), (M, d) features, taken as they are.
+    train_x, test_x : (N, d), (M, d) features, not scaled.
     train_y : (N,) class ids, or (N, n_classes) of 0 and 1.
     k : number of neighbours, at most N.
-    metric : "l2" or "cosine" (1 - cosine; a zero vector is at distance 1 from everything).
+    metric : "l2" or "cosine" (1 - cosine; a zero vector is at distance 1 from all others).
     task : "classification" or "multilabel".
-    device : "cpu", or "cuda" where FAISS was built for GPUs.
+    device : "cpu", or "cuda" if FAISS was built for GPUs.
 
     Returns
     -------
@@ -78,7 +78,7 @@ def knn_predict(
 def vote(found: np.ndarray, train_y, *, n_classes: int, task: str) -> tuple[np.ndarray, np.ndarray]:
     """Scores and prediction from (M, k) indices of neighbours; see `knn_predict`.
 
-    The first columns of a search for a larger k are the search for a smaller one.
+    The first columns of the result for a larger k are the result for a smaller one.
     """
     labels, each, targets = np.asarray(train_y), found.shape[1], cast("Labels", targets_of(task))
     scores = np.empty((len(found), n_classes), np.float32)
@@ -109,8 +109,8 @@ def mean_vote(found: np.ndarray, train_y: np.ndarray) -> np.ndarray:
 def neighbours(train_x, test_x, k: int, *, metric: str = "l2", device: str = "cpu") -> np.ndarray:
     """(M, k) indices into train, nearest first, equal distances by ascending index.
 
-    For many searches in the same training set see `NeighbourSearch`, which has the parameters, the
-    memory and the errors.
+    For many searches in the same training set use `NeighbourSearch`, which documents parameters,
+    memory and errors.
     """
     return NeighbourSearch(train_x, k, metric=metric, device=device).find(test_x)
 
@@ -118,18 +118,18 @@ def neighbours(train_x, test_x, k: int, *, metric: str = "l2", device: str = "cp
 class NeighbourSearch:
     """The k nearest rows of one training set, for any number of queries.
 
-    Memory beside train, queries and the result is bounded, whatever k and the number of rows, queries and ties. A
-    train set of 128 MB in float32 at most is small: it has an index, a copy without equal rows where there are
-    such, and one in float64 for cosine, or where queries are compared with more than a 24th of train at once. A
-    larger one has an index of 128 MB at a time (an array keeps all of up to `KEPT_BYTES`) beside 256 MB of queries and
-    candidates. Work on blocks takes up to 200 MB more, and finding equal rows up to 60 bytes a row of train.
+    Memory besides train, queries and the result is bounded for any k and number of rows, queries and ties. A
+    train set of at most 128 MB in float32 is small: it has an index, a copy without equal rows if there are
+    any, and a float64 copy for cosine, or if queries are compared with more than a 24th of train at once. A
+    larger one has an index of 128 MB at a time (an array keeps up to `KEPT_BYTES` of them) plus 256 MB of queries and
+    candidates. Work on blocks takes up to 200 MB more, and finding equal rows up to 60 bytes per row of train.
 
     Parameters
     ----------
-    train_x : (N, d) features, taken as they are; an array or a `RowFile`.
+    train_x : (N, d) features, not scaled; an array or a `RowFile`.
     k : number of neighbours, at most N.
-    metric : "l2" or "cosine" (1 - cosine; a zero vector is at distance 1 from everything).
-    device : "cpu", or "cuda" or "cuda:N" where FAISS was built for GPUs.
+    metric : "l2" or "cosine" (1 - cosine; a zero vector is at distance 1 from all others).
+    device : "cpu", or "cuda" or "cuda:N" if FAISS was built for GPUs.
 
     Raises
     ------
@@ -146,17 +146,17 @@ class NeighbourSearch:
                 remedy=f"choose k from 1 to {len(source)}",
             )
         self.source, self.k, self.metric, self.device = source, k, metric, device
-        # what is taken off before searching: for l2 train's mean, which moves no distance
+        # subtracted before searching: for l2 train's mean, which changes no distance
         self.mean = 0.0 if metric == "cosine" else mean_of(source)
         self.known = TrainRows(source, metric)
         self.known.leave_out(first_copies(self.known.rows, k))
         self.train, self.small = self.known.rows, self.known.small
         self.exact = ExactNeighbours(self.train, self.mean, k, metric)
         self._kept_indexes: list[tuple] | None = None
-        self._empty = self._new_index()  # says at once when there is no such GPU
+        self._empty = self._new_index()  # fails early if there is no such GPU
 
     def find(self, test_x) -> np.ndarray:
-        """(M, k) indices into train of the nearest to (M, d) queries, equal distances by ascending index."""
+        """(M, k) indices of the train rows nearest to (M, d) queries, equal distances by ascending index."""
         test = _features(test_x, "test")
         if self.train.shape[1] != test.shape[1]:
             raise PermafrostError(
@@ -184,13 +184,13 @@ class NeighbourSearch:
         return unit(queries) if self.metric == "cosine" else queries
 
     def _settled(self, queries, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The nearest of `count` candidates.
+        """The k nearest of `count` candidates.
 
         Returns
         -------
         nearest : (m, k) rows of `train`.
-        sure : (m,) bool, whether they are surely those of all.
-        reach : (m,) a distance that k rows are within.
+        sure : (m,) bool: they are certainly the nearest of all rows.
+        reach : (m,) a distance within which at least k rows are.
         """
         if count == len(self.train):
             numbers = np.broadcast_to(np.arange(count), (len(queries), count))
@@ -200,14 +200,14 @@ class NeighbourSearch:
         settled = self.known.distances(queries, numbers)
         order = np.lexsort((numbers, settled), axis=1)[:, : self.k]
         kth = np.take_along_axis(settled, order[:, -1:], axis=1)[:, 0]
-        # without `count` different candidates, which FAISS does not find where distances overflow, nothing is known
+        # FAISS finds fewer than `count` candidates if distances overflow: then the reach is unknown
         reach = np.where(beyond == -np.inf, np.inf, kth)
         return np.take_along_axis(numbers, order, axis=1), kth < beyond, reach
 
     def _candidates(self, queries: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """(m, count) the nearest rows in float32, and (m,) a distance that no other row is below.
+        """(m, count) the nearest rows in float32, and (m,) a lower bound of the distances of all other rows.
 
-        Of a query for which `count` rows have no finite distance in float32, that distance is minus infinity.
+        The bound is minus infinity for queries with fewer than `count` finite distances in float32.
         """
         width, step = self.train.shape[1], max(1, blocks.HELD // max(count, self.train.shape[1]))
         single = np.empty((len(queries), width), np.float32)
@@ -222,13 +222,13 @@ class NeighbourSearch:
                 _merge(nearest[some], numbers[some], known, *found)
         reach = nearest.max(axis=1)
         beyond = (1.0 + reach if self.metric == "cosine" else reach).astype(np.float64)
-        # the rounding of a sum of d terms grows as the square root of d
+        # the rounding error of a sum of d terms grows with the square root of d
         rounding = self._rounding(single, np.sqrt(width + 1.0) * SINGLE, longest)
         known = np.isfinite(reach) & (rounding < LARGEST * SINGLE)
         return numbers, np.where(known, beyond - rounding, -np.inf)
 
     def _searched(self, index, rows: slice, queries, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Distances, or negative similarities, of the nearest rows in an index; infinite where it found none."""
+        """Distances, or negative similarities, of the nearest rows in an index; infinite for missing ones."""
         nearest, numbers = index.search(queries, min(count, rows.stop - rows.start))
         if self.metric == "cosine":
             np.negative(nearest, out=nearest)
@@ -279,7 +279,7 @@ class NeighbourSearch:
         return float(np.sqrt(longest))
 
     def _rounding(self, queries: np.ndarray, terms: float, longest: float) -> np.ndarray:
-        """(m,) how far a distance by products can be off, where each product is by `terms`."""
+        """(m,) bound of the error of a distance by products with the relative error `terms`."""
         if self.metric == "cosine":
             return np.full(len(queries), 4.0 * terms)
         lengths = np.sqrt(np.einsum("ij,ij->i", queries, queries, dtype=np.float64))
@@ -287,7 +287,7 @@ class NeighbourSearch:
 
 
 def _merge(nearest, numbers, known: int, more_nearest, more_numbers) -> None:
-    """Make (m, count) distances and rows those of the nearest: of the first `known` columns, and of others."""
+    """Merge in place the first `known` columns of (m, count) distances and rows with more candidates."""
     count = nearest.shape[1]
     if known:
         more_nearest = np.concatenate([nearest[:, :known], more_nearest], axis=1)
@@ -301,7 +301,7 @@ def _merge(nearest, numbers, known: int, more_nearest, more_numbers) -> None:
 
 
 def _on_device(index, device: str):
-    """The same FAISS index, on a GPU unless `device` is cpu."""
+    """The FAISS index, moved to the GPU unless `device` is cpu."""
     import faiss
 
     if device == "cpu":
@@ -317,7 +317,7 @@ def _on_device(index, device: str):
 
 
 def _features(features, split: str):
-    """The features, where nothing is wrong with them."""
+    """Check and return the features."""
     features = features if isinstance(features, (RowFile, JoinedRows)) else np.asarray(features)
     if features.ndim != 2 or 0 in features.shape or features.dtype.kind not in "fiu":
         raise PermafrostError(

@@ -1,7 +1,7 @@
-"""Nearest neighbours under many settings: every k, metric and weighting from one search per metric.
+"""Nearest neighbours with many settings: every k, metric and weighting from one search per metric.
 
-A weighted neighbour weighs exp(s / T), with s its cosine similarity to the query, also where neighbours were
-found by L2: distances have no scale that one temperature could fit, and cosines have.
+The weight of a neighbour is exp(s / T), with s its cosine similarity to the query, also if neighbours were
+found by L2: one temperature fits cosines, but not distances, whose scale varies.
 Source: Wu et al., Unsupervised Feature Learning via Non-Parametric Instance Discrimination (2018);
 T = 0.07 as in the evaluations of DINO.
 """
@@ -58,18 +58,18 @@ def weighted_vote(
     n_classes: int,
     task: str,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Scores and prediction from (M, k) neighbours that weigh exp(similarity / temperature).
+    """Scores and prediction from (M, k) neighbours with weights exp(similarity / temperature).
 
     Returns
     -------
     scores : (M, n_classes) float32, the share of the weight with each class or label.
-    prediction : (M,) int64, the class with the highest score, the lowest id of those that are equal
+    prediction : (M,) int64, the class with the highest score, the lowest id of those equal
         in float32; or (M, n_classes) uint8, the labels with more than half of the weight.
     """
     labels, each, targets = np.asarray(train_y), found.shape[1], cast("Labels", targets_of(task))
     scores = np.empty((len(found), n_classes), np.float32)
     for rows in in_steps(len(found), blocks.HELD // max(each * labels[:1].size, n_classes)):
-        # only ratios count, and the largest weight is 1: nothing overflows, however small T is
+        # only ratios matter: with a largest weight of 1, nothing overflows for any T
         near = similarity[rows]
         weights = np.exp((near - near.max(axis=1, keepdims=True)) / temperature)
         weights /= weights.sum(axis=1, keepdims=True)
@@ -79,36 +79,36 @@ def weighted_vote(
             continue
         cells = np.arange(len(voted))[:, None] * n_classes + voted
         total = np.bincount(cells.ravel(), weights.ravel(), minlength=len(voted) * n_classes)
-        # float32 takes away what the order of summation adds, so that equal votes are equal
+        # float32 removes rounding errors of the summation order, so that equal votes are equal
         scores[rows] = total.reshape(len(voted), n_classes)
     return scores, targets.answers(scores)
 
 
 @dataclass(frozen=True, kw_only=True)
 class KnnSweepOptions(Options):
-    """Nearest neighbours under every combination of the settings, from one search per metric. All of them are
+    """Nearest neighbours with every combination of the settings, from one search per metric. All are
     scored; the best on validation is ranked and compared.
     """
 
     k: Different[Positive] = field(default_factory=lambda: [1, 5, 10, 20, 50, 100, 200])
-    """Numbers of neighbours; those above the number of training samples are left out, and a warning says so."""
+    """Numbers of neighbours; those above the number of training samples are omitted, with a warning."""
     metrics: Different[Metric] = field(default_factory=lambda: ["l2", "cosine"])
-    """Distances of embeddings."""
+    """Distances between embeddings."""
     weights: Different[Literal["uniform", "temperature"]] = field(
         default_factory=lambda: ["uniform", "temperature"]
     )
-    """Of a neighbour's vote: 1, or exp(cosine similarity / temperature)."""
+    """Weights of neighbours: 1, or exp(cosine similarity / temperature)."""
     temperature: Above0 = 0.07
-    """Of the weights of that name."""
+    """Temperature of the weights `temperature`."""
 
 
 def run_knn_sweep(
     splits: dict[str, Features], options: KnnSweepOptions, *, device: str, seed: int
 ) -> PredictionsBySetting:
-    """Score the test split under every setting; the best on validation is what is ranked.
+    """Score the test split with every setting; the best on validation is ranked.
 
-    Neighbours are those in train, for validation too: nothing is fitted that validation could be
-    added to. Of settings that are equal on validation the first is taken: metrics and weightings in
+    Neighbours are always from train: nothing is fitted to which validation could be
+    added. Ties on validation go to the first setting: metrics and weightings in
     the order of the options, and the smallest k.
     """
     train, val, test = (splits[name] for name in ("train", "val", "test"))
@@ -117,7 +117,7 @@ def run_knn_sweep(
     for settings, on_val, on_test in _answers(train, val, test, ks, options, device):
         value = score_on_validation(val.labels, *on_val, train.task)
         settings["val_score"], (scores, prediction) = value, on_test
-        # scores of classes are kept of the best alone
+        # only the best setting's class scores are kept
         tried.append((settings, train.targets.scored(scores, prediction)))
         if best is None or value > best[0]["val_score"]:
             best = settings, Prediction(prediction, scores)
@@ -153,7 +153,7 @@ run = on_embeddings(run_knn_sweep, streams=True)
 
 
 def _tie_gates(train: Features, test: Features, chosen: dict, device: str) -> list[str]:
-    """Which test answers of the chosen setting their order decided; see `ties`."""
+    """Warning about test predictions of the chosen setting that ties decided; see `ties`."""
     if not len(test.embeddings):
         return []
     known: dict[str, Any] = {"n_classes": len(train.classes), "task": train.task}
@@ -171,7 +171,7 @@ def _tie_gates(train: Features, test: Features, chosen: dict, device: str) -> li
 
 
 def possible_ks(ks: list[int], n_train: int) -> tuple[list[int], list[str]]:
-    """The values of k that train is large enough for, ascending, and a gate for each other one.
+    """The values of k up to the size of train, ascending, and a warning for each larger one.
 
     Raises
     ------

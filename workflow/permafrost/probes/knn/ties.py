@@ -1,7 +1,7 @@
-"""Which answers of nearest neighbours are decided by ties: of votes, or of distances to the last neighbour.
+"""Predictions of nearest neighbours that ties decide: of votes, or of distances to the last neighbour.
 
-Equal votes go to the lowest class id, and equal distances to the lowest index in train, as in scikit-learn. Such an
-answer would be another with classes or training rows in another order, though nothing that was measured is.
+Equal votes go to the lowest class id, and equal distances to the lowest index in train, as in scikit-learn. Such a
+prediction depends on the order of classes or training rows.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from permafrost.probes.knn.search import neighbours
 from permafrost.probes.knn.train_rows import in_steps
 
 GATE = "decided_by_ties"
-# of the test rows; fewer decide nothing that an interval would not hold
+# share of the test rows that triggers a warning; a smaller effect is within the interval of the score
 SHARE = 0.01
-# votes of a handful of neighbours are often equal: from this share on, the vote itself decides little
+# votes of few neighbours are often equal: they count only if this share of the rows has equal votes
 VOTES = 0.25
-# distances that differ by less, relatively, may be equal: the search in reverse order settles it
+# relative difference below which distances may be equal: a search in reverse order decides
 NEARLY = 1e-12
 
 
@@ -35,15 +35,15 @@ def tie_gates(
     metric: str,
     device: str,
 ) -> list[str]:
-    """``decided_by_ties:12 of 666`` if at least `SHARE` of the answers would be others in another order.
+    """``decided_by_ties:12 of 666`` if at least `SHARE` of the predictions would differ in another order.
 
-    Equal votes count where at least `VOTES` of the answers have them, as with two neighbours.
+    Equal votes count if at least `VOTES` of the predictions have them, as with two neighbours.
 
     Parameters
     ----------
-    found : (M, k + 1) neighbours in train, or (M, k) where it has no more rows.
-    answer : from (m, k) neighbours of test rows, and the (m,) numbers of these, scores and predictions; scores are
-        None for numbers.
+    found : (M, k + 1) neighbours in train, or (M, k) if it has only k rows.
+    answer : (m, k) neighbours of test rows, and the (m,) indices of these rows -> scores and predictions; scores
+        are None for numbers.
     """
     scores, given = answer(found[:, :k], np.arange(len(found)))
     decided = np.zeros(len(found), bool) if scores is None else _equal_votes(scores, given.ndim > 1)
@@ -63,14 +63,14 @@ def tie_gates(
 
 
 def _equal_votes(scores: np.ndarray, multilabel: bool) -> np.ndarray:
-    """(M,) whether the largest of the (M, K) shares is not alone, or any label has exactly half of the votes."""
+    """(M,) bool: several of the (M, K) shares are the largest, or a label has exactly half of the votes."""
     if multilabel:
         return (scores == 0.5).any(axis=1)
     return np.count_nonzero(scores == scores.max(axis=1, keepdims=True), axis=1) > 1
 
 
 def _equally_far(train_x, test_x, pairs: np.ndarray, metric: str) -> np.ndarray:
-    """Numbers of the queries whose (M, 2) rows, the last neighbour and the next one, are equally far."""
+    """Indices of the queries whose (M, 2) rows, the last neighbour and the next one, are equally far."""
     tied = []
     for some in in_steps(len(pairs), max(1, blocks.HELD // train_x.shape[1])):
         queries = test_x[some]

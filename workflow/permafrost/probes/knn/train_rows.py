@@ -1,4 +1,4 @@
-"""A training set as searches and distances use it: held where it is small, read in blocks where it is large."""
+"""A training set for searches and distances: in memory if small, read in blocks if large."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from permafrost.probes.knn import rows as blocks
 from permafrost.probes.knn.distances import TrueDistances, distances_in_order
 from permafrost.probes.knn.rows import Rows
 
-#: float32 rows in an index of FAISS; a train set of no more is small
+#: bytes of float32 rows in a FAISS index; a train set of at most this size is small
 INDEX_BYTES = 128 * 2**20
-#: queries and their candidates that go through a large train set together
+#: bytes of queries and their candidates that are compared with a large train set at once
 QUERY_BYTES = 256 * 2**20
 
 
 class TrainRows:
-    """Rows of a training set, and true distances to them.
+    """Rows of a training set, and float64 distances to them.
 
-    Which sets are small follows from their shape alone, so that an array and a file give the same bits.
+    Whether a set is small depends only on its shape, so that an array and a file give identical results.
 
     Parameters
     ----------
@@ -28,9 +28,9 @@ class TrainRows:
 
     Attributes
     ----------
-    rows : what can be read as an array; of small sets it is one.
-    kept : ascending numbers of the rows in it; None: all.
-    small : whether it is held.
+    rows : the rows, an array for small sets, else an array-like.
+    kept : ascending indices of the source's rows in `rows`; None: all.
+    small : whether the set is in memory.
     """
 
     def __init__(self, source, metric: str) -> None:
@@ -43,13 +43,13 @@ class TrainRows:
         self._true = TrueDistances(self.rows, self.metric)
 
     def leave_out(self, kept: np.ndarray) -> None:
-        """Go on with some of all rows, of these ascending numbers."""
+        """Keep only the rows with these ascending indices."""
         if len(kept) < len(self.rows):
             self.kept = kept
             self._set(self.rows[kept] if self.small else Rows(self.source, self.metric, kept))
 
     def numbers(self, found: np.ndarray) -> np.ndarray:
-        """Numbers of the source for those of `rows`, in the same array."""
+        """Convert indices into `rows` to indices of the source, in place."""
         if self.kept is not None:
             for some in in_steps(len(found), blocks.HELD // found.shape[1]):
                 found[some] = self.kept[found[some]]
@@ -62,7 +62,7 @@ class TrainRows:
         return distances_in_order(self.rows, queries, found, self.metric)
 
     def at_once(self, count: int) -> int:
-        """Queries with `count` candidates that are compared together."""
+        """Number of queries with `count` candidates each that are compared at once."""
         width = self.source.shape[1]
         if self.small:
             return blocks.HELD // max(count, width)
@@ -70,6 +70,6 @@ class TrainRows:
 
 
 def in_steps(count: int, step: int) -> Iterator[slice]:
-    """Slices of `count` things, of `step` each (of one at least)."""
+    """Slices of `count` items with `step` items each (at least one)."""
     step = max(1, step)
     return (slice(start, min(start + step, count)) for start in range(0, count, step))

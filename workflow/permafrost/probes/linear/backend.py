@@ -1,7 +1,7 @@
-"""The handful of array operations the solver needs, for NumPy and for torch.
+"""The array operations of the solver, for NumPy and for torch.
 
 The algorithm is written once, with operators and methods that arrays and tensors share
-(``@``, ``+=``, ``reshape``, ``swapaxes``, ``sum(axis=...)``); what they do not share is here.
+(``@``, ``+=``, ``reshape``, ``swapaxes``, ``sum(axis=...)``); this module has the others.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
 
-# OpenBLAS multiplies matrices with at most this many multiply-adds without packing them first.
-# Packing is the larger part of a product with few columns, so rows are cut into blocks this small.
+# OpenBLAS does not pack matrices of a product with at most this many multiply-adds.
+# Packing takes most of the time of a product with few columns, so blocks of rows are this small.
 SMALL_PRODUCT = 950_000
 SMALL_OUTPUT = 1_200
 
 
 class NumpyBackend:
-    """Arrays in main memory, worked on in float32 or (``precise``) in float64."""
+    """Arrays in main memory, in float32 or (``precise``) float64."""
 
     name = "numpy"
-    span_bytes = 32 * 2**20  # of rows that are worked on at a time
+    span_bytes = 32 * 2**20  # of rows processed at once
 
     def __init__(self, precise: bool = False) -> None:
         self.precise = precise
@@ -33,14 +33,14 @@ class NumpyBackend:
 
     @staticmethod
     def room_for(n_bytes: int) -> bool:
-        """Whether rows that are in a file on disk have room where the work is done."""
+        """Whether to load all rows of a file into memory: never."""
         return False
 
     @staticmethod
     def block_rows(n: int, columns: int, width: int) -> int:
         """Rows per block so that (columns x width) @ (width x rows) is a small product.
 
-        A function of shapes alone, so that results do not depend on the load of the machine.
+        It depends only on shapes, so that results do not depend on the load of the machine.
         """
         rows = min(SMALL_PRODUCT // (columns * width), SMALL_OUTPUT // columns, 72) // 8 * 8
         if rows < 24:
@@ -48,7 +48,7 @@ class NumpyBackend:
         return max(1, min(rows, n))
 
     def real(self, array):
-        """Contiguous, in the working precision."""
+        """A contiguous array in the working precision."""
         return np.ascontiguousarray(array, dtype=self.dtype)
 
     @staticmethod
@@ -106,7 +106,7 @@ class NumpyBackend:
 
 
 class TorchBackend:
-    """Tensors on ``device``; the import of torch happens only when this backend is asked for."""
+    """Tensors on ``device``; torch is imported only if this backend is used."""
 
     name = "torch"
     span_bytes = 256 * 2**20
@@ -138,7 +138,7 @@ class TorchBackend:
         return self.torch.as_tensor(array, dtype=dtype, device=self.device).contiguous()
 
     def room_for(self, n_bytes: int) -> bool:
-        """Whether rows that are in a file on disk fit into the GPU's memory, with as much for the work."""
+        """Whether to load all rows of a file: if twice their size fits into the GPU's memory."""
         if not self.device.startswith("cuda"):
             return False
         return 2 * n_bytes < self.torch.cuda.mem_get_info(self.device)[0]
@@ -192,7 +192,7 @@ class TorchBackend:
 
     @contextlib.contextmanager
     def exact_products(self):
-        """TF32 has 10 bits of mantissa: far too few here. The setting is global, so restore it."""
+        """Context without TF32, whose 10 bits of mantissa are too few; restores the global setting."""
         previous = self.torch.get_float32_matmul_precision()
         self.torch.set_float32_matmul_precision("highest")
         try:

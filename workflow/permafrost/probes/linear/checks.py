@@ -1,4 +1,4 @@
-"""What must hold before anything is fitted; every failure says what to do."""
+"""Checks before fitting; every error message has a remedy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
 
 
 def check_features(features, split: str, width: int | None = None) -> np.ndarray | RowFile:
-    """(N, d) float features without NaN or infinity; (N, ``width``) where it is given."""
+    """Check and return (N, d) float features without NaN or infinity; (N, ``width``) if given."""
     features = features if isinstance(features, RowFile) else np.asarray(features)
     where = f"linear probe, {split} features"
     if features.ndim != 2 or 0 in features.shape or features.dtype.kind not in "fiu":
@@ -33,7 +33,7 @@ def check_features(features, split: str, width: int | None = None) -> np.ndarray
         )
     if features.dtype == np.float16:
         features = features.astype(np.float32)
-    # one pass; a sum hides no NaN
+    # one pass: a NaN or infinity makes the sum not finite
     sums = [np.sum(features[rows], dtype=np.float64) for rows in row_blocks(features)]
     if not np.isfinite(sums).all():
         bad = bad_rows(features)
@@ -47,7 +47,7 @@ def check_features(features, split: str, width: int | None = None) -> np.ndarray
 
 
 def check_grid(grid) -> np.ndarray:
-    """Ascending positive values of C; 10^-6 to 10^4 in 40 steps where none are given."""
+    """Check and return ascending positive values of C; by default 40 from 10^-6 to 10^4."""
     if grid is None:
         return 10.0 ** np.linspace(-6.0, 4.0, 40)
     values = np.sort(np.asarray(grid, dtype=np.float64).reshape(-1))

@@ -1,4 +1,4 @@
-"""The probe: sweep C on train, choose on validation, refit."""
+"""Fit the linear probe: sweep C on train, choose on validation, refit."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class LinearFit:
     coef : (K, d) float64 weights for raw features; zeros for a class that was not fitted.
     intercept : (K,) float64; -inf for a class absent from the fit (inf: a label always present).
     settings : JSON-able record of the sweep and the final fit.
-    gates : names of the sanity checks that this fit failed.
-    path : per C the pair (coef, intercept) fitted on train, where `keep_path` was asked for.
+    gates : names of the failed sanity checks.
+    path : per C the pair (coef, intercept) fitted on train, if `keep_path`.
     """
 
     task: str
@@ -78,7 +78,7 @@ class LinearFit:
 
 @dataclass(frozen=True)
 class LinearSettings:
-    """How C is swept and the chosen model is fitted.
+    """Settings of the sweep of C and of the final fit.
 
     Attributes
     ----------
@@ -86,10 +86,10 @@ class LinearSettings:
     merge_val : refit the chosen C on train and validation together.
     standardize : divide features by their standard deviation on train (constant ones by 1).
     solver : "lbfgs" (to convergence) or "adam" (mini-batches, drawn from `seed`).
-    ties : of values of C that are equally good on validation take the "smallest", or that of the least
+    ties : choice among equally good values of C on validation: the "smallest", or the one of the least
         validation "log_loss".
-    seed : of the solver "adam".
-    device, backend : "cpu" runs on NumPy, anything else on torch; `backend` overrides that.
+    seed : seed of the solver "adam".
+    device, backend : "cpu" uses NumPy, any other device torch; `backend` overrides this.
     progress : wraps the iterable of Cs, e.g. in a progress bar.
     keep_path : keep the coefficients of every C.
     """
@@ -111,7 +111,7 @@ class LinearSettings:
 
     @property
     def recorded(self) -> dict:
-        """What the record of a fit says of them."""
+        """The settings in the record of a fit."""
         names = ("solver", "merge_val", "standardize", "ties")
         return {name: getattr(self, name) for name in names}
 
@@ -123,13 +123,13 @@ def fit_linear(
 
     The objective is scikit-learn's divided by n C (single-label: mean cross-entropy
     + ||W||^2 / (2 n C); multi-label, L labels: mean binary cross-entropy over n L entries
-    + ||W||^2 / (2 n L C)), the bias free.
+    + ||W||^2 / (2 n L C)), without a penalty on the bias.
 
     Parameters
     ----------
     train, val : pairs of (N, d) features, and (N,) class ids below `n_classes` or (N, n_classes) of 0
-        and 1. Features are arrays, or `RowFile`s: then the rotated rows are in a file, too, and a span of
-        them is in memory at a time.
+        and 1. Features are arrays, or `RowFile`s: then the rotated rows are also in a file, with one span
+        in memory at a time.
     task : "classification" or "multilabel".
 
     Raises
@@ -180,7 +180,7 @@ def fit_linear(
 def _checked(
     train_x, train_y, val_x, val_y, n_classes: int, task: str
 ) -> tuple[_Features, np.ndarray, _Features, np.ndarray]:
-    """Features and labels as arrays that fit each other."""
+    """Check features and labels, and that they match."""
     train_x = check_features(train_x, "train")
     val_x = check_features(val_x, "validation", train_x.shape[1])
     train_y = check_labels(train_y, len(train_x), n_classes, task, "linear probe, train labels")
@@ -196,7 +196,7 @@ def _checked(
 
 @dataclass
 class _Run:
-    """The rows of train and validation in one basis, and the fits over them."""
+    """The rows of train and validation in one basis, and their fits."""
 
     backend: NumpyBackend | TorchBackend
     basis: Basis
@@ -207,7 +207,7 @@ class _Run:
 
     @classmethod
     def of(cls, backend, train_x, val_x, settings: LinearSettings, c_max: float) -> _Run:
-        """Rows centred by train, in the basis that the solver works in."""
+        """Centre the rows by train's mean and rotate them to the solver's basis."""
         mean, scale = centre_and_scale(train_x, settings.standardize)
         find = rotate if settings.solver == "lbfgs" else identity_basis
         basis, table = find(backend, JoinedRows(train_x, val_x), mean, scale, c_max)
@@ -238,14 +238,14 @@ class _Run:
         return solutions
 
     def refit(self, targets: FitLabels, known: list, grid) -> Solution:
-        """The last C of ``grid`` over all rows, given the solutions of train up to it."""
+        """The solution for the last C of ``grid`` on all rows, given the solutions on train up to it."""
         c = float(grid[-1])
         if self.solver == "lbfgs":
             return Solver(self.backend, targets, self.table).refit(known, grid, c)
         return solve_adam(self.backend, targets, self.table, known[-1], c, self.seed)
 
     def logits(self, targets: FitLabels, solution: Solution) -> Iterator[np.ndarray]:
-        """(m, K) of the rows after the train split, some of them at a time."""
+        """Yield (m, K) logits of the rows after the train split, some at a time."""
         b, count = self.backend, self.table.count
         theta = b.real(solution.theta).swapaxes(0, 1)
         for start in range(self.n_train, count, SCORING_ROWS):
@@ -284,7 +284,7 @@ def _constant_labels(train: FitLabels) -> list[str]:
 
 
 def _constant_fit(train: FitLabels, width: int, shared: dict) -> LinearFit:
-    """Nothing to learn: one class in train, or every label constant. Predict that."""
+    """The constant prediction, for a train split with one class, or with only constant labels."""
     columns = len(train.columns)
     coef, intercept = train.whole(np.zeros((columns, width)), np.zeros(columns))
     settings = {**shared, "best_c": None, "c_grid": [], "val_scores": []}

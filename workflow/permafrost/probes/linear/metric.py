@@ -2,12 +2,11 @@
 
 In the eigenbasis of the features' covariance the Hessian of class k is nearly diagonal,
 h_kj = c_k s_j + lam with c_k the mean of p (1 - p) and s_j the variance along direction j.
-Where lam is small against c_k s_j this is not enough: the samples that still matter are not spread
-like all samples. So over the leading directions, those that the penalty does not hold down, the
-true Hessian of every class is formed, scaled to unit diagonal and inverted; later Cs reuse the
-inverse with their own diagonal. Forming it costs as much as `block_cost` iterations, and it is
-formed anew whenever that many have been spent since the last time, which can never cost more than
-twice the best schedule.
+If lam is small relative to c_k s_j, this is not enough: the samples that still affect the loss are not
+distributed like all samples. So for the leading directions, which the penalty does not dominate, the
+exact Hessian of every class is computed, scaled to unit diagonal and inverted. Later Cs reuse the
+inverse with new diagonals. It costs as much as `block_cost` iterations, and is recomputed after
+that many iterations, which never costs more than twice the best schedule.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
-REACH = 1.0  # a direction is in the block where c s_j exceeds this times lam
-MAX_ENTRIES = 120_000_000  # of all classes' inverses together: 480 MB
+REACH = 1.0  # a direction is in the block if c s_j exceeds this times lam
+MAX_ENTRIES = 120_000_000  # of the inverses of all classes: 480 MB
 RIDGE = 3e-6  # on the unit diagonal, so that the inverse exists in float32
 
 
 def _block_cost(n: int, q: int, m: int) -> float:
-    """What a block over m of q directions costs, in units of one iteration over n rows.
+    """Cost of a block over m of q directions, in units of one iteration over n rows.
 
-    Per class an iteration multiplies and adds 4 n q times and a block n m^2 times, its inverse
-    8/3 m^3 times at half the speed; weighting the n m features and the calls are not free either.
+    Per class an iteration takes 4 n q multiply-adds, a block n m^2, and its inverse 8/3 m^3 at half the speed;
+    the constants include weighting the n m features, and calls.
     """
     return 1.0 + 25.0 * m / q + m * m / (4.0 * q) * (1.0 + 5.4 * m / n)
 
@@ -50,7 +49,7 @@ class Metric:
         self.diagonal: Any = None
 
     def refresh(self, curvature, lam: float, project: bool) -> None:
-        """Take over the mean ``curvature`` (K,) of the classes and the penalty.
+        """Update the mean ``curvature`` (K,) of the classes and the penalty.
 
         ``project``: gradients sum to zero over classes (softmax).
         """
@@ -77,7 +76,7 @@ class Metric:
         return self.spent >= self.block_cost
 
     def demand_block(self) -> None:
-        """Have the block formed at the next occasion, whatever it costs."""
+        """Compute the block at the next check, regardless of its cost."""
         self.spent = float("inf")
 
     def drop_block(self) -> None:
@@ -85,11 +84,11 @@ class Metric:
         self.block = None
 
     def build_block(self, objective, at) -> None:
-        """Form and invert each class's Hessian over the leading ``size`` directions."""
+        """Compute and invert each class's Hessian over the leading ``size`` directions."""
         b, m = self.backend, self.reach
         self.size = m
         columns = len(self.mean)
-        self.block = None  # so that two of them are never in memory
+        self.block = None  # so that two blocks are never in memory at once
         block = b.zeros((columns, m, m))
         diagonals = b.zeros((columns, m))
         step = slice(None, None, m + 1)
@@ -116,8 +115,8 @@ class Metric:
 
     def apply(self, vector):
         """(K, q) -> (K, q), symmetric and positive."""
-        # softmax gradients sum to zero over classes, and so does the way to the optimum; neither
-        # form of the metric knows how flat the objective is across that space, so stay within it
+        # softmax gradients sum to zero over classes, and so does the path to the optimum; neither
+        # form of the metric has the flat curvature outside of this subspace, so project onto it
         if self.project:
             vector = vector - vector.mean(axis=0)
         if self.block is None:

@@ -1,12 +1,12 @@
 """Minimise the objective at one penalty: L-BFGS with an exact line search.
 
-The logits are linear in the step length, so a search along a direction costs one product with the
-features for the direction's logits and then only work on (n, K) numbers. Each iteration therefore
+The logits are linear in the step length, so a search along a direction takes one product with the
+features for the direction's logits, and otherwise only work on (n, K) numbers. So each iteration
 takes two products: the direction's logits and the gradient.
 
-The limited memory is kept from one C to the next. A pair is a step s and the change y of the gradient it
-caused. The penalty's part of y is known exactly (lam s), so when C changes every pair is carried over by
-y += (lam' - lam) s. Products are taken with all pairs at once: four matrix-vector products and two loops
+The limited memory is kept from one C to the next. A pair consists of a step s and the change y of the gradient. The
+penalty's part of y is known exactly (lam s), so when C changes every pair is updated by
+y += (lam' - lam) s. All pairs are multiplied at once: four matrix-vector products and two loops
 over small vectors give the direction of the classical two-loop recursion (Nocedal & Wright, Numerical
 Optimization, algorithm 7.4).
 """
@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-SEARCH_SLOPE = 0.1  # the slope left over by a line search, as a share of the initial slope
+SEARCH_SLOPE = 0.1  # final slope of a line search, as a share of the initial slope
 SEARCH_STEPS = 25
-CURVATURE_DROP = 0.7  # curvature falls with the loss; by this factor it is taken anew
-PATIENCE = 10  # iterations without a decrease that float32 can tell from rounding
+CURVATURE_DROP = 0.7  # curvature falls with the loss; after a fall by this factor it is recomputed
+PATIENCE = 10  # iterations without a decrease above the rounding error of float32
 ROUNDING = 1e-9
 ACCEPTED = 1e-7  # relative gap up to which a solution counts as converged
 
@@ -31,7 +31,7 @@ class Solution:
     """``theta`` (K, q): bias in column 0, then the weights in the rotated basis.
 
     ``gap`` estimates f(theta) - min f: half the slope of the last quasi-Newton direction.
-    ``gradient_norm`` is that of all of theta; ``margins`` are those of theta at the rows.
+    ``gradient_norm`` is for all of theta; ``margins`` are the rows' margins at theta.
     """
 
     theta: Any
@@ -45,21 +45,21 @@ class Solution:
 
 
 def penalty_product(backend, a, b) -> float:
-    """Inner product without the bias column (not a difference: a large bias would cancel it)."""
+    """Inner product without the bias column; not computed as a difference, which a large bias would cancel."""
     return backend.total(a[:, 1:] * b[:, 1:])
 
 
 def minimise(objective, theta, lam, *, memory, metric, tolerance, max_iter) -> Solution:
-    """Lower the objective until the estimated gap is below ``tolerance`` times its value.
+    """Minimise the objective until the estimated gap is below ``tolerance`` times its value.
 
     Parameters
     ----------
     theta : (K, q) start.
     lam : penalty of columns 1 and up.
-    memory, metric : what is known of the curvature; both are updated.
+    memory, metric : estimates of the curvature; both are updated.
     """
     b = objective.backend
-    if objective.couples_columns:  # what all classes share changes no loss and costs penalty
+    if objective.couples_columns:  # the classes' mean does not change the loss, but is penalised
         theta = theta - theta.mean(axis=0)
     at = objective.evaluate(objective.margins(theta))
     metric.refresh(objective.curvature(at), lam, objective.couples_columns)
@@ -111,7 +111,7 @@ def minimise(objective, theta, lam, *, memory, metric, tolerance, max_iter) -> S
 
 
 def _descent(backend, gradient, memory, metric):
-    """A direction and its slope; what rounding has spoiled is forgotten, never the diagonal."""
+    """A descent direction and its slope; drops estimates that rounding corrupted, except the diagonal."""
     direction = memory.direction(gradient, metric.apply)
     for forget in (memory.clear, metric.drop_block):
         if backend.dot(gradient, direction) <= 0:
@@ -123,13 +123,13 @@ def _descent(backend, gradient, memory, metric):
 
 @dataclass(frozen=True)
 class Line:
-    """A direction from where the search stands.
+    """A direction from the current point of the search.
 
     Attributes
     ----------
-    margins, step : margins there, span by span, and what they change by along the direction.
-    slope : of the objective there, along the direction.
-    linear, square : the penalty's first derivative there, and its second.
+    margins, step : margins at the point, span by span, and their change along the direction.
+    slope : slope of the objective at the point, along the direction.
+    linear, square : first and second derivative of the penalty at the point.
     """
 
     margins: Any
@@ -140,10 +140,10 @@ class Line:
 
 
 def _search(objective, line: Line, at):
-    """The minimum along the line, evaluated ``at`` its start: safeguarded Newton in one dimension.
+    """The minimum along the line, by a safeguarded Newton method; ``at`` is the evaluation at its start.
 
-    The objective is convex, so the sign of the slope says on which side the minimum lies.
-    Returns (length, evaluation there); length 0 if rounding leaves no descent.
+    The objective is convex, so the sign of the slope shows on which side the minimum is.
+    Returns (length, evaluation there); length 0 if rounding allows no descent.
     """
     low, high, length = 0.0, float("inf"), 1.0
     for _ in range(SEARCH_STEPS):
@@ -167,7 +167,7 @@ def _search(objective, line: Line, at):
 
 
 class Memory:
-    """Up to ``size`` pairs of (K, q) arrays; column 0 (the bias) carries no penalty."""
+    """Up to ``size`` pairs of (K, q) arrays; column 0 (the bias) has no penalty."""
 
     def __init__(self, backend, shape: tuple[int, int], size: int) -> None:
         self.backend, self.shape, self.size = backend, shape, size
@@ -178,7 +178,7 @@ class Memory:
         self.lam: float | None = None
 
     def set_penalty(self, lam: float) -> None:
-        """Make the pairs those of the objective with penalty ``lam``."""
+        """Update the pairs to the objective with penalty ``lam``."""
         if self.lam is not None and lam != self.lam and self.order:
             shape = (self.size, *self.shape)
             steps, changes = self.steps.reshape(shape), self.changes.reshape(shape)
@@ -192,12 +192,12 @@ class Memory:
         self.order = []
 
     def add(self, step, change) -> None:
-        """Remember a pair; one without positive curvature (rounding) is of no use."""
+        """Add a pair, unless rounding makes its curvature not positive."""
         step, change = step.reshape(-1), change.reshape(-1)
         if self.backend.dot(step, change) <= 0:
             return
         slot = self.order.pop(0) if len(self.order) == self.size else len(self.order)
-        if slot in self.order:  # pairs were dropped at a change of penalty: reuse a free slot
+        if slot in self.order:  # a change of penalty dropped pairs: reuse a free slot
             slot = next(i for i in range(self.size) if i not in self.order)
         self.steps[slot] = step
         self.changes[slot] = change

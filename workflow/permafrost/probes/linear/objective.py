@@ -1,11 +1,11 @@
-"""The objective of logistic regression, evaluated span by span of rows, and the labels that it is made of.
+"""The objective of logistic regression, evaluated span by span of rows, and its labels.
 
 Softmax:  f(W, b) = mean_i log sum_k exp(t_ik - t_i,y) + lam/2 ||W||^2,          lam = 1 / (n C)
 Sigmoid:  f(W, b) = mean_il log(1 + exp(-s_il t_il))   + lam/2 ||W||^2,  s = +-1, lam = 1 / (n L C)
 
-with logits t = x W' + b and the bias free: scikit-learn's objective divided by n C (by n L C).
-Everything is written in margins (t_ik - t_iy, or -s t), because 1 - p loses all its digits in
-float32 where a sample is classified well, and large C is decided by exactly those samples.
+with logits t = x W' + b and no penalty on the bias: scikit-learn's objective divided by n C (by n L C).
+All terms use margins (t_ik - t_iy, or -s t), because 1 - p has no correct digits in
+float32 for well classified samples, and exactly those decide the fit at large C.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from permafrost.probes.linear.table import Span, StoredMargins, Table, spans_of
 if TYPE_CHECKING:
     from permafrost.core.targets import Labels
 
-# exp(-60) = 1e-26 adds nothing to a sum that holds 1; smaller ones become denormal numbers in
-# later products, and those take a hundred times as long
+# exp(-60) = 1e-26 does not change a sum that includes 1; smaller values become denormal numbers in
+# later products, which are a hundred times slower
 LEAST = -60.0
-KEPT_BYTES = 64 * 2**20  # of an array of all rows and classes, as float32
+KEPT_BYTES = 64 * 2**20  # largest float32 array of all rows and classes in memory
 
 
 @dataclass
 class Softmax:
-    """What one evaluation leaves for slopes, residual and curvature. Shapes (blocks, [K,] rows).
+    """Intermediate results of an evaluation for slopes, residual and curvature; (blocks, [K,] rows).
 
     ``wrong`` exp(margin - peak), 0 at the true class; ``rest`` its sum over classes;
-    ``share`` row weight / S and ``inverse`` 1 / S for S = sum of all exponentials;
+    ``share`` row weight / S and ``inverse`` 1 / S with S the sum of all exponentials;
     ``right`` exp(-peak).
     """
 
@@ -49,7 +49,7 @@ class Softmax:
 
 @dataclass
 class Sigmoid:
-    """``wrong`` probability of the opposite label, ``spread`` p (1 - p)."""
+    """Intermediate results: ``wrong`` probability of the opposite label, ``spread`` p (1 - p)."""
 
     loss: float
     wrong: Any
@@ -57,7 +57,7 @@ class Sigmoid:
 
 
 class Labelled:
-    """Rows of a span with a weight each, that of padding being zero.
+    """Rows of a span with weights, which are 0 for padding.
 
     Parameters
     ----------
@@ -96,19 +96,19 @@ class SoftmaxSpan(Labelled):
 
     def evaluate(self, margins) -> Softmax:
         b = self.backend
-        peak = b.amax(margins, 1)  # never below 0, the true class's own margin
+        peak = b.amax(margins, 1)  # at least 0, the true class's margin
         wrong = b.maximum(margins - peak[:, None, :], LEAST)
         b.exp_(wrong)
         b.put_(wrong, self.true, 0.0)
         rest = wrong.sum(axis=1)
         below = b.expm1(-peak)
-        excess = rest + below  # S - 1, exact where the peak is the true class
+        excess = rest + below  # S - 1, exact if the peak is the true class
         loss = b.total((peak + b.log1p(excess)) * self.weight)
         inverse = 1.0 / (1.0 + excess)
         return Softmax(loss, wrong, rest, self.weight * inverse, inverse, below + 1.0)
 
     def slopes(self, at: Softmax, step) -> tuple[float, float]:
-        """First and second derivative of the loss along ``step`` (margins of a direction)."""
+        """First and second derivative of the loss along ``step``, the margins of a direction."""
         b = self.backend
         moved = at.wrong * step
         first = moved.sum(axis=1)
@@ -135,7 +135,7 @@ class SoftmaxSpan(Labelled):
 class SigmoidSpan(Labelled):
     """Binary cross-entropy of a span, as its share of the mean; ``labels`` (rows, K), 0 or 1.
 
-    ``share`` is 1 / (n L): columns with one value only are left out of the fit, but not of the mean.
+    ``share`` is 1 / (n L): constant columns are omitted from the fit, but not from the mean.
     ``keeps``: signs of all labels stay in memory.
     """
 
@@ -178,7 +178,7 @@ class SigmoidSpan(Labelled):
 
 @dataclass
 class Evaluation:
-    """The loss of margins; ``states`` is what each span leaves, where it is kept."""
+    """The loss of margins; ``states`` are the intermediate results of each span, if kept."""
 
     loss: float
     margins: Iterable
@@ -187,7 +187,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Moved:
-    """Margins at ``length`` along ``step``, made span by span whenever they are asked for."""
+    """Margins at ``length`` along ``step``, computed span by span at each iteration."""
 
     margins: Iterable
     step: Iterable
@@ -201,9 +201,9 @@ class Moved:
 class Objective:
     """The loss over a table of rows, span after span.
 
-    What is of all rows and classes (margins, and what an evaluation leaves) stays in memory up to
-    `KEPT_BYTES` for each such array. Above it, evaluations are made again where they are needed, and
-    margins lie in a file where the table does.
+    Arrays of rows × classes (margins, and intermediate results of an evaluation) stay in memory up to
+    `KEPT_BYTES` each. Larger evaluations are recomputed when needed, and larger
+    margins are in a file if the table is.
 
     Attributes
     ----------
@@ -226,7 +226,7 @@ class Objective:
     def _features(self) -> Iterable:
         """Spans and their features, flat (blocks * rows, q) and tall (blocks, rows, q).
 
-        Those of a file are valid until the next span.
+        Features from a file are valid until the next span.
         """
         return self._read() if self._held is None else self._held
 
@@ -263,7 +263,7 @@ class Objective:
         return Evaluation(loss, margins, states if self.keeps else None)
 
     def loss(self, margins: Iterable) -> float:
-        """The loss alone, of margins that are made span by span."""
+        """The loss alone, of margins computed span by span."""
         return sum(p.evaluate(one).loss for p, one in zip(self.parts, margins, strict=True))
 
     def along(self, margins: Iterable, step: Iterable, length: float):
@@ -281,7 +281,7 @@ class Objective:
         return Evaluation(loss, moved, states if self.keeps else None), first, second
 
     def settled(self, at: Evaluation) -> Evaluation:
-        """The same with margins that no longer need those that they were made from."""
+        """The same, with margins that no longer depend on those they were computed from."""
         if isinstance(at.margins, Moved):
             return replace(at, margins=self._stored(at.margins))
         return at
@@ -309,12 +309,12 @@ class Objective:
         return total
 
     def curvature(self, at: Evaluation):
-        """(K,) sums over rows of the second derivative by the own logit."""
+        """(K,) sums over rows of the second derivative by the class's logit."""
         states = zip(self.parts, self._states(at), strict=True)
         return sum(part.spread(state).sum(axis=2).sum(axis=0) for part, state in states)
 
     def spreads(self, at: Evaluation) -> Iterator:
-        """Span by span, features (rows, q) and the second derivative by the own logit (blocks, K, rows)."""
+        """Yield for each span features (rows, q) and second derivatives by each class's logit (blocks, K, rows)."""
         for (part, flat, _), state in zip(self._features(), self._states(at), strict=True):
             yield flat, part.spread(state)
 
@@ -329,9 +329,9 @@ class FitLabels:
 
     Attributes
     ----------
-    task, n_classes : as given.
+    task, n_classes : task, and number of classes.
     labels : (n,) ids, or (n, n_classes) of 0 and 1.
-    columns : ids that are fitted. Single-label: classes that occur. Multi-label: labels that take
+    columns : ids of the fitted classes. Single-label: classes that occur. Multi-label: labels with
         both values; a constant label has its infimum at an infinite bias and is not fitted.
     """
 
@@ -354,13 +354,13 @@ class FitLabels:
 
         @property
         def share(self) -> float:
-            """Of one entry in the mean that is the loss."""
+            """Weight of one entry in the mean loss."""
 
         def parts(self, backend, spans: list[Span], keeps: bool) -> list:
             """The labels of each span."""
 
         def score(self, labels: np.ndarray, logits: Iterable[np.ndarray]) -> float:
-            """What blocks of logits (m, K) score on validation."""
+            """Validation score of blocks of logits (m, K)."""
 
     @staticmethod
     def of(labels: np.ndarray, n_classes: int, task: str) -> FitLabels:
@@ -376,7 +376,7 @@ class FitLabels:
         return Objective(backend, table, self)
 
     def carry(self, backend, theta, columns: np.ndarray):
-        """Rows of ``theta``, which are those of ``columns``, as a start for `self.columns`."""
+        """The start for `self.columns` from ``theta``, whose rows are those of ``columns``."""
         start = backend.zeros((len(self.columns), theta.shape[1]))
         for new, column in enumerate(self.columns):
             old = np.flatnonzero(columns == column)
@@ -385,7 +385,7 @@ class FitLabels:
         return start
 
     def whole(self, coef: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Coefficients of all classes: what is not fitted gets weights 0 and bias -inf or inf."""
+        """Coefficients of all classes; those not fitted get weights 0 and bias -inf or inf."""
         all_coef = np.zeros((self.n_classes, coef.shape[1]))
         all_intercept = np.full(self.n_classes, -np.inf)
         all_intercept[self.always] = np.inf
@@ -401,7 +401,7 @@ class FitLabels:
 
 
 class SoftmaxLabels(FitLabels):
-    """One class of every sample; the classes that occur are fitted."""
+    """One class per sample; the classes that occur are fitted."""
 
     couples_columns, fewest = True, 2
     always = np.zeros(0, np.intp)
@@ -413,7 +413,7 @@ class SoftmaxLabels(FitLabels):
 
     @property
     def share(self) -> float:
-        """Of one entry in the mean that is the loss."""
+        """Weight of one entry in the mean loss."""
         return 1.0 / len(self.labels)
 
     def parts(self, backend, spans: list[Span], keeps: bool) -> list:
@@ -427,13 +427,13 @@ class SoftmaxLabels(FitLabels):
         ]
 
     def score(self, labels: np.ndarray, logits: Iterable[np.ndarray]) -> float:
-        """What blocks of logits (m, K) score on validation."""
+        """Validation score of blocks of logits (m, K)."""
         prediction = np.concatenate([some.argmax(axis=1) for some in logits])
         return score_on_validation(labels, None, prediction, self.task)
 
 
 class SigmoidLabels(FitLabels):
-    """Any number of classes of every sample; those that take both values are fitted."""
+    """Any number of labels per sample; labels with both values are fitted."""
 
     couples_columns, fewest = False, 1
 

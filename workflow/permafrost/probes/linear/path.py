@@ -1,8 +1,8 @@
-"""The solutions of a whole grid of C, each started from those before it; at one C also by mini-batch Adam.
+"""The solutions for a grid of C, each started from the previous ones; for one C also by mini-batch Adam.
 
-Adam (Kingma & Ba 2015) is for comparison with probes trained that way. It works on the centred features, not
-on rotated ones: rotating would be a preconditioner that users of Adam do not have. It stops when an epoch no
-longer lowers the mean batch objective, which is no proof of convergence: use L-BFGS for the optimum.
+Adam (Kingma & Ba 2015) is for comparison with probes trained that way. It uses centred, not rotated features, since
+rotation would act as a preconditioner, which users of Adam do not have. It stops when an epoch no
+longer lowers the mean batch objective, which does not prove convergence: use L-BFGS for the optimum.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from permafrost.probes.linear.table import Table
 MEMORY_SIZE = 20
 TOLERANCE = 1e-8  # estimated gap, as a share of the objective
 MAX_ITER = 2000
-STRIDE = 3  # steps of the grid at once on the way to a refit
+STRIDE = 3  # every third C of the grid is solved on the way to a refit
 ROUGH = 1e-4  # tolerance on that way
-WINDOW = 4  # solutions that the next start is extrapolated from
+WINDOW = 4  # number of solutions from which the next start is extrapolated
 
 
 class Solver:
-    """Solves one objective at one C after another, keeping what it learnt of its curvature.
+    """Solves one objective for one C after another, keeping estimates of its curvature.
 
-    Works in float32 until a C does not converge in it (badly scaled features, for instance), and
-    from there on in float64.
+    It uses float32 until a C does not converge (for example with badly scaled features), and float64
+    from there on.
 
     Parameters
     ----------
     backend : array operations.
-    targets : the labels; makes the objective.
-    table : (n, q) rotated features behind a leading 1.
+    targets : the labels, which create the objective.
+    table : (n, q) rotated features after a leading column of ones.
     """
 
     def __init__(
@@ -57,11 +57,11 @@ class Solver:
         return solution
 
     def refit(self, known: list, grid, c: float) -> Solution:
-        """The optimum at ``c``, given solutions of most of the same rows along ``grid`` up to it.
+        """The optimum at ``c``, given solutions for most of the rows along ``grid`` up to it.
 
-        At small C the solution for ``c`` itself is the best start. At large C it fits its own
-        rows so closely that new rows are badly wrong; then a solution of smaller C is nearer, and
-        the path is followed up from there in larger strides.
+        At small C the known solution for ``c`` is the best start. At large C it fits its
+        rows so closely that new rows have large errors; then a solution of smaller C is closer, and
+        the path is followed from there in larger strides.
         """
         lam = self.objective.penalty_share / c
         values = [
@@ -69,7 +69,7 @@ class Solver:
             for theta, loss in zip(known, self.objective.losses(known), strict=True)
         ]
         first = int(np.argmin(values))
-        self.metric.demand_block()  # the curvature there is nearly that of the optimum
+        self.metric.demand_block()  # the curvature at the start is close to that at the optimum
         strides = [*grid[first : len(known) - 1 : STRIDE], c]
         wanted, self.tolerance = self.tolerance, max(self.tolerance, ROUGH)
         on_the_way = solve_path(self, known[first], strides[:-1])[-1:]
@@ -99,7 +99,7 @@ def solve_path(solver: Solver, theta, grid, shown=None) -> list[Solution]:
             theta = _start(solver.objective, solutions[-WINDOW:], grid, len(solutions))
         solutions.append(solver.solve(theta, float(c)))
         if len(solutions) > WINDOW:
-            solutions[-WINDOW - 1].margins = None  # large, and no longer needed
+            solutions[-WINDOW - 1].margins = None  # free the memory
     for solution in solutions[-WINDOW:]:
         solution.margins = None
     return solutions
@@ -108,7 +108,7 @@ def solve_path(solver: Solver, theta, grid, shown=None) -> list[Solution]:
 def _start(objective, known: list[Solution], grid, index: int):
     """The best of the last solution and the polynomials in log C through the last few.
 
-    Margins are linear in theta, so candidates are compared without a product with the features.
+    Margins are linear in theta, so comparing candidates needs no product with the features.
     """
     b = objective.backend
     place = np.log(np.asarray(grid[index - len(known) : index + 1], dtype=np.float64))

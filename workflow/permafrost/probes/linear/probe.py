@@ -1,4 +1,4 @@
-"""The linear probe: feature stores of a backbone in, test predictions of the chosen model out."""
+"""The linear probe: features of a backbone in, test predictions of the chosen model out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class LinearOptions(CGrid):
-    """A linear classifier, its regularisation chosen on validation."""
+    """A linear classifier, with regularisation chosen on validation."""
 
     solver: Literal["lbfgs", "adam"] = "lbfgs"
     """Optimiser of the fit."""

@@ -1,4 +1,4 @@
-"""Features in the eigenbasis of their covariance: the same problem, nearly diagonal.
+"""Features in the eigenbasis of their covariance, in which the Hessian is nearly diagonal.
 
 With W = A V', V orthonormal and spanning all centred rows, the logits are Z A' + b' for
 Z = (X - mean) V and b = b' - W mean, and ||W|| = ||A||: every A is a W of equal objective.
@@ -13,9 +13,9 @@ import numpy as np
 
 from permafrost.probes.linear.table import Table
 
-CHUNK = 4096  # rows in float64 at a time
-NULL, DISTINCT = 1e-13, 1e-9  # eigenvalues, as shares of the largest: zero; not zero
-NEGLIGIBLE = 1e-8  # relative change of the objective that dropped directions may cause
+CHUNK = 4096  # rows in float64 at once
+NULL, DISTINCT = 1e-13, 1e-9  # share of the largest up to which an eigenvalue is zero; from which it is not
+NEGLIGIBLE = 1e-8  # largest relative change of the objective due to dropped directions
 
 
 @dataclass
@@ -45,8 +45,8 @@ def rotate(backend, features, mean, scale, c_max: float) -> tuple[Basis, Table]:
 
     Parameters
     ----------
-    features : (n, d) every row that any fit will see, an array or `JoinedRows`. Rows that a fit
-        leaves out only add directions, they do not change its optimum.
+    features : (n, d) rows of all fits, an array or `JoinedRows`. Rows that a fit
+        omits only add directions; they do not change its optimum.
     mean, scale : (d,) subtracted from and divided out of the columns.
     c_max : the largest C. Directions of variance s whose sum satisfies s n C <= `NEGLIGIBLE` are
         dropped: the residuals' mean square is at most 2 f, so that the most they can lower f is
@@ -54,9 +54,9 @@ def rotate(backend, features, mean, scale, c_max: float) -> tuple[Basis, Table]:
 
     Returns
     -------
-    The basis, and (n, 1 + r) rows: the bias column, then the rotated features; in a file where
-    features are in one. Products are taken in float64, because a direction of small variance is a
-    small difference of large numbers and its digits matter at large C.
+    The basis, and (n, 1 + r) rows: the bias column, then the rotated features; in a file if
+    features are in one. Products are computed in float64, because a direction of small variance is a
+    small difference of large numbers, and its precision matters at large C.
     """
     n, d = features.shape
     mean, scale = backend.float64(mean), backend.float64(scale)
@@ -71,7 +71,7 @@ def rotate(backend, features, mean, scale, c_max: float) -> tuple[Basis, Table]:
         parts = (centred(rows) for rows in chunks)
         table, keep = _project(_Rows(backend, features, d + 1), parts, vectors, c_max)
         return Basis(mean, scale, vectors[:, :keep].swapaxes(0, 1)), table
-    whole = centred(slice(0, n))  # of fewer rows than columns
+    whole = centred(slice(0, n))  # if there are fewer rows than columns
     few = _few_rows(backend, whole)
     if few is not None:
         rotated, left = few
@@ -85,11 +85,11 @@ def rotate(backend, features, mean, scale, c_max: float) -> tuple[Basis, Table]:
 
 
 def _few_rows(backend, whole):
-    """Rotated rows and ``left`` from the n x n products of n < d rows; None where inexact.
+    """Rotated rows and ``left`` from the n x n products of n < d rows; None if this is inaccurate.
 
-    With X X' = U S U', the rows in the eigenbasis are U sqrt(S) and the basis is S^-1/2 U' X. Its
-    norms are good to eps / S, so this serves only where small S are clearly apart from zero, and
-    columns of very different scale (whose small S matter) are left to the slower way.
+    With X X' = U S U', the rows in the eigenbasis are U sqrt(S) and the basis is S^-1/2 U' X. The error
+    of its norms is eps / S, so small S must be clearly above zero. Columns of very different
+    scale, whose small S matter, need the slower method.
     """
     spread = backend.numpy((whole * whole).sum(axis=0))
     spread = spread[spread > 0]
@@ -109,11 +109,11 @@ def _few_rows(backend, whole):
 
 
 class _Rows:
-    """Rows behind a leading 1 that come in pieces: an array of the backend, or a file.
+    """Rows with a leading 1 that arrive in pieces, in an array of the backend or in a file.
 
     Parameters
     ----------
-    features : what they are made of; where it lies on disk, so do they, if the backend has no room for them.
+    features : the features; if they are on disk and the backend has no room, rows are also on disk.
     """
 
     def __init__(self, backend, features, width: int) -> None:
@@ -128,7 +128,7 @@ class _Rows:
             self.rows[:, 0] = 1.0
 
     def add(self, rows) -> None:
-        """(m, width - 1) float64, without the leading 1."""
+        """Add (m, width - 1) float64 rows, without the leading 1."""
         b = self.backend
         if self.file is None:
             self.rows[self.start : self.start + len(rows), 1:] = rows
@@ -157,7 +157,7 @@ def _chunks(n: int) -> list[slice]:
 
 
 def _project(rows: _Rows, parts, vectors, c_max: float) -> tuple[Table, int]:
-    """Rows times ``vectors`` behind a bias column, cut to the directions worth keeping."""
+    """Rows times ``vectors`` after a bias column, without negligible directions, and their number."""
     width = vectors.shape[1]
     energy = np.zeros(width)
     for part in parts:
@@ -185,5 +185,5 @@ def _gram(rows):
 
 
 def _reversed_columns(matrix):
-    """Columns in descending order of eigenvalue: `eigh` ascends."""
+    """Columns in descending order of eigenvalue; `eigh` returns ascending ones."""
     return matrix[:, list(range(matrix.shape[1] - 1, -1, -1))]

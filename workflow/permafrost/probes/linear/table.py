@@ -1,7 +1,7 @@
-"""The rows that the solver goes over: in memory, or in a file of which a span is in memory at a time.
+"""The rows of the solver: in memory, or in a file with one span in memory at a time.
 
-Spans follow from shapes alone, and sums over rows are those of spans, added in order. So a fit has the same
-bytes wherever its rows are.
+Spans depend only on shapes, and sums over rows are sums of spans, added in order. So a fit has the same
+bytes for rows in memory and in a file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from permafrost.core.row_file import RowFile
 
 
 class Table:
-    """(n, q) rows behind a leading 1.
+    """(n, q) rows with a leading 1.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Table:
         return self.rows if isinstance(self.rows, RowFile) else None
 
     def head(self, count: int) -> Table:
-        """The first rows."""
+        """The first `count` rows."""
         return Table(self.backend, self.rows, count)
 
     def finer(self, backend) -> Table:
@@ -55,18 +55,18 @@ class Table:
         return self.backend.real(self.rows.read(start, stop, into=self._buffer))
 
     def take(self, numbers: np.ndarray):
-        """Some of the rows."""
+        """The rows with these indices."""
         return self.backend.real(self.rows[numbers])
 
 
 @dataclass(frozen=True)
 class Span:
-    """Rows [start, stop) of a table, cut into whole blocks; the last of all is padded with zeros.
+    """Rows [start, stop) of a table, divided into whole blocks; the last block of all is padded with zeros.
 
     Attributes
     ----------
-    first, blocks : number of its first block, and how many it has.
-    rows : of a block.
+    first, blocks : index of its first block, and number of blocks.
+    rows : number of rows of a block.
     """
 
     start: int
@@ -89,7 +89,7 @@ class Span:
 def spans_of(backend, n: int, columns: int, width: int) -> list[Span]:
     """Spans of n rows of `width` features and `columns` logits, none larger than the backend's `span_bytes`.
 
-    A span holds the features, and some four arrays of logits beside them.
+    This includes the features, and about four arrays of logits.
     """
     most = max(1, backend.span_bytes // (4 * (width + 4 * columns)))
     rows = backend.block_rows(n, columns, width)
@@ -103,10 +103,10 @@ def spans_of(backend, n: int, columns: int, width: int) -> list[Span]:
 
 
 class StoredMargins:
-    """Margins of all rows in a file, a row of it for each block; read span by span, as often as wanted."""
+    """Margins of all rows in a file, with one row per block; can be read span by span many times."""
 
     def __init__(self, backend, file: RowFile, spans: list[Span], margins: Iterable) -> None:
-        """`margins` (blocks, K, rows) of each span are written."""
+        """Write `margins` (blocks, K, rows) of each span."""
         self.backend, self.spans, self.file = backend, spans, None
         for one in margins:
             blocks, self.columns, rows = one.shape

@@ -1,7 +1,7 @@
-"""Which C is taken of those that do equally well on validation.
+"""Choice among values of C with equal scores on validation.
 
-A few dozen validation samples give a few dozen possible accuracies, so on small draws most of the grid is
-a plateau, and its smallest C is a model that has hardly left its start.
+A few dozen validation samples allow a few dozen different accuracies, so for small draws most of the grid is
+a plateau, and its smallest C gives a model that has hardly learned.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ TIES = ("smallest", "log_loss")
 def first_or_surest(
     scores: Sequence[float], logits_of: Callable[[int], np.ndarray], labels, task: str, ties: str
 ) -> int:
-    """Index of the best score; of equals the first, or that of the least log-loss (then the first).
+    """Index of the best score; ties go to the first, or to the least log-loss (then the first).
 
     Parameters
     ----------
     scores : (C,) score of each C on validation, ascending in C.
-    logits_of : index to (N, K) logits; -inf or inf where a class was not fitted.
+    logits_of : index to (N, K) logits; -inf or inf for classes that were not fitted.
     labels : (N,) class ids or (N, K) of 0 and 1.
     """
     best = np.flatnonzero(np.asarray(scores) == np.max(scores))
@@ -33,7 +33,7 @@ def first_or_surest(
 
 
 def log_loss(logits: np.ndarray, labels, task: str) -> float:
-    """Mean -log p of the truth over samples whose class (labels that) were fitted; inf where none was."""
+    """Mean -log p of the truth over samples whose class (or labels that) were fitted; inf if none was."""
     if targets_of(task).one_class:
         known = np.isfinite(logits[np.arange(len(labels)), labels])
         chosen, own = logits[known], labels[known]

@@ -1,4 +1,4 @@
-"""An L-TAE over the features of all dates of a series, and a linear layer: trained on train, chosen on validation."""
+"""An L-TAE over the features of all dates of a series, with a linear layer; settings are chosen on validation."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from permafrost.probes.options import Rates
 
 @dataclass(frozen=True, kw_only=True)
 class LtaeProbeOptions(TrainingOptions):
-    """A lightweight temporal attention encoder over the features of all dates of a series, standardised by those of
-    train, and a linear layer, trained by AdamW. For datasets with dates: series.
+    """A lightweight temporal attention encoder over the features of all dates of a series (standardised with train's
+    statistics) and a linear layer, trained by AdamW. For datasets with dates: series.
     """
 
     encoder: LtaeOptions = field(default_factory=LtaeOptions)
@@ -50,7 +50,7 @@ class LtaeProbeOptions(TrainingOptions):
 class SeriesBatch:
     """Samples on the device of the run.
 
-    ``rows`` (B,) their places in the split; ``values`` (B, T, K) float32; ``positions`` (B, T), see `Ltae.forward`;
+    ``rows`` (B,) their rows in the split; ``values`` (B, T, K) float32; ``positions`` (B, T), see `Ltae.forward`;
     ``target`` (B,) class ids or numbers, (B, L) labels.
     """
 
@@ -58,12 +58,12 @@ class SeriesBatch:
     values: torch.Tensor
     positions: torch.Tensor
     target: torch.Tensor
-    # there are no layers, whose maps could be blamed for a loss that is not finite
+    # no maps of layers that could cause a loss that is not finite
     maps: tuple = ()
 
 
 class SeriesStream:
-    """Batches of one split, held in memory; see `MapStream`, whose place it takes."""
+    """Batches of one split in memory, with the interface of `MapStream`."""
 
     layers = ()
 
@@ -162,7 +162,7 @@ def run(job: ProbeJob[LtaeProbeOptions]) -> None:
 
     Raises
     ------
-    PermafrostError : anything the user can put right; nothing half-written is left.
+    PermafrostError : anything that the user can fix; no partial output remains.
     """
     splits, positions, meaning = _read(job)
     device, train = choose_device(job.device), splits["train"]
@@ -201,11 +201,11 @@ def run(job: ProbeJob[LtaeProbeOptions]) -> None:
 
 
 def _read(job: ProbeJob) -> tuple[dict[str, Features], dict[str, np.ndarray], dict]:
-    """Features (N, T, K) and positions (N, T) of each split, and what is recorded of the latter."""
+    """Features (N, T, K) and positions (N, T) of each split, and the record of the latter."""
     splits = read_features(job.stores, expect=job.features, over=job.over_dates)
     check_splits(splits, where=job.where)
     if all(one.embeddings.ndim == 2 for one in splits.values()):
-        # the backbone was fed all dates at once, or single images beside the series
+        # one vector per sample: the backbone's input was all dates at once, or single images
         splits = {
             name: replace(one, embeddings=one.embeddings[:, None]) for name, one in splits.items()
         }

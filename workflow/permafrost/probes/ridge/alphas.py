@@ -1,4 +1,4 @@
-"""The strength of a ridge penalty: the values that are tried, and the one that is best."""
+"""The strength alpha of a ridge penalty: the grid of values, and the choice of the best."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class AlphaOptions(Options):
     """Options of both ridge probes."""
 
     alpha_min: Above0 = 1e-3
-    """Smallest strength of the penalty."""
+    """Smallest strength alpha of the penalty."""
     alpha_max: Above0 = 1e7
-    """Largest strength."""
+    """Largest strength alpha of the penalty."""
     alpha_count: Positive = 41
-    """Number of alphas on the logarithmic grid."""
+    """Number of values of alpha on the logarithmic grid."""
     choose: str
     """Samples on which alpha is chosen."""
     merge_val: bool = True
@@ -35,13 +35,13 @@ class AlphaOptions(Options):
 
 @dataclass(frozen=True)
 class ChosenAlpha:
-    """The value with the smallest error, of equals the largest.
+    """The alpha with the smallest error, the largest of equals.
 
     Attributes
     ----------
-    value : (1,) the value itself.
-    settings : what is recorded of the choice.
-    gates : names of the sanity checks that it did not pass.
+    value : (1,) the chosen alpha.
+    settings : record of the choice.
+    gates : names of the failed sanity checks.
     """
 
     value: np.ndarray
@@ -58,13 +58,13 @@ class ChosenAlpha:
         directions: int,
         gates: Sequence[str] = (),
     ) -> ChosenAlpha:
-        """From the root mean squared error of every value.
+        """Choose by the root mean squared error of every alpha.
 
         Parameters
         ----------
-        metric : what `errors` are, in words.
-        directions : of the features, along which they vary.
-        gates : what else the fit met.
+        metric : name of `errors` in the record.
+        directions : number of directions along which the features vary.
+        gates : other failed checks of the fit.
         """
         alphas = options.alphas
         best = len(alphas) - 1 - int(np.argmin(errors[::-1]))

@@ -1,4 +1,4 @@
-"""The probe for numbers: ridge regression, its penalty chosen on validation or by leaving one out."""
+"""The probe for numbers: ridge regression, with a penalty chosen on validation or by leave-one-out."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class RidgeOptions(AlphaOptions):
     """Ridge regression of a number, for all alphas from one decomposition of the features."""
 
     choose: Literal["validation", "leave_one_out"] = "validation"
-    """Alpha is chosen on validation, or by each training sample in the fit without it. Neighbours of one scene
-    reveal each other's target, so leaving one out says little if samples come in groups."""
+    """Alpha is chosen by the error on validation, or of each training sample for the fit without it. Samples of one
+    scene are similar, so leaving one out is too optimistic if samples come in groups."""
 
 
 def run_ridge(
@@ -30,14 +30,14 @@ def run_ridge(
 ) -> Prediction:
     """Choose alpha by the mean squared error, fit and predict the test split.
 
-    With ``choose: leave_one_out`` the error is that of each training sample in the fit without it, and
-    validation only adds samples (``merge_val``). Samples of one group are then left out one by one
-    too, so where groups resemble each other the penalty comes out weak. Of equals the largest alpha
-    is taken; `device` and `seed` are not used.
+    With ``choose: leave_one_out`` the error is that of each training sample for the fit without it, and
+    validation only adds samples (``merge_val``). Samples of one group are also left out one by one,
+    so if samples of a group are similar, the penalty is too weak. Ties go to the largest alpha;
+    `device` and `seed` are not used.
 
     Raises
     ------
-    PermafrostError : the error cannot be measured: no validation sample, or one training sample; NaN
+    PermafrostError : the error cannot be computed (no validation sample, or one training sample); NaN
         or infinite features.
     """
     check_splits(splits, where="ridge")
@@ -47,7 +47,7 @@ def run_ridge(
 
 
 def fit_ridge(train: Features, val: Features, options: AlphaOptions) -> tuple[Ridge, ChosenAlpha]:
-    """The decomposed fit whose `Ridge.predict` answers, and the alpha that is chosen; see `run_ridge`."""
+    """The decomposed fit for `Ridge.predict`, and the chosen alpha; see `run_ridge`."""
     alphas, standardize = options.alphas, options.standardize
     merged = options.merge_val and len(val.labels)
     whole = _joined(train, val) if merged else (train.embeddings, train.labels)

@@ -1,12 +1,12 @@
 """Ridge regression in closed form, for all strengths of the penalty from one decomposition.
 
-With centred features X and targets y, and X = Z V' where the columns of Z = XV are orthogonal with
+With centred features X and targets y, and X = Z V', where the columns of Z = XV are orthogonal with
 squared lengths s_k::
 
     w(alpha)  = V diag(1 / (s_k + alpha)) Z'y
     1 - h_i   = 1 - 1/n - sum_k z_ik^2 / (s_k + alpha)      left-out residual_i = residual_i / (1 - h_i)
 
-Minimises ||y - Xw - b||^2 + alpha ||w||^2 with b free, as scikit-learn's ``Ridge``; the left-out
+w minimises ||y - Xw - b||^2 + alpha ||w||^2 with unpenalised b, as scikit-learn's ``Ridge``; the left-out
 residuals are those of ``RidgeCV``. Source: Golub, Heath and Wahba, Generalized Cross-Validation as a
 Method for Choosing a Good Ridge Parameter (1979).
 """
@@ -19,22 +19,22 @@ import numpy as np
 
 from permafrost.probes.embeddings.arithmetic import centre_and_scale
 
-# below it, what is left of 1 - h_i without a penalty is rounding: the features explain every target
+# if 1 - h_i without a penalty is smaller, it is a rounding error: the features explain every target
 EXPLAINED = 1e-10
-CHUNK = 4096  # rows in float64 at a time
+CHUNK = 4096  # rows in float64 at once
 
 
 @dataclass(frozen=True)
 class Ridge:
-    """Features and targets of one fit, decomposed; float64.
+    """The decomposed features and targets of one fit; float64.
 
     Attributes
     ----------
-    mean, scale : (d,) of the features, which are centred and divided by them.
-    target_mean : of the targets.
-    targets : (n,) centred.
+    mean, scale : (d,) subtracted from and divided out of the features.
+    target_mean : mean of the targets.
+    targets : (n,) centred targets.
     basis : (d, r) directions V along which the features vary.
-    rows : (n, r) features in that basis, Z; None of more than `CHUNK` rows, which are made again.
+    rows : (n, r) features in that basis, Z; None for more than `CHUNK` rows, which are recomputed.
     squares : (r,) squared lengths of the columns of Z.
     cross : (r,) Z'y.
     """
@@ -50,9 +50,9 @@ class Ridge:
 
     @classmethod
     def of(cls, features, targets: np.ndarray, *, standardize: bool) -> Ridge:
-        """Decompose (n, d) features and (n,) targets, by the smaller of their two products.
+        """Decompose (n, d) features and (n,) targets, using the smaller of X X' and X' X.
 
-        Features are an array, a `RowFile` or `JoinedRows`; unless n < d, `CHUNK` of them are read at a time.
+        Features are an array, a `RowFile` or `JoinedRows`; unless n < d, `CHUNK` rows are read at once.
         """
         mean, scale = centre_and_scale(features, standardize)
         level = float(np.mean(targets))
@@ -70,7 +70,7 @@ class Ridge:
         else:
             squares, vectors = np.linalg.eigh(sum(_gram(centred(rows)) for rows in chunks))
         eps = np.finfo(np.float64).eps
-        # centring leaves rounding of the mean, which is no direction of the features
+        # centring leaves the rounding error of the mean, which is not a direction of the features
         noise = count * np.sum((4 * eps * mean / scale) ** 2)
         rank = squares > max(max(count, width) * eps * squares[-1], noise)
         squares, vectors = squares[rank], vectors[:, rank]
@@ -100,11 +100,11 @@ class Ridge:
         return found
 
     def left_out(self, features, alphas: np.ndarray) -> np.ndarray:
-        """(n, A) residuals of each sample in the fit without it; scaling is that of all samples.
+        """(n, A) residuals of each sample for the fit without it, with the scaling of all samples.
 
         Parameters
         ----------
-        features : those of the fit.
+        features : the features of the fit.
         """
         found = np.empty((len(self.targets), len(alphas)))
         weights = self._weights(alphas)

@@ -1,1 +1,1 @@
-"""Segmentation on frozen maps: trained heads, test predictions out."""
+"""Segmentation by trained heads on frozen maps."""

@@ -1,6 +1,6 @@
-"""Losses by importable name, told what to ignore and checked on their way; and the unified focal loss.
+"""Losses by importable name, with checks and ignored pixels; and the unified focal loss.
 
-Only classes of loss modules of known libraries can be named: a configuration must not run code.
+Only loss classes of known libraries are allowed: a configuration must not run arbitrary code.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from permafrost.core.errors import PermafrostError, first_line
 from permafrost.probes.dense.map_splits import MaskSplit
 from permafrost.probes.segmentation.options import LossOptions
 
-# where a loss may come from; of permafrost itself one module
+# allowed packages of losses
 ROOTS = ("torch.nn", "torchgeo.losses", "segmentation_models_pytorch.losses", "kornia.losses")
 OWN = "permafrost.probes.segmentation.losses"
 
 
 class Loss:
-    """A loss of logits (B, K, H, W) and class ids (B, H, W), blind to ignored pixels.
+    """A loss of logits (B, K, H, W) and class ids (B, H, W), without ignored pixels.
 
-    A loss with an argument ``ignore_index`` is given the dataset's. Any other is given the pixels that
-    are left, as one image of a single row: exact for losses that sum over pixels or compare regions,
-    wherever the pixels lie.
+    A loss with an argument ``ignore_index`` gets the dataset's value. Any other gets the scored
+    pixels as one image with a single row: exact for losses that do not depend on the position of pixels,
+    such as sums over pixels or comparisons of regions.
 
     Parameters
     ----------
     name, arguments : as configured; lists for arguments that end in ``weight`` or ``weights`` become
-        tensors of one number per class.
-    ignore_index : of the dataset; None: every pixel counts.
+        tensors with one number per class.
+    ignore_index : the dataset's ignored class id; None: every pixel counts.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Loss:
 
     @classmethod
     def of(cls, options: LossOptions, train: MaskSplit, device: torch.device, where: str) -> Loss:
-        """The configured loss for what a split holds."""
+        """The configured loss for the classes and ignored pixels of a split."""
         return cls(
             options.name,
             options.arguments,
@@ -79,12 +79,12 @@ class Loss:
 
     @property
     def described(self) -> dict:
-        """What is recorded: the loss, and who leaves ignored pixels out."""
+        """The record: the loss, and whether it or Permafrost excludes ignored pixels."""
         how = "removed before the loss" if self._removes else "by the loss"
         return {"name": self.name, "ignored_pixels": None if self.ignore_index is None else how}
 
     def __call__(self, logits: torch.Tensor, masks: torch.Tensor) -> torch.Tensor | None:
-        """The loss, a scalar; None where every pixel is ignored."""
+        """The loss, a scalar; None if every pixel is ignored."""
         if self.ignore_index is not None:
             valid = masks != self.ignore_index
             if not valid.any():
@@ -96,7 +96,7 @@ class Loss:
             value = self.module(logits, masks)
         except torch.OutOfMemoryError:
             raise
-        except Exception as error:  # losses of other libraries fail in their own ways
+        except Exception as error:  # losses of other libraries may raise any error
             raise PermafrostError(
                 f"the loss {self.name} failed on logits of shape {tuple(logits.shape)} and class ids of"
                 f" shape {tuple(masks.shape)}: {first_line(error)}",
@@ -114,7 +114,7 @@ class Loss:
     def _build(self, kind: Callable, arguments: dict) -> nn.Module:
         try:
             return kind(**arguments)
-        except Exception as error:  # constructors of other libraries fail in their own ways
+        except Exception as error:  # constructors of other libraries may raise any error
             raise PermafrostError(
                 f"the loss {self.name} cannot be built: {first_line(error)}",
                 where=self.where,
@@ -153,7 +153,7 @@ def _parameters(kind: Callable) -> list[str]:
 
 
 def _value(key: str, value, classes: int, where: str):
-    """Lists of weights as tensors, everything else as it is."""
+    """Lists of weights as tensors, other values unchanged."""
     if not isinstance(value, list) or not key.endswith(("weight", "weights")):
         return value
     if len(value) != classes:
@@ -171,7 +171,7 @@ SMOOTH = 1e-5
 class UnifiedFocalLoss(nn.Module):
     """A focal cross-entropy and a focal Tversky loss in one (Yeung et al. 2022).
 
-    Of logits (B, K, H, W) and class ids (B, H, W). With p the probability of the true class, and per class
+    For logits (B, K, H, W) and class ids (B, H, W). With p the probability of the true class, and per class
     tp, fp, fn summed over the scored pixels::
 
         CE     = mean over pixels of w_class (1 - p)^(1 - gamma) (-log p)
@@ -182,11 +182,11 @@ class UnifiedFocalLoss(nn.Module):
     Parameters
     ----------
     lam : share of the cross-entropy (lambda), the rest is Tversky.
-    gamma : focus, in [0, 1]: larger suppresses easy pixels less and enhances rare classes more.
-    delta : what a missed pixel weighs beside a false one, in [0, 1].
-    weight : of each class in the cross-entropy; by default 1.
-    log_cosh : take log(cosh(.)) of the Tversky part, which smooths its gradient.
-    ignore_index : class id of pixels that do not count.
+    gamma : focus, in [0, 1]: a larger value suppresses easy pixels less and enhances rare classes more.
+    delta : weight of false negatives in [0, 1]; false positives have 1 - delta.
+    weight : weight of each class in the cross-entropy; 1 by default.
+    log_cosh : use log(cosh(.)) of the Tversky part, which smooths its gradient.
+    ignore_index : class id of ignored pixels.
     """
 
     def __init__(
@@ -218,7 +218,7 @@ class UnifiedFocalLoss(nn.Module):
 
     def _cross_entropy(self, log_p: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
         log_true = log_p.gather(1, truth[:, None])[:, 0]
-        # (1 - p)^(1 - gamma) has no finite slope at p = 1
+        # (1 - p)^(1 - gamma) has an infinite slope at p = 1
         easy = (-torch.expm1(log_true)).clamp_min(torch.finfo(log_p.dtype).eps)
         loss = -(easy ** (1 - self.gamma)) * log_true
         return (loss if self.weight is None else loss * self.weight[truth]).mean()

@@ -22,9 +22,9 @@ class Head(Options):
     """Options of a segmentation head."""
 
     head: HeadName
-    """dpt takes exactly four layers, fpn none without spatial extent."""
+    """The segmentation head; dpt needs exactly four layers, fpn needs maps larger than one pixel."""
     layers: Layers = None
-    """Layers to use of those extracted, coarse to fine; null uses all of them."""
+    """Extracted layers to use, coarse to fine; null uses all of them."""
     hidden: Positive = 256
     """Channels inside conv_block, fpn and dpt."""
     loss: LossOptions = field(default_factory=LossOptions)

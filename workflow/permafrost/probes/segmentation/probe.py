@@ -48,7 +48,7 @@ def run_segmentation(job: ProbeJob[SegmentationOptions]) -> None:
 
     Raises
     ------
-    PermafrostError : anything the user can put right; nothing half-written is left.
+    PermafrostError : anything that the user can fix; no partial output remains.
     """
     keep_freed_memory()
     splits, options = open_splits(MaskSplit, job), job.options
@@ -98,7 +98,7 @@ def _trainer(
         return head_over_dates(head_of, channels, ltae)
 
     with torch.random.fork_rng(devices=[]):
-        build()  # so that maps that a head cannot take are refused before anything is read
+        build()  # refuses maps that do not fit the head before any map is read
     loss = Loss.of(options.loss, train, device, job.where)
     how = {"batch_size": options.batch_size, "device": device, "budget": job.memory}
     return MaskTrainer(
@@ -126,7 +126,7 @@ def score(
     batch_size: int,
     positions: np.ndarray | None = None,
 ) -> None:
-    """Predict every test image and add it to `rows`; logits are resized once, to the scored size."""
+    """Predict every test image and add it to `rows`; logits are resized directly to the scored size."""
     how = {"batch_size": batch_size, "device": device, "positions": positions}
     stream: MapStream[MapBatch] = MapStream(rows.test, layers, keep=False, masks=False, **how)
 
@@ -138,11 +138,11 @@ def score(
 
 
 class MaskTrainer(HeadTrainer[MapBatch]):
-    """Trains heads for one task.
+    """Trains segmentation heads.
 
     Parameters
     ----------
-    loss : of logits and masks.
+    loss : loss of logits and masks.
     others : see `HeadTrainer`.
     """
 

@@ -1,4 +1,4 @@
-"""A linear layer trained by stochastic gradient descent, for one learning rate or for many at once."""
+"""A linear layer trained by stochastic gradient descent, with one learning rate or many at once."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SgdLinearOptions(Descent):
-    """A linear layer trained by stochastic gradient descent, its learning rate falling to 0 by a cosine from epoch
-    to epoch. A list of learning rates is trained at once, for little more than a few of them alone.
+    """A linear layer trained by stochastic gradient descent, with a cosine schedule of the learning rate to 0 over
+    epochs. All learning rates of a list are trained at once, which takes little more time than a few of them.
     """
 
     learning_rate: Rates = 0.1
-    """Of a list, the one that is best on validation is taken."""
+    """Learning rate. Of a list, the best on validation is used."""
     momentum: Annotated[float, Interval(ge=0, lt=1)] = 0.9
-    """Of gradient descent."""
+    """Momentum of gradient descent."""
     standardize: bool = True
     """Standardise features with the statistics of train."""
 
@@ -38,16 +38,16 @@ class SgdLinearOptions(Descent):
 def run_sgd_linear(
     splits: dict[str, Features], options: SgdLinearOptions, *, device: str, seed: int
 ) -> Prediction:
-    """Train on train and predict the test split with the layer that was best on validation.
+    """Train on train and predict the test split with the layer that is best on validation.
 
-    All learning rates start from the same weights and see the same batches, so that the result for
-    one does not depend on the others. Of equals the smallest is taken. Validation is used for
-    nothing else, and for nothing at all if there is one learning rate; `device` is not used.
+    All learning rates start from the same weights and use the same batches, so that the result for
+    one does not depend on the others. Ties go to the smallest. Validation is only used to choose
+    among several learning rates; `device` is not used.
 
     Raises
     ------
-    PermafrostError : every learning rate led to weights that are not finite; nothing to train on,
-        or to choose on.
+    PermafrostError : the weights of every learning rate are not finite; no samples to train or
+        choose on.
     """
     fitted, best, settings, gates = fit_sgd_linear(splits, options, seed=seed)
     return fitted.prediction(fitted.scores("test")[best], settings, gates)
@@ -56,7 +56,7 @@ def run_sgd_linear(
 def fit_sgd_linear(
     splits: dict[str, Features], options: SgdLinearOptions, *, seed: int
 ) -> tuple[FittedModel, int, dict, list[str]]:
-    """All heads, the number of the one that was best on validation, what is recorded of it, and gates; see above."""
+    """All heads, the index of the best on validation, its record, and gates; see `run_sgd_linear`."""
     given = options.learning_rate
     rates = sorted(given) if isinstance(given, list) else [given]
 
@@ -97,13 +97,13 @@ run = on_embeddings(run_sgd_linear, streams=True)
 
 
 def _finite(model: LinearHeads) -> np.ndarray:
-    """(H,) whether all of a head's weights are finite."""
+    """(H,) bool: all weights of the head are finite."""
     finite = [np.isfinite(p).reshape(-1, model.heads, model.width) for p in model.parameters]
     return np.concatenate(finite).all(axis=(0, 2))
 
 
 def _validate(fitted: FittedModel, finite: np.ndarray) -> list[float | None]:
-    """What each head reaches on validation; None for one that is not finite."""
+    """The validation score of each head; None if it is not finite."""
     labels, scores = fitted.splits["val"].labels, fitted.scores("val")
     answers = cast("Labels", targets_of(fitted.task)).answers
     return [

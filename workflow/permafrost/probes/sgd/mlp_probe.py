@@ -1,4 +1,4 @@
-"""A network of two layers, trained with given settings: what a linear layer cannot read from features."""
+"""A network of two layers with fixed settings: finds information that a linear layer cannot read from features."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ MOMENTUM = 0.9
 
 @dataclass(frozen=True, kw_only=True)
 class MlpOptions(Descent):
-    """A network of two layers over standardised features. Its settings are fixed, not chosen, so that it is one
-    more way to read the features and not a search.
+    """A network of two layers on standardised features. Its settings are fixed, without a search on validation.
     """
 
     hidden: Positive = 256
-    """Units of the layer between."""
+    """Units of the hidden layer."""
     learning_rate: Above0 = 0.05
-    """Of gradient descent with momentum 0.9, falling to 0 by a cosine."""
+    """Learning rate of gradient descent with momentum 0.9; a cosine schedule ends at 0."""
 
 
 def run_mlp(
@@ -38,7 +37,7 @@ def run_mlp(
 
     Raises
     ------
-    PermafrostError : the weights became infinite or NaN; nothing to train on.
+    PermafrostError : infinite or NaN weights; no samples to train on.
     """
 
     def build(generator, inputs: int, outputs: int, task: str) -> Perceptron:

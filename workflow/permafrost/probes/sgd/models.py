@@ -1,4 +1,4 @@
-"""Linear layers side by side in one matrix, a network of two layers, and the gradients of their losses."""
+"""Several linear layers in one matrix, a network of two layers, and the gradients of their losses."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ def softmax_residual(logits: np.ndarray, labels: np.ndarray, heads: int) -> np.n
 
     Returns
     -------
-    (heads * K, B) float32. Classes come before samples, so that a maximum over few classes runs
-    over whole rows of samples.
+    (heads * K, B) float32. Classes are the first axis, so that a maximum over few classes is fast.
     """
     count = len(labels)
     by_class = np.ascontiguousarray(logits.T).reshape(heads, -1, count)
@@ -50,7 +49,7 @@ def sigmoid_residual(logits: np.ndarray, labels: np.ndarray, heads: int) -> np.n
     """
     count, width = labels.shape
     by_label = np.ascontiguousarray(logits.T).reshape(heads, width, count)
-    small = np.exp(-np.abs(by_label))  # of one sign only, so that nothing overflows
+    small = np.exp(-np.abs(by_label))  # never of positive numbers, so that nothing overflows
     residual = np.where(by_label >= 0, np.float32(1), small) / (1 + small)
     residual -= labels.T
     residual *= np.float32(1 / (count * width))
@@ -62,7 +61,7 @@ RESIDUALS = {OneClass: softmax_residual, ManyLabels: sigmoid_residual}
 
 
 class LinearHeads:
-    """H linear layers of K outputs; one product serves them all.
+    """H linear layers of K outputs, computed by one product.
 
     Parameters
     ----------
@@ -83,13 +82,13 @@ class LinearHeads:
         self.gradients = [np.empty_like(p) for p in self.parameters]
 
     def backward(self, rows: np.ndarray, labels: np.ndarray) -> None:
-        """Leave in `gradients` those of each head's mean loss over (B, d) rows."""
+        """Store in `gradients` the gradients of each head's mean loss over (B, d) rows."""
         residual = self._residual(self._flat_logits(rows), labels, self.heads)
         np.matmul(rows.T, residual.T, out=self.gradients[0])
         np.sum(residual, axis=1, out=self.gradients[1])
 
     def logits(self, rows: np.ndarray) -> np.ndarray:
-        """(N, d) -> (N, H, K)."""
+        """(N, d) features -> (N, H, K) logits."""
         return self._flat_logits(rows).reshape(len(rows), self.heads, self.width)
 
     def _flat_logits(self, rows: np.ndarray) -> np.ndarray:
@@ -103,7 +102,7 @@ def uniform_start(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(inputs, outputs) weight and (outputs,) bias, uniform within 1 / sqrt(inputs), float32.
 
-    The law of a fresh ``torch.nn.Linear``.
+    The distribution of the initial weights of ``torch.nn.Linear``.
     """
     bound = inputs**-0.5
     weight = generator.uniform(-bound, bound, (inputs, outputs)).astype(np.float32)
@@ -115,7 +114,7 @@ class Perceptron:
 
     Parameters
     ----------
-    generator : draws the start, layer after layer, see `uniform_start`.
+    generator : draws the initial weights, layer after layer, see `uniform_start`.
     inputs, hidden, outputs : widths.
     task : decides the loss.
 
@@ -135,7 +134,7 @@ class Perceptron:
         self.gradients = [np.empty_like(p) for p in self.parameters]
 
     def backward(self, rows: np.ndarray, labels: np.ndarray) -> None:
-        """Leave in `gradients` those of the mean loss over (B, inputs) rows."""
+        """Store in `gradients` the gradients of the mean loss over (B, inputs) rows."""
         hidden, logits = self._forward(rows)
         residual = self._residual(logits, labels, 1).T
         first, second = self.gradients[:2], self.gradients[2:]
@@ -147,7 +146,7 @@ class Perceptron:
         np.sum(behind, axis=0, out=first[1])
 
     def logits(self, rows: np.ndarray) -> np.ndarray:
-        """(N, inputs) -> (N, 1, outputs)."""
+        """(N, inputs) features -> (N, 1, outputs) logits."""
         return self._forward(rows)[1][:, None, :]
 
     def _forward(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,7 +1,7 @@
-"""Stochastic gradient descent with momentum, from the splits of a backbone to a trained model's answers.
+"""Stochastic gradient descent with momentum, from the splits of a backbone to predictions.
 
-The learning rate falls by a cosine from epoch to epoch. The same steps as ``torch.optim.SGD`` under
-``torch.optim.lr_scheduler.CosineAnnealingLR``, without the seconds that importing torch takes.
+The learning rate has a cosine schedule over epochs. Steps equal those of ``torch.optim.SGD`` with
+``torch.optim.lr_scheduler.CosineAnnealingLR``, but without the seconds of importing torch.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ SCORING_ROWS = 8192
 
 @dataclass(frozen=True)
 class DescentSchedule:
-    """How to train.
+    """Settings of the training.
 
     Attributes
     ----------
-    rates : learning rates at the start; one for each head of a model, or one for all.
-    momentum, weight_decay : as those of ``torch.optim.SGD``.
+    rates : initial learning rates; one for each head of a model, or one for all.
+    momentum, weight_decay : as in ``torch.optim.SGD``.
     """
 
     rates: tuple[float, ...]
@@ -61,7 +61,7 @@ def train(
     model : has ``parameters`` and ``gradients``, lists of arrays that end in the columns of all
         heads, and ``backward(rows, labels)``, which fills the latter.
     rows : (N, d) float32, an array or a `RowFile`.
-    labels : (N, …) what the model's loss asks for.
+    labels : (N, …) targets of the model's loss.
     orders : for each epoch a permutation of the N rows; the last batch of an epoch may be smaller.
     """
     velocities = [np.zeros_like(p) for p in model.parameters]
@@ -80,7 +80,7 @@ def train(
 
 
 def shuffled(generator: np.random.Generator, count: int):
-    """Permutations of `count` rows without end."""
+    """Yield endless permutations of `count` rows."""
     while True:
         yield generator.permutation(count)
 
@@ -102,16 +102,16 @@ def _descend(model, velocities, steps, schedule: DescentSchedule) -> None:
 
 
 class FittedModel:
-    """A model trained on the train split, and the scaling that features need before it.
+    """A model trained on the train split, with the scaling of its features.
 
     Parameters
     ----------
     build : makes the model from (generator, number of features, number of classes, task).
-    standardize : divide features by their standard deviation on train; they are centred anyway.
+    standardize : divide features by their standard deviation on train; they are always centred.
 
     Raises
     ------
-    PermafrostError : nothing to train on, or to predict; NaN or infinite features.
+    PermafrostError : no samples to train on or to predict; NaN or infinite features.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class FittedModel:
         width = known.embeddings.shape[1]
         self.model = build(generator, width, len(known.classes), known.task)
         labels = known.labels.astype(known.targets.learned, copy=False)
-        # rates that are too high are found by what they leave
+        # diverged rates are detected afterwards by their weights
         with np.errstate(over="ignore", invalid="ignore"):
             train(
                 self.model,
@@ -144,11 +144,11 @@ class FittedModel:
             )
 
     def scores(self, split: str) -> np.ndarray:
-        """`scores_of` the features of a split."""
+        """`scores_of` for the features of a split."""
         return self.scores_of(self.splits[split].embeddings)
 
     def scores_of(self, features: np.ndarray | RowFile) -> np.ndarray:
-        """(N, d) features -> (H, N, K) float32 probabilities of each head; NaN of one that diverged."""
+        """(N, d) features -> (H, N, K) float32 probabilities of each head; NaN for diverged heads."""
         parts = [
             self._scores(features[start : start + SCORING_ROWS])
             for start in range(0, max(len(features), 1), SCORING_ROWS)
@@ -163,7 +163,7 @@ class FittedModel:
         return np.stack(list(heads))
 
     def prediction(self, scores: np.ndarray, settings: dict, gates: list[str]) -> Prediction:
-        """The answers of one head's (N, K) scores of the test split."""
+        """The prediction from one head's (N, K) scores of the test split."""
         known = self.splits["train"]
         if not varies(known.embeddings):
             gates = [*gates, "collapsed_features"]

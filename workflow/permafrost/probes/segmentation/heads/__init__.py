@@ -1,8 +1,8 @@
 """Segmentation heads: maps of frozen layers in, logits per pixel out.
 
-A head is a ``torch.nn.Module`` built as ``Head(channels, classes, hidden=, sizes=)``: channels and
-(height, width) of the maps, coarse to fine. ``forward(maps, size)`` takes the maps (B, C, H, W) and
-gives logits (B, classes, *size). A further head is one file here and one line in `HEADS`.
+A head is a ``torch.nn.Module`` built as ``Head(channels, classes, hidden=, sizes=)`` with channels and
+(height, width) of the maps, coarse to fine. ``forward(maps, size)`` maps (B, C, H, W) each to
+logits (B, classes, *size). To add a head, add a file here and a line in `HEADS`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def build_head(
 
     Raises
     ------
-    PermafrostError : an unknown head, or maps that it cannot take; says `where`.
+    PermafrostError : an unknown head, or maps that do not fit it; the message includes `where`.
     """
     look_up(HEADS, name, "unknown head", where=where)
     module, _, kind = HEADS[name].partition(":")

@@ -1,4 +1,4 @@
-"""The conv_block head: layers projected to one width, brought together, classified."""
+"""The conv_block head: projects layers to one width, combines and classifies them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from torch import nn
 from permafrost.probes.dense.layers import MixedLevels, resize_logits
 from permafrost.probes.segmentation.heads.normalised import NormalisedActivation
 
-# maps are brought together on a grid of at least so many pixels each way
+# maps are combined on a grid with sides of at least this many pixels
 SMALLEST = 16
 
 
 class ConvBlockHead(nn.Module):
-    """Per layer 1x1 convolution, BatchNorm2d and SiLU; then one 1x1 convolution over all of them.
+    """Per layer 1x1 convolution, BatchNorm2d and SiLU; then one 1x1 convolution over all layers.
 
-    The layers meet at the size of the largest map (16x16 at least), and the logits are resized.
+    The layers are combined at the size of the largest map (at least 16x16), and the logits are resized.
     """
 
     def __init__(self, channels: list[int], classes: int, hidden: int = 256, sizes=None) -> None:

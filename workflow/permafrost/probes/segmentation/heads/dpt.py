@@ -1,10 +1,10 @@
 """The dpt head: the decoder of dense prediction transformers for segmentation (Ranftl et al. 2021).
 
-Built as in the authors' code for segmentation: batch normalisation in the residual units, corners
-aligned in all resizing. What is written differently does not change the function: the 1x1 convolution
-that ends a fusion block comes before its resizing, which commutes with it, and most of the 3x3 convolution
-of the output before the last one; the coarsest block has no unit for a map from above, which the authors'
-code holds but never uses.
+As in the authors' code for segmentation, residual units have batch normalisation, and all resizing aligns
+corners. Three differences do not change the function. The 1x1 convolution at the end of a fusion block
+comes before its resizing, which commutes with it. So does most of the 3x3 convolution of the output before
+the last resizing. The coarsest block lacks the unit for a map from above, which the authors'
+code has but never uses.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SHARES = (1, 2, 4, 8)
 class DPTHead(nn.Module):
     """Reassemble four maps into a pyramid, fuse it from coarse to fine, classify.
 
-    Maps that already differ in size are a pyramid and are taken as they are. Four maps of one size
+    Maps of different sizes already form a pyramid and are not reassembled. Four maps of one size
     (vision transformers) are projected and resampled to 1/2, 1, 2 and 4 times their grid.
     """
 
@@ -82,7 +82,7 @@ class DPTHead(nn.Module):
 
 
 class FusionBlock(nn.Module):
-    """Adds a level to the path from above it, and refines the sum; the caller enlarges it."""
+    """Adds a level to the path from the coarser level, and refines the sum; the caller enlarges it."""
 
     def __init__(self, hidden: int, *, from_above: bool) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ class FusionBlock(nn.Module):
 
 
 class ResidualUnit(nn.Module):
-    """Twice ReLU, 3x3 convolution and BatchNorm2d, added to the input."""
+    """ReLU, 3x3 convolution and BatchNorm2d, twice, added to the input."""
 
     def __init__(self, hidden: int) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ def _convolution(channels: int, out: int) -> nn.Conv2d:
 
 
 def _resample(width: int, level: int) -> nn.Module:
-    """To 1/2, 1, 2 or 4 times the grid, for `level` 0 to 3."""
+    """Resampling to 1/2, 1, 2 or 4 times the grid, for `level` 0 to 3."""
     if level == 0:
         return nn.Conv2d(width, width, kernel_size=3, stride=2, padding=1)
     if level == 1:

@@ -1,13 +1,13 @@
-"""A 3x3 convolution of an enlarged map, most of it done before the map is enlarged.
+"""A 3x3 convolution of an enlarged map, computed mostly before the map is enlarged.
 
-Mixing channels is what a convolution costs, and it commutes with resizing, which leaves channels apart.
-With U the resizing of lines, S the shift by one pixel (zeros enter at the border) and z_rc the map
+Most of the cost of a convolution is mixing channels, which commutes with resizing, as that does not mix channels.
+With U the resizing of lines, S the shift by one pixel (with zeros at the border) and z_rc the map
 after the 1x1 convolution with the kernel's tap (r, c)::
 
     conv(U x U^T) = sum over r, c of (S_r U) z_rc (S_c U)^T
 
-so nine taps are mixed at the size of the small map (a quarter of the work where it doubles), and
-two narrow matrices do the rest. They are banded, hence the work in blocks of output rows and columns.
+So nine taps are mixed at the size of the small map (a quarter of the work if it doubles), and
+two narrow banded matrices do the rest, in blocks of output rows and columns.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from permafrost.probes.dense.layers import resize
 
 # output rows, or columns, of a block
 BLOCK = 32
-# enlarging less than this many times in area does not pay
+# least enlargement in area for which this is faster
 WORTH = 3
 
 
@@ -37,7 +37,7 @@ def convolve_enlarged(
 
 
 def pays(x: torch.Tensor, size) -> bool:
-    """Whether `x` is enlarged so much, and computed where, that this is faster."""
+    """Whether this is faster, given the enlargement and the device of `x`."""
     plain = x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
     return plain and int(size[0]) * int(size[1]) >= WORTH * x.shape[-2] * x.shape[-1]
 
@@ -77,7 +77,7 @@ def _bands(
 
 
 class _Enlarged(torch.autograd.Function):
-    """By hand, since automatic differentiation would keep every intermediate result."""
+    """A manual gradient, since automatic differentiation would keep all intermediate results."""
 
     @staticmethod
     def forward(ctx, x, weight, size, align_corners):
@@ -128,7 +128,7 @@ def _taps(weight: torch.Tensor) -> torch.Tensor:
 
 
 def _mixed(lines: torch.Tensor, taps: torch.Tensor) -> torch.Tensor:
-    """(n, w, in) -> (3 n, w x 3 x out): all taps, those of one kernel row together."""
+    """(n, w, in) -> (3 n, w x 3 x out): all taps, grouped by kernel row."""
     flat = lines.reshape(-1, lines.shape[-1])
     mixed = torch.stack([flat @ tap for tap in taps])
     return mixed.view(3 * len(lines), -1)

@@ -1,4 +1,4 @@
-"""The fpn head: a feature pyramid (Lin et al. 2017) over the layers, all levels classified at once."""
+"""The fpn head: a feature pyramid (Lin et al. 2017) over the layers, with one classifier for all levels."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from permafrost.probes.dense.layers import (
 from permafrost.probes.segmentation.heads.enlarged import convolve_enlarged, pays
 from permafrost.probes.segmentation.heads.normalised import NormalisedActivation
 
-# share of `hidden` that a layer's channels may have for a level to be convolved in two parts
+# a layer whose channels are at most this share of `hidden` is convolved in two parts
 NARROW = 0.75
 
 
 class FPNHead(nn.Module):
     """BatchNorm2d and lateral 1x1 convolutions, added from coarse to fine, a 3x3 convolution per level.
 
-    The levels meet at the size of the finest map under one 1x1 convolution; the logits are resized.
+    One 1x1 convolution combines the levels at the size of the finest map; the logits are resized.
     """
 
     def __init__(self, channels: list[int], classes: int, hidden: int = 256, sizes=None) -> None:
@@ -67,7 +67,7 @@ class FPNHead(nn.Module):
 def _projected_and_convolved(x, weight, shift, kernel) -> torch.Tensor:
     """A 1x1 convolution and then a 3x3 one with zero padding, as one 3x3 convolution of fewer channels.
 
-    The padding is of the projected map, so at the border the shift does not count for every tap.
+    The projected map is padded with zeros, so at the border some taps do not include the shift.
     """
     whole = torch.einsum("omrc,mi->oirc", kernel, weight)
     tap_shifts = torch.einsum("omrc,m->rco", kernel, shift)
@@ -77,7 +77,7 @@ def _projected_and_convolved(x, weight, shift, kernel) -> torch.Tensor:
 
 
 def _taps_inside(length: int, like: torch.Tensor) -> torch.Tensor:
-    """(length, 3): 1 where the tap of a 3x3 kernel lies inside the map, at each place of a line."""
+    """(length, 3): 1 if the tap of a 3x3 kernel is inside the map, for each position of a line."""
     inside = torch.ones(length, 3, dtype=like.dtype, device=like.device)
     inside[0, 0] = inside[-1, 2] = 0
     return inside

@@ -11,7 +11,7 @@ from permafrost.probes.dense.layers import NormalisedProjection, sum_resized
 class LinearHead(nn.Module):
     """Per layer BatchNorm2d and 1x1 convolution to classes, resized and summed with learned weights.
 
-    A single layer has no weight. `hidden` and `sizes` are of no use here.
+    A single layer has no weight. `hidden` and `sizes` are not used.
     """
 
     def __init__(self, channels: list[int], classes: int, hidden: int = 256, sizes=None) -> None:

@@ -1,7 +1,7 @@
 """Batch normalisation and an activation in one step, for training on a CPU.
 
-As ``BatchNorm2d`` followed by the activation. There each is a few passes over a large map, with slow
-statistics; here both go through blocks that stay in the cache, and nothing but the input is kept.
+Equals ``BatchNorm2d`` followed by the activation. In torch each takes several passes over a large map, and the
+statistics are slow. Here both process blocks that fit into the CPU cache, and only the input is kept.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class NormalisedActivation(nn.BatchNorm2d):
 
 
 class _Normalise(torch.autograd.Function):
-    """The batch's statistics come in as constants, and their part of the gradient is added by hand."""
+    """The batch's statistics are constant inputs, and their part of the gradient is added manually."""
 
     @staticmethod
     def forward(ctx, x, weight, bias, mean, spread, activation):
@@ -72,7 +72,7 @@ class _Normalise(torch.autograd.Function):
             result.copy_(_before_activation(ctx.activation, slope, block, scale, shift))
             to_bias += result.sum(dim=0)
             to_weight += ((block - mean) * spread).mul_(result).sum(dim=0)
-        # what each value adds through the batch's variance and mean
+        # the part of the gradient through the batch's variance and mean
         along = -scale * spread * to_weight / len(flat)
         constant = -scale * to_bias / len(flat) - mean * along
         for block, result in zip(flat.split(BLOCK), back.split(BLOCK), strict=True):
@@ -87,12 +87,12 @@ def _before_activation(activation, slope, block, scale, shift) -> torch.Tensor:
     if activation == "relu":
         return slope * (value > 0)
     share = torch.sigmoid(value)
-    # the slope of x sigmoid(x)
+    # the derivative of x sigmoid(x)
     return value.mul_(1 - share).add_(1).mul_(share).mul_(slope)
 
 
 def _flat(x: torch.Tensor) -> torch.Tensor:
-    """(B, C, H, W) -> (B H W, C): a view where channels come last in memory."""
+    """(B, C, H, W) -> (B H W, C): a view if channels are last in memory."""
     return x.permute(0, 2, 3, 1).reshape(-1, x.shape[1])
 
 
