@@ -1,11 +1,11 @@
-"""What ``import permafrost as pf`` offers to notebooks and scripts: the stages' own code on arrays and results.
+"""The Python interface, ``import permafrost as pf``: the pipeline's code on arrays and results.
 
-Names are imported when they are asked for, so that ``pf.KNN`` loads no torch.
+Names are imported at first use, so that ``pf.KNN`` does not load torch.
 """
 
 from importlib import import_module
 
-# bare names of modules here, since no stage of a plan is to depend on them by this
+# without the package's name, so that jobs do not depend on these modules (see `plan.sources`)
 _LATER = {
     "KNN": "estimators",
     "LinearSweep": "estimators",

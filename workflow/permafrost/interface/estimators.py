@@ -1,7 +1,7 @@
-"""The probes of embeddings for classes and labels, as scikit-learn estimators.
+"""The probes of embeddings for classification and multi-label tasks, as scikit-learn estimators.
 
-Fitted on the same features with the same options and seed, they give what the stages write, to the last bit: features
-are taken in single precision, as feature stores hold them.
+With the same features, options and seed, they give the same predictions as the pipeline, to the
+last bit. Features are converted to float32, as in feature stores.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class _Probe(ClassifierMixin, BaseEstimator):
-    """Classes of any kind as ids and back; (N, L) targets of 0 and 1 are sets of labels."""
+    """Converts classes of any type to ids and back; (N, L) targets of 0 and 1 are multi-label."""
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -37,7 +37,7 @@ class _Probe(ClassifierMixin, BaseEstimator):
         return tags
 
     def _known(self, X, y) -> tuple[np.ndarray, np.ndarray]:
-        """Features and class ids of what is fitted; sets ``task_`` and ``classes_``."""
+        """Checked features and class ids of the training data; sets ``task_`` and ``classes_``."""
         X, y = in_one_order(X=X, y=y)
         X, y = validate_data(
             self, X, y, dtype=[np.float32, np.float64], multi_output=True, ensure_min_samples=2
@@ -53,7 +53,7 @@ class _Probe(ClassifierMixin, BaseEstimator):
         return X, ids.astype(np.int64)
 
     def _ids(self, y) -> np.ndarray:
-        """The ids of further targets, which must be among those of the fit."""
+        """The ids of validation targets, whose classes must occur in the training data."""
         y = np.asarray(y)
         if self.task_ == "multilabel":
             return (y != 0).astype(np.uint8)
@@ -79,11 +79,11 @@ class _Probe(ClassifierMixin, BaseEstimator):
         return np.asarray(X, np.float32)
 
     def score(self, X, y, sample_weight=None) -> float:
-        """Share of (N, d) features whose class, or whole set of labels, is predicted right."""
+        """Accuracy on (N, d) features; if multi-label, the share with all labels correct."""
         return super().score(*in_one_order(X=X, y=y, sample_weight=sample_weight))
 
     def predict(self, X) -> np.ndarray:
-        """(N,) classes of (N, d) features, or (N, L) of 0 and 1."""
+        """(N,) classes for (N, d) features, or (N, L) labels of 0 and 1."""
         shares = self.predict_proba(X)
         found = cast("Labels", targets_of(self.task_)).answers(shares)
         return (
@@ -92,13 +92,15 @@ class _Probe(ClassifierMixin, BaseEstimator):
 
 
 class KNN(_Probe):
-    """Vote of the k nearest training samples by exact search; ties by the lowest index and the lowest class.
+    """Vote of the k nearest training samples, by exact search.
+
+    Equal distances are ordered by index, and equal votes by class, the lowest first.
 
     Parameters
     ----------
     k : number of neighbours.
     metric : ``cosine`` or ``l2``.
-    device : ``cpu``, ``cuda`` or ``auto``, which takes a GPU where FAISS sees one.
+    device : ``cpu``, ``cuda`` or ``auto``: a GPU if FAISS can use one.
 
     Examples
     --------
@@ -114,7 +116,12 @@ class KNN(_Probe):
         self.device = device
 
     def fit(self, X, y) -> KNN:
-        """Keep (N, d) features and (N,) classes or (N, L) of 0 and 1; at least k of them."""
+        """Store (N, d) features and (N,) classes or (N, L) labels of 0 and 1, with N at least k.
+
+        Raises
+        ------
+        ValueError : fewer than k samples, or wrong shapes or types.
+        """
         X, self._train_ids = self._known(X, y)
         if len(X) < self.k:
             raise ValueError(f"k = {self.k} neighbours of n_samples = {len(X)}; choose a smaller k")
@@ -128,7 +135,7 @@ class KNN(_Probe):
         return self
 
     def __getstate__(self) -> dict:
-        # FAISS's index is no Python object: it is built again from its rows
+        # FAISS's index cannot be pickled, so it is rebuilt from its rows
         state = dict(super().__getstate__())
         if search := state.pop("_search", None):
             state["_search_rows"] = search.source
@@ -143,38 +150,39 @@ class KNN(_Probe):
             )
 
     def kneighbors(self, X) -> np.ndarray:
-        """(N, k) indices of the nearest training samples, nearest first, equal distances by ascending index."""
+        """(N, k) indices of the nearest training samples, by distance, then by index."""
         rows = self._asked(X)
         with as_value_errors():
             return self._search.find(rows)
 
     def predict_proba(self, X) -> np.ndarray:
-        """(N, K) share of the neighbours with each class or label, in the order of ``classes_``."""
+        """(N, K) shares of the neighbours with each class or label, ordered as ``classes_``."""
         found = self.kneighbors(X)
         return vote(found, self._train_ids, n_classes=len(self.classes_), task=self.task_)[0]
 
 
 class LinearSweep(_Probe):
-    """Logistic regression over a grid of C, each solved to convergence; the best on validation is fitted again.
+    """Logistic regression with C chosen from a grid on validation data, then fitted again.
 
     Parameters
     ----------
     C : values to try; by default 40 from 1e-6 to 1e4.
-    validation_fraction : share of each class (of the groups, where `fit` gets them) that is held out where `fit`
-        gets no validation.
-    merge_val : fit the chosen C on train and validation together.
-    standardize : divide features by their standard deviation on train.
+    validation_fraction : if `fit` gets no validation data, the share of each class (or of the
+        groups, if given) that is held out.
+    merge_val : fit the chosen C on training and validation data together.
+    standardize : divide features by their standard deviation in the training data.
     solver : ``lbfgs``, to convergence, or ``adam``, in mini-batches.
-    ties : of values of C that are equally good the ``smallest``, or that of the least ``log_loss``.
-    seed : of what is held out, and of ``adam``.
-    device : ``cpu``, which runs on NumPy, ``cuda`` or ``auto``.
+    ties : choice among equally good values of C: the ``smallest``, or the one with the lowest
+        ``log_loss``.
+    seed : seed of the held-out samples and of ``adam``.
+    device : ``cpu`` (NumPy), ``cuda`` or ``auto``.
 
     Attributes
     ----------
-    C_ : the value that was chosen; None where train had one class.
+    C_ : the chosen value; None: the training data have one class.
     C_path_ : dict of arrays, one value per C: ``C``, ``val_score``, ``objective``, ``converged``.
-    coef_, intercept_ : (K, d) and (K,), of the model that predicts.
-    gates_ : names of the sanity checks that the fit did not pass, such as ``best_c_on_edge``.
+    coef_, intercept_ : (K, d) and (K,), of the final model.
+    gates_ : names of failed sanity checks, such as ``best_c_on_edge``.
 
     Examples
     --------
@@ -209,12 +217,16 @@ class LinearSweep(_Probe):
         self.device = device
 
     def fit(self, X, y, validation: tuple | None = None, groups=None) -> LinearSweep:
-        """Fit (N, d) features and (N,) classes or (N, L) of 0 and 1.
+        """Fit (N, d) features and (N,) classes or (N, L) labels of 0 and 1.
 
         Parameters
         ----------
-        validation : features and targets on which C is chosen; held out of X without it.
-        groups : (N,) names; what is held out then are whole groups.
+        validation : pair of features and targets for the choice of C; None: held out of `X`.
+        groups : (N,) names; whole groups are held out.
+
+        Raises
+        ------
+        ValueError : wrong shapes or types, or too few samples to hold some out.
         """
         X, y, groups = in_one_order(X=X, y=y, groups=groups)
         X, ids = self._known(X, y)
@@ -250,26 +262,27 @@ class LinearSweep(_Probe):
         return self
 
     def predict_proba(self, X) -> np.ndarray:
-        """(N, K) probabilities in the order of ``classes_``; of sets of labels, of each label."""
+        """(N, K) probabilities, or (N, L) if multi-label, in the order of ``classes_``."""
         rows = self._asked(X)
         with as_value_errors():
             return self._fit.scores(rows)
 
 
 class SGDLinear(_Probe):
-    """A linear layer trained by stochastic gradient descent with momentum, best of several learning rates.
+    """A linear layer trained by SGD with momentum; the best of several learning rates.
 
     Parameters
     ----------
-    learning_rates : values to try, or one value, which needs no validation.
-    momentum, weight_decay, epochs, batch_size : as those of ``torch.optim.SGD``; the rate falls by a cosine.
-    standardize : divide features by their standard deviation on train; they are centred anyway.
-    validation_fraction, seed : as those of `LinearSweep`.
+    learning_rates : values to try, or a single value, which needs no validation data.
+    momentum, weight_decay : as in ``torch.optim.SGD``; the learning rate follows a cosine schedule.
+    epochs, batch_size : passes over the training data, and samples per step.
+    standardize : divide centred features by their standard deviation in the training data.
+    validation_fraction, seed : as in `LinearSweep`.
 
     Attributes
     ----------
-    learning_rate_ : the value that was chosen.
-    gates_ : names of the sanity checks that the fit did not pass.
+    learning_rate_ : the chosen value.
+    gates_ : names of failed sanity checks.
 
     Examples
     --------
@@ -304,17 +317,17 @@ class SGDLinear(_Probe):
         self.seed = seed
 
     def fit(self, X, y, validation: tuple | None = None, groups=None) -> SGDLinear:
-        """Train on (N, d) features; `validation` and `groups` as those of `LinearSweep.fit`."""
+        """Train on (N, d) features; arguments and errors as in `LinearSweep.fit`."""
         X, y, groups = in_one_order(X=X, y=y, groups=groups)
         X, ids = self._known(X, y)
         one = np.ndim(self.learning_rates) == 0
         if one and validation is None:
-            train = val = (X, ids)  # nothing is chosen, so nothing is held out
+            train = val = (X, ids)  # there is nothing to choose, so nothing is held out
         else:
             train, val = self._splits(X, ids, validation, groups)
         names = ("momentum", "weight_decay", "epochs", "batch_size", "standardize")
         options = SgdLinearOptions(
-            # `one` says which of the two types it has
+            # a float if `one`, else a sequence
             learning_rate=self.learning_rates if one else list(self.learning_rates),  # type: ignore[arg-type]
             **{name: getattr(self, name) for name in names},
         )
@@ -330,6 +343,6 @@ class SGDLinear(_Probe):
         return self
 
     def predict_proba(self, X) -> np.ndarray:
-        """(N, K) probabilities in the order of ``classes_``; of sets of labels, of each label."""
+        """(N, K) probabilities, or (N, L) if multi-label, in the order of ``classes_``."""
         rows = self._asked(X)
         return self._fitted.scores_of(rows)[self._head]

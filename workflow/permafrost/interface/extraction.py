@@ -1,4 +1,4 @@
-"""Features of arrays of images by a frozen backbone, prepared, fed and computed as the stages do."""
+"""Extract features of image arrays with a frozen backbone, with the pipeline's preprocessing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _NAME, _IMAGES = "given", "images"
 CATALOGUES = (f"{MARK}/config", "config")
-# modules that are being extracted with, by a name that the entry of a backbone can hold
+# modules in use by `extract`; an entry of a backbone refers to them by name
 _MODULES: dict[str, nn.Module] = {}
 
 
@@ -56,20 +56,25 @@ def extract(
     catalogues: Sequence = CATALOGUES,
     progress: bool = False,
 ) -> np.ndarray:
-    """Features of images by a frozen backbone.
+    """Features of images from a frozen backbone.
 
     Parameters
     ----------
-    backbone : a name of the catalogue; ``timm:MODEL``, with its pretrained weights; an entry as in YAML; or a
-        module that takes float32 (B, C, H, W) and returns what `config/backbones/template.py` says.
-    images : (N, C, H, W) of a type that stores hold (uint8, uint16, int16, float32, …), channels as in `bands`.
-    bands, sensor, units : as in the entry of a dataset; units may be the name of a unit.
-    reference : images whose statistics normalise, where the backbone is normalised by its dataset; `images` by
-        default. A benchmark takes those of train.
-    input : what the backbone wants, as in an entry; of a module and of timm, red, green and blue by default.
-    size : pixels that images are resized to where the backbone's entry says nothing.
-    catalogues : folders of entries that names are looked up in; ``{permafrost}`` is that of the workflow.
-    progress : print how far it is, as a run does.
+    backbone : a name in the catalogues; ``timm:MODEL`` with pretrained weights; an entry as in
+        YAML; or a module that takes float32 (B, C, H, W), see `config/backbones/template.py` for
+        its output.
+    images : (N, C, H, W), of uint8, uint16, int16, float32 or a similar type, with channels as in
+        `bands`.
+    bands, sensor, units : as in a dataset's entry; `units` may be the name of one unit.
+    reference : images whose statistics are used if the backbone is normalised by its dataset; by
+        default `images`. Benchmarks use those of the training split.
+    input : the backbone's input, as in an entry; default of modules and timm: red, green and blue.
+    size : pixels that images are resized to, unless the backbone's entry sets a size.
+    batch_size : images per forward pass.
+    precision : ``fp32``, ``fp16`` or ``bf16``.
+    device : ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
+    catalogues : folders of entries to look up names in; ``{permafrost}`` is the workflow's folder.
+    progress : print the progress.
 
     Returns
     -------
@@ -77,7 +82,8 @@ def extract(
 
     Raises
     ------
-    PermafrostError : what would stop a run: bands that are missing, weights that do not fit, NaN.
+    PermafrostError : errors that would also stop a run, such as missing bands, weights that do not
+        fit, or NaN.
     """
     from permafrost.features.extract import extract as extract_stores
 
@@ -127,7 +133,7 @@ def extract(
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """Print nothing; warnings come afterwards."""
+    """Suppress output; warnings are issued afterwards."""
     try:
         with (
             contextlib.redirect_stdout(io.StringIO()),
@@ -141,7 +147,7 @@ def _silence() -> Iterator[None]:
 
 
 def _folders(catalogues: Sequence) -> list[Path]:
-    """The folders, each once; those of the default that are not there are left out."""
+    """The catalogue folders, each once; missing default folders are omitted."""
     folders = catalogue_folders({"catalogues": [str(one) for one in catalogues]}, Path.cwd())
     if tuple(catalogues) == CATALOGUES:
         folders = [folder for folder in folders if folder.is_dir()]
@@ -149,7 +155,7 @@ def _folders(catalogues: Sequence) -> list[Path]:
 
 
 def given_module(inputs) -> nn.Module:
-    """The module that `extract` was given; its entry point."""
+    """Entry point that returns the module passed to `extract`."""
     return _MODULES[_NAME]
 
 
@@ -183,13 +189,13 @@ def _checked(images, channels: int, what: str, units: Mapping | str) -> np.ndarr
             f"{what} are {images.dtype}, and units say uint8",
             remedy="give uint8, or units='reflectance' or another unit of the values",
         )
-    # types that TIFF has not, or stores have not
+    # TIFF or stores do not support these types
     stored = {"float64": np.float32, "bool": np.uint8}.get(images.dtype.name, images.dtype)
     return images.astype(stored, copy=False)
 
 
 def _entry(backbone, input: Mapping | None) -> dict[str, dict]:
-    """The entry of what is no name of the catalogue, by the name that it gets here."""
+    """Name -> entry of a backbone that is not in the catalogues; ``{}`` for a catalogue's name."""
     more = {} if input is None else {"input": dict(input)}
     if isinstance(backbone, Mapping):
         return {_NAME: {**backbone, **more}}
@@ -207,8 +213,8 @@ def _entry(backbone, input: Mapping | None) -> dict[str, dict]:
 
 
 def _prepare(rows: list[np.ndarray], about: dict, folder: Path):
-    """Write image stores of the images (test) and of what normalises them (train), and their card; returns the card."""
-    # a dataset wants targets that differ, which are of no use here; of one image there are two in train
+    """Write image stores of the images (test) and the reference (train); returns their card."""
+    # a dataset needs different targets, so each image gets its number, and a single one is doubled
     train = rows[-1] if len(rows[-1]) > 1 else np.repeat(rows[-1], 2, axis=0)
     splits = [("test", rows[0]), ("train", train), ("val", train[:1])]
     with (folder / "images.csv").open("w", newline="") as stream:
@@ -243,7 +249,7 @@ def _prepare(rows: list[np.ndarray], about: dict, folder: Path):
 
 
 def _write_tiff(path: Path, image: np.ndarray) -> None:
-    """Write an image (C, H, W) without a place."""
+    """Write a (C, H, W) image without a georeference."""
     import rasterio
     from rasterio.errors import NotGeoreferencedWarning
 
@@ -256,7 +262,7 @@ def _write_tiff(path: Path, image: np.ndarray) -> None:
 
 
 def _filled(options: dict) -> dict:
-    """Options of extraction, what is left out filled in by the schema."""
+    """Options of extraction, with the schema's defaults; invalid ones are refused."""
     complete = {"extraction": options}
     wrong = [text for text in problems(complete, "config") if text.startswith("extraction")]
     if wrong:

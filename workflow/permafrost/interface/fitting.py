@@ -1,4 +1,4 @@
-"""What the estimators share: features as the probes take them, validation, and errors as scikit-learn raises them."""
+"""Shared by the estimators: features for probes, held-out validation data, and ValueErrors."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from permafrost.probes.embeddings.features import Features
 
 
 class InputError(PermafrostError, ValueError):
-    """A wrong input, as the pipeline words it and scikit-learn expects it."""
+    """A wrong input: the pipeline's error, also as the ValueError that scikit-learn expects."""
 
 
 @contextlib.contextmanager
 def as_value_errors() -> Iterator[None]:
-    """Raise the pipeline's errors as ValueError too, which scikit-learn's tools catch."""
+    """Raise the pipeline's errors as `InputError`: scikit-learn's tools catch ValueError."""
     try:
         with explained():
             yield
@@ -27,21 +27,28 @@ def as_value_errors() -> Iterator[None]:
 
 
 def features_of(embeddings: np.ndarray, labels: np.ndarray, task: str, classes: int) -> Features:
-    """Arrays in the form that a feature store has when a probe reads it; single precision, as stores hold it."""
+    """Arrays as a probe reads them from a feature store, in float32.
+
+    Parameters
+    ----------
+    embeddings : (N, d); labels : (N,) or (N, L).
+    classes : number of classes.
+    """
     names = [str(number) for number in range(classes)]
     rows = np.asarray(embeddings, np.float32)
     return Features(rows, labels, None, {"task": task, "classes": names})
 
 
 def held_out(y: np.ndarray, *, fraction: float, seed: int, groups=None) -> np.ndarray:
-    """(N,) bool, the samples that are held out for validation.
+    """(N,) bool: the samples held out for validation.
 
-    Whole groups where `groups` are given. Else, of (N,) class ids, `fraction` of each class rounded down, so that
-    every class stays in train; of other targets `fraction` of all.
+    If `groups` are given, `fraction` of the groups. Else, for (N,) class ids, `fraction` of each
+    class, rounded down so that every class stays in the training data; for other targets,
+    `fraction` of all samples.
 
     Raises
     ------
-    InputError : nothing would be left on one of the sides.
+    InputError : one side would be empty.
     """
     generator = np.random.default_rng(seed)
     chosen = np.zeros(len(y), bool)

@@ -1,4 +1,4 @@
-"""Data frames that print a figure together with its interval."""
+"""Data frames that print each value together with its interval."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas as pd
 from permafrost.report.explanations.gates import explain
 from permafrost.report.notation import interval, number, p_value_text
 
-# what is in the frame and not printed: ends of intervals stand beside the figure, the rest below or nowhere
+# columns that are not printed as such: bounds are printed with the value, others below the table
 _HIDDEN = (
     "lower", "upper", "confidence", "method", "unit", "n_units", "n_test", "rows", "primary", "higher_is_better",
     "p_value", "gates", "note", "n_carriers", "largest_share",
@@ -19,9 +19,9 @@ _WIDTH = 80
 
 
 class Figures(pd.DataFrame):
-    """Rows with ``lower`` and ``upper``, printed as ``value [lower, upper]``; every column is in the frame.
+    """A data frame with ``lower`` and ``upper``, printed as ``value [lower, upper]``.
 
-    What is selected from it is an ordinary data frame.
+    It has all columns, including those that are not printed. Selections are ordinary data frames.
     """
 
     @property
@@ -30,12 +30,12 @@ class Figures(pd.DataFrame):
 
     @property
     def _figure(self) -> str | None:
-        """The column whose interval the frame has; None where columns were taken away."""
+        """The column with an interval; None: needed columns were removed."""
         needed = {"lower", "upper", "confidence"} <= set(self) and len(self)
         return next((name for name in ("difference", "value") if needed and name in self), None)
 
     def _printed(self, figure: str) -> pd.DataFrame:
-        """The text of each cell that is printed."""
+        """The printed cells, as text."""
         shares = sorted({f"{100 * share:g} %" for share in self["confidence"]})
         gates = self["gates"] if "gates" in self else [""] * len(self)
         ends = zip(self[figure], self["lower"], self["upper"], gates, strict=True)
@@ -57,7 +57,7 @@ class Figures(pd.DataFrame):
         return shown.where(shown.notna(), "")
 
     def _remarks(self) -> list[str]:
-        """What the intervals rest on, notes and gates."""
+        """Lines below the table: sampling units, notes and warnings."""
         said = []
         if {"n_units", "unit"} <= set(self):
             counts = {_count(*one) for one in zip(self["n_units"], self["unit"], strict=True)}
@@ -94,5 +94,5 @@ def _star(gate) -> str:
 
 
 def _written(value) -> str:
-    """Three decimals, or as many as show the first three digits of a small number."""
+    """A number with three decimals; below 0.001, with two significant digits."""
     return number(value, 3) if pd.isna(value) or not 0 < abs(value) < 0.001 else f"{value:.2g}"

@@ -1,4 +1,4 @@
-"""Arguments of a notebook as arrays: labels of pandas are honoured, every argument is checked alike."""
+"""Convert arguments to arrays, aligned by their pandas index, with the same checks for all."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import pandas as pd
 from permafrost.core.errors import first_line
 from permafrost.interface.fitting import InputError
 
-# what the entries of an argument are called when they are counted
+# argument -> name of its entries in error messages
 _ENTRIES = {"y": "targets", "groups": "groups", "sample_weight": "weights"}
 _NUMBERS, _TEXT = "biuf", "U"
 
 
 class Samples:
-    """The samples of one call: every argument has as many, in the order of the first that has an index.
+    """Aligns the arguments of one call: same number of samples, same order.
 
-    A Series or DataFrame whose index holds the same labels in another order is put into that order. Other labels
-    are refused. Arrays and lists have no index, so their order counts.
+    The first Series or DataFrame defines the order; later ones with the same index labels are
+    reordered, and other labels are refused. Arrays and lists have no index and keep their order.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Samples:
 
         Raises
         ------
-        InputError : its index holds other labels than that of an earlier argument.
+        InputError : its index has other labels than that of an earlier argument.
         """
         if not hasattr(value, "iloc"):
             return value
@@ -51,11 +51,11 @@ class Samples:
         return value.iloc[index.get_indexer(self._index)]
 
     def take(self, value, what: str) -> np.ndarray:
-        """`value` as an array in the order of the samples, without missing entries.
+        """`value` as an array in the order of the samples.
 
         Raises
         ------
-        InputError : as `ordered`; another length than earlier arguments; what `array_of` refuses.
+        InputError : as `ordered` and `array_of`; or another length than earlier arguments.
         """
         rows = array_of(self.ordered(value, what), what)
         if self.count is None:
@@ -68,18 +68,19 @@ class Samples:
         return rows
 
     def take_groups(self, groups) -> np.ndarray | None:
-        """(N,) names of the groups as texts; None without any."""
+        """(N,) names of the groups as text; None without groups."""
         return None if groups is None else _as_names(self.take(groups, "groups"))
 
 
 def array_of(value, what: str) -> np.ndarray:
-    """`value` as an array of numbers or texts with at least one entry; groups may be of any type.
+    """`value` as an array of numbers or strings; groups may have any type.
 
     Raises
     ------
-    InputError : no array, an empty one, missing entries (None, NaN, NA, masked), or entries of another type.
+    InputError : not an array, empty, with missing entries (None, NaN, NA, masked), or of another
+        type.
     """
-    # a list of texts and NaN would become one of texts
+    # as objects, because NumPy would turn NaN in a list of strings into a string
     listed = isinstance(value, list | tuple)
     try:
         rows = np.asarray(value, object) if listed else np.asarray(value)
@@ -108,7 +109,7 @@ def array_of(value, what: str) -> np.ndarray:
 
 
 def names_of_columns(value, what: str) -> list | None:
-    """The names that the columns of a data frame have; None of arrays, and of columns that are only counted.
+    """The column names of a data frame; None for arrays and one-dimensional values.
 
     Raises
     ------
@@ -123,7 +124,7 @@ def names_of_columns(value, what: str) -> list | None:
 
 
 def is_counted(names: list) -> bool:
-    """Whether names are 0, 1, …, as pandas names columns that have no names."""
+    """Whether names are 0, 1, …, which pandas gives to unnamed columns."""
     return all(type(name) is not str and name == place for place, name in enumerate(names))
 
 
@@ -132,7 +133,7 @@ def by_name(rows: np.ndarray, names: list, wanted: Sequence, what: str) -> np.nd
 
     Raises
     ------
-    InputError : the names are not those that are wanted.
+    InputError : `names` and `wanted` differ.
     """
     if set(names) != set(wanted):
         raise InputError(
@@ -143,20 +144,20 @@ def by_name(rows: np.ndarray, names: list, wanted: Sequence, what: str) -> np.nd
 
 
 def in_one_order(**arguments) -> list:
-    """Arguments by name, each in the order of the first that has an index; see `Samples`."""
+    """The arguments, each in the order of the first that has an index; see `Samples`."""
     samples = Samples()
     return [samples.ordered(value, name) for name, value in arguments.items()]
 
 
 def group_names(groups, count: int) -> np.ndarray:
-    """(N,) groups of so many samples as texts, checked as `Samples` checks them."""
+    """(N,) groups of `count` samples as text, with the checks of `Samples`."""
     samples = Samples()
     samples.count = count
     return _as_names(samples.take(groups, "groups"))
 
 
 def as_list(names) -> list | None:
-    """Several names, or one, as a list; None where all are meant."""
+    """One name or several as a list; None (all) stays None."""
     if names is None:
         return None
     if not isinstance(names, Iterable):
@@ -165,8 +166,8 @@ def as_list(names) -> list | None:
 
 
 def check_numbers(*, confidence, resamples) -> None:
-    """Refuse options of intervals that are no numbers, or out of their range."""
-    # mypy knows no order of int and Real
+    """Refuse options of intervals that are not numbers, or out of range."""
+    # mypy cannot compare int with Real
     if not isinstance(confidence, Real) or not 0 < confidence < 1:  # type: ignore[operator]
         raise InputError(
             f"the confidence {confidence!r} is not a number between 0 and 1",
@@ -180,11 +181,11 @@ def check_numbers(*, confidence, resamples) -> None:
 
 
 def pair_of(validation) -> list:
-    """Features and targets of validation, in one order.
+    """Features and targets of validation data, in the same order.
 
     Raises
     ------
-    InputError : they are no pair.
+    InputError : `validation` is not a pair, or the indexes differ.
     """
     if not isinstance(validation, tuple | list) or len(validation) != 2:
         raise InputError("validation is not a pair", remedy="give validation=(X, y)")
@@ -209,7 +210,7 @@ def _as_names(groups: np.ndarray) -> np.ndarray:
 
 
 def _alike(rows: np.ndarray) -> bool:
-    """Whether all entries are texts, or none is."""
+    """Whether all entries are strings, or none is."""
     return len({isinstance(entry, str) for entry in rows.flat}) == 1
 
 

@@ -1,4 +1,4 @@
-"""Figures of the report for a notebook or a paper."""
+"""Figures of the report, for notebooks and papers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _FORMS = (".svg", ".png", ".pdf", ".json")
 
 
 class Plot:
-    """A figure, which a notebook shows; `save` writes it.
+    """A figure that notebooks display; `save` writes it to a file.
 
     Attributes
     ----------
-    specification : of Vega-Lite, with all rows that are drawn: change it, or take the numbers from it.
+    specification : Vega-Lite, including all data; may be changed.
     """
 
     def __init__(self, specification: Mapping) -> None:
@@ -28,12 +28,12 @@ class Plot:
 
         Parameters
         ----------
-        path : what its name ends in says the form: ``.svg``, ``.png`` (twice as many pixels), ``.pdf``, or ``.json``
-            for the specification.
+        path : the suffix sets the format: ``.svg``, ``.png`` (double resolution), ``.pdf``, or
+            ``.json`` (the specification).
 
         Raises
         ------
-        PermafrostError : another ending.
+        PermafrostError : another suffix.
         """
         path, text = Path(path), as_json(self.specification)
         if path.suffix not in _FORMS:

@@ -1,4 +1,4 @@
-"""Targets and predictions of one call as the statistics take them."""
+"""Convert targets and predictions of one call for the statistics."""
 
 from __future__ import annotations
 
@@ -29,11 +29,20 @@ _ONE_ANSWER = "give one class per sample, or probabilities (N, K) of all classes
 
 
 class Given:
-    """Targets as the statistics take them, and predictions as arrays beside them.
+    """Checked targets and predictions of one call.
 
     Attributes
     ----------
-    predicted : name to (N, K) or (N, L) of `classes`, or in the form of the targets.
+    task, targets : name of the task, and its description from `core.targets`.
+    target : (N,) class ids or numbers, or (N, L) labels of 0 and 1.
+    predicted : name to (N, K) or (N, L) scores in the order of `classes`, or the form of `y`.
+    classes : names of all classes or labels; empty for regression.
+    groups : (N,) names, or None.
+    samples : (N,) ids of the samples.
+
+    Raises
+    ------
+    InputError : shapes, types, indexes or class names are wrong.
     """
 
     def __init__(self, y, classes, task: str | None, groups, predictions: Mapping) -> None:
@@ -82,7 +91,7 @@ class Given:
                 found[name] = by_name(rows, columns[name], self.classes, name)
 
     def has_scores(self, name: str) -> bool:
-        """Whether a prediction holds probabilities or other scores, not bare answers."""
+        """Whether a prediction has probabilities or other scores, not only classes or labels."""
         p = self.predicted[name]
         one, several = self.targets.one_class, self.targets.several
         return (one and p.ndim == 2) or (several and p.dtype.kind == "f")
@@ -150,7 +159,7 @@ class Given:
 
 
 def _classes_of(bare: list[np.ndarray], found: Mapping, columns: Mapping) -> list:
-    """The classes by what probabilities call their columns, else those that occur; sorted."""
+    """Sorted classes: column names of probabilities if they cover all, else those that occur."""
     kinds = {is_text(rows) for rows in bare}
     if len(kinds) > 1:
         raise InputError(
@@ -179,14 +188,19 @@ def _classes_of(bare: list[np.ndarray], found: Mapping, columns: Mapping) -> lis
 
 
 def _labels(rows: np.ndarray, what: str) -> np.ndarray:
-    """Labels as 0 and 1."""
+    """Labels as uint8; values other than 0 and 1 are refused."""
     if not is_number(rows) or not np.isin(rows, (0, 1)).all():
         raise InputError(f"{what} holds other labels than 0 and 1", remedy="give 0 or 1 per label")
     return rows.astype(np.uint8)
 
 
 def named_predictions(predictions) -> dict[str, object]:
-    """Predictions by name: of a mapping, or the columns of a data frame."""
+    """Name -> prediction, from a mapping or the columns of a data frame.
+
+    Raises
+    ------
+    InputError : another type, or a name occurs twice.
+    """
     columns = names_of_columns(predictions, "predictions")
     if columns is None and not isinstance(predictions, Mapping):
         raise InputError(

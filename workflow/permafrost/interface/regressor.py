@@ -1,4 +1,4 @@
-"""The probe for numbers, as a scikit-learn estimator."""
+"""The ridge probe for regression, as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from permafrost.probes.ridge.probe import RidgeOptions, fit_ridge
 
 
 class Ridge(RegressorMixin, BaseEstimator):
-    """Ridge regression, alpha chosen among many by leaving one sample out, or on validation where it is given.
+    """Ridge regression, with alpha chosen by leave-one-out, or on validation data if given.
 
     Parameters
     ----------
-    alpha_min, alpha_max, alpha_count : the logarithmic grid of alpha.
-    merge_val : fit the chosen alpha on train and validation together.
-    standardize : divide features by their standard deviation on train.
+    alpha_min, alpha_max, alpha_count : logarithmic grid of alpha.
+    merge_val : fit the chosen alpha on training and validation data together.
+    standardize : divide features by their standard deviation in the training data.
 
     Attributes
     ----------
-    alpha_ : the value that was chosen; alphas_, val_scores_ : (A,) all values and their root mean squared errors.
-    gates_ : names of the sanity checks that the fit did not pass.
+    alpha_ : the chosen value.
+    alphas_, val_scores_ : (A,) all values, and their root mean squared errors.
+    gates_ : names of failed sanity checks.
 
     Examples
     --------
@@ -51,7 +52,16 @@ class Ridge(RegressorMixin, BaseEstimator):
         self.standardize = standardize
 
     def fit(self, X, y, validation: tuple | None = None) -> Ridge:
-        """Fit (N, d) features and (N,) numbers; `validation` is a pair of features and numbers."""
+        """Fit (N, d) features and (N,) targets.
+
+        Parameters
+        ----------
+        validation : pair of features and targets for the choice of alpha; None: leave-one-out.
+
+        Raises
+        ------
+        ValueError : wrong shapes or types.
+        """
         X, y = in_one_order(X=X, y=y)
         X, y = validate_data(
             self, X, y, dtype=[np.float32, np.float64], y_numeric=True, ensure_min_samples=2
@@ -80,11 +90,11 @@ class Ridge(RegressorMixin, BaseEstimator):
         return self
 
     def score(self, X, y, sample_weight=None) -> float:
-        """R² of (N, d) features and (N,) numbers."""
+        """R² on (N, d) features and (N,) targets."""
         return super().score(*in_one_order(X=X, y=y, sample_weight=sample_weight))
 
     def predict(self, X) -> np.ndarray:
-        """(N,) numbers of (N, d) features."""
+        """(N,) predictions for (N, d) features."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=[np.float32, np.float64])
         return self._fit.predict(np.asarray(X, np.float32), self._chosen)[:, 0]

@@ -1,4 +1,4 @@
-"""A folder of results as data frames and arrays."""
+"""Read a folder of results as data frames and arrays."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 
 class Results:
-    """What a finished run left in its folder.
+    """The results of a run.
 
     Parameters
     ----------
-    folder : the folder of results, wherever it lies now; or a project's folder, or a file of the results.
+    folder : the folder of results, a file in it, or a project's folder; it may have been moved.
 
     Raises
     ------
-    PermafrostError : no run was recorded there.
+    PermafrostError : the folder has no recorded run.
 
     Examples
     --------
@@ -71,12 +71,12 @@ class Results:
 
     @cached_property
     def scores(self) -> pd.DataFrame:
-        """Every row of the leaderboard: all metrics, classes, settings and seeds, measures and costs."""
+        """All rows of the leaderboard: metrics, classes, settings, feature metrics and costs."""
         return self._fixed("leaderboard.parquet").to_pandas()
 
     @property
     def leaderboard(self) -> pd.DataFrame:
-        """The primary metric of every evaluation: one row per dataset, probe, backbone and seed, best first."""
+        """The primary metric, best first: one row per dataset, probe, backbone and seed."""
         rows = self.scores
         rows = rows[rows["primary"] & rows["class"].isna() & rows["setting"].isna()]
         columns = ["dataset", "probe", "rank", "backbone", "seed", "metric", "value", "lower", "upper",
@@ -86,13 +86,13 @@ class Results:
 
     @property
     def standings(self) -> pd.DataFrame:
-        """Who is best over groups of datasets; see docs/ranking.md for the statistics."""
+        """Overall rankings over groups of datasets; docs/ranking.md describes the statistics."""
         return self._fixed("standings.parquet").to_pandas()
 
     @property
     def comparisons(self) -> pd.DataFrame:
-        """Paired differences of all pairs of backbones, of every dataset and probe that was compared."""
-        # of a run that failed in part some are missing
+        """Paired differences between all pairs of backbones, for each dataset and probe."""
+        # tables of failed jobs are missing
         made = [row for row in self._planned("compare") if self._path(row).exists()]
         tables = [self._table(row).to_pandas() for row in made]
         return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
@@ -100,11 +100,15 @@ class Results:
     def predictions(
         self, dataset: str, backbone: str, probe: str, seed: int | None = None
     ) -> pd.DataFrame:
-        """One row per test sample: its id, group, target, prediction and, of classes, scores.
+        """One row per test sample: id, group, target, prediction and, for classes, scores.
 
         Parameters
         ----------
-        seed : needed where the probe ran with several.
+        seed : required if the probe ran with several seeds.
+
+        Raises
+        ------
+        PermafrostError : a name or the seed is unknown, or the table is missing or altered.
         """
         names = {"dataset": dataset, "backbone": backbone, "probe": probe}
         rows = self._planned("probe", **names)
@@ -120,11 +124,11 @@ class Results:
         return self._table(seeds[seed]).to_pandas()
 
     def features(self, dataset: str, backbone: str, split: str = "test") -> FeatureSplit:
-        """What a backbone made of one split of a dataset.
+        """The features of one split of a dataset.
 
         Raises
         ------
-        PermafrostError : the store was deleted, which a run allows; or it holds maps only.
+        PermafrostError : a name is unknown, the store was deleted, or it has only maps.
         """
         rows = self._planned("extract", dataset=dataset, backbone=backbone, split=split)
         store = Store(self._path(rows[0]), expect=rows[0]["fingerprint"], split=split)
@@ -138,30 +142,36 @@ class Results:
         return FeatureSplit(store.read("embeddings"), labels, samples, dict(store.attributes))
 
     def plot_ranked(self, probe: str | None = None, group: str = "all") -> Plot:
-        """Backbones by mean rank over a group of datasets (of one dataset, by score), with intervals and letters.
+        """Backbones by mean rank over a group (of one dataset: by score), with significance groups.
 
         Parameters
         ----------
-        probe : by default `linear` where it was run, else the first. group : of datasets, as in the standings.
+        probe : by default ``linear`` if it was run, else the first.
+        group : group of datasets, as in the standings.
 
         Raises
         ------
-        PermafrostError : nothing was ranked there, or the run has nothing to draw.
+        PermafrostError : the run has no such ranking, or no data for this figure.
         """
         return self._plot("ranked", probe, group)
 
     def plot_cost(
         self, probe: str | None = None, group: str = "all", *, cost: str = "parameters"
     ) -> Plot:
-        """Score against ``parameters`` or ``ms`` (per image), and the Pareto front; otherwise as `plot_ranked`."""
+        """Score against cost, with the Pareto front; arguments and errors as in `plot_ranked`.
+
+        Parameters
+        ----------
+        cost : ``parameters``, or ``ms`` (milliseconds per image).
+        """
         return self._plot(f"cost_{cost}", probe, group)
 
     def plot_critical(self, probe: str | None = None, group: str = "all") -> Plot:
-        """The critical-difference diagram (Nemenyi's test) of several datasets; otherwise as `plot_ranked`."""
+        """Critical-difference diagram (Nemenyi test) over several datasets; as `plot_ranked`."""
         return self._plot("critical", probe, group)
 
     def plot_probes(self, probe: str | None = None, group: str = "all") -> Plot:
-        """Places of backbones by one probe against those by every other, with Kendall's tau; as `plot_ranked`."""
+        """Ranks by one probe against those by the others, with Kendall's tau; as `plot_ranked`."""
         return self._plot("probes", probe, group)
 
     def _plot(self, name: str, probe: str | None, group: str) -> Plot:
@@ -183,7 +193,7 @@ class Results:
 
     @cached_property
     def _explored(self) -> tuple[dict, list[dict]]:
-        """What the entrance of the report is made of, and the tests of the standings."""
+        """The data of the report's first page, and the tests of the standings."""
         table, about = read_table(self.folder / "standings.parquet")
         rows = self._fixed("leaderboard.parquet").to_pylist()
         compared = {
@@ -213,7 +223,7 @@ class Results:
         return f"Results({str(self.folder)!r}: {', '.join(counts)})"
 
     def _planned(self, stage: str, **names) -> list[dict]:
-        """Outputs of a stage with these names; a name that the run has not is refused with those that it has."""
+        """Rows of a stage's outputs with these labels; an unknown name is refused."""
         rows = planned(self.plan, stage)
         for key, value in names.items():
             known = {row[key] for row in rows}
@@ -237,11 +247,11 @@ class FeatureSplit:
     Attributes
     ----------
     x : (N, d) embeddings; (N, T, d) of series of T dates.
-    y : (N,) class ids or numbers, (N, L) of 0 and 1, or None.
+    y : (N,) class ids or regression targets, (N, L) labels of 0 and 1, or None.
     samples : one row per sample: ``sample_id``, ``group_id``, …
-    groups : (N,) names of the groups; a sample of no known group is one by itself. None without any.
+    groups : (N,) names of the groups, the sample's id if it has no group; None: no groups.
     classes : names of the classes, by id.
-    attributes : what the store recorded of backbone, dataset and input.
+    attributes : metadata of the store: backbone, dataset and input.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Scores with intervals, paired differences and measures of features, from arrays, as data frames."""
+"""Scores with intervals, paired differences and feature metrics of arrays, as data frames."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from permafrost.statistics.scores.gates import score_gates
 if TYPE_CHECKING:
     import pandas as pd
 
-# metrics of class ids and labels that read what the scores order, which bare answers do not have
+# metrics that rank scores, so they do not exist for predicted classes or labels alone
 _OF_SCORES = ("top5_accuracy", "micro_ap", "macro_ap", "average_precision")
 _SCORE_COLUMNS = (
     "metric", "class", "value", "lower", "upper", "confidence", "method", "unit", "n_units", "n_carriers",
@@ -54,30 +54,31 @@ def evaluate(
 
     Parameters
     ----------
-    y : what is true: (N,) classes of any kind, (N, L) of 0 and 1, or (N,) floating-point numbers.
-    p : what was predicted, in the form of `y`; or probabilities, (N, K) of `classes` or (N, L) of labels. A data
-        frame whose columns are named by class or label may have them in any order.
-    metrics : the name or names of those wanted; all by default. Answers without probabilities have none of their order.
-    groups : (N,) names of what is independent, such as scenes; the samples themselves without it.
-    classes : (K,) all classes in the order of the columns of `p`; by default the names of these columns, or else
-        the classes of `y` and `p`, sorted.
-    task : ``classification``, ``multilabel`` or ``regression``; by default what `y` looks like.
-    confidence, method, resamples, seed : of the intervals, see `statistics.scores.bootstrap.bootstrap_scores`.
+    y : targets: (N,) classes of any type, (N, L) labels of 0 and 1, or (N,) floats.
+    p : predictions in the form of `y`; or probabilities, (N, K) of `classes` or (N, L) of labels. A
+        data frame with columns named by class or label may have them in any order.
+    metrics : name or names of metrics; by default all. Ranking metrics need probabilities.
+    groups : (N,) names of independent sampling units, such as scenes; by default each sample.
+    classes : (K,) all classes in the order of the columns of `p`; by default the names of these
+        columns, else the sorted classes of `y` and `p`.
+    task : ``classification``, ``multilabel`` or ``regression``; by default from the type of `y`.
+    confidence, method, resamples, seed : of the intervals, see
+        `statistics.scores.bootstrap.bootstrap_scores`.
 
     Returns
     -------
-    Columns ``metric, class, value, lower, upper, confidence, method, unit, n_units, n_carriers, largest_share,
-    n_test, primary, higher_is_better, gates``; ``class`` is missing for a metric over all classes. Printed:
-    ``value [lower, upper]``.
+    Data frame with the columns ``metric, class, value, lower, upper, confidence, method, unit,
+    n_units, n_carriers, largest_share, n_test, primary, higher_is_better, gates``; ``class`` is
+    missing for metrics over all classes. It prints ``value [lower, upper]``.
 
     Raises
     ------
-    ValueError : shapes, types, indexes or names of columns that do not fit, unknown classes or metrics; an argument
-        that holds NaN or None.
+    ValueError : shapes, types, indexes or column names do not fit; unknown classes or metrics; NaN
+        or None in an argument.
 
     Notes
     -----
-    Arguments with an index of pandas are put into the order of the first that has one.
+    Arguments with a pandas index are aligned to the first one that has an index.
 
     Examples
     --------
@@ -124,24 +125,25 @@ def compare(
     resamples: int = Comparison.resamples,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Differences of a metric between all pairs on the same samples, with intervals and p-values.
+    """Paired differences of a metric between all pairs of predictions, with intervals and p-values.
 
     Parameters
     ----------
-    predictions : name to what was predicted, or a data frame with a column of answers for each; for the others see
-        `evaluate`.
-    metric : the task's primary one by default.
+    predictions : name to prediction, or a data frame with a column of predicted classes or numbers
+        for each name.
+    metric : name of the metric; by default the task's primary one.
+    y, groups, classes, task, confidence, resamples, seed : as in `evaluate`.
 
     Returns
     -------
-    Columns ``metric, a, b, difference`` (a less b), ``lower, upper, p_value, p_adjusted`` (for all pairs of
-    this call), ``better`` (the name of the better one if the adjusted p-value is significant, else missing),
-    ``detectable`` (the smallest difference that is found with a chance of 80 %), ``confidence, unit, n_units, n_test,
-    gates``.
+    Data frame with the columns ``metric, a, b, difference`` (a minus b), ``lower, upper, p_value,
+    p_adjusted`` (for all pairs of this call), ``better`` (the better name if the adjusted p-value
+    is significant, else missing), ``detectable`` (the smallest difference detected with a power of
+    80 %), ``confidence, unit, n_units, n_test, gates``.
 
     Raises
     ------
-    ValueError : as `evaluate`; fewer than two names.
+    ValueError : as in `evaluate`, or fewer than two predictions.
 
     Examples
     --------
@@ -190,23 +192,27 @@ def measures(
     seed: int = 0,
     dataset: str = "",
 ) -> pd.DataFrame:
-    """Measures of (N, d) features themselves, such as their effective rank, with intervals.
+    """Feature metrics, such as effective rank, with intervals; they need no probe.
 
     Parameters
     ----------
-    y : (N,) classes or (N, L) labels, for the measures that ask how classes lie in the features.
-    names : the measure or measures wanted, of `metrics.representation.MEASURES`; all by default.
-    groups : (N,) names of what is independent, as of `evaluate`.
-    max_rows : of more samples so many are drawn.
-    seed, dataset : fix the draw and the resamples. The name of a run's dataset gives those of the run.
+    features : (N, d).
+    y : (N,) classes or (N, L) labels, for metrics that use them.
+    names : name or names of `metrics.representation.MEASURES`; by default all.
+    groups : (N,) names of independent sampling units, as in `evaluate`.
+    max_rows : largest number of samples; from more, this many are sampled.
+    confidence, resamples : of the intervals.
+    seed, dataset : seed of the sampling and the resamples; with the name of a run's dataset, they
+        are those of the run.
 
     Returns
     -------
-    Columns ``measure, value, lower, upper, confidence, unit, n_units, rows, note``.
+    Data frame with the columns ``measure, value, lower, upper, confidence, unit, n_units, rows,
+    note``.
 
     Raises
     ------
-    ValueError : NaN, wrong shapes, unknown names, a measure of classes without `y`.
+    ValueError : NaN, wrong shapes, unknown names, or a metric that needs `y` without it.
 
     Examples
     --------

@@ -26,7 +26,7 @@ _PUBLISHED = {
 
 @dataclass(frozen=True, kw_only=True)
 class AggregateSpec(Specification):
-    """The job's spec; `inputs` has a fingerprint per kind of table, the recorded plan lists each."""
+    """The job's spec; `inputs` has a fingerprint per kind of table, the plan lists each table."""
 
     options: dict
     groups: list

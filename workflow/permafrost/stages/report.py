@@ -20,7 +20,7 @@ from permafrost.stages.arguments import add_job, add_results, read_specification
 
 @dataclass(frozen=True, kw_only=True)
 class ReportSpec(Specification):
-    """The job's spec; `inputs` has a fingerprint per kind of table, the recorded plan lists each."""
+    """The job's spec; `inputs` has a fingerprint per kind of table, the plan lists each table."""
 
     options: dict
     inputs: dict
