@@ -26,19 +26,18 @@ class ScoreColumns(Table):
         object).
     lower : Lower end of the interval, in the unit of the metric. NaN if it is undefined.
     upper : Upper end of the interval, in the unit of the metric. NaN if it is undefined.
-    confidence : Confidence of the interval.
-    method : How the interval was computed (docs/intervals.md). From the standard error of leaving out parts of
-        the test set in turn, with Student's t: wilson for metrics in [0, 1]; jackknife_t for differences and for
-        metrics that are read from curves over a ranking, such as AP and AR of detection (less their bias);
-        jackknife_log for positive metrics and for 1 - r2. From resamples: percentile for medians; percentile and
-        bca if the configuration asks for them, and then basic (mirrored percentiles) for metrics that are read
-        from curves; basic_square (the squares mirrored) always for calibration errors, whose resamples are too
-        high. Such an interval may lie wholly below the value: then chance explains most of the error.
-    resamples : Number of resamples that the interval comes from: bootstrap draws, or parts that were left out in
-        turn.
-    n_undefined : Resamples on which the metric is undefined; they do not enter the interval.
+    confidence : Confidence level of the interval.
+    method : How the interval was computed (docs/intervals.md). With Student's t and the jackknife standard
+        error, from leaving out blocks of the test set: wilson for metrics in [0, 1]; jackknife_t for
+        differences and for metrics from curves over a ranking, such as AP and AR of detection (minus their
+        bias); jackknife_log for positive metrics and for 1 - r2. From resamples: percentile for medians;
+        percentile and bca if the configuration requests them, with basic (reflected percentiles) for metrics
+        from curves; basic_square (reflected squares) always for calibration errors, whose resamples are biased
+        upward. Such an interval may be entirely below the value: then noise explains most of the error.
+    resamples : Number of resamples that the interval comes from: bootstrap draws, or blocks of the jackknife.
+    n_undefined : Number of resamples on which the metric is undefined; the interval excludes them.
     n_draws : Number of training sets that were drawn for this setting; the value is the mean over them. Null if
-        none is drawn.
+        none were drawn.
     draw_std : Standard deviation of the value over those draws (n - 1 in the denominator), on the same test set;
         null for fewer than two. The interval does not include it: it describes the choice of the test set.
     n_rows : Number of rows (samples) that a measure of features was computed on; null for a score.
@@ -47,10 +46,9 @@ class ScoreColumns(Table):
     n_carriers : Number of units that carry the value: those that hold the class or label; for a mean over
         classes, the number of units of a single class that would be as informative; n_units if all units carry
         the value. Null for measures and costs.
-    largest_share : Share of the squared standard error that comes from the unit (with more than 200 units, the
-        part) whose absence moves the value most; 1 if a single unit carries the value. For R², RMSE and MAE, the
-        largest share that one unit has in the errors. Null if the interval does not come from leaving out units,
-        or if nothing moves.
+    largest_share : Largest share of a single unit (with more than 200 units, of a block) in the squared
+        standard error; 1 if a single unit carries the value. For R², RMSE and MAE, the largest share of a unit in
+        the errors. Null without a jackknife, or if leaving out units never changes the value.
     n_test : Number of test samples; for detection, of whole images.
     n_train : Number of training samples that the probe learned from.
     n_val : Number of validation samples.

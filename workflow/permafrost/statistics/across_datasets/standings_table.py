@@ -31,31 +31,31 @@ class Standings(Table):
 
     Columns
     -------
-    group : Group of datasets: all, one of the configuration, or one made of the entries.
+    group : Group of datasets: all, one of the configuration, or one derived from the entries.
     probe : Name of the probe.
     backbone : Name of the backbone.
     statistic : Name of the statistic.
-    higher_is_better : Whether more is better.
-    value : The statistic of the scores at hand.
+    higher_is_better : Whether a higher value is better.
+    value : The statistic of the observed scores.
     lower : Lower end of its interval.
     upper : Upper end of its interval.
     rank : Rank by this statistic; 1 is best, ties share the mean of their ranks.
-    rank_low : Best rank that chance allows; all true ranks lie in these sets with the stated confidence.
-    rank_high : Worst rank that chance allows.
+    rank_low : Best rank in the confidence set; all true ranks are jointly in these sets with this confidence.
+    rank_high : Worst rank in the confidence set.
     letters : Backbones that share a letter do not differ significantly by this statistic.
-    uncertainty : What intervals include: the choice of datasets, that of test items and seeds within them, or
-        both.
-    n_datasets : Number of datasets that were ranked on.
+    uncertainty : Sources of uncertainty in the intervals: the choice of datasets, test items and seeds within
+        them, or both.
+    n_datasets : Number of ranked datasets.
     datasets : Their names, joined by semicolons.
-    left_out : Datasets of the group on which a backbone has no score, or that the run leaves out, joined by
+    left_out : Datasets of the group on which a backbone has no score, or that the run excludes, joined by
         semicolons.
     unfit : Backbones that do not fit a dataset of the group, with dataset and reason, joined by semicolons.
     same_as : Backbones that are the same measurement as another one on all datasets, and were not counted:
         copy=other, joined by semicolons.
-    imputed : Datasets on which a missing score of this backbone was filled in, joined by semicolons.
+    imputed : Datasets on which a missing score of this backbone was imputed, joined by semicolons.
     note : What else the value depends on.
-    confidence : Coverage of intervals and of sets of ranks.
-    draws : Draws that the interval comes from.
+    confidence : Confidence level of intervals and of sets of ranks.
+    draws : Number of draws that the interval comes from.
     seed : Seed of the draws.
     """
 

@@ -40,13 +40,13 @@ class Measures(ScoreColumns):
     metric : What was measured: {label_free} (without labels); {labelled} (with labels); {of_views} (of augmented
         views).
     value : The measure of the rows in settings. NaN if it is undefined; settings says why.
-    method : How the interval was computed: by Student's t on the standard error from the effect of each unit, for
-        positive measures on their logarithm; by percentiles of resamples for dimension_lpca, which is a count.
+    method : How the interval was computed: by Student's t and the standard error from the effect of each unit, for
+        positive measures on the log scale; by percentiles of resamples for dimension_lpca, which is a count.
     resamples : Number of units whose effect the interval comes from, or of bootstrap resamples.
     n_undefined : Resamples on which the measure is undefined: all of them or none.
-    n_rows : Number of rows (samples) that were measured. RankMe and the dimensions grow with it, so compare only
+    n_rows : Number of measured rows (samples). RankMe and the dimensions grow with it, so compare only
         measures of equal numbers of rows.
-    n_units : Number of such units among the rows that were measured.
+    n_units : Number of such units among the measured rows.
     n_test, n_train, n_val : Number of samples of this split if its features were measured, else null.
     primary : Always false.
     settings : As a JSON object: the split, the number of rows that were measured and that they were drawn_from,

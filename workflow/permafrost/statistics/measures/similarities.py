@@ -34,7 +34,7 @@ class Similarities(ScoreColumns):
     backbone_b : Name of the other backbone, which comes later in the alphabet.
     value : 1 for features that are equal up to rotation and scale; about 0, also below, for unrelated ones. NaN
         if it is undefined; notes says why.
-    method : How the interval was computed: by Student's t on the standard error from the effect of each unit.
+    method : How the interval was computed: by Student's t and the standard error from the effect of each unit.
     resamples : Number of units whose effect the interval comes from.
     n_undefined : Resamples on which the measure is undefined: all of them or none.
     n_units : Number of such units among the samples that were compared.

@@ -33,8 +33,8 @@ class Comparisons(ScoreColumns):
     backbone_a : Name of one backbone.
     backbone_b : Name of the other backbone.
     difference : Value of backbone_a minus value of backbone_b, in the unit of the metric.
-    lower : Lower end of the interval of the difference, by Student's t on the standard error of leaving out parts
-        of the test set; for expected_calibration_error, from resamples mirrored as squares, as for scores.
+    lower : Lower end of the interval of the difference, by Student's t and the jackknife standard
+        error; for expected_calibration_error, from resamples reflected as squares, as for scores.
     upper : Upper end of the interval of the difference.
     p_value : Two-sided p-value of no difference, by the test that also gives the interval.
     detectable : The smallest difference that the test of this pair, adjusted for its family, detects with a
@@ -47,10 +47,10 @@ class Comparisons(ScoreColumns):
     resamples : Number of bootstrap resamples.
     gates : Reasons not to rely on the test, joined by semicolons; empty if there is none.
         significance_out_of_reach: no difference could be significant whatever the data, because there are too few
-        resamples or test units; with a number, only differences beyond it are detected with a probability of 80
-        %, which is more than lies between chance and the best possible score. one_unit, few_units: no interval
-        can be computed, or trusted. test_duplicates_in_train and similar ones count the test images that training
-        has seen.
+        resamples or test units; with a number, only larger differences are detected with a probability of
+        80 %, and it exceeds the distance between chance and the best possible score. one_unit, few_units: no interval
+        can be computed, or trusted. test_duplicates_in_train and similar ones count the test images that
+        occur in training.
     """
 
     columns = (

@@ -155,11 +155,10 @@ def heavy_tail(share: float, n_units: int) -> list[str]:
 def comparison_gates(
     n_units: int, resamples: int, confidence: float, *, detectable=(), room: float = np.inf
 ) -> list[str]:
-    """Warnings for all comparisons on a test set: `one_unit`, `few_units`, and
-    ``significance_out_of_reach``.
+    """`one_unit`, `few_units` and ``significance_out_of_reach`` for comparisons on a test set.
 
     The last one means that no p-value of a family can reach 1 - confidence, whatever the data. With
-    a number, half of the tests need a difference larger than this number, the whole `room` between
+    a number, the tests need differences of this median size, at least the whole `room` between
     chance and the best value.
 
     Causes are too few resamples, because an adjusted p-value is at least 1 / (resamples + 1), and
