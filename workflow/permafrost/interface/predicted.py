@@ -97,6 +97,12 @@ class Given:
         return (one and p.ndim == 2) or (several and p.dtype.kind == "f")
 
     def predictions(self, name: str):
+        """The prediction `name` in the form of the statistics.
+
+        Raises
+        ------
+        InputError : its shape, type, classes or values do not fit the targets.
+        """
         p = self.predicted[name]
         if self.targets.numbers:
             return self._numbers(p, name)

@@ -54,10 +54,12 @@ class Results:
 
     @property
     def backbones(self) -> list[str]:
+        """Names of the backbones, sorted."""
         return sorted(self.plan["backbones"])
 
     @property
     def datasets(self) -> list[str]:
+        """Names of the datasets, sorted."""
         return sorted(self.plan["datasets"])
 
     @property
@@ -67,6 +69,7 @@ class Results:
 
     @property
     def probes(self) -> list[str]:
+        """Names of the probes, sorted."""
         return sorted(self.plan["probes"])
 
     @cached_property

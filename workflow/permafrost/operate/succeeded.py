@@ -84,7 +84,7 @@ def write_made_tables(
         tables, results / "standings.parquet", results / "standings.csv", metadata, options
     )
     if published:
-        # two; mypy takes a list for any number of arguments
+        # two arguments; mypy does not know the length of a list
         write_published(job["published"], published, *published_files(plan), metadata)  # type: ignore[call-arg,arg-type]
 
 

@@ -45,7 +45,7 @@ NOT_RESULT = frozenset(
 
 
 class StrictLoader(
-    # mypy takes no expression for a base class
+    # mypy does not accept an expression as a base class
     yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader  # type: ignore[misc]
 ):
     """A YAML loader that never runs code, and refuses a key written twice in one mapping."""

@@ -112,7 +112,7 @@ def config() -> dict:
     options = functools.reduce(operator.or_, kinds.values())
     whole = dataclasses.make_dataclass(
         "Configuration",
-        # a type that is made at run time
+        # a type created at run time
         [("probes", dict[Name, options | None] | None, None)],  # type: ignore[valid-type]
         bases=(settings.Settings,),
         frozen=True,

@@ -113,7 +113,7 @@ class Augmentations(Options):
 class Measures(Dates):
     """Feature metrics, computed without a probe; shown next to the scores, never used for ranking."""
 
-    # type checkers know no computed choices
+    # type checkers do not accept computed choices
     names: Different[Literal[(*MEASURES, *OF_VIEWS)]] | None = None  # type: ignore[valid-type]
     """Names of the metrics; null: all. Alignment and silhouettes use labels, the last two need augmentations."""
     split: Literal["train", "val", "test"] = "train"

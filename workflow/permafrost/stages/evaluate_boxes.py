@@ -199,7 +199,7 @@ def _leave(arguments, scores: list, notes: list[str]) -> None:
         if (curves := scores[0].curves()) is not None:
             tables["curves"] = arrow_table(curves)
     if arguments.against:
-        # two with --against; mypy takes a list for any number of arguments
+        # two scores with --against; mypy does not know the length of a list
         more["comparison"] = crown_differences(*scores, units, **drawn)  # type: ignore[call-arg,arg-type]
         lines += score_text.difference_lines(more["comparison"], arguments.against, digits=4)
         if arguments.tables:

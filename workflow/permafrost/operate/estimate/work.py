@@ -220,5 +220,5 @@ _OF_PROBES: dict[str, Callable[[DatasetSize, FeatureSize, dict], float]] = {
 
 
 def task_has_maps(task: str) -> bool:
-    """Whether features of a dataset of this task hold maps of layers."""
+    """Whether the features of this task include maps of layers."""
     return targets_of(task).dense

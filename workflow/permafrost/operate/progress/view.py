@@ -202,7 +202,7 @@ class Lines(View):
 
     def _moved(self, stage_is_done: bool) -> None:
         if self.counts.sum("done") == self.counts.sum("total"):
-            return  # the last line says so
+            return  # the last line reports it
         if stage_is_done or time.time() >= self._next:
             self._say(drawn.line(self.counts, self._elapsed(), self._time_left()))
             self._next = time.time() + LINE_EVERY_S
