@@ -155,7 +155,7 @@ def unit(features) -> np.ndarray:
     for start in range(0, len(features), step):
         rows = features[start : start + step].astype(np.float64)
         largest = np.abs(rows).max(axis=1, keepdims=True)
-        rows /= np.where(largest == 0, 1.0, largest)  # so that squares neither underflow nor overflow
+        rows /= np.where(largest == 0, 1.0, largest)  # squares must not under- or overflow
         lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
         found[start : start + step] = rows / np.where(lengths == 0, 1.0, lengths)
     return found

@@ -14,7 +14,8 @@ import numpy as np
 from permafrost.probes.linear.table import Table
 
 CHUNK = 4096  # rows in float64 at once
-NULL, DISTINCT = 1e-13, 1e-9  # share of the largest up to which an eigenvalue is zero; from which it is not
+# an eigenvalue is zero up to the first share of the largest, and not zero from the second on
+NULL, DISTINCT = 1e-13, 1e-9
 NEGLIGIBLE = 1e-8  # largest relative change of the objective due to dropped directions
 
 

@@ -19,8 +19,7 @@ MOMENTUM = 0.9
 
 @dataclass(frozen=True, kw_only=True)
 class MlpOptions(Descent):
-    """A network of two layers on standardised features. Its settings are fixed, without a search on validation.
-    """
+    """A network of two layers on standardised features. Its settings are fixed, without a search on validation."""
 
     hidden: Positive = 256
     """Units of the hidden layer."""
