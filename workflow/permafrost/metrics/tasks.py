@@ -35,7 +35,7 @@ class Metric:
         `statistics.resampling.intervals`.
     biased : biased upward with few positives: its interval is corrected for the bias.
     of_quantiles : a quantile of the samples, for which the jackknife fails: its interval comes from resamples.
-    mean_of : the metric per class whose intervals bound this one's width from below.
+    mean_of : the metric per class that it averages; its interval includes the one from the intervals of classes.
     formula : plug-ins only: ``formula(predictions, weights)`` with the `statistics.predictions.reading.Predictions`
         of a test set and the (N,) number of times that each of its samples counts; returns a number, NaN if
         undefined, or (K,) numbers if ``per_class``.

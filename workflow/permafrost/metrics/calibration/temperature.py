@@ -277,10 +277,10 @@ class _Likelihood:
         flat: bool
 
         def _part(self, target: np.ndarray, logits: np.ndarray) -> tuple:
-            """What the other methods need of some items."""
+            """The intermediate results for some items."""
 
         def _look(self, part: tuple) -> None:
-            """Take note of a part when it is first made."""
+            """Update `impossible` and `flat` with a new part."""
 
         def value(self, inverse: float) -> float:
             """Mean negative log-likelihood in nats at 1 / T."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     class Rows(Protocol):
-        """What is asked of every batch: rows of the split (B,), and maps by layer."""
+        """The fields of every batch: rows of the split (B,), and maps by layer."""
 
         @property
         def rows(self) -> np.ndarray: ...

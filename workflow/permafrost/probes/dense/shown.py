@@ -33,7 +33,7 @@ class Ranked:
         self._best: list[tuple[float, int]] = []
 
     def offer(self, row: int, rating: float) -> None:
-        """Consider an image that is not drawn; a higher rating is better."""
+        """Consider an image, unless it is drawn anyway; a higher rating is better."""
         if self._active and row not in self.drawn:
             self._worst = sorted([*self._worst, (rating, row)])[:EXTREMES]
             self._best = sorted([*self._best, (-rating, row)])[: 2 * EXTREMES]
