@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from permafrost.data.store.card import Card
 
 
-#: metadata that a module can accept as keywords: ``place`` (B, 2) float32 longitude and latitude in degrees;
-#: ``dates`` (B, 2) int64, or (B, T, 2) if all dates are input at once, year and day of the year from 1;
-#: ``ground_distance_m`` (B,) float32, ground sampling distance of the input in metres per pixel
+#: metadata that a module can accept as keywords: ``place`` (B, 2) float32, longitude and latitude in
+#: degrees; ``dates`` (B, 2) int64, or (B, T, 2) if all dates are input at once, year and day of the
+#: year from 1; ``ground_distance_m`` (B,) float32, ground sampling distance of the input in metres
 METADATA = ("place", "dates", "ground_distance_m")
 
 
@@ -67,8 +67,9 @@ class Backbone:
     dense : describes the layers of the module; called only if feature maps are needed.
     layers : layers whose maps are returned, coarse to fine; empty before `make_maps`.
     learnable : parameters that training may change, see `learnable_parameters`.
-    takes : keywords that the module accepts, of `METADATA` and ``present`` (with all dates). Fields that
-        are not known for all samples of a dataset are not passed; then the authors' default applies.
+    takes : keywords that the module accepts, of `METADATA` and ``present`` (with all dates). Fields
+        that are not known for all samples of a dataset are not passed; then the authors' default
+        applies.
     needs : those of `takes` that it requires.
     bounds : field to its allowed (smallest, largest) value, for ``ground_distance_m``.
     """
@@ -141,8 +142,8 @@ class Backbone:
 def learnable_parameters(module: nn.Module) -> tuple[nn.Parameter, ...]:
     """The floating-point parameters that require gradients; all of them if none does.
 
-    So parameters that are fixed by design, such as sinusoidal position embeddings, stay fixed, but a
-    model whose authors froze all of it can still be fine-tuned.
+    So parameters that are fixed by design, such as sinusoidal position embeddings, stay fixed, but
+    a model whose authors froze all of it can still be fine-tuned.
     """
     held = [p for p in module.parameters() if p.is_floating_point()]
     return tuple([p for p in held if p.requires_grad] or held)

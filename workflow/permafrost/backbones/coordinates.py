@@ -87,9 +87,10 @@ class _Encoder:
 
 
 def harmonics(lon: np.ndarray, lat: np.ndarray, degree: int) -> np.ndarray:
-    """Real spherical harmonics of all degrees below `degree`, orthonormal on the sphere: (n, degree²).
+    """(n, degree²) real spherical harmonics of all degrees below `degree`, orthonormal on the sphere.
 
-    Ordered by degree l, then by order m from -l to l: ``√2 Im Y(l, |m|)``, ``Y(l, 0)``, ``√2 Re Y(l, m)``.
+    Ordered by degree l, then by order m from -l to l: ``√2 Im Y(l, |m|)``, ``Y(l, 0)``,
+    ``√2 Re Y(l, m)``.
 
     Parameters
     ----------
@@ -105,7 +106,7 @@ def harmonics(lon: np.ndarray, lat: np.ndarray, degree: int) -> np.ndarray:
 
 
 def sines(lon: np.ndarray, lat: np.ndarray, octaves: int) -> np.ndarray:
-    """Sine and cosine of ``π 2^k x`` for each coordinate x on the unit sphere, k from 0: (n, 6 · octaves).
+    """(n, 6 · octaves) sines and cosines of ``π 2^k x`` for coordinates x on the unit sphere, k from 0.
 
     Parameters
     ----------

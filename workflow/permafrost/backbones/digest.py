@@ -40,9 +40,9 @@ class Identified:
 def identify(entry: dict, root: Path, located: Callable[[str], Path]) -> Identified:
     """Split an entry into identity and paths.
 
-    Weights, the file of an entry point and the authors' model file count only by content. Files under
-    ``files`` also count by their normalized path, since the code that reads them contains it. Modules
-    count by their import names.
+    Weights, the file of an entry point and the authors' model file count only by content. Files
+    under ``files`` also count by their normalized path, since the code that reads them contains it.
+    Modules count by their import names.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Precomputed embeddings: rasters, read under an image's footprint, or tables, joined by name or location."""
+"""Precomputed embeddings: rasters read at an image's footprint, or tables joined by name or location."""
 
 from __future__ import annotations
 

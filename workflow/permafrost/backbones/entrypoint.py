@@ -49,6 +49,12 @@ class EntrypointOptions(Seeded):
 
 
 def build(chosen: EntrypointOptions, plan: InputPlan, resources: Resources) -> Backbone:
+    """Build a backbone by the user's function.
+
+    Raises
+    ------
+    PermafrostError : the function cannot be loaded, fails, or returns something else than a module.
+    """
     where = f"{resources.where}: {chosen.entrypoint}"
     function = load_function(chosen.entrypoint, where)
     options, weights = dict(chosen.options), None
@@ -90,7 +96,7 @@ def build(chosen: EntrypointOptions, plan: InputPlan, resources: Resources) -> B
 
 
 def _told(module: nn.Module, *, together: bool) -> _Told:
-    """Keywords that the module's forward pass accepts and requires; `together`: all dates are one input."""
+    """Keywords that the module's forward pass accepts and needs; `together`: all dates are one input."""
     parameters = inspect.signature(module.forward).parameters
     known = {"present", *METADATA} if together else set(METADATA)
     takes = known & set(parameters)

@@ -1,4 +1,4 @@
-"""GeoCLIP's location encoder (Vivanco Cepeda et al. 2023, arXiv:2309.16020), with the authors' tensor names."""
+"""GeoCLIP's location encoder (Vivanco Cepeda et al. 2023, arXiv:2309.16020); the authors' tensor names."""
 
 from __future__ import annotations
 

@@ -39,6 +39,7 @@ class ImageStatistics(nn.Module):
 
 
 def build(options: ImageStatisticsOptions, plan: InputPlan, resources: Resources) -> Backbone:
+    """Build the baseline; it has no parameters."""
     module, where = ImageStatistics(), resources.where
     return Backbone(
         module,

@@ -1,4 +1,4 @@
-"""Find the local Python modules of an entry point: by parsing before it runs, by `sys.modules` afterwards.
+"""Find the local Python modules of an entry point: before it runs by parsing, then by `sys.modules`.
 
 A module is local (the user's) unless it is in ``site-packages``, Python's library or this library.
 """
@@ -25,8 +25,8 @@ _PYTHON = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", 
 def local_modules(place: str, root: Path, located: Callable[[str], Path]) -> dict[str, Path]:
     """Name to file of all local modules that an entry point can import, found without running them.
 
-    Follows import statements anywhere in a file, and calls of ``import_module`` and ``__import__`` with
-    a constant name.
+    Follows import statements anywhere in a file, and calls of ``import_module`` and ``__import__``
+    with a constant name.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """The registry of kinds of backbones: the module that builds each, and what planning knows of it.
 
-A new kind is a module next to this one and an entry in `KINDS`; docs/architecture.md lists the rest.
-Planning imports this module, so it imports no large library. A job's fingerprint covers only the entry
-of its own kind.
+A new kind is a module next to this one and an entry in `KINDS`; docs/architecture.md lists the
+rest. Planning imports this module, so it imports no large library. A job's fingerprint covers only
+the entry of its own kind.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ class Known:
     ----------
     wants : fields of `permafrost.backbones.input.contract.InputContract` that it defines.
     channels : number of channels that the weights were trained with; None: any number.
-    radar : for models that need the wavelength of every band, the numbers for bands of radar; else None.
+    radar : for models that need the wavelength of every band, the numbers for bands of radar; else
+        None.
     needs_widths : whether the model needs the width of every band.
     widths_nm : widths in nm given by the entry.
     """
@@ -40,14 +41,15 @@ class Kind:
 
     Attributes
     ----------
-    module : has ``build(options, plan, resources)``; unless `wants` is given, ``wants(options, where)``,
-        which returns fields of `InputContract`; and ``published(options, where)`` if weights can be
-        downloaded. If `pixels` is false, it has ``locate(options, where, weights_folder=)`` instead.
+    module : has ``build(options, plan, resources)``; unless `wants` is given, it has
+        ``wants(options, where)``, which returns fields of `InputContract`; and
+        ``published(options, where)`` if weights can be downloaded. If `pixels` is false, it has
+        ``locate(options, where, weights_folder=)`` instead.
     options : name of the options class in the module, a `permafrost.core.options.Options`.
     wants : fields of `InputContract`, if they are the same for all entries of the kind.
     library : package whose models and weights `plan.installed` describes, by a method of this name.
-    known_by : ``module:function`` that returns a `Known` from (entry, where, offered), without importing
-        a large library.
+    known_by : ``module:function`` that returns a `Known` from (entry, where, offered), without
+        importing a large library.
     pixels : whether it reads pixels; else it reads locations of images.
     """
 
@@ -71,7 +73,8 @@ class Kind:
 
         Parameters
         ----------
-        offered : returns a `plan.installed.Installed`, or None; called only for kinds with a library.
+        offered : returns a `plan.installed.Installed`, or None; called only for kinds with a
+            library.
 
         Raises
         ------

@@ -1,7 +1,7 @@
 """Random convolutional features (MOSAIKS: Rolf et al. 2021, doi:10.1038/s41467-021-24638-z).
 
-Gives the same numbers as ``torchgeo.models.RCF`` with the same seed. Differences: a seed of 0 is applied
-(torchgeo ignores it), and memory does not grow with the batch.
+Gives the same numbers as ``torchgeo.models.RCF`` with the same seed. Differences: a seed of 0 is
+applied (torchgeo ignores it), and memory does not grow with the batch.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from permafrost.core.options import Positive
 
 # (images, positions) filtered at a time: fits into a core's cache, or fills a GPU
 _AT_ONCE = {"cpu": (1, 4096), "cuda": (16, 65536)}
-# window sizes of the feature maps in pixels; with finer ones, maps of 512 features exceed images many times
+# window sizes of the feature maps in pixels; with finer ones, maps of 512 features would be huge
 _STRIDES = (64, 32, 16, 8)
 
 
@@ -54,8 +54,8 @@ class RandomConvolutions(nn.Module):
     To save memory, responses are computed and averaged in strips. The second half follows from
     ``relu(-y) = relu(y) - y`` and the mean of y, which is the filters' response to the mean patch.
 
-    If feature maps are needed, layers that average the responses over windows are added. There, pixels
-    at the edge, without a complete patch, get the response of the nearest pixel with one.
+    If feature maps are needed, layers that average the responses over windows are added. There,
+    pixels at the edge, without a complete patch, get the response of the nearest pixel with one.
 
     Parameters
     ----------
@@ -123,6 +123,7 @@ class RandomConvolutions(nn.Module):
 
 
 def build(options: RcfOptions, plan: InputPlan, resources: Resources) -> Backbone:
+    """Build random filters from the seed; raises `PermafrostError` if images are too small for them."""
     features, kernel = options.features, options.kernel_size
     check_kernel(kernel, plan.side, resources.where)
     generator = torch.Generator().manual_seed(options.seed)
@@ -141,8 +142,9 @@ def train_patches(
 ) -> np.ndarray:
     """Random patches (count, C, kernel, kernel) float32 of prepared train images.
 
-    Random numbers are drawn in the order of ``torchgeo.models.RCF``: all images, all rows, all columns.
-    If image sizes differ, positions are drawn for the first train image and clipped to the others.
+    Random numbers are drawn in the order of ``torchgeo.models.RCF``: all images, all rows, all
+    columns. If image sizes differ, positions are drawn for the first train image and clipped to the
+    others.
 
     Raises
     ------
@@ -176,8 +178,8 @@ def train_patches(
 def whiten(patches: np.ndarray, bias: float = 0.001, smallest: float = 1e-8) -> np.ndarray:
     """ZCA-whiten patches, twice as in MOSAIKS, so that filtering whitens both image and filter.
 
-    Each patch is centred and scaled to unit norm. With the covariance ``V diag(e) V'`` of all patches
-    and ``Z = V diag((e + bias)^-1/2) V'``, the result is ``patches Z Z'``.
+    Each patch is centred and scaled to unit norm. With the covariance ``V diag(e) V'`` of all
+    patches and ``Z = V diag((e + bias)^-1/2) V'``, the result is ``patches Z Z'``.
 
     Parameters
     ----------

@@ -41,11 +41,11 @@ _LAYER = re.compile(r"intermediates\.(0|[1-9][0-9]{0,3})")
 
 
 def timm_dense(model: nn.Module) -> Dense:
-    """Layers by ``feature_info``: the last four stages, or four evenly spaced blocks of a plain transformer.
+    """Layers by ``feature_info``: the last four stages, or four blocks of a plain transformer.
 
-    Tokens are arranged by ``num_prefix_tokens`` and the grid of the patch embedding for the input size. For
-    models that do not declare these, layers are named ``intermediates.N``: map N of timm's
-    ``forward_intermediates``, numbered as in ``feature_info``.
+    Tokens are arranged by ``num_prefix_tokens`` and the grid of the patch embedding for the input
+    size. For models that do not declare these, layers are named ``intermediates.N``: map N of
+    timm's ``forward_intermediates``, numbered as in ``feature_info``.
     """
     listed = getattr(model, "feature_info", None)
     listed = listed if isinstance(listed, list) else []
@@ -103,7 +103,7 @@ def _named(model: nn.Module, entry: dict) -> bool:
 
 
 def _grid(model: nn.Module):
-    """Function from (height, width) of the input to (rows, columns) of the patch tokens; None if unknown."""
+    """Function from (height, width) of the input to (rows, columns) of patch tokens; None if unknown."""
     # mixers name the patch embedding `stem`
     embed = getattr(model, "patch_embed", None) or getattr(model, "stem", None)
     if hasattr(embed, "dynamic_feat_size"):

@@ -60,7 +60,7 @@ class Features(nn.Module):
 
 
 def wants(options: TimmOptions, where: str) -> dict:
-    """Fields of `InputContract`: statistics of the weights; z-scores of the dataset for random weights."""
+    """Fields of `InputContract`: statistics of the weights; z-scores for random weights."""
     config = _config(options.model, where)
     trained = weights_source(options.weights, where) != "random"
     return {
@@ -72,6 +72,12 @@ def wants(options: TimmOptions, where: str) -> dict:
 
 
 def build(options: TimmOptions, plan: InputPlan, resources: Resources) -> Backbone:
+    """Build a model of timm.
+
+    Raises
+    ------
+    PermafrostError : timm lacks the model or weights, or options or weights do not fit it.
+    """
     where, source = resources.where, weights_source(options.weights, resources.where)
     notes: dict[str, Any]
     notes, digest, found = {}, None, None

@@ -44,7 +44,8 @@ def write_benchmark(path: Path, seconds: float) -> None:
 def _of_linux() -> dict[str, str]:
     """Values that only Linux reports: peak address space, bytes read and written.
 
-    Also `max_rss`, since on Linux ``getrusage`` includes the peak of the program that started this one.
+    Also `max_rss`, since on Linux ``getrusage`` includes the peak of the program that started this
+    one.
     """
     try:
         status = _fields("/proc/self/status")

@@ -70,7 +70,8 @@ class Table:
     """A result table. The docstring of a subclass describes its rows and, below "Columns", its columns.
 
     Jobs do not depend on docstrings, so editing a description reruns nothing. A column inherits its
-    description from the base class if the docstring does not mention it; "…" inserts that description.
+    description from the base class if the docstring does not mention it; "…" inserts that
+    description.
 
     Attributes
     ----------

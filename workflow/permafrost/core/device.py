@@ -2,8 +2,8 @@
 
 A GPU is used if the driver shows one to this process and the library can use it. torch (extraction,
 heads, fine-tuning, linear probes) and FAISS (nearest neighbours) are checked separately: in the CPU
-environment on a machine with a GPU, FAISS searches on the CPU, and torch uses the GPU if it is a CUDA
-build.
+environment on a machine with a GPU, FAISS searches on the CPU, and torch uses the GPU if it is a
+CUDA build.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def resolve_device(device: str, library: str) -> str:
 
 
 def takes_gpu(device: str) -> bool:
-    """Whether torch will use a GPU of this machine for `device`, as far as known without importing it."""
+    """Whether torch will use a GPU of this machine for `device`, judged without importing torch."""
     if device == "auto":
         return gpu_is_visible() and torch_is_built_for_gpu()
     return device.startswith("cuda")
@@ -60,6 +60,7 @@ def torch_is_built_for_gpu() -> bool:
 
 
 def torch_sees_gpu() -> bool:
+    """Whether torch is built for GPUs and sees one; imports torch only in the first case."""
     if not torch_is_built_for_gpu():
         return False
     import torch

@@ -59,7 +59,7 @@ def need(*modules: str) -> None:
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """Turn a failed import of an extra's library into a `PermafrostError`; also usable as a decorator."""
+    """Turn a failed import of an extra's library into a `PermafrostError`; also a decorator."""
     try:
         yield
     except ModuleNotFoundError as error:

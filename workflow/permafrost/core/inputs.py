@@ -1,6 +1,7 @@
 """Reading files from the user: regular files, and pipes if a file is read once from start to end.
 
-Folders, devices (``/dev/zero`` never ends) and pipes without a writer are errors, also behind links.
+Folders, devices (``/dev/zero`` never ends) and pipes without a writer are errors, also behind
+links.
 """
 
 from __future__ import annotations

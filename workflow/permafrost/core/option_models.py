@@ -35,7 +35,7 @@ def read[T](kind: type[T], content: object, *, where: str) -> T:
 
 
 def _problem(kind: type, content: object, error: ValidationError) -> str:
-    """The problems by the JSON schema of `kind`; pydantic's messages if the schema accepts the content."""
+    """The problems by the JSON schema of `kind`; pydantic's messages if the schema finds none."""
     known = problems(json.loads(json.dumps(content)), validator_of(schema_of(kind)))
     said = known or [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
     return "; ".join(one.removeprefix(f"{TOP_LEVEL}: ") for one in said)
@@ -50,7 +50,7 @@ def schema_of(kind) -> dict:
 
 
 def named(name: str, *bases: type) -> type:
-    """A dataclass with ``kind: name`` and the fields of all `bases`; those of the last base come first."""
+    """A dataclass with ``kind: name`` and the fields of all `bases`, those of the last base first."""
     key = type("Kind", (), {"__annotations__": {"kind": typing.Literal[name]}})
     options = {"frozen": True, "kw_only": True}
     key = dataclasses.dataclass(key, **options)

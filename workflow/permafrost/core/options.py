@@ -23,7 +23,8 @@ class Options:
 
     Attributes
     ----------
-    RULES : class attribute; JSON schema keywords across keys (``dependentRequired``, ``if``, ``oneOf``).
+    RULES : class attribute; JSON schema keywords across keys (``dependentRequired``, ``if``,
+        ``oneOf``).
     BY_TASK : class attribute of dataset entries and sources: tasks to the defaults of their keys.
     PLAIN : class attribute; whether `build` keeps the mapping, which shows the keys the user wrote.
     """

@@ -81,8 +81,8 @@ def together() -> Iterator[Group]:
     """Yield a group for `whole_file` and `whole_directory`; its outputs are renamed all or not at all.
 
     They are renamed when the block ends without an error. An error, also while renaming, restores
-    the previous files. The last output is renamed last and removed first, so its presence proves that
-    the others are complete, also after a kill in between.
+    the previous files. The last output is renamed last and removed first, so its presence proves
+    that the others are complete, also after a kill in between.
     """
     group: Group = []
     try:
@@ -126,7 +126,7 @@ def _beside(path: Path) -> Path:
 
 
 def _take_places(group: Group) -> None:
-    """Rename all outputs to their final paths and remove the previous ones; on an error, restore them."""
+    """Rename all outputs to their final paths, replacing previous ones; an error restores those."""
     retired: Group = []
     placed: Group = []
     try:

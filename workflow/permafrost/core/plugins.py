@@ -1,8 +1,8 @@
 """Plug-ins: probes, sources, metrics and kinds of backbones that are not part of the package.
 
 A configuration adds objects under ``extra_probes``, ``extra_sources`` or ``extra_metrics`` as
-``path/to/file.py:NAME`` or ``package.module:NAME``. An installed package offers them as entry points
-of the groups ``permafrost.probes``, ``permafrost.sources`` and ``permafrost.backbones``.
+``path/to/file.py:NAME`` or ``package.module:NAME``. An installed package offers them as entry
+points of the groups ``permafrost.probes``, ``permafrost.sources`` and ``permafrost.backbones``.
 """
 
 from __future__ import annotations

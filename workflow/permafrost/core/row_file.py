@@ -1,7 +1,7 @@
 """Rows of numbers in a temporary file, for features that do not fit into memory.
 
-The file has no name, so it disappears with its process. Rows are read into new arrays instead of being
-memory-mapped, so a job holds only the rows that it reads.
+The file has no name, so it disappears with its process. Rows are read into new arrays instead of
+being memory-mapped, so a job holds only the rows that it reads.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class RowFile:
         return self._gathered(rows) if rows.ndim else self.read(int(rows), int(rows) + 1)[0]
 
     def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
-        """Rows [start, stop), in a new array or in the first rows of `into`; IndexError if out of range."""
+        """Rows [start, stop), in a new array or in the first rows of `into`; may raise IndexError."""
         start = start + self._rows if start < 0 else start
         count = max(0, stop - start)
         if start < 0 or start + count > self._rows:

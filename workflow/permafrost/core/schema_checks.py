@@ -10,9 +10,9 @@ from permafrost.core.explain import explain
 def problems(instance, validator) -> dict[str, tuple]:
     """The problems of `instance`: message with the path of the key -> that path.
 
-    Fills in the defaults of the schema, in place. Of an ``anyOf`` or ``oneOf``, only the alternative
-    that applies fills in its defaults: the one whose constants (``kind: knn``) the instance has, else
-    the first valid one.
+    Fills in the defaults of the schema, in place. Of an ``anyOf`` or ``oneOf``, only the
+    alternative that applies fills in its defaults: the one whose constants (``kind: knn``) the
+    instance has, else the first valid one.
     """
     return {explain(error): tuple(error.absolute_path) for error in validator.iter_errors(instance)}
 
@@ -43,7 +43,7 @@ def _fill_and_check(root, check, validator, properties, instance, schema):
 
 
 def _check_alternatives(root, exclusive, validator, alternatives, instance, schema):
-    """``anyOf`` and ``oneOf``; alternatives are tried on copies, so that they leave no defaults behind."""
+    """``anyOf`` and ``oneOf``; tries alternatives on copies, so that they leave no defaults behind."""
     from jsonschema import ValidationError
 
     meant = [branch for branch in alternatives if _bears_constants(root, branch, instance)]

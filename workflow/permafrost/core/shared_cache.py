@@ -1,7 +1,8 @@
 """A cache of image and feature stores that projects share (``runtime: {cache: FOLDER}``).
 
 The fingerprint of a job names its folder in the cache, so a project reuses outputs that another has
-computed from the same data, options and code. Entries are written atomically, and checked when read.
+computed from the same data, options and code. Entries are written atomically, and checked when
+read.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """All uses of Snakemake's private interface.
 
-Each function has a contract test (``tests/unit/core/test_snakemake_internals.py``), which fails if a
-new release of Snakemake changes it. Snakemake is imported inside the functions, since most commands
-run without it.
+Each function has a contract test (``tests/unit/core/test_snakemake_internals.py``), which fails if
+a new release of Snakemake changes it. Snakemake is imported inside the functions, since most
+commands run without it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def configuration_files(workflow) -> list[Path]:
 
 
 def keep_error_hook(workflow, hook: Callable) -> None:
-    """Run `onerror` also when the workflow is used as a module; Snakemake ignores the hooks of modules."""
+    """Run `onerror` also for a workflow used as a module, whose hooks Snakemake ignores."""
     if not workflow.modifier.is_main_snakefile():
         workflow._onerror = hook
 
@@ -173,7 +173,8 @@ def find_records(root: Path, outputs: Iterable[str]) -> tuple[dict[str, Path], l
 class Record:
     """Snakemake's record of a finished job.
 
-    The timing tables in the logs of jobs cannot replace it, since they lack fingerprint and start time.
+    The timing tables in the logs of jobs cannot replace it, since they lack fingerprint and start
+    time.
 
     Attributes
     ----------

@@ -31,7 +31,7 @@ def write_stamp(path, fingerprint: str, files: Iterable[Path]) -> None:
 
 
 def altered_files(path, *, expect: str) -> dict[Path, str]:
-    """Files of a stamp that have changed: path -> ``missing``, ``altered …`` or ``it cannot be read …``.
+    """Files of a stamp that have changed: path -> reason (missing, altered or unreadable).
 
     Raises
     ------

@@ -1,8 +1,8 @@
 """Parts of a store, written by separate jobs and joined by links, without copying.
 
-A part is a zarr group like the whole store. Its arrays have the full shape, but only the chunks of the
-part exist. Its seal lists the chunk files with their sizes, so that lost files are found before parts
-are joined.
+A part is a zarr group like the whole store. Its arrays have the full shape, but only the chunks of
+the part exist. Its seal lists the chunk files with their sizes, so that lost files are found before
+parts are joined.
 """
 
 from __future__ import annotations

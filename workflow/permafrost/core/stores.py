@@ -7,9 +7,10 @@ Layout of a store directory::
                        chunks share a file, a shard, with a checked index at its end
     samples.parquet    one row per sample, in the order of the arrays' first axis
 
-The seal is written last: ``complete``, ``fingerprint`` of the plan, number of samples, shape and type of
-every array, SHA-256 of ``samples.parquet``, and SHA-256 of all attributes. A store without a seal is
-incomplete. Readers that expect a split compare it with the attribute ``split``, if it was recorded.
+The seal is written last: ``complete``, ``fingerprint`` of the plan, number of samples, shape and
+type of every array, SHA-256 of ``samples.parquet``, and SHA-256 of all attributes. A store without
+a seal is incomplete. Readers that expect a split compare it with the attribute ``split``, if it was
+recorded.
 """
 
 from __future__ import annotations
@@ -220,7 +221,8 @@ class Store:
 
     Raises
     ------
-    PermafrostError : the store is missing, incomplete, damaged, altered, or of another plan or split.
+    PermafrostError : the store is missing, incomplete, damaged, altered, or of another plan or
+        split.
     """
 
     def __init__(self, path, *, expect: str | None = None, split: str | None = None) -> None:

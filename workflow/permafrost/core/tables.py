@@ -35,9 +35,9 @@ def _spare_pandas() -> None:
     """Keep pyarrow from importing pandas at its first conversion.
 
     When pyarrow first converts a list, it imports pandas if installed, to recognise pandas objects.
-    That costs a second and 80 MB in every short job, and this library passes no such objects. pyarrow
-    tries once per process, so this triggers the attempt while `import pandas` fails. Pandas can still
-    be imported later: pyarrow's functions for data frames import it themselves.
+    That costs a second and 80 MB in every short job, and this library passes no such objects.
+    pyarrow tries once per process, so this triggers the attempt while `import pandas` fails. Pandas
+    can still be imported later: pyarrow's functions for data frames import it themselves.
     """
     if "pandas" in sys.modules:
         return
@@ -240,8 +240,8 @@ def _damaged(path, error: Exception) -> PermafrostError:
 def write_csv(path, table: pa.Table) -> None:
     """Write `table` atomically as CSV (RFC 4180, UTF-8, ``\\n``).
 
-    Floats are written by Python's ``repr``, so reading restores every bit. A missing value is an empty
-    field; an undefined number is ``nan``.
+    Floats are written by Python's ``repr``, so reading restores every bit. A missing value is an
+    empty field; an undefined number is ``nan``.
     """
     columns = [[_cell(value) for value in column.to_pylist()] for column in table.columns]
     with whole_file(path) as partial, open(partial, "w", newline="", encoding="utf-8") as stream:

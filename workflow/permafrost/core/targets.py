@@ -19,7 +19,8 @@ class Targets:
 
     Attributes
     ----------
-    stored : NumPy type of the labels in image and feature stores; None without one label per sample.
+    stored : NumPy type of the labels in image and feature stores; None without one label per
+        sample.
     learned : type of the labels that a loss of torch takes.
     classes : the targets are classes, some of which a split can lack.
     one_class, several : the label is one class id; or a 0 or 1 for each class.
@@ -30,7 +31,8 @@ class Targets:
     objects, points : a sample has any number of objects, which are boxes; or points.
     ranked : predictions rank a gallery; labels determine which of its images are relevant.
     calibrated : probes can predict probabilities, so calibration can be measured.
-    setting_column : (name, type) of the column of prediction tables for the answers of all settings.
+    setting_column : (name, type) of the column of prediction tables for the answers of all
+        settings.
     chance : chance level of the primary metric, if it is the same for every test set.
     """
 

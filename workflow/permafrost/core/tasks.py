@@ -1,8 +1,8 @@
 """The registry of tasks: targets, reader of predictions, and module of figures.
 
 A new task is an entry here and its metrics in `metrics.tasks`; docs/architecture.md lists the rest.
-Planning imports this module, so it names modules of other packages as text. A job's fingerprint covers
-only the module that the job loads (`plan.sources`).
+Planning imports this module, so it names modules of other packages as text. A job's fingerprint
+covers only the module that the job loads (`plan.sources`).
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ class Task:
     Attributes
     ----------
     targets : form of the targets, with all behaviour that depends on it.
-    reader : ``module:class`` that reads its prediction tables; see `statistics.predictions.reading`.
-    figures : module that draws its figures; see `report.tasks`. None for a task that only probes have
-        (retrieval), not datasets.
+    reader : ``module:class`` that reads its prediction tables; see
+        `statistics.predictions.reading`.
+    figures : module that draws its figures; see `report.tasks`. None for a task that only probes
+        have (retrieval), not datasets.
     """
 
     targets: Targets

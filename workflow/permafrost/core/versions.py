@@ -79,8 +79,8 @@ def gather_versions(recorded: Iterable[dict]) -> dict[str, list[str]]:
 
     Parameters
     ----------
-    recorded : metadata or attributes of results; the keys in `RECORDED` map packages to a version or
-        a list of versions.
+    recorded : metadata or attributes of results; the keys in `RECORDED` map packages to a version
+        or a list of versions.
     """
     met: dict[str, set[str]] = {}
     for one in recorded:

@@ -1,7 +1,8 @@
 """Random parameters of an augmented view: crop, rotation, flips, gain and offset.
 
-They depend only on the dataset, the sample, the number of the view and the seed. So all backbones get
-the same augmented images in any batches, and raising the number of views keeps the earlier ones.
+They depend only on the dataset, the sample, the number of the view and the seed. So all backbones
+get the same augmented images in any batches, and raising the number of views keeps the earlier
+ones.
 """
 
 from __future__ import annotations
@@ -49,10 +50,10 @@ def draw_view(
 
     Parameters
     ----------
-    options : ``crop_scale``: [least, largest] share of the image's area in the crop, uniform, with a
-        log-uniform aspect ratio within `ASPECT` as far as the crop fits; ``flips``, ``rotations``:
-        whether to draw them, all equally likely; ``photometric``: None, or ``gain`` g and ``offset``
-        o for uniform draws from [1 - g, 1 + g] and [-o, o]; ``seed``.
+    options : ``crop_scale``: [least, largest] share of the image's area in the crop, uniform, with
+        a log-uniform aspect ratio within `ASPECT` as far as the crop fits; ``flips``,
+        ``rotations``: whether to draw them, all equally likely; ``photometric``: None, or ``gain``
+        g and ``offset`` o for uniform draws from [1 - g, 1 + g] and [-o, o]; ``seed``.
     size : (height, width) of the image in pixels.
     """
     drawn = random.Random(derive_seed("view", dataset, sample_id, view, options["seed"]))

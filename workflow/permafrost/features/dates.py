@@ -94,9 +94,10 @@ class OverDates:
     Attributes
     ----------
     kind : ``series`` or ``pair``.
-    how : for a series, ``mean`` or ``max`` over dates, the ``last`` date, ``concatenate`` (all samples
-        need equally many dates), or ``ltae`` (keep all dates for the probe). For a pair (a, b), before
-        and after: ``concatenate`` (a, b, |a - b|), ``difference`` b - a, ``absolute`` |a - b|.
+    how : for a series, ``mean`` or ``max`` over dates, the ``last`` date, ``concatenate`` (all
+        samples need equally many dates), or ``ltae`` (keep all dates for the probe). For a pair (a,
+        b), before and after: ``concatenate`` (a, b, |a - b|), ``difference`` b - a, ``absolute`` |a
+        - b|.
     shuffled : whether the features of each sample's dates are shuffled first; the days are not.
     ltae : options of the encoder of a segmentation head; None without one.
     """
@@ -123,7 +124,8 @@ class OverDates:
 
         Parameters
         ----------
-        values : (n, T, C, …) features of up to T dates; values after a sample's last date are ignored.
+        values : (n, T, C, …) features of up to T dates; values after a sample's last date are
+            ignored.
         counts : (n,) number of dates of each sample.
         first : position of the first sample in its split, which seeds the shuffling.
 
@@ -169,7 +171,7 @@ class OverDates:
 
 
 def without_dates(options: dict, dates: str) -> dict:
-    """The options of a job without those that do not apply to `dates` (``one``, ``pair``, ``series``)."""
+    """The options that apply to features with `dates` (``one``, ``pair`` or ``series``)."""
     idle = {"one": OF_DATES, "pair": ("temporal", "ltae"), "series": ("pair",)}[dates]
     if options.get("temporal") != "ltae":
         idle = (*idle, "ltae")
@@ -247,8 +249,8 @@ def positions_of(stores: dict[str, tuple]) -> tuple[dict[str, np.ndarray], str]:
 
     Returns
     -------
-    Split to (N, T) int64: days of the year if every date is known, else places in the series, both from
-    1; 0 without a date. And a text that says which of the two.
+    Split to (N, T) int64: days of the year if every date is known, else places in the series, both
+    from 1; 0 without a date. And a text that says which of the two.
     """
     import numpy as np
 

@@ -111,8 +111,8 @@ def open_backbone(
 ) -> Opened:
     """Build the backbone of `spec` for its dataset on the device; arguments as for `extract`.
 
-    Call this, and run the backbone, inside `exact_numerics`. With `maps` false, it returns no feature
-    maps, but the input is prepared as the spec says.
+    Call this, and run the backbone, inside `exact_numerics`. With `maps` false, it returns no
+    feature maps, but the input is prepared as the spec says.
     """
     where = f"backbone {spec.backbone}"
     extraction, expect = spec.extraction, spec.inputs.images

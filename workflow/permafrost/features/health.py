@@ -53,6 +53,7 @@ class CollapseGate:
         self._rows = 0
 
     def update(self, rows: np.ndarray) -> None:
+        """Add rows (n, K)."""
         self._rows += len(rows)
         if self._spans_plane or not len(rows):
             return

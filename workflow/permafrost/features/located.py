@@ -32,8 +32,8 @@ ASKED, TOGETHER = 1024, 16
 class _Split:
     """The images of one split, one per date, and their features once computed.
 
-    ``places`` has a location for every image, ``dates`` (N,) the number of images of each sample (None:
-    single images), ``features`` (images, K).
+    ``places`` has a location for every image, ``dates`` (N,) the number of images of each sample
+    (None: single images), ``features`` (images, K).
     """
 
     store: ImageStore
@@ -60,8 +60,8 @@ def extract_located(
 
     Raises
     ------
-    PermafrostError : anything that the user can correct, such as images without a location or without
-        an embedding; then nothing is written.
+    PermafrostError : anything that the user can correct, such as images without a location or
+        without an embedding; then nothing is written.
     """
     where = f"backbone {spec.backbone}"
     expect, entry = spec.inputs.images, read_entry(spec.entry, where=where)

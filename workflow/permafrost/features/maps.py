@@ -207,8 +207,8 @@ class MapWriter:
     def copy_native(self, store: ImageStore) -> None:
         """Copy ``masks`` or ``targets`` from the image store, if it has any, shard by shard.
 
-        They have the same samples per chunk as the maps, since both are read together, but their own
-        shards, since a mask of native size may be larger than all maps of its image.
+        They have the same samples per chunk as the maps, since both are read together, but their
+        own shards, since a mask of native size may be larger than all maps of its image.
         """
         for name in NATIVE:
             if name in store.store:

@@ -1,8 +1,8 @@
 """Metadata input of backbones (location, dates, ground sampling distance).
 
 A field is passed for all samples of all splits, or for none. Otherwise features would depend on the
-batch, since some models treat a whole batch as unknown if one location is; and a classifier could learn
-which images have a location.
+batch, since some models treat a whole batch as unknown if one location is; and a classifier could
+learn which images have a location.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class Telling:
     Attributes
     ----------
     names : fields that are known for all samples and not withheld.
-    gsd_m : ground sampling distance of the stored images of the first modality, in metres per pixel.
+    gsd_m : ground sampling distance of the stored images of the first modality, in metres per
+        pixel.
     size : size in pixels that images are resized to, before any crop; None: native size.
     """
 
@@ -44,10 +45,10 @@ class Telling:
 
         Returns
         -------
-        ``place`` (N, 2) float32 longitude and latitude in degrees, ``dates`` (N, T, 2) int64 year and day
-        of the year, zeros for missing dates, ``ground_distance_m`` (N,) float32. The latter is the square
-        root of the ground area of an input pixel, in metres, since resizing can distort the image. All
-        modalities of a sample are assumed to cover the same ground.
+        ``place`` (N, 2) float32 longitude and latitude in degrees, ``dates`` (N, T, 2) int64 year
+        and day of the year, zeros for missing dates, ``ground_distance_m`` (N,) float32. The latter
+        is the square root of the ground area of an input pixel, in metres, since resizing can
+        distort the image. All modalities of a sample are assumed to cover the same ground.
         """
         samples, told = reader.samples, {}
         if "place" in self.names:
@@ -78,8 +79,8 @@ def decide(
 
     Raises
     ------
-    PermafrostError : the backbone requires a field that is unknown or withheld, or metadata is to be
-        withheld from a backbone that accepts none.
+    PermafrostError : the backbone requires a field that is unknown or withheld, or metadata is to
+        be withheld from a backbone that accepts none.
     """
     wanted = [name for name in METADATA if name in backbone.takes]
     withheld = backbone.plan.metadata == "withheld"

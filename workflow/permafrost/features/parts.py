@@ -1,8 +1,8 @@
 """Extraction by several jobs: each writes a part, and a final job joins them (`join_parts`).
 
-A part begins at the start of a batch, so that batches are the same as in a single run. It writes the
-chunks that begin within it, and reads past its end to complete the last one. So the result has the same
-bytes as a single run.
+A part begins at the start of a batch, so that batches are the same as in a single run. It writes
+the chunks that begin within it, and reads past its end to complete the last one. So the result has
+the same bytes as a single run.
 """
 
 from __future__ import annotations

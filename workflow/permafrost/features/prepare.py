@@ -61,7 +61,8 @@ class Preparer:
 
         Parameters
         ----------
-        stored : (B, bands, H, W) of any numeric type for each modality; images of one size, unpadded.
+        stored : (B, bands, H, W) of any numeric type for each modality; images of one size,
+            unpadded.
 
         Returns
         -------
@@ -157,8 +158,8 @@ IMAGES = 32
 class FedImages:
     """Prepared input images of a store, by the position of their sample.
 
-    A sample of a time series gives one date: the first sample its first, the second its second, and so
-    on cyclically. The last chunk is cached, so access in ascending order is fastest.
+    A sample of a time series gives one date: the first sample its first, the second its second, and
+    so on cyclically. The last chunk is cached, so access in ascending order is fastest.
     """
 
     def __init__(self, store: ImageStore, prepare: Preparer) -> None:

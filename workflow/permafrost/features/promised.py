@@ -26,7 +26,8 @@ class PromisedBackbone:
 
     Parameters
     ----------
-    spec : with ``files`` and ``package``; without them, as in a job written by hand, nothing is checked.
+    spec : with ``files`` and ``package``; without them, as in a job written by hand, nothing is
+        checked.
     where : the backbone's name in errors.
     digest_of : computes the digest of a file, or of the files in a folder that are read.
     """

@@ -159,7 +159,7 @@ class SampleReader:
         return self._counts
 
     def stored(self, start: int, stop: int) -> list[np.ndarray]:
-        """Read samples [start, stop): per modality (n, bands, H, W), or (n, T, bands, H, W) with dates."""
+        """Samples [start, stop) of each modality: (n, bands, H, W), with dates (n, T, bands, H, W)."""
         read = []
         for one, bands in zip(self.modalities, self._bands, strict=True):
             pixels = self._store.store.read(one.array, start, stop)
@@ -209,7 +209,7 @@ def ahead(function, arguments, workers: int) -> Iterator:
 
 
 def _rebatch(chunks, size: int) -> Iterator[tuple[int, list[torch.Tensor]]]:
-    """Regroup chunks (lists of tensors) of any length into batches of `size`; the last may be smaller."""
+    """Regroup chunks (lists of tensors) into batches of `size`; the last may be smaller."""
     start, held, count = 0, [], 0
     for chunk in chunks:
         held.append(chunk)

@@ -48,8 +48,8 @@ class Run:
 
         Parameters
         ----------
-        images : (B, C, H, W) prepared. If all dates are input at once: (B, T, C, H, W) with the keyword
-            ``present`` (B, T), or (B * T, C, H, W) for whole series of T dates.
+        images : (B, C, H, W) prepared. If all dates are input at once: (B, T, C, H, W) with the
+            keyword ``present`` (B, T), or (B * T, C, H, W) for whole series of T dates.
         told : metadata, see `told_of`.
 
         Returns
@@ -131,7 +131,7 @@ def set_up(
     dates: int = 1,
     telling: Telling | None = None,
 ) -> Run:
-    """Move the backbone to the device, and compile it if requested; its module must not be wrapped later.
+    """Move the backbone to the device and compile it if requested; do not wrap its module later.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def set_up(
 def batch_outputs(
     run: Run, batch: Batch, *, where: str | None = None
 ) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    """Features (n, K) float32 and feature maps of a batch on the device, in its order, for any image sizes.
+    """Features (n, K) float32 and feature maps of a batch of any image sizes, on the device.
 
     `where` names the images in errors; by default the backbone is named. Raises as `Run.outputs`.
     """
@@ -314,7 +314,7 @@ def moved(batches: Iterable[Batch], device: torch.device) -> Iterator[Batch]:
 
 
 def _arrived(batch: Batch, copied: Any, working: Any) -> Batch:
-    """Let stream `working` wait for the copy, and keep the batch's memory until the stream has used it."""
+    """Let stream `working` wait for the copy, and keep the memory until the stream has used it."""
     working.wait_event(copied)
     for one in (batch.pixels, *batch.further):
         one.record_stream(working)
@@ -355,7 +355,7 @@ def fetch(
 
 
 def total(values: torch.Tensor) -> torch.Tensor:
-    """Sum of all values, which is finite if all are: one pass on the device instead of three on the host."""
+    """Sum of all values, finite if all are: one pass on the device instead of three on the host."""
     return values.sum(dtype=torch.float64 if values.dtype == torch.float32 else torch.float32)
 
 

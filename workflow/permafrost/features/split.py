@@ -47,7 +47,8 @@ class SplitRun:
     opened : the backbone and its dataset.
     split : its name.
     running : how to run the backbone.
-    span : [first, stop) of a part's samples, which begins with a batch; see `writing.Rows`. None: all.
+    span : [first, stop) of a part's samples, which begins with a batch; see `writing.Rows`. None:
+        all.
     """
 
     def __init__(

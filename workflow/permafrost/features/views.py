@@ -117,8 +117,8 @@ def apply_view(
 ) -> torch.Tensor:
     """Apply a view to an image (C, H, W) float32; returns the same shape.
 
-    `means` and `spreads` (C, 1, 1) are mean and standard deviation of the bands in the dataset. Each
-    band is processed separately, so the result does not depend on the selection of bands.
+    `means` and `spreads` (C, 1, 1) are mean and standard deviation of the bands in the dataset.
+    Each band is processed separately, so the result does not depend on the selection of bands.
     """
     size = image.shape[1:]
     made = image[:, view.top : view.top + view.height, view.left : view.left + view.width]

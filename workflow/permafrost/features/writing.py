@@ -34,10 +34,10 @@ class FeatureWriter:
     maps : writer of feature maps; None without maps.
     name : of the array. Features of a sample may have several axes; the last one counts features.
     dimension : number of features, known from an earlier split; 0 before the first.
-    dates : T for time series, whose features are written as (N, T, K), with zeros for missing dates;
-        None for single images.
-    span : [first, stop) of a part's samples. Batches begin with the first and continue until the writer
-        is `complete`; see `Rows`. None: all samples.
+    dates : T for time series, whose features are written as (N, T, K), with zeros for missing
+        dates; None for single images.
+    span : [first, stop) of a part's samples. Batches begin with the first and continue until the
+        writer is `complete`; see `Rows`. None: all samples.
     """
 
     def __init__(
@@ -70,7 +70,8 @@ class FeatureWriter:
 
         Raises
         ------
-        PermafrostError : features of the previous batch are not finite, or their number has changed.
+        PermafrostError : features of the previous batch are not finite, or their number has
+            changed.
         """
         self._wait()
         self._pending = self._pool.submit(self._take, fetch)
@@ -95,6 +96,7 @@ class FeatureWriter:
         return self.gate.gates()
 
     def close(self) -> None:
+        """Stop the background thread."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _wait(self) -> None:
@@ -229,8 +231,8 @@ class Rows:
     ----------
     array : the zarr array; its first axis counts samples.
     block : rows per block: a chunk or a shard, so that each is written once.
-    span : [first, stop) of a part's rows. It gets rows from the first on, also beyond `stop`, and writes
-        the blocks that begin within the span. None: all rows.
+    span : [first, stop) of a part's rows. It gets rows from the first on, also beyond `stop`, and
+        writes the blocks that begin within the span. None: all rows.
     """
 
     def __init__(self, array, block: int, span: tuple[int, int] | None = None) -> None:

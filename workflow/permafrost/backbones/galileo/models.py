@@ -1,7 +1,7 @@
 """Galileo (Tseng et al. 2025, arXiv:2502.09356), run by the authors' model file and weights file.
 
-Their code is a single Python file, loaded unchanged. This module prepares its input: bands in groups,
-NDVI, months, and masks for missing input.
+Their code is a single Python file, loaded unchanged. This module prepares its input: bands in
+groups, NDVI, months, and masks for missing input.
 """
 
 from __future__ import annotations
@@ -57,6 +57,12 @@ def wants(options: GalileoOptions, where: str) -> dict:
 
 
 def build(options: GalileoOptions, plan: InputPlan, resources: Resources) -> Backbone:
+    """Build a Galileo encoder.
+
+    Raises
+    ------
+    PermafrostError : the model file, the weights or the bands do not fit.
+    """
     where, digest = resources.where, None
     code = load_module(options.model_file, where)
     lacking = [name for name in _NAMES if not hasattr(code, name)]
@@ -195,7 +201,7 @@ class Galileo(nn.Module):
     def inputs(
         self, series: Tensor, dates: Tensor | None = None, present: Tensor | None = None
     ) -> tuple[Tensor, ...]:
-        """(B, T, C, H, W) -> the authors' four tensors and their masks, which are 1 for missing input."""
+        """(B, T, C, H, W) -> the authors' four tensors and their masks (1: missing)."""
         count, times, _, height, width = series.shape
         self._check(times, height, width)
         values = series.permute(0, 3, 4, 1, 2)

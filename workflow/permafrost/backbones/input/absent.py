@@ -22,7 +22,7 @@ from permafrost.backbones.input.scaling import TO_UNIT_INTERVAL, Scaling, to_uni
 if TYPE_CHECKING:
     from permafrost.backbones.input.contract import Channel
 
-#: mean reflectance of Sentinel-2 level 1C in SSL4EO-S12 by common name (zhu-xlab/SSL4EO-S12, ``S2C_MEAN``)
+#: common name -> mean reflectance of Sentinel-2 level 1C in SSL4EO-S12 (zhu-xlab/SSL4EO-S12, ``S2C_MEAN``)
 MEAN_REFLECTANCE = {
     "coastal": 0.1606,
     "blue": 0.1391,

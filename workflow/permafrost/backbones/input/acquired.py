@@ -32,9 +32,10 @@ def by_dates[Maps](
     dates: torch.Tensor | None,
     *others: torch.Tensor | None,
 ) -> tuple[torch.Tensor, dict[Maps, torch.Tensor]]:
-    """Call ``run(series, dates, *others)`` for groups of samples with the same dates, without missing ones.
+    """Call ``run(series, dates, *others)`` for each group of samples with the same missing dates.
 
-    For models that cannot mask dates, so that features do not depend on the batch.
+    Missing dates are removed. For models that cannot mask dates, so that features do not depend on
+    the batch.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Match the input that a backbone requires with the bands of a dataset.
 
-`InputContract` describes the required input, the card describes the stored images, and `resolve_input`
-combines both to an `InputPlan`, or raises an error that lists the bands. All decisions on bands, units
-and normalization are made here. Pure functions without torch.
+`InputContract` describes the required input, the card describes the stored images, and
+`resolve_input` combines both to an `InputPlan`, or raises an error that lists the bands. All
+decisions on bands, units and normalization are made here. Pure functions without torch.
 """
 
 from __future__ import annotations
@@ -41,26 +41,27 @@ class InputContract:
     Attributes
     ----------
     bands : ``all`` (the dataset's selected bands), ``rgb``, or names and wavelengths in nm.
-    sensor : the sensor that `bands` are named by, e.g. ``sentinel2``, or one per band; None for common
-        names or those of the dataset.
-    normalization : ``weights``, ``dataset``, ``two_sigma``, ``percentile``, ``minmax`` or ``none``, see
-        `scaling`.
-    clip : whether to clip to [0, 1] before resizing; only with a normalization in `TO_UNIT_INTERVAL`.
+    sensor : the sensor that `bands` are named by, e.g. ``sentinel2``, or one per band; None for
+        common names or those of the dataset.
+    normalization : ``weights``, ``dataset``, ``two_sigma``, ``percentile``, ``minmax`` or ``none``,
+        see `scaling`.
+    clip : whether to clip to [0, 1] before resizing; only with a normalization in
+        `TO_UNIT_INTERVAL`.
     unit : unit of `mean` and `std`, one for all channels or one per channel.
     mean, std : statistics that the weights were trained with; one number, or one per channel.
-    pictures : second table of some weights: (mean, std) in [0, 1] per channel, used for 8-bit pictures.
-        Not a key of entries.
+    pictures : second table of some weights: (mean, std) in [0, 1] per channel, used for 8-bit
+        pictures. Not a key of entries.
     size : size in pixels after resizing (square); None keeps the native size.
     crop : size in pixels of the centre crop after resizing; None: no crop.
     interpolation, antialias : as in ``torch.nn.functional.interpolate`` with align_corners=False.
-    missing : treatment of bands that the dataset lacks. ``error``; ``zero``: the neutral value of the
-        normalization, see `absent`; ``nearest``: the band with the nearest wavelength, at most
-        `nearest_nm` away, which may fill several channels with the same normalization; ``leave_out``:
-        fewer channels, for models that accept any subset of their bands.
+    missing : treatment of bands that the dataset lacks. ``error``; ``zero``: the neutral value of
+        the normalization, see `absent`; ``nearest``: the band with the nearest wavelength, at most
+        `nearest_nm` away, which may fill several channels with the same normalization;
+        ``leave_out``: fewer channels, for models that accept any subset of their bands.
     white : reflectance that is 255 in 8-bit pictures like the training images of the weights.
     dates : for time series, whether ``each`` date is a separate input or ``all`` are one input.
-    fit, picture, assumed_white : policy of the study (see `fit`), the bands that it uses as a picture,
-        and the `white` that it assumes for pictures without one. Not keys of entries.
+    fit, picture, assumed_white : policy of the study (see `fit`), the bands that it uses as a
+        picture, and the `white` that it assumes for pictures without one. Not keys of entries.
     metadata : ``fed``: models get the metadata that they accept, if known for all samples;
         ``withheld``: they get none.
     """
@@ -249,7 +250,7 @@ def _absent_channel(wanted: Wish, value: float) -> Channel:
 
 
 def check_kernel(kernel: int, side: int | None, where: str) -> None:
-    """Raise `PermafrostError` if filters are larger than input images of `side` pixels (None: native)."""
+    """Raise `PermafrostError` if filters are larger than images of `side` pixels (None: native)."""
     if side is not None and kernel > side:
         raise PermafrostError(
             f"kernel_size: {kernel} exceeds the image of {side} pixels",
@@ -274,8 +275,8 @@ def wavelengths_nm(plan: InputPlan, where: str, *, radar: dict | None = None) ->
 
     Parameters
     ----------
-    radar : common name (``vv``) or common name and orbit (``vv-ascending``, preferred) to the number
-        that a model expects in place of a wavelength.
+    radar : common name (``vv``) or common name and orbit (``vv-ascending``, preferred) to the
+        number that a model expects in place of a wavelength.
 
     Raises
     ------

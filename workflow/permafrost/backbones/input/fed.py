@@ -1,4 +1,4 @@
-"""Statistics of the input channels on the train split, and warnings about unusual ones. Without torch."""
+"""Statistics of the input channels on the train split, and checks for unusual ones. Without torch."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class FedChannel(NamedTuple):
 def channels_as_fed(plan: InputPlan, bands: Sequence[dict]) -> list[FedChannel]:
     """Statistics of all input channels of `plan` on the train split, from the card's `bands`.
 
-    Constant channels have std 0. For channels converted from power to dB, mean and std are estimated from
-    the 2nd and 98th percentile in dB, assuming a normal distribution, since the card has no statistics
-    of dB.
+    Constant channels have std 0. For channels converted from power to dB, mean and std are
+    estimated from the 2nd and 98th percentile in dB, assuming a normal distribution, since the card
+    has no statistics of dB.
     """
     return [
         FedChannel(one.name, one.value, 0.0)
@@ -71,8 +71,8 @@ def unusual_channels(
 ) -> list[FedChannel]:
     """The channels whose mean is beyond ±1, or whose std is below 0.3 or above 10.
 
-    If the input is in [0, 1] (weights that only divide) or in [-1, 1], the smallest std is 0 or 0.135,
-    since such values vary less in any images. Constant channels are not checked.
+    If the input is in [0, 1] (weights that only divide) or in [-1, 1], the smallest std is 0 or
+    0.135, since such values vary less in any images. Constant channels are not checked.
 
     Parameters
     ----------

@@ -21,8 +21,9 @@ one of several sensors     skip              skip                           skip
 missing
 ========================== ================= ============================== ==============================
 
-Sources: for `authors`, the evaluation code of OlmoEarth, Copernicus-Bench and torchgeo-bench; for `geobench2`,
-the rules of GEO-Bench-2's data package, which are followed but not claimed to be reproduced exactly.
+Sources: for `authors`, the evaluation code of OlmoEarth, Copernicus-Bench and torchgeo-bench; for
+`geobench2`, the rules of GEO-Bench-2's data package, which are followed but not claimed to be
+reproduced exactly.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ class Rules:
     ----------
     nearest_nm : largest distance of a band that replaces a missing one; None: neutral values.
     least_real : smallest share of the wanted bands that must exist.
-    rescale : inputs to z-score by the train split: ``pictures`` (8-bit, for weights in other units) or
-        ``all``.
+    rescale : inputs to z-score by the train split: ``pictures`` (8-bit, for weights in other units)
+        or ``all``.
     grey, radar : whether one grey channel, or radar alone, can serve as red, green and blue.
     """
 
@@ -134,7 +135,7 @@ def _rescaled(contract: InputContract) -> InputContract | None:
 
 
 def _picture(bands: list[dict], rules: Rules) -> tuple[tuple[str, int], ...] | None:
-    """Common name of a wanted band -> position of the offered band that serves as it; None if not allowed."""
+    """Common name of a wanted band -> position of the band used for it; None if not allowed."""
     commons = {band.get("common_name"): place for place, band in enumerate(bands)}
     if rules.grey and len(bands) == 1 and bands[0]["unit"] in PICTURES:
         return tuple((_GREY | {"vv": 0}).items())

@@ -1,15 +1,15 @@
 """Find the bands that a backbone wants in a dataset.
 
-The first rule that any band satisfies decides. If several bands satisfy it, the name is ambiguous, which
-is an error:
+The first rule that any band satisfies decides. If several bands satisfy it, the name is ambiguous,
+which is an error:
 
 1. the same name (``B8a`` = ``B8A``, ``B4`` = ``B04``), unless the sensors differ
    (Landsat's B4 is not Sentinel-2's B4);
 2. the same common name (``red``, ``nir08``);
 3. a centre wavelength within 20 nm.
 
-If several wanted bands match one band of the dataset, it is used for one of them: that of its name, else
-the nearest in wavelength. The others count as missing, which the contract must allow.
+If several wanted bands match one band of the dataset, it is used for one of them: that of its name,
+else the nearest in wavelength. The others count as missing, which the contract must allow.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ class OfferedBands:
 def wish(name: str, sensor: str | None = None) -> Wish:
     """The band `name` of `sensor`.
 
-    Without a sensor, the wavelength stays open, and so does the common name if sensors differ in it.
+    Without a sensor, the wavelength stays open, and so does the common name if sensors differ in
+    it.
     """
     plain = re.sub(r"^(SR|ST|TOA)_", "", name)
     sensors = [sensor] if sensor else SENSORS
@@ -172,8 +173,8 @@ def _filled(
 ) -> list[Fed]:
     """`fed` with substitutes for missing bands, as the policy allows.
 
-    Radar is never filled, and thermal bands only by thermal ones. Raises if the dataset has fewer bands
-    than the policy requires.
+    Radar is never filled, and thermal bands only by thermal ones. Raises if the dataset has fewer
+    bands than the policy requires.
     """
     rules = POLICIES[contract.fit]
     optical = [one for one in fed if one.wanted.about_nm is not None]
@@ -230,7 +231,7 @@ def _as_picture(
 
 
 def _how_far(missing: list[Wish], bands: list[dict], most_nm: float | None) -> str:
-    """For an error: the distances of the nearest bands if `missing: nearest` found none within the limit."""
+    """The distances of the nearest bands, for an error of `missing: nearest`."""
     if most_nm is None:
         return ""
     distances = []
@@ -246,7 +247,7 @@ def _how_far(missing: list[Wish], bands: list[dict], most_nm: float | None) -> s
 def _one_wish_each(
     asked: list[Wish], found: list[int | None], bands: list[dict]
 ) -> list[int | None]:
-    """`found` with each band used once: for the wanted band of its name, else the nearest, else the first."""
+    """`found` with each band used once: for that of its name, else the nearest, else the first."""
 
     def apart(place: int) -> tuple[bool, float]:
         wanted, band = asked[place], bands[found[place]]
@@ -288,7 +289,8 @@ def _listing(bands: list[dict], card: Card | OfferedBands) -> str:
 def nearest_band(wanted: Wish, bands: list[dict]) -> tuple[int, float] | None:
     """(position in `bands`, distance in nm) of the band nearest in wavelength to the wanted one.
 
-    The first of equally near ones; None if the wavelength of the wanted band, or of all bands, is unknown.
+    The first of equally near ones; None if the wavelength of the wanted band, or of all bands, is
+    unknown.
     """
     if wanted.about_nm is None:
         return None
@@ -329,7 +331,7 @@ def find_band(wanted: Wish, bands: list[dict], *, where: object) -> int | None:
 
 
 def _middle(wavelengths: list[float]) -> float | None:
-    """Middle of the wavelengths in nm if they can be one kind of band; None if they are too far apart."""
+    """Middle of the wavelengths in nm; None if they are too far apart for one kind of band."""
     if not wavelengths or max(wavelengths) > SPREAD * min(wavelengths):
         return None
     return (max(wavelengths) + min(wavelengths)) / 2
@@ -340,7 +342,7 @@ def _plain(name: str) -> str:
 
 
 def _same_sensor(wanted: Wish, band: dict) -> bool:
-    """Whether bands of the same name are the same band; B5 differs between HLS of Landsat and Sentinel-2."""
+    """Whether bands of one name are the same band; B5 differs between HLS of Landsat and Sentinel-2."""
     sensor = band.get("sensor")
     if wanted.sensor is None or sensor is None:
         return True

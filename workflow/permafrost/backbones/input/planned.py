@@ -1,4 +1,4 @@
-"""The planned input of a backbone for a dataset: channels, size, normalization, and how well they fit."""
+"""The planned input of a backbone for a dataset: channels, size, normalization, quality of the fit."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ class InputPlan:
     Attributes
     ----------
     channels : input channels in order.
-    size, crop, interpolation, antialias, normalization, clip, dates, metadata : as in `InputContract`.
+    size, crop, interpolation, antialias, normalization, clip, dates, metadata : as in
+        `InputContract`.
     left_out : wanted bands without a channel.
     policy : the policy if it changed something, else `strict`.
     done, reason : the policy's changes, and the problem that they solve.
@@ -111,8 +112,8 @@ class InputPlan:
     def recipe(self) -> dict:
         """Everything that affects the tensor: with equal recipes, equal pixels give equal values.
 
-        Policies, reasons and channel names do not count. ``wanted`` does, since models use it to order
-        bands; it is replaced by the common name, if there is one.
+        Policies, reasons and channel names do not count. ``wanted`` does, since models use it to
+        order bands; it is replaced by the common name, if there is one.
         """
         aside = ("policy", "done", "reason", "channels")
         told = ("name", "stands_for", "distance_nm")
@@ -162,7 +163,7 @@ class InputPlan:
         }
 
     def _describe_values(self) -> dict:
-        """Constants of missing channels other than 0, and channels converted to dB with the smallest power."""
+        """Nonzero constants of missing channels, and channels converted to dB with the smallest power."""
         filled = {one.name: one.value for one in self.channels if one.index is None and one.value}
         decibels = [one.name for one in self.channels if one.power is not None]
         return {

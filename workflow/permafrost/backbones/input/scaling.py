@@ -1,9 +1,10 @@
 """Convert stored values to the unit and normalization of a backbone, by one affine map per channel.
 
 The input value is ``(stored - center) * gain``. For radar in linear power and weights in dB, it is
-``(decibels - center) * gain`` with ``decibels = 10 log10(max(stored * scale + offset, 1e-5))``. The card
-defines ``physical = stored * scale + offset``, which is reflectance for the units digital number and
-reflectance, and brightness in [0, 1] for pictures: `uint8` (scale 1/255) and `brightness`.
+``(decibels - center) * gain`` with ``decibels = 10 log10(max(stored * scale + offset, 1e-5))``. The
+card defines ``physical = stored * scale + offset``, which is reflectance for the units digital
+number and reflectance, and brightness in [0, 1] for pictures: `uint8` (scale 1/255) and
+`brightness`.
 
 Units of the statistics of weights, and how stored values are converted to them:
 
@@ -37,7 +38,7 @@ NORMALIZATIONS = ("weights", "dataset", "two_sigma", "percentile", "minmax", "no
 TO_UNIT_INTERVAL = ("two_sigma", "percentile", "minmax")
 UNITS = ("unit_interval", "uint8", "reflectance", "digital_number", "db", "stored")
 
-#: lower bound of linear power (-50 dB, far below the noise of any radar); also replaces 0 and negative values
+#: lower bound of linear power, also for values <= 0: -50 dB, far below the noise of any radar
 POWER_FLOOR = 1e-5
 
 _OPTICAL = frozenset({"digital_number", "reflectance"})
@@ -50,9 +51,9 @@ class Scaling:
     Attributes
     ----------
     normalization : ``none``: stored values; ``dataset``: mean 0 and std 1 on the train split;
-        ``minmax``: range of the train split mapped to [0, 1]; ``percentile``: its 2nd and 98th percentile
-        mapped to [0, 1]; ``two_sigma``: mean ± 2 std mapped to [0, 1], by `mean` and `std`, else by the
-        train split; ``weights``: (x - mean) / std.
+        ``minmax``: range of the train split mapped to [0, 1]; ``percentile``: its 2nd and 98th
+        percentile mapped to [0, 1]; ``two_sigma``: mean ± 2 std mapped to [0, 1], by `mean` and
+        `std`, else by the train split; ``weights``: (x - mean) / std.
     unit : of `mean` and `std`.
     white : reflectance that is 255 in pictures like the training images of the weights.
     assumed_white : `white` that a policy assumes for pictures whose dataset states none.

@@ -1,7 +1,7 @@
 """Input of OlmoEarth: modalities, their bands in order, and the authors' normalization. Without torch.
 
-Source: olmoearth-pretrain-minimal 0.1.5, ``data/norm_configs/computed.json``, ``utils/constants.py``
-(order) and ``data/missing_bands.py`` (wavelengths).
+Source: olmoearth-pretrain-minimal 0.1.5, ``data/norm_configs/computed.json``,
+``utils/constants.py`` (order) and ``data/missing_bands.py`` (wavelengths).
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def known(entry: dict, where: str, offered: Callable) -> Known:
 
 
 def wants(modality_names: Sequence[str]) -> dict:
-    """Fields of `InputContract`: bands of the modalities, mean ± 2 std mapped to [0, 1], native size."""
+    """Fields of `InputContract`: bands of the modalities, mean ± 2 std to [0, 1], native size."""
     chosen = [
         (name, modality, band)
         for modality in (MODALITIES[one] for one in modality_names)
@@ -106,7 +106,8 @@ def wants(modality_names: Sequence[str]) -> dict:
 def nearest(wanted: str, present: Sequence[str], modality: str) -> str | None:
     """The band in `present` nearest to a missing one, as the authors choose it; None without one.
 
-    Of equally near bands, that of the shorter wavelength. Optical and thermal bands are kept separate.
+    Of equally near bands, that of the shorter wavelength. Optical and thermal bands are kept
+    separate.
     """
     bands = MODALITIES[modality].bands
     nm = bands[wanted].nm

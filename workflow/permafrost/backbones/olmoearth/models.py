@@ -1,8 +1,8 @@
-"""OlmoEarth v1, v1.1, v1.2 and v1.3: the encoder of the authors' minimal package, as in their evaluation.
+"""OlmoEarth v1 to v1.3: the encoder of the authors' minimal package, with input as in their evaluation.
 
-A modality is used if the dataset has any of its bands. Its missing bands are filled as the authors do: v1
-copies the band nearest in wavelength, later versions use zeros, which they saw in training (band dropout).
-Missing modalities and dates are left out.
+A modality is used if the dataset has any of its bands. Its missing bands are filled as the authors
+do: v1 copies the band nearest in wavelength, later versions use zeros, which they saw in training
+(band dropout). Missing modalities and dates are left out.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class OlmoEarthOptions(Encoded):
     model: Literal["nano", "tiny", "small", "base", "large"]
     """Size of the encoder."""
     version: Literal[tuple(SIZES)]  # type: ignore[valid-type]  # mypy reads no tuple(...)
-    """Version of the model. Missing bands are copies of the nearest one in v1, and zeros in later versions."""
+    """Version. Missing bands are copies of the nearest one in v1, and zeros in later versions."""
     modalities: Different[Literal[tuple(MODALITIES)]] = field(  # type: ignore[valid-type]  # mypy reads no tuple(...)
         default_factory=lambda: ["sentinel2_l2a", "sentinel1"]
     )
@@ -60,6 +60,12 @@ def wants(options: OlmoEarthOptions, where: str) -> dict:
 
 
 def build(options: OlmoEarthOptions, plan: InputPlan, resources: Resources) -> Backbone:
+    """Build an OlmoEarth encoder.
+
+    Raises
+    ------
+    PermafrostError : the version lacks this size, or weights or bands do not fit.
+    """
     where, digest = resources.where, None
     if options.model not in SIZES[options.version]:
         raise PermafrostError(
@@ -217,8 +223,8 @@ class OlmoEarth(nn.Module):
         """(B, C, H, W) or (B, T, C, H, W) -> (B, K): mean of all tokens; in v1.3, of the location tokens
         from its attention pooler.
 
-        In evaluation mode, the package does not exclude masked tokens from attention. So samples are
-        grouped by their dates, and features do not depend on the batch.
+        In evaluation mode, the package does not exclude masked tokens from attention. So samples
+        are grouped by their dates, and features do not depend on the batch.
         """
         series = images if images.ndim == 5 else images[:, None]
         dates = None if dates is None else dates.reshape(*series.shape[:2], 2)

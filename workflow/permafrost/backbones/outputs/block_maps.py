@@ -21,7 +21,7 @@ class BlockMaps(nn.ModuleList):
         self._wanted: tuple[int, ...] = ()
 
     def dense(self, model: nn.Module, name: str) -> Dense:
-        """Layers of `model`, which has this object as attribute `name`; default: four evenly spaced blocks."""
+        """Layers of `model`, whose attribute `name` is this object; default: four evenly spaced blocks."""
         known = {f"{name}.{index}": index for index in range(len(self))}
 
         def make(names) -> None:

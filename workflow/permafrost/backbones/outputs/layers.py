@@ -9,8 +9,8 @@ output of a layer            map
 anything else                error
 ============================ =====================================================================
 
-The model declares the number of prefix tokens, the grid and the layout. Sizes serve only as checks; the
-layout is never guessed from them.
+The model declares the number of prefix tokens, the grid and the layout. Sizes serve only as checks;
+the layout is never guessed from them.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def blocks_of(depth: int, prefix: str = "blocks") -> tuple[str, ...]:
 
 
 def patch_grid(size: Sequence[int], padding: int = 0) -> Callable[[int, int], tuple[int, int]]:
-    """Grid function of a patch embedding: a convolution with kernel = stride = `size` (rows, columns)."""
+    """Grid function of a patch embedding with kernel = stride = `size` (rows, columns)."""
 
     def grid(height: int, width: int) -> tuple[int, int]:
         return (height + 2 * padding) // size[0], (width + 2 * padding) // size[1]
@@ -173,7 +173,7 @@ def _on_grid(tokens: Tensor, dense: Dense, fed: Sequence[int], place: str) -> Te
 
 
 def _check_proportions(found: Tensor, shape, dense: Dense, fed: Sequence[int], place: str) -> None:
-    """Check that a map has the image's aspect ratio to within a cell, which detects most wrong layouts."""
+    """Check that a map has the image's aspect ratio to within a cell; detects most wrong layouts."""
     (rows, columns), (height, width) = found.shape[2:], fed[1:]
     slack = 0 if height == width else height + width
     if abs(rows * width - columns * height) > slack:

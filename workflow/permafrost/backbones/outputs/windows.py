@@ -1,7 +1,7 @@
 """Feature maps of the baselines: features of square windows of an image.
 
-Layer ``strideN`` has windows of N x N pixels, starting at the upper left corner; windows at the right and
-lower edge are cut off at the image border.
+Layer ``strideN`` has windows of N x N pixels, starting at the upper left corner; windows at the
+right and lower edge are cut off at the image border.
 """
 
 from __future__ import annotations
@@ -76,6 +76,6 @@ class WindowMeans(nn.Module):
         self.size = size
 
     def forward(self, sums: torch.Tensor, counts: torch.Tensor, cell: int) -> torch.Tensor:
-        """`sums` (B, C, …) and `counts` (1, 1, …) over windows of `cell` pixels -> (B, C, rows, columns)."""
+        """`sums` (B, C, …) and `counts` (1, 1, …) over cells of `cell` pixels -> (B, C, rows, columns)."""
         times = self.size // cell
         return window_sums(sums, times) / window_sums(counts, times)

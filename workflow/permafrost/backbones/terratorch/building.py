@@ -265,7 +265,7 @@ def _clay_outputs(
     micrometres: list[float],
     usual_m: float,
 ) -> list[torch.Tensor]:
-    """Outputs of all blocks of Clay's encoder, without masks, with a ground sampling distance per image."""
+    """Outputs of all blocks of Clay's encoder, unmasked, with a ground sampling distance per image."""
     count, device = len(images), images.device
     unknown = images.new_zeros(count, 4)
     when = clay_time(told["dates"]).to(images) if "dates" in told else unknown
@@ -300,7 +300,7 @@ def clay_time(dates: torch.Tensor) -> torch.Tensor:
 
 
 def clay_place(place: torch.Tensor) -> torch.Tensor:
-    """(B, 2) longitude and latitude in degrees -> (B, 4) sine and cosine of latitude, then of longitude."""
+    """(B, 2) longitude and latitude in degrees -> (B, 4) sin and cos of latitude, then of longitude."""
     longitude, latitude = place.double().deg2rad().unbind(1)
     return torch.stack([latitude.sin(), latitude.cos(), longitude.sin(), longitude.cos()], dim=1)
 

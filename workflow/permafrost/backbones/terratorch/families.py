@@ -1,8 +1,8 @@
-"""Input of TerraTorch's backbones: bands, statistics, sizes. Used in planning, so it does not import TerraTorch.
+"""Input of TerraTorch's backbones: bands, statistics, sizes. For planning, so without TerraTorch.
 
 Sources: TerraTorch 1.2.13 (prithvi_vit.py, terramind_register.py, modality_info.py) for Prithvi and
-TerraMind; configs/metadata.yaml of Clay-foundation/model for Clay 1.5. For models that TerraTorch takes
-from torchgeo, torchgeo's weights define the input.
+TerraMind; configs/metadata.yaml of Clay-foundation/model for Clay 1.5. For models that TerraTorch
+takes from torchgeo, torchgeo's weights define the input.
 """
 
 from __future__ import annotations
@@ -257,7 +257,7 @@ class Family:
 
 _TERRAMIND = Family("terramind", TERRAMIND, ("S2L2A",))
 
-#: models by their names in TerraTorch's registry, except `clay_v1_5`, its unregistered encoder of Clay 1.5
+#: models by name in TerraTorch's registry, and `clay_v1_5`, its unregistered encoder of Clay 1.5
 FAMILIES = {
     "prithvi_eo_v1_100": Family("prithvi", {"HLS": _PRITHVI_V1}, ("HLS",)),
     **dict.fromkeys(
@@ -288,7 +288,7 @@ _ENUMS = {
     "swin_b": "Swin_V2_B_Weights",
     "vit_small_patch16_224": "ViTSmall16_Weights",
 }
-# TerraTorch's -> torchgeo's names of Satlas weights, if they differ; both models for Landsat have eleven bands
+# TerraTorch's -> torchgeo's names of Satlas weights if they differ; both for Landsat have eleven bands
 _SATLAS = {
     "LANDSAT_MI_MS": "LANDSAT_MI",
     "LANDSAT_MI_RGB": "LANDSAT_SI",

@@ -1,7 +1,7 @@
-"""Backbones of TerraTorch, by registered name: random, with published weights, or with weights from a file.
+"""Backbones of TerraTorch, by registered name: with random or published weights, or those of a file.
 
-Runs in the environment `terratorch` (envs/terratorch.lock). TerraTorch's models return a list of outputs.
-The last is the embedding, and each can serve as layer ``outputs.N``, where N is its index.
+Runs in the environment `terratorch` (envs/terratorch.lock). TerraTorch's models return a list of
+outputs. The last is the embedding, and each can serve as layer ``outputs.N``, where N is its index.
 """
 
 from __future__ import annotations
@@ -41,6 +41,12 @@ def wants(options: TerratorchOptions, where: str) -> dict:
 
 
 def build(options: TerratorchOptions, plan: InputPlan, resources: Resources) -> Backbone:
+    """Build a model of TerraTorch.
+
+    Raises
+    ------
+    PermafrostError : TerraTorch is missing, or options, weights or bands do not fit the model.
+    """
     where = resources.where
     family = family_of(options.model, where)
     _check_frames(options, family, plan, where)

@@ -49,7 +49,8 @@ class Built:
 class Outputs(nn.Module):
     """Calls a model and passes its outputs through modules ``outputs.N``, which serve as layers.
 
-    Tokens become maps whose channels are those of all dates concatenated, as in TerraTorch's decoders.
+    Tokens become maps whose channels are those of all dates concatenated, as in TerraTorch's
+    decoders.
     """
 
     def __init__(self, built: Built) -> None:

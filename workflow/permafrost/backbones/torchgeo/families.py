@@ -49,9 +49,10 @@ class Family:
     arguments : (plan, options, has_weights) -> keyword arguments of torchgeo's function.
     wrap : (model, plan, options, where) -> fields of `Backbone`, at least ``module``.
     wants : fields of `InputContract` unless the weights define them.
-    radar : for models that need the wavelength of every band, the numbers for bands of radar; else None.
-    contract : name of the weights or None -> all fields of `InputContract`, for models whose weights
-        have no metadata for images; these accept any number of channels.
+    radar : for models that need the wavelength of every band, the numbers for bands of radar; else
+        None.
+    contract : name of the weights or None -> all fields of `InputContract`, for models whose
+        weights have no metadata for images; these accept any number of channels.
     packages : packages whose versions are recorded, besides those of torchgeo.
     """
 
@@ -119,8 +120,8 @@ def _timm_wrap(model, plan, options, where) -> dict:
 def _scalemae_wrap(model, plan, options, where) -> dict:
     """ScaleMAE, whose position embeddings depend on the ground sampling distance.
 
-    That of the images is used if known, else the model's default. `options: {res: …}` in an entry sets
-    one value for all images.
+    That of the images is used if known, else the model's default. `options: {res: …}` in an entry
+    sets one value for all images.
     """
     from torchgeo.models import scale_mae
 
@@ -232,7 +233,7 @@ def copernicusfm_metadata(
     dates: torch.Tensor | None = None,
     ground_distance_m: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """(count, 4) longitude, latitude, days since 1970, area of a patch in km²; NaN for unknown fields."""
+    """(count, 4) longitude, latitude, days since 1970, area of a patch in km²; NaN if unknown."""
     found = torch.full((count, 4), float("nan"), device=device)
     if place is not None:
         found[:, :2] = place
@@ -446,9 +447,9 @@ def transformer_dense(model: nn.Module, patch: int) -> Dense:
 def croma_dense(model: nn.Module, modality: str = "optical") -> Dense:
     """Layers of CROMA's encoder of a modality.
 
-    Residual sums are computed outside of the blocks, so no module returns the output of a block. The map
-    of block i, ``s2_encoder.transformer.layers.i``, is the input of the next block's attention, or of the
-    final norm.
+    Residual sums are computed outside of the blocks, so no module returns the output of a block.
+    The map of block i, ``s2_encoder.transformer.layers.i``, is the input of the next block's
+    attention, or of the final norm.
     """
     stem = {"optical": "s2_encoder.transformer", "sar": "s1_encoder.transformer"}.get(
         modality, "joint_encoder"

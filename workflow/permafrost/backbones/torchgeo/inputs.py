@@ -1,7 +1,7 @@
-"""Input of torchgeo's models that their weights do not define. Used in planning, so it does not import torch.
+"""Input of torchgeo's models that their weights do not define. For planning, so without torch.
 
-Radar has no optical wavelength. Each model has its own convention, by polarisation in lower case, or by
-``polarisation-orbit`` if the model distinguishes orbits.
+Radar has no optical wavelength. Each model has its own convention, by polarisation in lower case,
+or by ``polarisation-orbit`` if the model distinguishes orbits.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ POLARISATIONS = ("vv", "vh", "hh", "hv")
 #: DOFA: wavelength in nm used for C-band radar (Xiong et al. 2024, arXiv:2403.15356)
 DOFA_RADAR_NM = dict.fromkeys(POLARISATIONS, 3750.0)
 
-#: Panopticon: channel ids of radar (Waldmann et al. 2025, arXiv:2503.10845), by torchgeo's order of transmitted and
-#: received polarisation, for unknown, ascending and descending orbits
+#: Panopticon: channel ids of radar (Waldmann et al. 2025, arXiv:2503.10845), by torchgeo's order of
+#: transmitted and received polarisation, for unknown, ascending and descending orbits
 PANOPTICON_RADAR = {
     f"{polarisation}{orbit}": -1.0 - number - 4 * place
     for place, orbit in enumerate(("", "-ascending", "-descending"))
@@ -52,7 +52,7 @@ COPERNICUSFM_AREA_KM2 = (0.001, 5.1e8)
 
 _CROMA_OPTICAL = ("B1", "B2", "B3", "B4", "B5", "B6", "B7", "B8", "B8A", "B9", "B11", "B12")
 _CROMA_SAR = ("VV", "VH")
-#: CROMA: mean ± 2 standard deviations of the dataset mapped to [0, 1] and clipped, as in its authors' README
+#: CROMA: mean ± 2 std of the dataset mapped to [0, 1] and clipped, as in its authors' README
 CROMA = {"normalization": "two_sigma", "clip": True, "size": 120}
 #: CROMA: bands by modality, radar first; below, torchgeo's names of the encoders
 CROMA_BANDS: dict[str, dict[str, Any]] = {
@@ -105,7 +105,7 @@ def copernicusfm_widths_nm(
 
 
 def _width_nm(channel: Channel) -> float | None:
-    """The authors' width for Sentinel-2 and radar, else the dataset's, else that of the similar Sentinel-2 band."""
+    """The authors' width for Sentinel-2 and radar, else the dataset's, else Sentinel-2's by name."""
     if channel.common_name in COPERNICUSFM_RADAR_NM:
         return COPERNICUSFM_RADAR_WIDTH_NM
     like = COPERNICUSFM_WIDTHS_NM.get(channel.common_name or "")

@@ -1,8 +1,9 @@
 """Convert state dicts saved from torchgeo's classes to the layout that torchgeo's model functions load.
 
-These functions load the files that authors published. ``state_dict()`` of the models differs from these:
-CROMA's file has a mapping per encoder, Panopticon's has position embeddings for 518 pixels and a mask token.
-Trainers add prefixes: a checkpoint of ``torchgeo.tasks`` has ``backbone.conv1.weight`` and a projector.
+These functions load the files that authors published. ``state_dict()`` of the models differs from
+these: CROMA's file has a mapping per encoder, Panopticon's has position embeddings for 518 pixels
+and a mask token. Trainers add prefixes: a checkpoint of ``torchgeo.tasks`` has
+``backbone.conv1.weight`` and a projector.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class Laid:
     ----------
     state : tensors to load; for CROMA a mapping per encoder.
     left_out : names in the file of tensors that were left out.
-    positions : position embeddings (1, 1 + rows², K) of Panopticon, if for another size than published.
+    positions : position embeddings (1, 1 + rows², K) of Panopticon, if for another size than
+        published.
     """
 
     state: dict
@@ -98,7 +100,8 @@ def settle(model: nn.Module, laid: Laid | None) -> int | None:
 
     Returns
     -------
-    Rows of patches that the embeddings were trained for; None if torchgeo's function has loaded them.
+    Rows of patches that the embeddings were trained for; None if torchgeo's function has loaded
+    them.
     """
     if laid is None or laid.positions is None:
         return None
@@ -121,7 +124,7 @@ def _for_panopticon(laid: Laid) -> None:
 
 
 def _beginning(flat: dict, model: str, where: str) -> str:
-    """Prefix of the model's tensors in the file: ``""``, ``backbone.``, ``model.backbone.model.``, …"""
+    """Prefix of the model's tensors in the file: ``""``, ``backbone.``, ``model.backbone.``, …"""
     anchors = _of(_ANCHORS, model)
     for anchor in anchors:
         found = [

@@ -83,6 +83,12 @@ def wants(options: TorchgeoOptions, where: str) -> dict:
 
 
 def build(options: TorchgeoOptions, plan: InputPlan, resources: Resources) -> Backbone:
+    """Build a model of torchgeo.
+
+    Raises
+    ------
+    PermafrostError : torchgeo lacks the model or weights, or options, weights or bands do not fit it.
+    """
     where = resources.where
     name, weights = _parse(options, where)
     family = _family(name, where)

@@ -1,7 +1,8 @@
 """Presto and TESSERA, torchgeo's models of time series of single pixels, applied to images.
 
-``pixels: mean`` uses the mean of an image's pixels as one pixel, as the authors of Galileo evaluate Presto.
-``centre`` uses the centre pixel. ``every`` uses each pixel; their features are a map and are averaged.
+``pixels: mean`` uses the mean of an image's pixels as one pixel, as the authors of Galileo evaluate
+Presto. ``centre`` uses the centre pixel. ``every`` uses each pixel; their features are a map and
+are averaged.
 """
 
 from __future__ import annotations
@@ -82,6 +83,7 @@ def _contract(bands: dict[str, tuple[float, float]]) -> dict:
 
 
 def presto_wrap(model, plan: InputPlan, options: TorchgeoOptions, where: str) -> dict:
+    """`Family.wrap` for Presto; raises `PermafrostError` if it lacks a band of the input."""
     called = _Presto(model.encoder, _wanted(plan, PRESTO_BANDS, where), options.pixels)
     # with another normalization, such as z-scores, an NDVI would be meaningless and unbounded
     there = {channel.wanted for channel in plan.channels if channel.index is not None}
@@ -92,6 +94,7 @@ def presto_wrap(model, plan: InputPlan, options: TorchgeoOptions, where: str) ->
 
 
 def tessera_wrap(model, plan: InputPlan, options: TorchgeoOptions, where: str) -> dict:
+    """`Family.wrap` for TESSERA; raises `PermafrostError` unless the input has all of its bands."""
     weights = cast(str | None, getattr(options.weights, "like", options.weights))
     bands = tessera_bands(weights)
     names = _wanted(plan, bands, where)
@@ -184,7 +187,7 @@ class _Pixels(nn.Module):
 
 
 class _Presto(_Pixels):
-    """Mean of Presto's tokens. Weather, terrain and land cover are masked, and the NDVI unless `ndvi`."""
+    """Mean of Presto's tokens; weather, terrain and land cover are masked, and the NDVI unless `ndvi`."""
 
     ndvi = False
 
@@ -200,7 +203,7 @@ class _Presto(_Pixels):
         return tokens.mean(1)
 
     def inputs(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, T, C) -> the authors' (B, T, 17) with the NDVI, and their mask, which is 1 for missing input."""
+        """(B, T, C) -> the authors' (B, T, 17) with the NDVI, and their mask (1: missing)."""
         order = list(PRESTO_BANDS)
         values = pixels.new_zeros(*pixels.shape[:2], _PRESTO_CHANNELS)
         mask = torch.ones_like(values)
@@ -215,7 +218,7 @@ class _Presto(_Pixels):
 
 
 class _Tessera(_Pixels):
-    """TESSERA's embedding of a time series; its input has the day of the year after each sensor's bands."""
+    """TESSERA's embedding of a time series; the day of the year follows each sensor's bands."""
 
     def features(self, pixels: Tensor, dates: Tensor | None, place: Tensor | None) -> Tensor:
         if dates is None:

@@ -1,8 +1,9 @@
 """Translate the metadata of torchgeo's weights to fields of an input contract.
 
-Weights have ``meta`` (bands, channels) and ``transforms`` (Resize, CenterCrop, Normalize). The transforms
-are not run; they are translated to size, crop, mean and std of the contract. A CenterCrop without a
-Resize, which crops large scenes in training, becomes the size that images are resized to.
+Weights have ``meta`` (bands, channels) and ``transforms`` (Resize, CenterCrop, Normalize). The
+transforms are not run; they are translated to size, crop, mean and std of the contract. A
+CenterCrop without a Resize, which crops large scenes in training, becomes the size that images are
+resized to.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class LocalWeights:
         return hash(self._name)
 
     def get_state_dict(self, *args, **kwargs):
-        """Read the tensors of the file, without running its code, in the layout of torchgeo's function."""
+        """Read the file without running its code; tensors in the layout of torchgeo's function."""
         if self.laid is None:
             place = f"{self._where}: {self.path}"
             content = unwrapped(read_content(self.path, where=self._where))
@@ -144,8 +145,8 @@ def _two_tables(fields: dict, means: tuple[float, ...], stds: tuple[float, ...])
 def read_transforms(transforms: nn.Module, where: str) -> dict:
     """``size``, ``crop``, ``antialias``, ``mean``, ``std`` from Resize, CenterCrop and Normalize steps.
 
-    Several Normalize steps are combined. The order of normalization and resizing does not matter, because
-    interpolation weights sum to one.
+    Several Normalize steps are combined. The order of normalization and resizing does not matter,
+    because interpolation weights sum to one.
 
     Raises
     ------
@@ -183,8 +184,8 @@ def unit_of(mean, std, sensor: str | None) -> str | tuple[str, ...] | None:
     """The unit of the statistics of weights, one or per channel; None if it cannot be inferred.
 
     torchgeo does not record it. It follows from the numbers: 8-bit values (divided by 255), digital
-    numbers of Sentinel-2 (divided by 10,000, or with statistics far above 255), radar in dB (negative
-    means), or values in [0, 1].
+    numbers of Sentinel-2 (divided by 10,000, or with statistics far above 255), radar in dB
+    (negative means), or values in [0, 1].
     """
     if sensor == "sentinel1":
         return "db" if min(mean) < 0 else ("uint8" if set(std) == {255} else None)
@@ -225,8 +226,8 @@ def channels_of(weights) -> int | None:
     return None if channels is None else channels // dates_of(weights)
 
 
-#: weights -> (means, stds) of the first channels in digital numbers of Sentinel-2, which torchgeo lacks. DEO was
-#: trained on red, green and blue of aerial pictures and of Sentinel-2, with a table for each
+#: weights -> (means, stds) of the first channels in digital numbers of Sentinel-2, which torchgeo lacks.
+#: DEO was trained on red, green and blue of aerial pictures and of Sentinel-2, with a table for each
 #: (`normalize_hr` and `normalize_s2` in DEO/utils/augmentations.py of wolfilip/DEO-FM at 55c7ae1)
 _DIGITAL_NUMBERS = {
     "DEO_Weights.DEO_SWIN": (

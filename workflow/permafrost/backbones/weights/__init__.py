@@ -1,1 +1,1 @@
-"""Weights: reading files without running code, finding and downloading published ones, converting pickles."""
+"""Weights: read files without running code, find or download published ones, convert pickles."""

@@ -38,7 +38,8 @@ def load_file_into(
 
     Returns
     -------
-    (notes on adaptations, for `Backbone.notes`; SHA-256 of the file, for `Backbone.weights_sha256`).
+    (notes on adaptations, for `Backbone.notes`; SHA-256 of the file, for
+    `Backbone.weights_sha256`).
 
     Raises
     ------
@@ -223,8 +224,8 @@ def load_into(
     Parameters
     ----------
     ignore : prefixes of tensors that may be unused (a removed classifier).
-    first_convs : names of input convolutions to adapt if the checkpoint is for 3 channels and the input
-        has another number (repeated and rescaled; summed for one channel).
+    first_convs : names of input convolutions to adapt if the checkpoint is for 3 channels and the
+        input has another number (repeated and rescaled; summed for one channel).
 
     Returns
     -------

@@ -31,7 +31,8 @@ def convert_checkpoint(source: Path, target: Path, key: str | None = None) -> Co
 
     Parameters
     ----------
-    key : key in the checkpoint whose tensors to convert; None: the trainer's usual key, else all tensors.
+    key : key in the checkpoint whose tensors to convert; None: the trainer's usual key, else all
+        tensors.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Published weights: from the library's cache, from ``{data}/weights``, or downloaded there once.
 
-Fingerprints contain the name of weights, not their content. Checks ensure that a name always means the
-same content: by the hash in the file name, by that in the hub's cache, and by
+Fingerprints contain the name of weights, not their content. Checks ensure that a name always means
+the same content: by the hash in the file name, by that in the hub's cache, and by
 ``{data}/weights/NAME.sha256``, which is written at the first use.
 """
 
@@ -50,7 +50,7 @@ class PublishedFile:
 
 @dataclass(frozen=True)
 class Published:
-    """Weights by their `name` in entries, and the alternative files with them, in order of preference."""
+    """Weights by their `name` in entries, and alternative files with them, in order of preference."""
 
     name: str
     files: tuple[PublishedFile, ...]

@@ -1,9 +1,9 @@
-"""The isolated process of ``permafrost convert-checkpoint``: pickled checkpoint to safetensors, without running code.
+"""The isolated process of ``permafrost convert-checkpoint``: pickle to safetensors without running code.
 
-`conversion.py` runs this file as a script with ``-I -S``, so only the standard library is available. Standard
-input is the checkpoint, standard output the safetensors file, standard error one JSON report. Names in the
-pickle that are not in `_known` become inert placeholders. Sizes are compared with the file size before memory
-is allocated.
+`conversion.py` runs this file as a script with ``-I -S``, so only the standard library is
+available. Standard input is the checkpoint, standard output the safetensors file, standard error
+one JSON report. Names in the pickle that are not in `_known` become inert placeholders. Sizes are
+compared with the file size before memory is allocated.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ class _Legacy:
         return self._file.read(length)
 
 
-# --- what is in it -------------------------------------------------------------------------------
+# --- the content ---------------------------------------------------------------------------------
 
 
 def _inside(node) -> list[tuple[str, Any]] | None:
@@ -264,7 +264,7 @@ def _inside(node) -> list[tuple[str, Any]] | None:
 
 
 def collect(root) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """(tensors by dotted name, left-out objects: name to type); containers without tensors count as one."""
+    """(tensors by dotted name, left-out objects: name to type); a container without tensors is one object."""
     tensors: dict[str, Tensor] = {}
     left: dict[str, str] = {}
     seen: set[int] = set()
@@ -308,7 +308,7 @@ def _words(node) -> str:
 
 
 def weights_of(content, key: str | None) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """As `collect` for the weights: under `key`, else under the trainer's usual key, else all tensors."""
+    """As `collect`, for the weights: under `key`, else a trainer's usual key, else all tensors."""
     top = dict(_inside(content) or ())
     if key is None:
         key = next((k for k in WRAPPERS if _inside(top.get(k)) and _holds_tensors(top[k])), None)
@@ -400,7 +400,7 @@ def _strided(view: memoryview, start: int, shape, stride) -> Iterator:
 
 
 def isolate(size: int) -> None:
-    """Restrict this process: no network (if possible), no new files, programs or imports, limited resources."""
+    """Forbid network (if possible), new files, programs and imports in this process, and limit resources."""
     for flags in ("CLONE_NEWUSER", "CLONE_NEWNET"), ("CLONE_NEWNET",):
         with contextlib.suppress(OSError, AttributeError):
             os.unshare(sum(getattr(os, flag) for flag in flags))

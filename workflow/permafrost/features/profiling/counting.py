@@ -100,8 +100,8 @@ def count_flops(forward: Callable[[], object]) -> Quantity:
     """Floating-point operations of `forward`; a multiply-add counts as two.
 
     Counted by `torch.utils.flop_counter`, which covers matrix products, convolutions and attention.
-    Other operators (activations, normalization, pooling, sums) count as zero and are listed in the notes.
-    Fused attention is disabled, since it would hide its matrix products.
+    Other operators (activations, normalization, pooling, sums) count as zero and are listed in the
+    notes. Fused attention is disabled, since it would hide its matrix products.
     """
     counter, seen = FlopCounterMode(display=False), _Operators()
     # the counter is innermost: it decomposes operators before `seen` gets them

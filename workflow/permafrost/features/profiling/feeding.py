@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 def stored_images(plan: InputPlan, card: Card, count: int) -> list[torch.Tensor]:
     """Noise for each input modality: (count, bands, H, W) float32, uniform in each band's train range.
 
-    H and W are those of the dataset's largest image (see `several_sizes`). The seed is fixed. Noise is
-    enough, since time and memory do not depend on the content of images.
+    H and W are those of the dataset's largest image (see `several_sizes`). The seed is fixed. Noise
+    is enough, since time and memory do not depend on the content of images.
     """
     sizes = {one["name"]: one["largest_size"] for one in card.modalities or []}
     fed = [card.bands[one.index] for one in plan.channels if one.index is not None]
@@ -48,7 +48,7 @@ def stored_images(plan: InputPlan, card: Card, count: int) -> list[torch.Tensor]
 def told_sample(
     backbone: Backbone, stores: Callable[[], dict[str, Path]], card: Card, expect: str
 ) -> tuple[Telling, dict[str, np.ndarray]]:
-    """Metadata of a backbone as in extraction, and its values (1, …) for the train sample with most dates.
+    """Metadata as in extraction, and its values (1, …) for the train sample with most dates.
 
     `stores` is called only if the backbone accepts metadata.
     """
@@ -97,7 +97,7 @@ class TrainImages:
         self._fed: FedImages | None = None
 
     def __call__(self, position: int) -> torch.Tensor:
-        """(C, H, W) float32 on the CPU; raises `PermafrostError` if the store does not match the card."""
+        """(C, H, W) float32 on the CPU; raises `PermafrostError` if store and card do not match."""
         if self._fed is None:
             path = self._stores()["train"]
             store = ImageStore(path, expect=self._expect, split="train")

@@ -20,9 +20,9 @@ _PROCESS = Path("/proc/self")
 def peak_memory(work: Callable[[], object], device: torch.device, held: int) -> Quantity:
     """Peak memory in MB (10^6 bytes): `held` bytes of parameters and buffers, plus the peak of `work`.
 
-    On a GPU, memory that torch allocates for tensors. On a CPU, resident memory of the process, whose
-    peak is reset before; if the system cannot reset it, an earlier peak may exceed that of `work`, and
-    the value is undefined. Libraries and the construction of the network do not count.
+    On a GPU, memory that torch allocates for tensors. On a CPU, resident memory of the process,
+    whose peak is reset before; if the system cannot reset it, an earlier peak may exceed that of
+    `work`, and the value is undefined. Libraries and the construction of the network do not count.
     """
     measure = _on_gpu if device.type == "cuda" else _of_process
     added, method = measure(work, device)

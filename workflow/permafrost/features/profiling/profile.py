@@ -63,9 +63,10 @@ def profile_backbone(
 ) -> Profile:
     """Build the backbone as extraction does, run it on noise, and measure its costs.
 
-    The forward pass is that of extraction: same precision and exact arithmetic (no TF32), with pooling
-    and, if the task needs them, feature maps. Measured values depend on the machine and its load, so
-    they vary between runs. Call this once per process, since earlier work affects the memory peak.
+    The forward pass is that of extraction: same precision and exact arithmetic (no TF32), with
+    pooling and, if the task needs them, feature maps. Measured values depend on the machine and its
+    load, so they vary between runs. Call this once per process, since earlier work affects the
+    memory peak.
 
     Parameters
     ----------
@@ -73,8 +74,8 @@ def profile_backbone(
         ``latency_repeats`` of a single image, ``warm_up`` passes and ``most_seconds`` for either,
         ``threads`` (CPU threads of torch; null: the argument `threads`).
     card : dataset card.
-    images : returns the paths of the image stores by split; called only for backbones that are built
-        from images or get metadata.
+    images : returns the paths of the image stores by split; called only for backbones that are
+        built from images or get metadata.
 
     Raises
     ------
@@ -218,7 +219,7 @@ def _flops(
     image: torch.Tensor,
     told: dict[str, torch.Tensor],
 ) -> Quantity:
-    """FLOPs of one image, by the uncompiled module, since compilation hides operators from the counter."""
+    """FLOPs of one image, by the uncompiled module, since compilation hides its operators."""
     uncompiled = dataclasses.replace(
         run, backbone=dataclasses.replace(backbone, module=plain), precision=None
     )

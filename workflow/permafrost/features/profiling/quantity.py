@@ -19,8 +19,8 @@ class Quantity:
     Attributes
     ----------
     value : in `unit`; NaN if undefined, for the reason in ``notes["undefined"]``.
-    lower, upper : quartiles of the repeats, NaN without repeats. They show how busy the machine was;
-        they are not a confidence interval.
+    lower, upper : quartiles of the repeats, NaN without repeats. They show how busy the machine
+        was; they are not a confidence interval.
     repeats : number of measurements; None for a counted quantity.
     notes : further information.
     """
