@@ -60,6 +60,7 @@ class Metric:
 
     @property
     def higher_is_better(self) -> bool | None:
+        """True, False, or None if neither direction is better."""
         return None if self.better is None else self.better == "higher"
 
 

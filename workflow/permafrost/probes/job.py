@@ -78,6 +78,7 @@ class ProbeJob[Options: DataclassInstance]:
 
     @property
     def derived_seed(self) -> int:
+        """Seed of random numbers, from dataset, backbone, probe and seed."""
         return derive_seed(self.dataset, self.backbone, self.probe, self.seed)
 
     @property

@@ -34,6 +34,7 @@ class Detected:
         return (self.boxes[:, :2] + self.boxes[:, 2:]) / 2
 
     def take(self, rows) -> Detected:
+        """The detections at `rows`: indices, a slice or a mask."""
         return Detected(self.boxes[rows], self.classes[rows], self.scores[rows])
 
     def moved(self, by: np.ndarray) -> Detected:

@@ -34,6 +34,7 @@ class Pairs:
     iou: np.ndarray
 
     def take(self, rows) -> Pairs:
+        """The pairs at `rows`: indices, a slice or a mask."""
         return Pairs(self.first[rows], self.second[rows], self.value[rows], self.iou[rows])
 
 

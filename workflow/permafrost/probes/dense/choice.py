@@ -33,6 +33,7 @@ class Chosen:
         self.state = {name: x.detach().clone() for name, x in head.state_dict().items()}
 
     def beaten_by(self, value: float | None) -> bool:
+        """Whether a validation value is better than the kept one."""
         return value is not None and (self.value is None or value > self.value)
 
 

@@ -80,9 +80,10 @@ class MixedLevels(nn.Conv2d):
         self.levels = levels
 
     def forward(self, levels: list[torch.Tensor], size) -> torch.Tensor:
+        """Levels (B, C, H, W) -> (B, classes, *size)."""
         weights = self.weight.chunk(self.levels, dim=1)
         parts = [
-            # resizing keeps a constant, so the bias is added once, before it
+            # resizing keeps a constant, so the bias is added to one level, before it
             functional.conv2d(level, weight, self.bias if i == 0 else None)
             for i, (level, weight) in enumerate(zip(levels, weights, strict=True))
         ]
@@ -102,6 +103,7 @@ class NormalisedProjection(nn.Module):
         self.conv = nn.Conv2d(channels, out, kernel_size=1, bias=bias)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(B, channels, H, W) -> (B, out, H, W)."""
         if torch.is_autocast_enabled(x.device.type):
             check_batch(self.norm, x)
             return self.conv(self.norm(x))

@@ -30,6 +30,7 @@ class Layer:
 
     @property
     def size(self) -> tuple[int, int]:
+        """Height and width of the map."""
         return self.height, self.width
 
 
@@ -82,10 +83,12 @@ class MapSplit:
 
     @property
     def classes(self) -> list[str]:
+        """Names of the dataset's classes."""
         return self.attributes["classes"]
 
     @property
     def working_size(self) -> tuple[int, int]:
+        """Height and width of the backbone's input in pixels."""
         height, width = self.attributes["working_size"]
         return int(height), int(width)
 
@@ -188,10 +191,12 @@ class MaskSplit(MapSplit):
 
     @property
     def ignore_index(self) -> int | None:
+        """Mask value of ignored pixels; None: no pixel is ignored."""
         return self.attributes.get("ignore_index")
 
     @property
     def dead_classes(self) -> list[int]:
+        """Ids of classes that take part in no mean."""
         return list(self.attributes.get("dead_classes") or [])
 
     @property

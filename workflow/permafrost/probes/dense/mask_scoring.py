@@ -43,6 +43,7 @@ class MaskScore:
         self.task, self.confusion = task, 0
 
     def add(self, batch, logits: torch.Tensor) -> None:
+        """Count the pixels of a batch; logits are (B, classes, *working size)."""
         task = self.task
         counts = confusion_per_image(
             batch.masks, logits.argmax(dim=1), task.classes, task.ignore_index
@@ -50,6 +51,7 @@ class MaskScore:
         self.confusion = self.confusion + counts.sum(dim=0).cpu().numpy()
 
     def value(self) -> float | None:
+        """The metric; None if it is undefined."""
         task = self.task
         values = evaluate(self.confusion, task=task.name, dead_classes=task.dead_classes)
         score = float(values[primary_metric(task.name)])

@@ -100,20 +100,24 @@ class PatchClasses:
 
     @staticmethod
     def gates(splits: dict[str, MaskSplit]) -> list[str]:
+        """Warnings about classes; raises as `mask_gates`."""
         return mask_gates(splits)
 
     @staticmethod
     def of_patches(train: MaskSplit, mask: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
+        """(gh, gw) class ids of the patches of a mask (h, w)."""
         return patch_labels(mask, grid, len(train.classes), train.ignore_index)
 
     @staticmethod
     def known(labels: np.ndarray) -> np.ndarray:
+        """Whether patches have a class."""
         return labels != NO_LABEL
 
     @staticmethod
     def add(
         rows: MaskRows, start: int, found: np.ndarray, labels: np.ndarray, layer: Layer
     ) -> None:
+        """Add predictions of images from row `start` on, from (n, k) neighbours `found` of their patches."""
         test = rows.test
         classes = len(test.classes)
         shares, _ = vote(found, labels, n_classes=classes, task="classification")
@@ -135,20 +139,24 @@ class PatchNumbers:
 
     @staticmethod
     def gates(splits: dict[str, TargetSplit]) -> list[str]:
+        """Warnings: none."""
         return []
 
     @staticmethod
     def of_patches(train: TargetSplit, target: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
+        """(gh, gw) means of the patches of a raster (h, w)."""
         return patch_means(target, grid)[0]
 
     @staticmethod
     def known(means: np.ndarray) -> np.ndarray:
+        """Whether patches have data."""
         return ~np.isnan(means)
 
     @staticmethod
     def add(
         rows: TargetRows, start: int, found: np.ndarray, means: np.ndarray, layer: Layer
     ) -> None:
+        """Add predictions of images from row `start` on, from (n, k) neighbours `found` of their patches."""
         rows.add(start, means[found].mean(axis=1).reshape(-1, *layer.size))
 
 

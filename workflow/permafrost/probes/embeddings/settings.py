@@ -67,6 +67,7 @@ class Setting:
 
     @property
     def about(self) -> dict:
+        """The entry of scored_settings in the metadata."""
         names = ("name", "settings", "n_train", "n_val", "gates", "draw")
         return {name: getattr(self, name) for name in names}
 

@@ -35,6 +35,7 @@ class ImageSplit(MaskSplit):
 
     @property
     def masked(self) -> bool:
+        """Whether targets are masks."""
         return "masks" in self.store
 
     @property

@@ -66,14 +66,17 @@ class Labels:
         self.measure = f"val_{self.targets.validation}"
 
     def loss(self, output: torch.Tensor, batch) -> torch.Tensor:
+        """The mean loss of logits (B, outputs)."""
         if self.targets.several:
             return functional.binary_cross_entropy_with_logits(output, batch.target)
         return functional.cross_entropy(output, batch.target)
 
     def meter(self) -> Collected:
+        """Collects batches, and computes accuracy or micro-AP."""
         return Collected(self._value)
 
     def prediction(self, output: np.ndarray, settings: dict, gates: list[str]) -> Prediction:
+        """The prediction from logits (N, outputs) of the test split."""
         scores = self.targets.probabilities(output)
         return Prediction(self.targets.answers(scores), scores, settings, gates)
 
@@ -99,12 +102,15 @@ class Numbers:
         self.scale = float(train.labels.std()) or 1.0
 
     def loss(self, output: torch.Tensor, batch) -> torch.Tensor:
+        """The mean loss of standardised numbers (B, 1)."""
         return functional.mse_loss(output[:, 0], (batch.target - self.mean) / self.scale)
 
     def meter(self) -> Collected:
+        """Collects batches, and computes R²."""
         return Collected(self._value)
 
     def prediction(self, output: np.ndarray, settings: dict, gates: list[str]) -> Prediction:
+        """The prediction from standardised numbers (N, 1) of the test split."""
         return Prediction(self._numbers(output), None, settings, gates)
 
     def answer(self, prediction: Prediction) -> np.ndarray:
@@ -131,6 +137,7 @@ class Masks:
         return self._loss(output, batch.masks)
 
     def meter(self) -> MaskScore:
+        """Collects batches, and computes the task's primary metric."""
         return MaskScore(self._task)
 
 
