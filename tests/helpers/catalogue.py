@@ -58,7 +58,12 @@ def feeding(name: str, contract: InputContract) -> InputPlan:
         bands = [band.as_dict() for band in SENSORS["sentinel2"].values()]
     else:
         bands = [
-            Band(one.name, one.common_name, one.wavelength_nm, sensor=one.sensor).as_dict()
+            Band(
+                name=one.name,
+                common_name=one.common_name,
+                wavelength_nm=one.wavelength_nm,
+                sensor=one.sensor,
+            ).as_dict()
             for one in wishes(contract.bands, contract.sensor)
         ]
     units = units * len(bands) if len(units) == 1 else units
