@@ -19,6 +19,8 @@ from permafrost.core.extras import LIBRARIES
 PACKAGE = Path(permafrost.__file__).parent
 # imported by name where somebody has it, or in an environment of its own, with words of its own
 _ELSEWHERE = {"mlflow", "terratorch", "wandb"}
+# of type checkers: no such module can be imported
+_TYPES = "_typeshed"
 # rooms that build and run models; of others only the modules that are named here
 _PIPELINE = {"backbones", "features", "probes"}
 _HEAVY = {"permafrost.evaluators.raster.modules"}
@@ -52,7 +54,7 @@ def test_every_library_that_an_extra_brings_is_in_the_table():
                 used |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
                 used.add(node.module.partition(".")[0])
-    used -= {*sys.stdlib_module_names, "permafrost", *light, *_ELSEWHERE}
+    used -= {*sys.stdlib_module_names, "permafrost", *light, *_ELSEWHERE, _TYPES}
     # named by a text there
     used |= {"kornia", "segmentation_models_pytorch"}
     tabled = [name for names in LIBRARIES.values() for name in names]
