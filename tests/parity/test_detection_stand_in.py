@@ -122,4 +122,4 @@ def test_torchmetrics_gives_the_same_also_its_extended_summary():
 
 def test_it_is_offered_where_the_rest_is():
     assert detection.init_as_pycocotools is init_as_pycocotools
-    assert "other programs" in init_as_pycocotools.__doc__
+    assert "in this process" in init_as_pycocotools.__doc__
