@@ -168,7 +168,7 @@ def test_an_installed_package_keeps_environments_in_the_project_and_shows_them_o
     assert len([line for line in calls(clone) if line.startswith("start")]) == 1
     refused = start(clone, "true", root=shipped)
     output, _ = refused.communicate(timeout=120)
-    assert refused.returncode == 1 and "an installed package runs in its own environment" in output
+    assert refused.returncode == 1 and "Remedy: run the command without envs/run" in output
 
 
 def test_an_environment_that_cannot_be_installed_leaves_nothing_and_is_tried_again(clone):

@@ -10,6 +10,7 @@ from permafrost.core.identity import canonical_json, fingerprint
 from permafrost.core.stores import write_store
 from permafrost.core.tables import write_table
 from permafrost.data.store import card as data_card
+from permafrost.report.tables.terminal import leaderboard_blocks
 from permafrost.statistics.scores.comparison_table import Comparisons
 from permafrost.statistics.tables import ScoreColumns
 
@@ -362,3 +363,9 @@ def make_plan(datasets: list[str], backbones: list[str], probes=("knn", "linear"
         },
         "jobs": [],
     }
+
+
+def format_leaderboard(table: pa.Table, **options) -> str:
+    """`leaderboard_blocks` as text."""
+    blocks = leaderboard_blocks(table, **options)
+    return "\n\n".join(block.plain() for block in blocks) + "\n"

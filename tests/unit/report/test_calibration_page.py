@@ -9,13 +9,19 @@ import pyarrow as pa
 import pytest
 from helpers.results.charts import rows_of, texts_of, views_of
 from helpers.results.pages import build_report
-from helpers.results.tables import make_card, make_plan, make_predictions, report_text, write_card
+from helpers.results.tables import (
+    format_leaderboard,
+    make_card,
+    make_plan,
+    make_predictions,
+    report_text,
+    write_card,
+)
 from helpers.stages.specifications import specification
 from permafrost.core.tables import read_table, write_table
 from permafrost.metrics.calibration import reliability
 from permafrost.metrics.tasks import CALIBRATION, TEMPERATURE, place_of
 from permafrost.report.figures.reliability import draw_reliability
-from permafrost.report.tables.terminal import format_leaderboard
 from permafrost.statistics.leaderboard.leaderboard import write_leaderboard
 from permafrost.statistics.scores.comparison_table import compare_predictions
 from permafrost.statistics.scores.score_table import score_predictions

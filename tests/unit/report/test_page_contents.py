@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from helpers.results.pages import build_report, prepare, small
 from helpers.results.tables import (
+    format_leaderboard,
     make_score_rows,
     report_text,
     score_table,
@@ -15,7 +16,6 @@ from helpers.results.tables import (
 from permafrost.probes.kinds import KINDS
 from permafrost.report.sections.run import compute_words
 from permafrost.report.sections.scores import comparison_lines, leaderboard_lines
-from permafrost.report.tables.terminal import format_leaderboard
 from permafrost.statistics.leaderboard.leaderboard import write_leaderboard
 
 

@@ -10,6 +10,7 @@ import pytest
 from helpers.results.charts import names_of, rows_of, size_of, texts_of, views_of
 from helpers.results.pages import build_report
 from helpers.results.tables import (
+    format_leaderboard,
     make_card,
     make_plan,
     make_predictions,
@@ -21,7 +22,6 @@ from helpers.results.tables import (
 from permafrost.core.identity import canonical_json
 from permafrost.report.explanations.costs import brief_cost, cost_lines, machines, remarks
 from permafrost.report.figures.costs import draw_costs
-from permafrost.report.tables.terminal import format_leaderboard
 from permafrost.statistics.across_datasets.ranking import Ranking
 from permafrost.statistics.across_datasets.standings_table import build_standings
 from permafrost.statistics.leaderboard.leaderboard import build_leaderboard, write_leaderboard

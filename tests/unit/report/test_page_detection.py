@@ -11,10 +11,9 @@ import pyarrow as pa
 import pytest
 from helpers.results.objects import make_object_card, make_object_store, prepare_objects
 from helpers.results.pages import build_report
-from helpers.results.tables import make_plan, report_text
+from helpers.results.tables import format_leaderboard, make_plan, report_text
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table, write_table
-from permafrost.report.tables.terminal import format_leaderboard
 from permafrost.statistics.leaderboard.leaderboard import write_leaderboard
 
 CAPTIONS = Path(__file__).parents[3] / "workflow" / "report"

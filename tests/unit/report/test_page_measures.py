@@ -10,6 +10,7 @@ import pytest
 from helpers.results.charts import column, texts_of
 from helpers.results.pages import build_report
 from helpers.results.tables import (
+    format_leaderboard,
     make_card,
     make_plan,
     make_predictions,
@@ -23,7 +24,6 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table
 from permafrost.report.explanations.measures import first_of, measured_lines, remarks, sample_words
 from permafrost.report.figures.matrices import draw_similarity
-from permafrost.report.tables.terminal import format_leaderboard
 from permafrost.statistics.across_datasets.ranking import Ranking
 from permafrost.statistics.across_datasets.standings_table import build_standings
 from permafrost.statistics.leaderboard.leaderboard import build_leaderboard, write_leaderboard

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 import pytest
-from helpers.results.tables import make_score_rows, score_table
+from helpers.results.tables import format_leaderboard, make_score_rows, score_table
 from permafrost.report.sections import scores
-from permafrost.report.tables.terminal import format_leaderboard
 from permafrost.statistics.leaderboard.leaderboard import build_leaderboard
 from permafrost.statistics.leaderboard.rows import overall
 from permafrost.statistics.leaderboard.seeds import merge_seeds

@@ -8,11 +8,10 @@ import subprocess
 import sys
 
 import pytest
-from helpers.results.tables import make_score_rows, score_table
+from helpers.results.tables import format_leaderboard, make_score_rows, score_table
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table, write_table
 from permafrost.report.explanations.gates import explain, explain_at_length, gather_classes
-from permafrost.report.tables.terminal import format_leaderboard
 from permafrost.statistics.leaderboard.leaderboard import (
     build_leaderboard,
     read_scores,

@@ -33,7 +33,7 @@ from permafrost.core.tasks import TASKS
 PICTURES = ("uint8", "brightness")
 
 if TYPE_CHECKING:
-    # they know no computed choices, and a dict by `Split` is none by text
+    # type checkers cannot compute choices, and to them a dict by `Split` is not a dict by `str`
     Split = str
     Task = str
     UnitName = str

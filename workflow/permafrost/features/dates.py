@@ -59,7 +59,7 @@ class Dates(Options):
 class DatesOfHead(Dates):
     """Options of a probe that trains a head on feature maps of several dates."""
 
-    temporal: Literal["mean", "max", "last", "concatenate", "ltae"] = "mean"  # type: ignore[assignment]  # wider
+    temporal: Literal["mean", "max", "last", "concatenate", "ltae"] = "mean"  # type: ignore[assignment]  # wider type than the base
     """How the maps of a time series become the input of the head: mean or maximum over dates, the last date, all
     dates concatenated, if all samples have equally many, or the output of temporal attention encoders (ltae), one
     for each layer, that are trained with the head and applied at every pixel."""

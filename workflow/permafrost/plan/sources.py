@@ -28,9 +28,8 @@ PACKAGE = "permafrost"
 ROOT = Path(__file__).resolve().parents[1]
 _MODULE_NAME = re.compile(rf"{PACKAGE}(\.\w+)+")
 _FILE_NAME = re.compile(r"\w[\w-]*([./]\w[\w-]*){0,6}")
-# .py files are followed as modules, stages do not read .md, and the last two are Numba's cache,
-# which earlier versions wrote next to the sources
-NOT_READ = (".py", ".pyc", ".md", ".nbi", ".nbc")
+# .py files are followed as modules, and stages do not read .md
+NOT_READ = (".py", ".pyc", ".md")
 #: registry -> keys of the spec that lead to the entry a job uses
 CHOICES = {
     f"{PACKAGE}.backbones.kinds": ("entry", "kind"),

@@ -45,7 +45,7 @@ class GalileoOptions(Encoded):
     """Size of the encoder."""
     model_file: Annotated[str, Matches("a file that ends in .py", r"\.py$(?!\n)")]
     """The authors' single_file_galileo.py. Its code is executed, like that of an entry point."""
-    groups: Different[Literal[tuple(GROUPS)]] = field(  # type: ignore[valid-type]  # mypy reads no tuple(...)
+    groups: Different[Literal[tuple(GROUPS)]] = field(  # type: ignore[valid-type]  # mypy cannot compute tuple(...)
         default_factory=lambda: list(GROUPS)
     )
     """Groups of bands to use if the dataset has all bands of the group. All other groups are masked."""

@@ -46,9 +46,9 @@ class OlmoEarthOptions(Encoded):
 
     model: Literal["nano", "tiny", "small", "base", "large"]
     """Size of the encoder."""
-    version: Literal[tuple(SIZES)]  # type: ignore[valid-type]  # mypy reads no tuple(...)
+    version: Literal[tuple(SIZES)]  # type: ignore[valid-type]  # mypy cannot compute tuple(...)
     """Version. Missing bands are copies of the nearest one in v1, and zeros in later versions."""
-    modalities: Different[Literal[tuple(MODALITIES)]] = field(  # type: ignore[valid-type]  # mypy reads no tuple(...)
+    modalities: Different[Literal[tuple(MODALITIES)]] = field(  # type: ignore[valid-type]  # mypy cannot compute tuple(...)
         default_factory=lambda: ["sentinel2_l2a", "sentinel1"]
     )
     """Modalities to use, if the dataset has any of their bands."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError, first_line
+from permafrost.core.errors import PermafrostError
 from permafrost.core.extras import need
 from permafrost.core.inputs import check_folder
-from permafrost.data.files.windows import Window
 from permafrost.evaluators.raster.files import opened
 from permafrost.report.figures.objects import (
     ALARM,
@@ -72,27 +71,6 @@ def image_file(folder, name: str) -> Path:
             remedy="name the folder that image_path is relative to with --images",
         )
     return path
-
-
-def read_windows(path, windows: Iterable[Window]) -> Iterator[tuple[Window, np.ndarray]]:
-    """Yield each window with its pixels (bands, height, width); nothing else is read.
-
-    Raises
-    ------
-    PermafrostError : pixels cannot be read.
-    """
-    from rasterio.errors import RasterioError
-    from rasterio.windows import Window as RasterWindow
-
-    with opened(path) as dataset:
-        for window in windows:
-            part = RasterWindow(window.x, window.y, window.width, window.height)
-            try:
-                yield window, dataset.read(window=part)
-            except RasterioError as error:
-                raise PermafrostError(
-                    f"pixels cannot be read ({first_line(error)})", where=path
-                ) from error
 
 
 def read_small(path, longest: int) -> tuple[np.ndarray, float]:

@@ -40,7 +40,7 @@ class Confidence:
     def take(self, rows) -> Confidence:
         """The statistics of the items `rows`, a slice or an array of indices."""
         arrays = (self.confidence, self.hit, self.bin, self.brier)
-        return Confidence(  # type: ignore[call-arg]  # the star gives four arrays
+        return Confidence(  # type: ignore[call-arg]  # unpacks four arrays
             *(array[rows] for array in arrays), self.n_bins
         )
 
@@ -81,7 +81,7 @@ def confidence_by_blocks(
         raise PermafrostError(f"{n_bins!r} bins", remedy="give a whole number of at least 1")
     edges = bin_edges(int(n_bins), like)[:-1]
     parts = [_of_block(target[block], scores, task, edges) for block, scores in blocks]
-    return Confidence(  # type: ignore[call-arg]  # the star gives four arrays
+    return Confidence(  # type: ignore[call-arg]  # unpacks four arrays
         *(np.concatenate(each) for each in zip(*parts, strict=True)), len(edges)
     )
 

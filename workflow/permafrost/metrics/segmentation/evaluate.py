@@ -95,7 +95,7 @@ def evaluate_counts(
         values |= _of_change(hits, truths, predictions, iou, alive)
         each["f1"] = _ratio(2 * hits, truths + predictions, alive)
     if boundary is not None:
-        each["boundary_iou"] = _ratio(*boundary, alive)  # type: ignore[call-arg]  # a pair
+        each["boundary_iou"] = _ratio(*boundary, alive)  # type: ignore[call-arg]  # unpacks a pair
         values["mean_boundary_iou"] = mean_of_defined(each["boundary_iou"])
     wanted = {*overall_metrics(task, len(hits), boundary=True), *each}
     return {name: value for name, value in (values | each).items() if name in wanted}

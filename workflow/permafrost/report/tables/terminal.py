@@ -23,15 +23,7 @@ from permafrost.statistics.leaderboard.seeds import clean_lines, merge_seeds
 
 _MARKS = "*†‡§¶#"
 _SPATIAL = "spatially_random"
-
-
 _LONGEST_REASON = 120
-
-
-def format_leaderboard(table: pa.Table, *, digits: int = 3, most: int | None = None) -> str:
-    """`leaderboard_blocks` as text."""
-    blocks = leaderboard_blocks(table, digits=digits, most=most)
-    return "\n\n".join(block.plain() for block in blocks) + "\n"
 
 
 def leaderboard_blocks(

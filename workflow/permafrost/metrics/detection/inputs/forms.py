@@ -34,7 +34,7 @@ class Compressed(Sequence):
     def __len__(self) -> int:
         return len(self.counts)
 
-    def __getitem__(self, row: int) -> dict:  # type: ignore[override]  # nothing takes slices
+    def __getitem__(self, row: int) -> dict:  # type: ignore[override]  # slices are not used
         return {"size": self.sizes[row].tolist(), "counts": self.counts[row]}
 
     def take(self, rows: np.ndarray) -> Compressed:
