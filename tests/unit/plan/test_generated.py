@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Literal
 
+import permafrost
 import pytest
 from permafrost.core.errors import PermafrostError
 from permafrost.core.option_models import read, schema_of
@@ -119,3 +122,15 @@ def test_a_missing_option_is_named():
 @pytest.mark.parametrize("name", generated.GENERATED)
 def test_the_schemas_are_those_of_the_classes(name):
     assert (SCHEMAS / f"{name}.schema.yaml").read_text() == generated.text_of(name)
+
+
+def test_the_same_choices_have_one_order_everywhere():
+    """Python makes one object of unions of equal choices, with the order of whichever came first."""
+    orders: dict[frozenset, set] = {}
+    for path in Path(permafrost.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Subscript) and ast.unparse(node.value).endswith("Literal"):
+                values = ast.unparse(node.slice).strip("()").split(", ")
+                orders.setdefault(frozenset(values), set()).add(tuple(values))
+    assert len(orders) > 30
+    assert [found for found in orders.values() if len(found) > 1] == []

@@ -310,7 +310,7 @@ class DatasetEntry(Images):
     """Images per location: one; a pair, before and after; or a series of any number of dates."""
     most_dates: LeftOut[Positive] = None
     """Most dates of a series. A longer series keeps this many, evenly spread from the first to the last."""
-    select: Literal["rgb", "all"] | Some[str] = "all"
+    select: Literal["all", "rgb"] | Some[str] = "all"
     """Bands offered to backbones: rgb, all, or a list of true names, unambiguous common names, or modalities."""
     classes: LeftOut[Different[str]] = None
     """Class names in the order of their ids; at least two, or one for detection and

@@ -20,7 +20,7 @@ class ExtractionSettings(Options):
     antialias: bool = False
     dtype: Literal["float32", "float16"] = "float32"
     """Type of the embeddings on disk."""
-    maps_dtype: Literal["float16", "float32"] = "float16"
+    maps_dtype: Literal["float32", "float16"] = "float16"
     """Type on disk of feature maps, which probes of pixels and objects read."""
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     """Precision of the forward pass."""
@@ -41,7 +41,7 @@ class Extraction(ExtractionSettings):
 
     dtype: Literal["float32", "float16"] | None = None
     maps: bool = False
-    maps_dtype: Literal["float16", "float32"] | None = None
+    maps_dtype: Literal["float32", "float16"] | None = None
     fit: str = "strict"
 
     def __post_init__(self) -> None:

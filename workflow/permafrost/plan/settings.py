@@ -272,7 +272,7 @@ class Settings(Options):
     models do in their evaluations, absent bands are copies of neighbouring bands or neutral, and 8-bit images are
     z-scored. geobench2: as in GEO-Bench-2, z-scores for every pair, and 0 for absent bands. It is part of the
     features' fingerprint."""
-    unfit: Literal["leave_out", "error"] = "leave_out"
+    unfit: Literal["error", "leave_out"] = "leave_out"
     """How to treat a backbone that cannot read a dataset, or a probe that cannot score it. leave_out: the pair is
     omitted, and plan, tables and page give the reason. error: nothing is run."""
     published: list[Text | Published] = field(default_factory=list)

@@ -62,7 +62,7 @@ class FewShotOptions(CGrid):
     """Classifiers that are fitted to each draw."""
     ranked: RankedDraw = field(default_factory=lambda: RankedDraw(share=0.1))
     """The classifier and size that are ranked and compared; one of share and per_class is null."""
-    ties: Literal["log_loss", "smallest"] = "log_loss"
+    ties: Literal["smallest", "log_loss"] = "log_loss"
     k: Different[Positive] = field(default_factory=lambda: [1, 5, 10])
     """Numbers of neighbours of knn; one is chosen on the draw's validation samples."""
     metric: Metric = "l2"
