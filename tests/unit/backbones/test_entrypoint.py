@@ -15,7 +15,7 @@ from helpers.stores.images import Dataset, card_of, rgb_bands
 from permafrost.backbones.backbone import Resources
 from permafrost.backbones.digest import identify
 from permafrost.core.errors import PermafrostError
-from permafrost.core.identity import file_digest
+from permafrost.core.identity import code_digest
 from permafrost.core.specification import merged
 from permafrost.features.promised import PromisedBackbone
 from permafrost.features.specification import Extraction, ExtractSpec, OfImages
@@ -294,7 +294,7 @@ def promised(root, monkeypatch, entry: dict) -> tuple[dict, PromisedBackbone]:
     """The entry as a job knows it, and what it checks."""
     monkeypatch.chdir(root)
     known = identified(entry, root)
-    files = {path: file_digest(root / path) for path in known.files.values()}
+    files = {path: code_digest(root / path) for path in known.files.values()}
     return entry, PromisedBackbone(spec_of(entry, files=files), "backbone x")
 
 
@@ -341,7 +341,7 @@ def test_a_file_that_was_edited_since_is_named(tmp_path, monkeypatch, name, mome
     )
     if moment == "after":
         check.check()
-    (tmp_path / name).write_text("# edited\n")
+    (tmp_path / name).write_text("EDITED = True\n")
     with pytest.raises(PermafrostError, match=f"{name} changed since") as caught:
         check.check()
     assert caught.value.remedy == "start snakemake again"

@@ -204,7 +204,7 @@ def test_one_backbones_entry_changes_its_own_jobs_and_what_gathers_them(root, co
 @pytest.mark.parametrize(("file", "backbone"), [("data/net.safetensors", "net"), ("own.py", "own")])
 def test_the_content_of_a_backbones_file_changes_its_own_jobs(root, file, backbone):
     before = make_plan(root)
-    (root / file).write_bytes((root / file).read_bytes() + b"\n")
+    (root / file).write_bytes((root / file).read_bytes() + b"\nMORE = 1\n")
     assert changed(before, make_plan(root)) == jobs_of_backbone(before, backbone)
 
 

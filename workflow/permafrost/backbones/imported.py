@@ -135,7 +135,7 @@ def modules_named(path: Path, package: str) -> list[str]:
     except OSError:
         # a missing file is reported when its digest is computed
         return []
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise PermafrostError(
             f"the Python file cannot be parsed ({error})", where=path, remedy="correct the file"
         ) from error

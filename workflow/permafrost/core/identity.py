@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
@@ -75,3 +77,61 @@ def file_digest(path) -> str:
     """SHA-256 of a file, in hexadecimal; raises OSError if it cannot be read."""
     with open(path, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def code_digest(path) -> str:
+    """SHA-256 of a Python file's code, in hexadecimal: comments and layout do not count.
+
+    Docstrings count, since code may read ``__doc__``, and so do type comments, which TorchScript
+    reads. A file that cannot be parsed counts by its bytes.
+
+    Raises
+    ------
+    OSError : the file cannot be read.
+    """
+    content = Path(path).read_bytes()
+    try:
+        code = syntax(ast.parse(content, type_comments=True), docstrings=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        code = content
+    return hashlib.sha256(code).hexdigest()
+
+
+def syntax(tree: ast.Module, *, docstrings: bool) -> bytes:
+    """A syntax tree as text, without positions, comments and empty fields.
+
+    Empty fields are omitted, so fields that a newer Python adds do not change the text.
+    """
+    return "".join(_written(tree, docstrings)).encode("utf-8", "surrogatepass")
+
+
+def _written(node, docstrings: bool) -> Iterator[str]:
+    if isinstance(node, ast.AST):
+        yield f"({type(node).__name__}"
+        documented = isinstance(
+            node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+        )
+        for name, value in ast.iter_fields(node):
+            if name == "body" and documented and not docstrings:
+                value = [one for one in value if not _is_text(one)]
+            # `type: ignore` is of line numbers
+            if value is not None and value != [] and name != "type_ignores":
+                yield f" {name}="
+                yield from _written(value, docstrings)
+        yield ")"
+    elif isinstance(node, list):
+        yield "["
+        for item in node:
+            yield from _written(item, docstrings)
+        yield "]"
+    else:
+        yield f"{type(node).__name__}:{node!r},"
+
+
+def _is_text(node: ast.AST) -> bool:
+    """Whether a statement is a docstring or an attribute docstring."""
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )

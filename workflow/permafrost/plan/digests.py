@@ -15,7 +15,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import fingerprint
 from permafrost.core.outputs import whole_file
 from permafrost.core.promised import file_state
-from permafrost.data.files.folders import Read, content_digest, content_state
+from permafrost.data.files.folders import Read, content_digest, content_state, is_code
 
 #: the cache file, below the working directory
 DIGESTS = ".snakemake/permafrost/digests.json"
@@ -39,7 +39,7 @@ class DigestCache:
         self._changed = False
 
     def digest(self, file) -> str:
-        """SHA-256 of the content of `file`.
+        """SHA-256 of the content of `file`; of a Python file, of its code.
 
         Raises
         ------
@@ -60,6 +60,8 @@ class DigestCache:
         try:
             state = state_of(path, read)
             key = os.path.abspath(path) + (f" {read}" if read and os.path.isdir(path) else "")
+            # earlier releases kept digests of their bytes
+            key += " code" if is_code(path) else ""
             known = self._known.get(key)
             if known is None or known[:-1] != state:
                 if state[0] > _LARGE:

@@ -24,6 +24,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from permafrost.core.identity import syntax
+
 PACKAGE = "permafrost"
 ROOT = Path(__file__).resolve().parents[1]
 _MODULE_NAME = re.compile(rf"{PACKAGE}(\.\w+)+")
@@ -236,7 +238,7 @@ def _uses(tree: ast.Module, package: str, name: str, *, registry: bool) -> _Uses
         entries = _entries(tree, package)
         in_text -= {module for modules in entries.values() for module in modules}
     return _Uses(
-        meaning=_digest("".join(_meaning(tree)).encode("utf-8", "surrogatepass")),
+        meaning=_digest(syntax(tree, docstrings=False)),
         modules=_existing(named | in_text),
         entries={key: _existing(set(modules)) for key, modules in entries.items()},
         files=tuple(sorted(files)),
@@ -278,41 +280,6 @@ def _walk(node: ast.AST) -> Iterator[ast.AST]:
     for child in ast.iter_child_nodes(node):
         if not (isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING")):
             yield from _walk(child)
-
-
-def _meaning(node) -> Iterator[str]:
-    """A syntax tree as text, without positions, docstrings and empty fields.
-
-    Empty fields are omitted, so fields that a newer Python adds do not change the text.
-    """
-    if isinstance(node, ast.AST):
-        yield f"({type(node).__name__}"
-        documented = isinstance(
-            node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-        )
-        for name, value in ast.iter_fields(node):
-            if name == "body" and documented:
-                value = [one for one in value if not _is_text(one)]
-            if value is not None and value != []:
-                yield f" {name}="
-                yield from _meaning(value)
-        yield ")"
-    elif isinstance(node, list):
-        yield "["
-        for item in node:
-            yield from _meaning(item)
-        yield "]"
-    else:
-        yield f"{type(node).__name__}:{node!r},"
-
-
-def _is_text(node: ast.AST) -> bool:
-    """Whether a statement is a docstring or an attribute docstring."""
-    return (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    )
 
 
 def _absolute(package: str, node: ast.ImportFrom) -> str:

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.identity import file_digest
+from permafrost.core.identity import code_digest, file_digest
 from permafrost.core.promised import file_state
 from permafrost.data.files.members import is_junk
 
@@ -53,8 +53,18 @@ class Read:
 
 
 def content_digest(path: str | Path, read: Read | None = None) -> str:
-    """Digest of a file's content, or of names and contents of the files below a folder that `read` selects."""
-    return folder_digest(path, read) if Path(path).is_dir() else file_digest(path)
+    """Digest of a file's content, or of names and contents of the files below a folder that `read` selects.
+
+    A single Python file counts by its code.
+    """
+    if Path(path).is_dir():
+        return folder_digest(path, read)
+    return code_digest(path) if is_code(path) else file_digest(path)
+
+
+def is_code(path: str | Path) -> bool:
+    """Whether the file is a Python file."""
+    return str(path).endswith(".py")
 
 
 def folder_files(folder: str | Path, read: Read | None = None) -> list[tuple[str, str]]:
