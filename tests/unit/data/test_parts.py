@@ -273,13 +273,14 @@ def test_damaged_parts(made, pattern, match):
 
 def altered(folder, change) -> None:
     """Give a part other attributes, sealed as if it had been made so."""
-    from permafrost.core.stores import DIGEST, attributes_digest
+    from permafrost.core.identity import content_digest
+    from permafrost.core.stores import DIGEST
 
     for split in SPLITS:
         place = folder / f"{split}.zarr" / "zarr.json"
         content = json.loads(place.read_text())
         change(content["attributes"])
-        content["attributes"][DIGEST] = attributes_digest(content["attributes"])
+        content["attributes"][DIGEST] = content_digest(content["attributes"], DIGEST)
         place.write_text(json.dumps(content))
 
 

@@ -1,20 +1,16 @@
 from __future__ import annotations
 
-import json
 import shutil
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from helpers.plans import CONFIG, fill_root, make_plan
-from helpers.stores.images import card_of, rgb_bands
+from helpers.results.written import write, write_detections, write_masks
 from permafrost.core.errors import PermafrostError
-from permafrost.core.identity import file_digest
 from permafrost.core.specification import SPLITS
 from permafrost.core.stamps import write_stamp
 from permafrost.core.stores import write_store
-from permafrost.core.tables import write_table
-from permafrost.data.store.card import write_card
 from permafrost.operate.stale import delete, find_stale, refuse_stale
 from permafrost.plan.record import record_plan
 from permafrost.plan.recorded import read_plan, stamped
@@ -32,18 +28,6 @@ def recorded(tmp_path, monkeypatch):
         if row["stage"] in ("prepare", "bootstrap"):
             write(root / row["path"], row["fingerprint"])
     return root / "results", plan
-
-
-def write(path, fingerprint: str) -> None:
-    ids = pa.table({"sample_id": ["a", "b"]})
-    if path.suffix == ".parquet":
-        write_table(path, ids, {"fingerprint": fingerprint})
-    elif path.suffix == ".zarr":
-        with write_store(path, fingerprint=fingerprint) as writer:
-            writer.array("images", (2, 3), "uint8", rows_per_chunk=1)[:] = 1
-            writer.samples(ids)
-    else:
-        write_card(path, card_of(rgb_bands(), fingerprint=fingerprint))
 
 
 def test_nothing_is_stale_when_all_that_is_there_belongs_to_the_plan(recorded):
@@ -158,7 +142,7 @@ def test_a_file_that_was_altered_by_hand_is_found_and_deleting_lets_it_be_made_a
     assert path == results / removed and "altered since it was written" in reason
     with pytest.raises(PermafrostError, match="altered since") as caught:
         refuse_stale(plan, results, stores=False)
-    assert "stale --delete" in caught.value.remedy
+    assert "stale --deep --delete" in caught.value.remedy
     delete([path])
     assert find_stale(plan, results) == []
 
@@ -223,18 +207,6 @@ def test_masks_of_another_plan_are_found(tmp_path, monkeypatch, form):
     assert path == root / row["path"] and "made from another plan" in reason
 
 
-def write_masks(path, form: str, fingerprint: str) -> None:
-    if form == "zarr":
-        with write_store(path, fingerprint=fingerprint) as writer:
-            writer.array("predictions", (2, 3, 3), "uint8", rows_per_chunk=1)[:] = 1
-            writer.samples(pa.table({"sample_id": ["a", "b"]}))
-        return
-    path.mkdir(parents=True)
-    table = pa.table({"sample_id": ["a", "b"]})
-    table = table.replace_schema_metadata({b"fingerprint": fingerprint.encode()})
-    pq.write_table(table, path / "samples.parquet")
-
-
 def test_detections_of_another_plan_damaged_or_in_part_are_found(tmp_path, monkeypatch):
     root = fill_root(tmp_path / "root")
     monkeypatch.chdir(root)
@@ -247,31 +219,22 @@ def test_detections_of_another_plan_damaged_or_in_part_are_found(tmp_path, monke
     plan = root / record_plan(make_plan(root, config), "results")
     [row, *_] = [row for row in read_plan(plan)["outputs"] if row["stage"] == "detections"]
     assert row["path"] == "results/detections/crowns/stats/seed0/det"
+    table = "results/predictions/crowns/stats/seed0/det.parquet"
     folder = root / row["path"]
-    folder.mkdir(parents=True)
-    truth, found = folder / "truth.json", folder / "detections.json"
-    good = json.dumps({"info": {"fingerprint": row["fingerprint"]}})
-    other = json.dumps({"info": {"fingerprint": "0" * 32}})
-    found.write_text("[]")
-    for content, reason in (
-        (good, None),
-        (other, "made from another plan"),
-        ("{}", "not a file of this pipeline"),
-        (None, "lacks truth.json"),
-    ):
-        truth.unlink(missing_ok=True) if content is None else truth.write_text(content)
-        said = find_stale(plan, root / "results")
-        assert [path for path, _ in said] == ([folder] if reason else [])
-        assert reason is None or reason in said[0][1]
-    truth.write_text(good)
-    found.unlink()
-    assert "lacks detections.json" in find_stale(plan, root / "results")[0][1]
-    found.write_text("[]")
-    predictions = folder.parents[4] / "predictions/crowns/stats/seed0/det.parquet"
-    digests = {path.name: file_digest(path) for path in (truth, found)}
-    rows = pa.table({"sample_id": ["a"]})
-    write_table(predictions, rows, {"fingerprint": row["fingerprint"], "files": digests})
+    write_detections(folder, row["fingerprint"])
     assert find_stale(plan, root / "results") == []
-    found.write_text("[{}]")
-    [(path, reason)] = find_stale(plan, root / "results")
-    assert path == folder and reason == "detections.json was altered since it was written"
+    for name, content, reason in (
+        ("truth.json", '{"info": {}}', "truth.json: altered"),
+        ("truth.json", None, "truth.json is missing"),
+        ("detections.json", "[{}]", "detections.json: altered since it was written"),
+    ):
+        whole = (folder / name).read_bytes()
+        (folder / name).unlink() if content is None else (folder / name).write_text(content)
+        [(path, said)] = find_stale(plan, root / "results")
+        assert path == folder and said.startswith(reason)
+        (folder / name).write_bytes(whole)
+    shutil.rmtree(folder)
+    write_detections(folder, "0" * 32)
+    found = dict(find_stale(plan, root / "results"))
+    assert found.keys() == {root / table, folder}
+    assert "made from another plan" in found[root / table]

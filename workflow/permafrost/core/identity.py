@@ -73,6 +73,12 @@ def derive_seed(*parts) -> int:
     return int.from_bytes(digest[:8], "big") >> 1
 
 
+def content_digest(content: dict, key: str) -> str:
+    """SHA-256 of a JSON object without its entry `key`, which holds this digest; in hexadecimal."""
+    rest = {name: value for name, value in content.items() if name != key}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
 def file_digest(path) -> str:
     """SHA-256 of a file, in hexadecimal; raises OSError if it cannot be read."""
     with open(path, "rb") as stream:

@@ -11,10 +11,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.identity import file_digest
+from permafrost.core.identity import content_digest, file_digest
 from permafrost.core.outputs import whole_file
 from permafrost.core.tables import check_fingerprint
 
+_DIGEST = "sha256"  # key of the SHA-256 of all other keys
 _REMEDY = "delete the stamp and run snakemake again"
 
 
@@ -26,8 +27,9 @@ def write_stamp(path, fingerprint: str, files: Iterable[Path]) -> None:
     folder = Path(path).parent.parent
     digests = {Path(os.path.relpath(file, folder)).as_posix(): file_digest(file) for file in files}
     content = {"fingerprint": fingerprint, "files": dict(sorted(digests.items()))}
+    content[_DIGEST] = content_digest(content, _DIGEST)
     with whole_file(path) as partial:
-        partial.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        partial.write_text(_text(content), "utf-8")
 
 
 def altered_files(path, *, expect: str) -> dict[Path, str]:
@@ -39,7 +41,7 @@ def altered_files(path, *, expect: str) -> dict[Path, str]:
     """
     path = Path(path)
     found = {}
-    for name, digest in _read(path, expect).items():
+    for name, digest in read_stamp(path, expect=expect).items():
         file = path.parent.parent / name
         try:
             same = file_digest(file) == digest
@@ -63,9 +65,16 @@ def refuse_altered(path, *, expect: str) -> None:
         )
 
 
-def _read(path: Path, expect: str) -> dict[str, str]:
+def read_stamp(path: Path, *, expect: str) -> dict[str, str]:
+    """The files of a stamp, relative to the results folder, with their SHA-256.
+
+    Raises
+    ------
+    PermafrostError : as `altered_files`.
+    """
     try:
-        content = json.loads(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
+        content = json.loads(text)
         made, files = content["fingerprint"], content["files"]
         # a stamp may come from an untrusted archive: its paths must stay inside the results folder
         whole = all(
@@ -80,7 +89,12 @@ def _read(path: Path, expect: str) -> dict[str, str]:
         ) from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise PermafrostError("the stamp is damaged", where=path, remedy=_REMEDY) from error
-    if not whole:
+    sealed = text == _text(content) and content.get(_DIGEST) == content_digest(content, _DIGEST)
+    if not whole or not sealed:
         raise PermafrostError("the stamp is damaged", where=path, remedy=_REMEDY)
     check_fingerprint(path, made, expect)
     return files
+
+
+def _text(content: dict) -> str:
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

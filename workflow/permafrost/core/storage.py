@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import zlib
 
 from zarr.storage import LocalStore
 
@@ -12,6 +13,10 @@ class StoppableStorage(LocalStore):
 
     Zarr writes chunks as tasks on its own thread. If one fails (a full disk) or the writer is
     interrupted, the others go on and would recreate the folder after its removal.
+
+    Attributes
+    ----------
+    written : key -> [size in bytes, CRC-32] of the value written last.
     """
 
     def __init__(self, root, *, read_only: bool = False) -> None:
@@ -19,6 +24,7 @@ class StoppableStorage(LocalStore):
         self._state = threading.Condition()
         self._writing = 0
         self._stopped = False
+        self.written: dict[str, list[int]] = {}
 
     async def set(self, key, value) -> None:
         with self._state:
@@ -27,6 +33,8 @@ class StoppableStorage(LocalStore):
             self._writing += 1
         try:
             await super().set(key, value)
+            content = value.as_numpy_array()
+            self.written[key] = [content.nbytes, zlib.crc32(content)]
         finally:
             with self._state:
                 self._writing -= 1

@@ -15,17 +15,18 @@ from pathlib import Path
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line
-from permafrost.core.identity import file_digest
+from permafrost.core.identity import content_digest, file_digest
+from permafrost.core.inventory import INVENTORY
 from permafrost.core.stores import (
     DIGEST,
+    INVENTORY_DIGEST,
     PARTS_REMEDY,
     StoreWriter,
-    attributes_digest,
 )
 from permafrost.core.tables import check_fingerprint
 from permafrost.core.versions import imported_versions
 
-_SEAL = ("fingerprint", "files", "beside", "complete", DIGEST)
+_SEAL = ("fingerprint", "files", "beside", "complete", INVENTORY_DIGEST, DIGEST)
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class PartWriter(StoreWriter):
             "beside": {name: file_digest(self.folder / name) for name in self._beside},
             "complete": True,
         }
-        self.group.attrs.update({**sealed, DIGEST: attributes_digest(sealed)})
+        self.set_attributes(sealed)
 
 
 class StorePart:
@@ -103,13 +104,14 @@ class StorePart:
         if not attributes.get("complete"):
             raise self._refuse("the part was never completed")
         check_fingerprint(path, attributes["fingerprint"], expect)
-        if attributes.get(DIGEST) != attributes_digest(attributes):
+        if attributes.get(DIGEST) != content_digest(attributes, DIGEST):
             raise self._refuse("its attributes are not what was written")
         self.files: dict[str, dict[str, int]] = attributes["files"]
         for name, files in self.files.items():
             if _chunk_files(path / name) != files:
                 raise self._refuse(f"files of its array {name!r} are missing or damaged")
-        for name, digest in attributes["beside"].items():
+        beside = {**attributes["beside"], INVENTORY: attributes.get(INVENTORY_DIGEST)}
+        for name, digest in beside.items():
             if not (path / name).is_file() or file_digest(path / name) != digest:
                 raise self._refuse(f"its file {name} is missing or damaged")
         self.attributes = {key: value for key, value in attributes.items() if key not in _SEAL}

@@ -6,9 +6,11 @@ Layout of a store directory::
     <array>/…          zarr arrays; each chunk ends with its CRC-32C, and most are compressed; small
                        chunks share a file, a shard, with a checked index at its end
     samples.parquet    one row per sample, in the order of the arrays' first axis
+    inventory.json     size and CRC-32 of every other file
 
 The seal is written last: ``complete``, ``fingerprint`` of the plan, number of samples, shape and
-type of every array, SHA-256 of ``samples.parquet``, and SHA-256 of all attributes. A store without
+type of every array, SHA-256 of ``samples.parquet`` and of the inventory, and SHA-256 of all
+attributes. A store without
 a seal is incomplete. Readers that expect a split compare it with the attribute ``split``, if it was
 recorded.
 """
@@ -17,7 +19,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import json
 import os
 import shutil
@@ -30,14 +31,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from permafrost.core.errors import PermafrostError, first_line
-from permafrost.core.identity import file_digest
+from permafrost.core.identity import content_digest, file_digest
+from permafrost.core.inventory import INVENTORY, read_inventory, write_inventory
 from permafrost.core.outputs import Group, whole_directory
 from permafrost.core.tables import check_fingerprint
 from permafrost.core.versions import imported_versions
 
 SAMPLES = "samples.parquet"
+GROUP = "zarr.json"
 _SEAL = frozenset({"fingerprint", "count", "arrays", "samples_sha256", "complete"})
 DIGEST = "attributes_sha256"
+INVENTORY_DIGEST = "inventory_sha256"
 # length in a shard's index of a chunk that was never written
 _NOWHERE = np.uint64(2**64 - 1)
 _REMEDY = "delete the store and run snakemake again"
@@ -131,7 +135,9 @@ class StoreWriter:
                 where=folder.parent,
                 remedy=PARTS_REMEDY,
             )
+        known = read_inventory(folder.parent)
         for file in files:
+            self.storage.written[f"{name}/{file}"] = known[f"{folder.name}/{file}"]
             (own / file).parent.mkdir(parents=True, exist_ok=True)
             try:
                 link_or_copy(folder / file, own / file)
@@ -172,7 +178,13 @@ class StoreWriter:
             "samples_sha256": file_digest(self.folder / SAMPLES),
             "complete": True,
         }
-        self.group.attrs.update({**sealed, DIGEST: attributes_digest(sealed)})
+        self.set_attributes(sealed)
+
+    def set_attributes(self, sealed: dict) -> None:
+        """Write the inventory, then the attributes with the digests of both."""
+        write_inventory(self.folder, self.storage.written, without=GROUP)
+        sealed = {**sealed, INVENTORY_DIGEST: file_digest(self.folder / INVENTORY)}
+        self.group.attrs.update({**sealed, DIGEST: content_digest(sealed, DIGEST)})
 
 
 if TYPE_CHECKING:
@@ -235,17 +247,8 @@ class Store:
         with self._reading("not a readable zarr group"):
             self._file = self._group_file()
             self._group, self.attributes = self._open()
-        if not self.attributes.keys() >= _SEAL:
-            raise self._refuse("the store was never completed")
+        check_seal(self.path, self.attributes, expect=expect, split=split)
         self.fingerprint: str = self.attributes["fingerprint"]
-        if expect is not None:
-            check_fingerprint(self.path, self.fingerprint, expect)
-        if self.attributes.get(DIGEST) != attributes_digest(self.attributes):
-            raise self._refuse("its attributes are not what was written")
-        if split is not None and self.attributes.get("split", split) != split:
-            raise self._refuse(
-                f"it holds the split {self.attributes['split']!r}, where {split!r} is expected"
-            )
         self._check()
 
     def __len__(self) -> int:
@@ -349,10 +352,38 @@ class Store:
         return PermafrostError(problem, where=self.path, remedy=_REMEDY)
 
 
-def attributes_digest(attributes: dict) -> str:
-    """SHA-256 of all attributes except the digest itself, in hexadecimal."""
-    sealed = {key: value for key, value in attributes.items() if key != DIGEST}
-    return hashlib.sha256(json.dumps(sealed, sort_keys=True).encode()).hexdigest()
+def check_seal(
+    path: Path, attributes: dict, *, expect: str | None = None, split: str | None = None
+) -> None:
+    """Check a store's attributes; raises `PermafrostError` as `Store` does."""
+    problem = None
+    if not attributes.keys() >= _SEAL:
+        problem = "the store was never completed"
+    elif attributes.get(DIGEST) != content_digest(attributes, DIGEST):
+        problem = "its attributes are not what was written"
+    elif split is not None and attributes.get("split", split) != split:
+        problem = f"it holds the split {attributes['split']!r}, where {split!r} is expected"
+    if expect is not None and "fingerprint" in attributes:
+        check_fingerprint(path, attributes["fingerprint"], expect)
+    if problem:
+        raise PermafrostError(problem, where=path, remedy=_REMEDY)
+
+
+def read_seal(path: Path, *, expect: str | None = None, split: str | None = None) -> dict:
+    """A store's checked attributes, read without zarr; raises `PermafrostError` as `Store` does."""
+    try:
+        raw = (path / GROUP).read_bytes()
+        content = json.loads(raw)
+        attributes = content["attributes"]
+        group = (content["zarr_format"], content["node_type"]) == (3, "group") and raw[-1:] == b"}"
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise PermafrostError(
+            f"not a readable zarr group ({first_line(error)})", where=path, remedy=_REMEDY
+        ) from error
+    if not group or not isinstance(attributes, dict):
+        raise PermafrostError("not a readable zarr group", where=path, remedy=_REMEDY)
+    check_seal(path, attributes, expect=expect, split=split)
+    return attributes
 
 
 def link_or_copy(source: Path, target: Path) -> None:

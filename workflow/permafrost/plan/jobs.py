@@ -1,6 +1,6 @@
 """The jobs of a plan in one sorted text file; every job reads only its own line.
 
-The first line identifies the plan and gives the number of bytes that follow. Each further line is a
+The first line identifies the plan and gives number and CRC-32 of the bytes that follow. Each further line is a
 fingerprint, a space and a JSON object: ``code`` (hash of the stage's sources), ``places`` (paths of
 the job's files, which are not part of the fingerprint) and ``spec``. Lines are sorted, so one job
 of a hundred thousand is found by bisection, and its command line stays short.
@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,10 +19,12 @@ from typing import BinaryIO
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json, fingerprint
+from permafrost.core.inputs import check_file
 from permafrost.core.outputs import whole_file
 
 SUFFIX = ".jobs"
 _HEADER = "permafrost-jobs"
+_HEAD = re.compile(rb"permafrost-jobs ([0-9a-f]{32}) (\d+) [0-9a-f]{8}\n")
 _AGAIN = "start snakemake again, which records the plan anew"
 
 
@@ -52,9 +56,21 @@ def jobs_are_recorded(path: Path, about: str) -> bool:
     try:
         with open(path, "rb") as stream:
             header = stream.readline(200)
-            return header == _header(about, os.fstat(stream.fileno()).st_size - len(header))
+            size = os.fstat(stream.fileno()).st_size - len(header)
     except OSError:
         return False
+    found = _HEAD.fullmatch(header)
+    return found is not None and found[1].decode() == about and int(found[2]) == size
+
+
+def refuse_damaged(path: Path, about: str) -> None:
+    """Raise `PermafrostError` unless `path` has all jobs of the plan `about`, byte for byte."""
+    check_file(path)
+    header, _, body = path.read_bytes().partition(b"\n")
+    if header + b"\n" != _header(about, body):
+        raise PermafrostError(
+            "not what was written (its bytes do not match its checksum)", where=path, remedy=_AGAIN
+        )
 
 
 def write_jobs(path: Path, jobs: Iterable, about: str) -> None:
@@ -73,7 +89,7 @@ def write_jobs(path: Path, jobs: Iterable, about: str) -> None:
     body = "".join(line for _, line in sorted(lines.items())).encode()
     # not exclusive: processes that write at the same time write the same bytes
     with whole_file(path, exclusive=False) as partial:
-        partial.write_bytes(_header(about, len(body)) + body)
+        partial.write_bytes(_header(about, body) + body)
 
 
 def find_job(plan, wanted: str) -> PlannedJob:
@@ -109,8 +125,8 @@ def find_job(plan, wanted: str) -> PlannedJob:
     return job
 
 
-def _header(about: str, size: int) -> bytes:
-    return f"{_HEADER} {about} {size}\n".encode()
+def _header(about: str, body: bytes) -> bytes:
+    return f"{_HEADER} {about} {len(body)} {zlib.crc32(body):08x}\n".encode()
 
 
 def _line(stream: BinaryIO, wanted: bytes, low: int, high: int) -> bytes | None:

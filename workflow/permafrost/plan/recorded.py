@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError, first_line
+from permafrost.core.identity import fingerprint
 from permafrost.core.inputs import check_file, check_folder
 
 CURRENT = "current"
@@ -63,6 +64,26 @@ def read_plan(path, results: Path | None = None) -> dict:
         return recorded
     outputs = [{**row, "path": str(place)} for row, place in places(recorded, results)]
     return {**recorded, "results": str(results), "outputs": outputs}
+
+
+def refuse_altered_plan(path: Path) -> str:
+    """Check every byte of a recorded plan, and that it is the one that its name says.
+
+    Returns
+    -------
+    The fingerprint of its content, which the file of its jobs has, too.
+
+    Raises
+    ------
+    PermafrostError : the file cannot be read, or was altered.
+    """
+    content = read_plan(path)
+    about = {key: content[key] for key in content if key not in ("about", "sha256", "outputs")}
+    if content.get("about") != fingerprint(about):
+        raise _unreadable("was altered since it was written", path)
+    if content["plan"] != Path(path).stem:
+        raise _unreadable("has the name of another one", path)
+    return content["about"]
 
 
 def _unreadable(problem: str, path) -> PermafrostError:
@@ -176,14 +197,18 @@ def published_files(recorded: dict) -> list[Path]:
     return [Path(recorded["results"]) / f"published.{form}" for form in ("parquet", "csv") if asked]
 
 
+def summaries(recorded: dict) -> list[Path]:
+    """Paths of the tables beside the leaderboard, which its stamp lists."""
+    results = Path(recorded["results"])
+    names = ("leaderboard.csv", "standings.parquet", "standings.csv")
+    return [*(results / name for name in names), *published_files(recorded)]
+
+
 def archived(recorded: dict, plan: Path) -> list[Path]:
     """Paths that an archive of the plan contains: outputs, report, the plan itself and stamps."""
     results = Path(recorded["results"])
     fixed = [
-        results / "leaderboard.csv",
-        results / "standings.parquet",
-        results / "standings.csv",
-        *published_files(recorded),
+        *summaries(recorded),
         results / "report",
         plan,
         plan.with_name(CURRENT),

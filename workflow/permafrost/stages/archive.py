@@ -46,7 +46,7 @@ def run(arguments) -> None:
     about = read_incomplete(leaderboard)
     files = archived(plan, path)
     if about and about["plan"] == plan["plan"]:
-        stale = {stale for stale, _ in find_stale(path, results)} - {leaderboard}
+        stale = {stale for stale, _ in find_stale(path, results, deep=True)} - {leaderboard}
         files = [file for file in files if file.exists() and file not in stale]
     else:
         about = None

@@ -130,9 +130,13 @@ MAINTAIN: dict[str, Command] = {
         "list failed jobs; write leaderboard and page of the successful ones",
         ("permafrost incomplete --list",),
     ),
+    "verify": Command(
+        "check every byte of a results folder; name what is damaged, missing or foreign",
+        ("permafrost verify", "permafrost verify restored/results --json"),
+    ),
     "stale": Command(
         "list or delete results that do not belong to the current plan",
-        ("permafrost stale", "permafrost stale --delete"),
+        ("permafrost stale", "permafrost stale --deep --delete"),
     ),
     "archive": Command(
         "pack results, plan, code version and checksums into one file",

@@ -14,6 +14,9 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--results", type=Path, default=Path("results"), help="folder of the outputs"
     )
+    parser.add_argument(
+        "--deep", action="store_true", help="also read every file of stores and masks"
+    )
     parser.add_argument("--delete", action="store_true", help="delete the listed files")
 
 
@@ -21,7 +24,7 @@ def run(arguments) -> None:
     from permafrost.operate.stale import delete, find_stale, mixed_versions
 
     plan = arguments.plan or current_plan(arguments.results)
-    stale = find_stale(plan, arguments.results)
+    stale = find_stale(plan, arguments.results, deep=arguments.deep)
     for path, reason in stale:
         print(f"{'deleted' if arguments.delete else 'stale'}: {path} ({reason})")
     mixture = mixed_versions(plan, arguments.results)

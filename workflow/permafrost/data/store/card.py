@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.identity import content_digest
 from permafrost.core.outputs import Group, whole_file
 from permafrost.core.tables import check_fingerprint
 from permafrost.core.tasks import targets_of
@@ -89,10 +89,8 @@ def write_card(path, card: Card, *, group: Group | None = None) -> None:
     """
     content = card.as_json()
     with whole_file(path, group=group) as partial:
-        text = json.dumps(
-            {**content, DIGEST: _digest(content)}, indent=2, ensure_ascii=False, allow_nan=False
-        )
-        partial.write_text(text + "\n", encoding="utf-8")
+        sealed = {**content, DIGEST: content_digest(content, DIGEST)}
+        partial.write_text(_text(sealed), encoding="utf-8")
 
 
 def read_card(path, *, expect: str | None = None) -> Card:
@@ -100,7 +98,8 @@ def read_card(path, *, expect: str | None = None) -> Card:
     path = Path(path)
     remedy = "delete the folder and run snakemake again"
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        content = json.loads(text)
     except FileNotFoundError as error:
         raise PermafrostError(
             "the card does not exist", where=path, remedy="run snakemake"
@@ -110,17 +109,17 @@ def read_card(path, *, expect: str | None = None) -> Card:
             f"not a readable card ({error})", where=path, remedy=remedy
         ) from error
     try:
+        whole = text == _text(content)
         digest = content.pop(DIGEST)
         card = Card(**content)
     except (TypeError, KeyError, AttributeError) as error:
         raise PermafrostError("not a complete card", where=path, remedy=remedy) from error
-    if digest != _digest(content):
+    if not whole or digest != content_digest(content, DIGEST):
         raise PermafrostError("it is not what was written", where=path, remedy=remedy)
     if expect is not None:
         check_fingerprint(path, card.fingerprint, expect)
     return card
 
 
-def _digest(content: dict) -> str:
-    """SHA-256 of the card's content except its digest."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+def _text(sealed: dict) -> str:
+    return json.dumps(sealed, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

@@ -13,11 +13,13 @@ from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.identity import file_digest
+from permafrost.core.inventory import INVENTORY, write_inventory
 from permafrost.core.outputs import whole_directory
-from permafrost.core.stores import SAMPLES, write_store
+from permafrost.core.stores import INVENTORY_DIGEST, SAMPLES, write_store
+from permafrost.core.tables import write_table
 from permafrost.probes.dense.map_splits import MaskSplit, TargetSplit
 from permafrost.probes.job import ProbeJob
 
@@ -101,8 +103,9 @@ def _geotiff(path: Path, test: MaskSplit | TargetSplit, job: ProbeJob) -> Iterat
         yield put
         samples = _sized(test.samples, test.scored_sizes(job.options.resolution))
         samples = samples.append_column("file", pa.array(names, pa.string()))
-        metadata = {b"fingerprint": job.fingerprint.encode()}
-        pq.write_table(samples.replace_schema_metadata(metadata), folder / SAMPLES)
+        write_inventory(folder, {}, without=SAMPLES)
+        sealed = {INVENTORY_DIGEST: file_digest(folder / INVENTORY)}
+        write_table(folder / SAMPLES, samples, {"fingerprint": job.fingerprint, **sealed})
 
 
 def _write_tiff(path: Path, mask: np.ndarray, crs, transform, native) -> None:

@@ -47,8 +47,10 @@ _ALONE = frozenset(
     }
 )
 _STORES = frozenset({"images", "features", "views", "masks"})
-# ….zarr/zarr.json, ….zarr/samples.parquet, ….zarr/ARRAY/zarr.json, ….zarr/ARRAY/c/0/0/0
-_IN_STORE = re.compile(r"(?:\w+/)?zarr\.json|samples\.parquet|\w+/c(?:/\d+)*", re.ASCII)
+# ….zarr/zarr.json, ….zarr/samples.parquet, ….zarr/inventory.json, ….zarr/ARRAY/zarr.json, ….zarr/ARRAY/c/0/0/0
+_IN_STORE = re.compile(
+    r"(?:\w+/)?zarr\.json|samples\.parquet|inventory\.json|\w+/c(?:/\d+)*", re.ASCII
+)
 _RUN = re.compile(r"run/[A-Za-z]+\.(?:json|md)")
 _RESULTS = re.compile(r"\w[\w. -]*(?:/\w[\w. -]*)*")
 #: names at the top of a clone that cannot be folders of results; ``run`` belongs to the archive

@@ -141,6 +141,19 @@ def restore_archive(archive, into, *, overwrite: bool = False) -> Restored:
     )
 
 
+def check_archive(archive) -> None:
+    """Verify every member of an archive, as `restore_archive` does; writes nothing.
+
+    Raises
+    ------
+    PermafrostError : it is no archive, or was damaged or modified.
+    """
+    archive = Path(archive)
+    with _open(archive) as packed:
+        _, members = _read(packed, archive)
+        _unpack(packed, members, set(), archive.parent, archive)
+
+
 @contextlib.contextmanager
 def _open(archive: Path) -> Iterator[zipfile.ZipFile]:
     check_regular(archive)

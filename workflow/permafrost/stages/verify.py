@@ -1,0 +1,50 @@
+"""``permafrost verify``: check every byte of a results folder against what was recorded."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from permafrost.plan.recorded import results_in
+
+_WRONG_USE = 2
+
+
+def add_arguments(parser) -> None:
+    parser.add_argument(
+        "results",
+        nargs="?",
+        type=Path,
+        default=Path("results"),
+        metavar="RESULTS",
+        help="folder of results, or of their project (default: results); also a restored one",
+    )
+    parser.add_argument(
+        "--plan", type=Path, help="recorded plan (default: the newest in RESULTS/plans)"
+    )
+    parser.add_argument(
+        "--stores", action="store_true", help="stores and predicted masks may not be absent"
+    )
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+
+
+def run(arguments) -> int:
+    from permafrost.core.progress import byte_progress
+    from permafrost.operate.verify.verify import verify
+
+    results = results_in(arguments.results)
+    for path, is_there, what in (
+        (results, Path.is_dir, "folder"),
+        (arguments.plan, Path.is_file, "file"),
+    ):
+        if path is not None and not is_there(path):
+            print(f"permafrost verify: error: {path}: there is no such {what}", file=sys.stderr)
+            return _WRONG_USE
+    with byte_progress(total=None, label="verify") as shown:
+        found = verify(results, arguments.plan, complete=arguments.stores, tick=shown.update)
+    if arguments.json:
+        print(json.dumps(found.as_json(), indent=1, ensure_ascii=False))
+    else:
+        print("\n".join([*map(str, found.findings), found.summary()]))
+    return int(bool(found.damage))
