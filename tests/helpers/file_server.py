@@ -24,6 +24,7 @@ class Served:
     statuses : what the first requests are answered with, before the file is given.
     length : the length that is declared, where that is another than the file's.
     foreign_part : whether a part is given of another place than was asked for.
+    redirects_to : the address that is given in place of the file.
     """
 
     content: bytes
@@ -34,6 +35,7 @@ class Served:
     statuses: list[int] = field(default_factory=list)
     length: int | None = None
     foreign_part: bool = False
+    redirects_to: str | None = None
 
 
 class FileServer:
@@ -93,6 +95,12 @@ def file_server() -> Iterator[FileServer]:
             served = server.files.get(path)
             if served is None:
                 return self.refuse(404)
+            if served.redirects_to is not None:
+                self.send_response(302)
+                self.send_header("Location", served.redirects_to)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
             if not body and not served.head:
                 return self.refuse(405)
             if body and served.statuses:

@@ -13,12 +13,31 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-# relative to this file, since a Snakefile elsewhere may include the workflow, as workflow/Snakefile and own projects do
-CLONE = Path(workflow.current_basedir.get_path_or_uri(secret_free=False)).parents[1]
+from snakemake.sourcecache import LocalSourceFile
+
+HERE = workflow.current_basedir
+if isinstance(HERE, LocalSourceFile):
+    # relative to this file, since a Snakefile elsewhere may include the workflow, as workflow/Snakefile and own projects do
+    CLONE = Path(HERE.get_path_or_uri(secret_free=False)).parents[1]
+    sys.path.insert(0, str(CLONE / "workflow"))
+else:
+    # read from a host, as by github(…): catalogues and commands are those of the installed package
+    try:
+        from permafrost.core.home import HOME as CLONE
+        from permafrost.operate.snakemake_process import plain_errors
+        from permafrost.plan.hosted import check_hosted
+    except ImportError:
+        sys.exit(
+            f"permafrost: error: {HERE}: this workflow is read from a host, and the package that its jobs run is not "
+            'installed here, or is older. Remedy: `pip install "permafrost[workflow]"`; `permafrost init FOLDER` then '
+            "writes a project that needs no host"
+        )
+    with plain_errors():
+        check_hosted(workflow, HERE)
 WORKFLOW = CLONE / "workflow"
-sys.path.insert(0, str(WORKFLOW))
 from permafrost.core.device import takes_gpu
 from permafrost.core.snakemake_internals import (
+    config_of_module,
     configuration_files,
     fast_params,
     keep_error_hook,
@@ -36,6 +55,7 @@ from permafrost.operate.failures import (
     check_groups,
     end_failed_run,
 )
+from permafrost.plan.hosted import check_module
 from permafrost.plan.misfits import misfit_lines, recorded_misfits
 from permafrost.plan.object_store import Places, check_archive
 from permafrost.plan.options import KINDS, leaves, titled
@@ -60,9 +80,10 @@ STARTED = time.time()
 with plain_errors():
     # read again, since Snakemake keeps the last of two equal keys in silence
     layers = [read_yaml(path) for path in configuration_files(workflow)]
+    layers.append(workflow.config_settings.config)
     from_demo = complete(
         config,
-        [*layers, workflow.config_settings.config],
+        [config] if config_of_module(workflow) else layers,
         read_yaml(CLONE / "config/demo.yaml"),
         Path.cwd(),
     )
@@ -73,6 +94,7 @@ with plain_errors():
         checked=not workflow.is_main_process,
     )
     check_parts(PLAN)
+    check_module(workflow, config["results"])
     PLACES = Places(workflow, config["results"])
     check_deployed(
         PLAN.environments,

@@ -5,6 +5,7 @@ import os
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from permafrost.core import tables
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_metadata, read_table, write_table
 
@@ -116,6 +117,34 @@ def test_a_flipped_byte_among_the_rows_is_never_read_as_a_number(path):
         path.write_bytes(damaged)
         with pytest.raises(PermafrostError, match="damaged"):
             read_table(path)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid"),
+        OverflowError("too large"),
+        KeyError("x"),
+    ],
+)
+def test_any_error_of_the_parser_is_a_damaged_table(path, monkeypatch, error):
+    def damaged(*_, **__):
+        raise error
+
+    monkeypatch.setattr(tables.pq, "ParquetFile", damaged)
+    for read in (read_table, read_metadata, lambda p: list(tables.iter_column(p, "x", 1))):
+        with pytest.raises(PermafrostError, match="damaged or not a parquet file"):
+            read(path)
+
+
+def test_a_name_of_a_column_that_is_no_text_is_refused(path):
+    """pyarrow decodes names when the schema is asked for."""
+    content = path.read_bytes()
+    for name in (b"value", b"name"):
+        if name in content:
+            path.write_bytes(content.replace(name, b"\xff" * len(name)))
+            with pytest.raises(PermafrostError, match="damaged"):
+                read_table(path)
 
 
 def test_damaged_metadata_is_refused(tmp_path):

@@ -11,6 +11,7 @@ import pytest
 from helpers.project import REPOSITORY
 from permafrost.core.errors import PermafrostError
 from permafrost.stages import cli, run
+from permafrost.stages.commands import OF_RESULTS
 
 
 @pytest.fixture
@@ -64,6 +65,7 @@ def test_a_small_machine_gets_a_cache_and_which(project, started, monkeypatch, c
 def parse(*argv: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(allow_abbrev=False)
     run.add_arguments(parser)
+    run.add_here(parser)
     return cli._parse_and_pass_on(parser, list(argv))
 
 
@@ -137,7 +139,57 @@ def test_outside_of_a_project_nothing_is_run_nor_planned(
     assert cli.main(command) == 1 and started == []
     said = capsys.readouterr()
     assert said.out == "" and "no project was found" in said.err
-    assert "`permafrost init FOLDER`; the clone that this command belongs to is " in said.err
+    assert f"`permafrost init FOLDER`, or give --here to use the clone {REPOSITORY}" in said.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["check", "rcf", "--dataset", "demo-landcover"], ["fetch", "eurosat", "-n"],
+     ["suite", "torchgeo", "--backbones", "rcf", "--plan"],
+     *([name] for name in ("run", "plan", *OF_RESULTS))],
+)  # fmt: skip
+def test_every_command_that_needs_a_project_names_what_to_do_outside_of_one(
+    tmp_path, monkeypatch, capsys, started, command
+):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(command) == 1 and started == [] and not list(tmp_path.iterdir())
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "no project was found" in line and "permafrost init" in line and "--here" in line
+
+
+def test_here_takes_the_clone_and_leaves_paths_where_the_user_is(
+    tmp_path, monkeypatch, capsys, started
+):
+    clone = tmp_path / "clone"
+    for name in ("config", "workflow/permafrost", "results/plans"):
+        (clone / name).mkdir(parents=True)
+    (clone / "config/config.yaml").write_text("")
+    (clone / "Snakefile").write_text("# Permafrost\n")
+    monkeypatch.setattr(run, "HOME", clone)
+    (tmp_path / "beside").mkdir()
+    monkeypatch.chdir(tmp_path / "beside")
+    assert cli.main(["run", "--here", "-n"]) == 0 and started[0] == (["-n"], clone)
+    assert cli.main(["stale", "--here"]) == 1 and Path.cwd() == clone
+    assert "no plan was recorded" in capsys.readouterr().err
+    monkeypatch.chdir(tmp_path / "beside")
+    _, parser, _ = cli.stage_of("export")
+    arguments = parser.parse_args(["--here", "--output", "t.tex"])
+    cli._enter_project(OF_RESULTS["export"], parser, arguments)
+    assert arguments.output == tmp_path / "beside/t.tex"
+    assert arguments.leaderboard == Path("results/leaderboard.parquet")
+
+
+def test_results_are_found_from_a_folder_inside_the_project(project, capsys):
+    (project / "results/plans").mkdir(parents=True)
+    assert cli.main(["stale"]) == 1
+    assert "no plan was recorded" in capsys.readouterr().err and Path.cwd() == project
+
+
+def test_what_needs_no_project_works_outside_of_one(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for command in (["list", "probes"], ["list", "datasets"], ["info", "rcf"], ["suite"]):
+        assert cli.main(command) == 0, command
+    assert "rcf" in capsys.readouterr().out
 
 
 def test_a_project_of_another_workflow_is_none_of_ours(project):

@@ -16,6 +16,8 @@ from typing import Annotated, Any, ClassVar, TypeVar
 
 from annotated_types import Ge, Gt, Interval, Len, MinLen
 
+from permafrost.core.names import NAME, NAME_WORDS
+
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
@@ -134,12 +136,7 @@ Text = Annotated[str, MinLen(1)]
 #: a mapping with at least one name
 ByName = Annotated[dict[str, _T], MinLen(1)]
 #: a text that can be part of a file name
-Name = Annotated[
-    str,
-    Matches(
-        "lower-case letters, digits, - and single _ between them", r"^[a-z0-9](_?[a-z0-9-])*$(?!\n)"
-    ),
-]
+Name = Annotated[str, Matches(NAME_WORDS, NAME)]
 #: lists: not empty; not empty and distinct; two or more and distinct; distinct; of two items
 Some = Annotated[list[_T], MinLen(1)]
 Different = Annotated[list[_T], MinLen(1), _Different()]

@@ -60,6 +60,21 @@ def configuration_files(workflow) -> list[Path]:
     return [Path(path) for path in [*default[len(named) :], *named]]
 
 
+def config_of_module(workflow) -> bool:
+    """Whether a module statement gave this workflow a configuration of its own: `config: {…}`, `config["key"]`."""
+    return workflow.config is not workflow.modifier_stack[0].globals["config"]
+
+
+def moved_path(workflow, path: str) -> str:
+    """The path that an output at `path` gets by `prefix` or `replace_prefix` of module statements."""
+    return workflow.modifier.path_modifier.replace_prefix(path)
+
+
+def renamed_rule(workflow, name: str) -> str:
+    """The name that a rule gets by `use rule … as …` of module statements."""
+    return workflow.modifier.modify_rulename(name)
+
+
 def keep_error_hook(workflow, hook: Callable) -> None:
     """Run `onerror` also for a workflow used as a module, whose hooks Snakemake ignores."""
     if not workflow.modifier.is_main_snakefile():

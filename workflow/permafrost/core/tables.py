@@ -189,7 +189,9 @@ def _opened(path, **options) -> Iterator[pq.ParquetFile]:
         raise PermafrostError(
             "the table does not exist", where=path, remedy="run snakemake"
         ) from error
-    except (OSError, pa.ArrowException) as error:
+    except PermafrostError:
+        raise
+    except Exception as error:  # of a damaged footer, the parser raises errors of any type
         raise _damaged(path, error) from error
 
 

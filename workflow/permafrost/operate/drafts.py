@@ -14,9 +14,10 @@ import yaml
 
 from permafrost.core import extras
 from permafrost.core.errors import PermafrostError
+from permafrost.core.names import NAME_WORDS, is_name
 from permafrost.data.sources import checked_entry
 from permafrost.operate.offers import read_offers
-from permafrost.plan.catalogue import EVERY, NAME, NAME_WORDS
+from permafrost.plan.catalogue import EVERY
 from permafrost.plan.installed import Installed
 from permafrost.plan.mistakes import Mistakes
 from permafrost.plan.validation import validate
@@ -110,7 +111,7 @@ def _comment(sentences: list[str]) -> list[str]:
 def entry_name(text: str, given: str | None) -> str:
     """A valid entry name: `given`, else derived from `text`; an invalid one is refused."""
     name = given or re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
-    if not NAME.fullmatch(name) or name == EVERY:
+    if not is_name(name) or name == EVERY:
         raise PermafrostError(
             f"{name!r} is not a valid name for an entry",
             where="--name",

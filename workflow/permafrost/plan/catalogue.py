@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,12 +14,10 @@ from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.home import MARK, home_from
 from permafrost.core.identity import canonical_json
 from permafrost.core.inputs import check_file
+from permafrost.core.names import NAME_WORDS, is_name
 from permafrost.core.specification import substitute
 from permafrost.plan.validation import validate
 
-# single '_' only, not at either end: '__' joins names in the file names of figures
-NAME = re.compile(r"[a-z0-9](_?[a-z0-9-])*")
-NAME_WORDS = "lower-case letters, digits, '-' and single '_' between them"
 EVERY = "all"
 # keys of an entry that describe it or control how it is run, but do not affect results
 NOT_RESULT = frozenset(
@@ -189,7 +186,7 @@ class Catalogue:
             self._add(name, entry, f"extra_{kind}s in the configuration")
 
     def _add(self, name, entry, origin: str) -> None:
-        if not isinstance(name, str) or not NAME.fullmatch(name) or name == EVERY:
+        if not is_name(name) or name == EVERY:
             raise PermafrostError(
                 f"{name!r} is not a valid name for a {self.kind}",
                 where=origin,

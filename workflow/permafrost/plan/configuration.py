@@ -19,6 +19,7 @@ from permafrost.plan.compatibility import check_probes
 from permafrost.plan.demo import NAMED
 from permafrost.plan.digests import DIGESTS, DigestCache
 from permafrost.plan.environments import Environment, environment_of
+from permafrost.plan.folders import check_folders
 from permafrost.plan.groups import check_ranking, read_bounds
 from permafrost.plan.misfits import Cells, Misfits, fitting, refuses, remember, remembered
 from permafrost.plan.mistakes import Mistakes
@@ -151,6 +152,7 @@ class Configuration:
         from permafrost.plan.checks import check_entries, check_options
 
         check_options(config, where, mistakes)
+        check_folders(config, self.root, where, mistakes)
         if len(self._catalogues) < 2:
             return  # a catalogue cannot be read, so its names are unknown
         known = set(self._catalogues["dataset"].names([EVERY]))

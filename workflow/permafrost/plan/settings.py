@@ -13,6 +13,7 @@ from permafrost.core.options import (
     Different,
     LeftOut,
     Matches,
+    Name,
     Natural,
     Options,
     Positive,
@@ -34,7 +35,10 @@ AtLeast3 = Annotated[int, Ge(3)]
 Parts = Annotated[int, Interval(ge=1, le=9999)]
 GroupName = Annotated[
     str,
-    Matches("letters, digits, spaces, - and _, not first", r"^[A-Za-z0-9][A-Za-z0-9 _-]*$(?!\n)"),
+    Matches(
+        "at most 80 letters, digits, spaces, - and _, a letter or digit first, no space last",
+        r"^[A-Za-z0-9](?:[A-Za-z0-9 _-]{0,78}[A-Za-z0-9_-])?$(?!\n)",
+    ),
 ]
 #: name of a plug-in -> where it is defined
 Plugins = dict[
@@ -56,7 +60,7 @@ class Suite(Options):
     the run differs from it.
     """
 
-    name: str
+    name: Name
     """Name of the suite."""
     version: Positive
     """Version of the suite."""

@@ -8,11 +8,19 @@ import os
 import select
 import sys
 import time
+from pathlib import Path
 from types import ModuleType
 
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.extras import explained
-from permafrost.stages.commands import ALIASES, COMMANDS, GROUPS, probe_examples
+from permafrost.stages.commands import (
+    ALIASES,
+    COMMANDS,
+    GROUPS,
+    IN_PROJECT,
+    OF_RESULTS,
+    probe_examples,
+)
 
 _WRONG_USE = 2  # argparse's exit status
 _INTERRUPTED = 130  # a shell's status for SIGINT
@@ -81,6 +89,8 @@ def _carry_out(command: str, argv: list[str]) -> int:
     stage, parser, kind = stage_of(command)
     began = time.monotonic()
     arguments = parse(stage, parser, argv)
+    if command in OF_RESULTS:
+        _enter_project(OF_RESULTS[command], parser, arguments)
     _limit_threads(getattr(arguments, "threads", None))
     if "job" in arguments:
         _check_sources(command, arguments)
@@ -90,6 +100,25 @@ def _carry_out(command: str, argv: list[str]) -> int:
 
         write_benchmark(arguments.benchmark, time.monotonic() - began)
     return status
+
+
+def _enter_project(places: tuple[str, ...], parser: argparse.ArgumentParser, arguments) -> None:
+    """Change to the project's folder if the command names no results and the working directory has none.
+
+    Parameters
+    ----------
+    places : arguments that name results.
+    """
+    named = any(getattr(arguments, name) != parser.get_default(name) for name in places)
+    if not arguments.on_clone and (named or Path("results").exists()):
+        return
+    from permafrost.stages.run import project_here
+
+    root = project_here(arguments.on_clone)
+    for name, value in vars(arguments).items():
+        if isinstance(value, Path) and value != parser.get_default(name):
+            setattr(arguments, name, value.absolute())
+    os.chdir(root)
 
 
 def _is_plugin(command: str, argv: list[str]) -> bool:
@@ -127,6 +156,10 @@ def stage_of(command: str) -> tuple[ModuleType, argparse.ArgumentParser, tuple]:
         formatter_class=_Formatter,
     )
     stage.add_arguments(parser, *kind)
+    if command in IN_PROJECT or command in OF_RESULTS:
+        from permafrost.stages.run import add_here
+
+        add_here(parser)
     shown = "\n".join(f"  {example}" for example in examples)
     said = "" if parser.epilog is None else f"{parser.epilog}\n\n"
     parser.epilog = f"{said}{'examples' if examples[1:] else 'example'}:\n{shown}"

@@ -156,6 +156,18 @@ MAINTAIN: dict[str, Command] = {
     ),
 }
 
+#: commands that need a project: those that run, prepare or download
+IN_PROJECT = frozenset({"run", "suite", "plan", "check", "fetch"})
+#: and those that read its results: their arguments that name results elsewhere
+OF_RESULTS: dict[str, tuple[str, ...]] = {
+    "show": ("leaderboard",),
+    "export": ("leaderboard",),
+    "methods": ("results",),
+    "incomplete": ("failures",),
+    "stale": ("plan", "results"),
+    "archive": ("plan",),
+}
+
 #: commands for Snakemake, one process per job; those of probes are `permafrost.probes.kinds.KINDS`
 STAGES: dict[str, Command] = {
     "prepare": Command(

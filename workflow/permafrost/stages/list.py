@@ -68,7 +68,8 @@ def offers_of(arguments):
     """The catalogues of the project of the working directory, with those of the options."""
     from permafrost.operate.offers import read_offers
 
-    root = find_root(Path.cwd())
+    # what only shows the catalogue works outside a project, with the clone's
+    root = find_root(Path.cwd(), clone=getattr(arguments, "on_clone", True))
     return read_offers(root, arguments.config, arguments.data and arguments.data.resolve())
 
 

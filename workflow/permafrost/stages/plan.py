@@ -63,7 +63,7 @@ def run(arguments) -> None:
     from permafrost.operate.as_fed import fed_json, fed_lines
     from permafrost.operate.estimate.shown import as_json, check_lines, lines, rates_json
 
-    root = project_here()
+    root = project_here(arguments.on_clone)
     given = _measured() if arguments.measure else _read_rates(arguments.rates)
     estimate, downloads, why, fed = _estimate(arguments, root, given)
     grid = estimate.context.grid

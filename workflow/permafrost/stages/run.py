@@ -31,7 +31,7 @@ def add_arguments(parser) -> None:
 
 def run(arguments) -> int:
     need("snakemake")
-    root = project_here()
+    root = project_here(arguments.on_clone)
     for said in provide(root):
         print(f"permafrost: {said}", file=sys.stderr)
     passed = _from_root(arguments.passed, root)
@@ -47,15 +47,29 @@ def run(arguments) -> int:
     return status
 
 
-def project_here() -> Path:
+def add_here(parser) -> None:
+    """Add ``--here``, for commands that need a project."""
+    parser.add_argument(
+        "--here",
+        dest="on_clone",
+        action="store_true",
+        help="outside of a project: use the clone of this library as the project",
+    )
+
+
+def project_here(on_clone: bool) -> Path:
     """The project folder that contains the working directory; printed if it is another folder.
+
+    Parameters
+    ----------
+    on_clone : ``--here`` was given.
 
     Raises
     ------
-    PermafrostError : there is none. The clone of this library is not used instead, because its
-        results would be overwritten without notice.
+    PermafrostError : there is none. The clone of this library is not used instead without
+        ``--here``, because its results would be overwritten without notice.
     """
-    root = find_root(Path.cwd(), clone=False)
+    root = find_root(Path.cwd(), clone=on_clone)
     if root != Path.cwd():
         print(f"permafrost: project {root}", file=sys.stderr)
     return root
@@ -78,7 +92,7 @@ def find_root(start: Path, *, clone: bool = True) -> Path:
     for folder in (start, *start.parents, *(own if clone else [])):
         if (folder / "config" / "config.yaml").is_file() and _names_permafrost(folder):
             return folder
-    there = f"; the clone that this command belongs to is {own[0]}" if own else ""
+    there = f", or give --here to use the clone {own[0]}" if own else ""
     raise PermafrostError(
         "no project was found: no folder from here upward holds config/config.yaml and a Snakefile"
         " that names permafrost",

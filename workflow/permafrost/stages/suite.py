@@ -52,7 +52,7 @@ def run(arguments) -> int:
     from permafrost.plan.suites import about_suite, find_suite, read_suite, suite_files
 
     # read-only use works outside a project, with the clone's suites
-    root = find_root(Path.cwd(), clone=arguments.backbones is None)
+    root = find_root(Path.cwd(), clone=arguments.on_clone or arguments.backbones is None)
     passed = arguments.passed
     name = arguments.name
     if name is None and passed and not passed[0].startswith("-"):
@@ -71,13 +71,14 @@ def run(arguments) -> int:
     over = [file.resolve() for file in arguments.configfile]
     files = [*map(str, [path, *over, _write_choice(root / results, results, arguments)])]
     dry = ["--dry-run"] if arguments.dry_run else []
+    here = ["--here"] if arguments.on_clone else []
     if arguments.plan:
-        return main(["plan", "--config", *files])
+        return main(["plan", *here, "--config", *files])
     if arguments.fetch:
-        return main(["fetch", *files, *dry, *(["--yes"] if arguments.yes else [])])
+        return main(["fetch", *here, *files, *dry, *(["--yes"] if arguments.yes else [])])
     place = passed.index("--") if "--" in passed else len(passed)
     options = [*passed[:place], *dry, "--configfile", *files, *passed[place:]]
-    status = main(["run", *options])
+    status = main(["run", *here, *options])
     made = (root / results / "leaderboard.parquet").is_file()
     if status or arguments.dry_run or not made:
         return status  # without a leaderboard there is no table to print

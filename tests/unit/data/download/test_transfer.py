@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import socket
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -233,3 +234,22 @@ def test_the_size_is_asked_for_before(server, get):
     with pytest.raises(PermafrostError, match="no such file"):
         remote_size(Get(f"{server.url}/none.zip", get.path))
     assert {method for method, *_ in server.asked} == {"HEAD"}
+
+
+@pytest.mark.parametrize("target", ["ftp://127.0.0.1:9/a", "file:///etc/passwd", "data:,x"])
+def test_a_redirection_to_what_is_no_web_address_is_refused(server, get, target, monkeypatch):
+    monkeypatch.setattr(transfer, "PAUSES_S", ())
+    server.files["/data.zip"].redirects_to = target
+    for ask in (fetch_file, lambda get: remote_size(replace(get, size=None))):
+        with pytest.raises(
+            PermafrostError, match="the server redirects to where nothing"
+        ) as caught:
+            ask(get)
+        assert target in str(caught.value)
+    assert not get.path.exists()
+
+
+def test_a_redirection_to_a_web_address_is_followed(server, get):
+    server.files["/moved.zip"] = Served(b"", redirects_to=f"{server.url}/data.zip")
+    fetch_file(replace(get, url=f"{server.url}/moved.zip"))
+    assert get.path.read_bytes() == CONTENT

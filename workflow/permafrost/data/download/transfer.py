@@ -29,8 +29,20 @@ TIMEOUT_S = 60.0
 _LONGEST_PAUSE_S = 60.0
 _CHUNK = 1 << 20
 _TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _NO_HEAD = frozenset({403, 405, 501})  # status of servers that do not support HEAD
+_WEB = ("http", "https")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+
+class _WebOnly(urllib.request.HTTPRedirectHandler):
+    """Follows redirects to web addresses only; Python's own handler also follows those to ftp."""
+
+    def redirect_request(self, req, fp, code, msg, headers, newurl):
+        if urlsplit(newurl).scheme not in _WEB:
+            reason = f"redirection to {newurl} is not allowed"
+            raise urllib.error.HTTPError(req.full_url, code, reason, headers, fp)
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 class _BrokenOff(Exception):
@@ -227,7 +239,7 @@ def _receive(response, partial: _Partial, total: int | None) -> None:
 @contextlib.contextmanager
 def _opened(get: Get, headers: dict[str, str], method: str = "GET") -> Iterator:
     """The server's answer; None if the server does not support HEAD."""
-    if urlsplit(get.url).scheme not in ("http", "https"):
+    if urlsplit(get.url).scheme not in _WEB:
         raise PermafrostError("is no web address", where=get.url, remedy="correct the entry")
     request = urllib.request.Request(get.url, headers=headers, method=method)
     request.add_header("User-Agent", f"permafrost/{__version__}")
@@ -235,7 +247,7 @@ def _opened(get: Get, headers: dict[str, str], method: str = "GET") -> Iterator:
         # not forwarded on redirects
         request.add_unredirected_header("Authorization", f"Bearer {get.token}")
     try:
-        response = urllib.request.urlopen(request, timeout=TIMEOUT_S)
+        response = urllib.request.build_opener(_WebOnly).open(request, timeout=TIMEOUT_S)
     except urllib.error.HTTPError as error:
         with error:
             if error.code in _TRANSIENT:
@@ -262,6 +274,12 @@ def _refused(get: Get, error: urllib.error.HTTPError) -> PermafrostError:
             where=get.url,
             remedy="agree to the terms on the data's page; for the Hugging Face hub then name your token in"
             f" HF_TOKEN or run `hf auth login`; {by_hand}",
+        )
+    if error.code in _REDIRECTS:
+        return PermafrostError(
+            f"the server redirects to where nothing is fetched from ({' '.join(str(error.reason).split())})",
+            where=get.url,
+            remedy=f"find the https address, and correct the entry; {by_hand}",
         )
     return PermafrostError(
         f"the server has no such file (HTTP {error.code} {error.reason})",

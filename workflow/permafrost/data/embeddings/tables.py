@@ -190,7 +190,9 @@ class TableEmbeddings:
             if options.geometry:
                 _check_degrees(schema, options.geometry, file)
             return pq.read_table(file, columns=[one for one in names if one is not None])
-        except (pa.ArrowException, OSError) as error:
+        except PermafrostError:
+            raise
+        except Exception as error:  # a damaged file raises errors of any type
             raise _unreadable(file, error) from error
 
     def _centres(self) -> np.ndarray:
@@ -251,7 +253,9 @@ class TableEmbeddings:
                 for place, vector in zip(here, _matrix(taken, names), strict=True):
                     values[place] = np.asarray(vector, np.float32)
             return values
-        except (pa.ArrowException, OSError, TypeError, ValueError) as error:
+        except PermafrostError:
+            raise
+        except Exception as error:
             raise _unreadable(file, error) from error
 
     def _embedding_columns(self, schema: pa.Schema, file: Path) -> list[str]:

@@ -21,8 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from permafrost.core.errors import first_line
-from permafrost.data.files.decode import UnreadableImage
+from permafrost.data.files.decode import UnreadableImage, readable
 
 NESTED = "TORTILLA"
 MAGIC = (b"#y", b"WX")
@@ -197,25 +196,19 @@ def _footer(extent: Extent, columns: Sequence[str] | None) -> list[dict]:
             f" {extent.length}",
             remedy=_CUT,
         )
-    try:
+    with readable("has a footer that is no parquet table"):
         table = pq.ParquetFile(pa.BufferReader(extent.read(start, length)))
         groups = range(table.metadata.num_row_groups)
         size = sum(table.metadata.row_group(group).total_byte_size for group in groups)
         names = table.schema_arrow.names
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise UnreadableImage(
-            f"has a footer that is no parquet table ({first_line(error)})"
-        ) from error
     if size > MOST_FOOTER_BYTES:
         raise UnreadableImage(f"has a footer of {size / 1e9:.1f} GB once it is unpacked")
     missing = [name for name in _REQUIRED if name not in names]
     if missing:
         raise UnreadableImage(f"has a footer without {', '.join(missing)}")
     wanted = None if columns is None else [n for n in names if n in (*_REQUIRED, *columns)]
-    try:
+    with readable("has a footer that is damaged"):
         return table.read(wanted).to_pylist()
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise UnreadableImage(f"has a footer that is damaged ({first_line(error)})") from error
 
 
 def _check_order(dates: Sequence[str | None], sensor: str) -> None:

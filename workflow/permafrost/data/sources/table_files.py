@@ -149,7 +149,7 @@ def _read_parquet(path: Path, groups: LeastRecentlyUsed) -> TableFile:
         try:
             cells = groups((path, group))(f"{column}.bytes" if column in structs else column)
             value = cells[row - starts[group]].as_py()
-        except pa.ArrowException as error:
+        except Exception as error:  # a damaged file raises errors of any type
             raise OSError(str(error)) from error
         value = value["bytes"] if isinstance(value, dict) else value
         if value is None:

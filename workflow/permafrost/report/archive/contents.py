@@ -13,9 +13,9 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
+from permafrost.core.names import SOURCES, part_refusal
 from permafrost.core.snakemake_internals import METADATA
 from permafrost.report.archive.manifest import Member
-from permafrost.report.archive.provenance import SOURCES
 
 TIMESTAMP = ".snakemake_timestamp"  # written by Snakemake into every output folder
 #: folder of the results -> file suffixes in it; stores are listed separately
@@ -52,30 +52,12 @@ _IN_STORE = re.compile(
     r"(?:\w+/)?zarr\.json|samples\.parquet|inventory\.json|\w+/c(?:/\d+)*", re.ASCII
 )
 _RUN = re.compile(r"run/[A-Za-z]+\.(?:json|md)")
-_RESULTS = re.compile(r"\w[\w. -]*(?:/\w[\w. -]*)*")
-#: names at the top of a clone that cannot be folders of results; ``run`` belongs to the archive
-_RESERVED = frozenset(
-    {name.casefold() for name in SOURCES}
-    | {"tests", "docs", "benchmarks", "local", "slurm", "build", "run"}
-)
-_DEVICES = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.IGNORECASE)
-_LONGEST_NAME = 255
 _RECORD: dict[str, type | tuple[type, ...]] = {
     "rule": str, "input": list, "log": list, "shellcmd": str, "params": list, "code": str,
     "record_format_version": int, "conda_env": str, "container_img_url": str,
     "software_stack_hash": str, "job_hash": int, "starttime": (int, float), "endtime": (int, float),
     "incomplete": bool, "external_jobid": type(None), "input_checksums": dict,
 }  # fmt: skip
-
-
-def results_refusal(results: object) -> str | None:
-    """Why `results` cannot be the results folder of an archive; None if it can."""
-    if not isinstance(results, str) or not _RESULTS.fullmatch(results):
-        return f"the folder of the results is {results!r}, not a plain folder below the working directory"
-    top = results.partition("/")[0]
-    if top.casefold() in _RESERVED or _component_refusal(results):
-        return f"the folder of the results is {results!r}, where sources or settings lie"
-    return None
 
 
 def refusals(members: Iterable[Member], results: str) -> dict[str, str]:
@@ -137,7 +119,7 @@ def _refusal(member: Member, results: str) -> str | None:
 
 
 def _result_refusal(path: str, results: str) -> str | None:
-    if reason := _component_refusal(path):
+    if reason := part_refusal(path, hidden=(TIMESTAMP,)):
         return reason
     if not path.startswith(f"{results}/"):
         return f"not below {results}"
@@ -172,22 +154,10 @@ def _place_of_record(path: str, results: str) -> str | None:
         return "not a record of Snakemake"
     top = output.removeprefix(f"{results}/").partition("/")[0]
     plain = output.startswith(f"{results}/") and (top in _KINDS or top in _ALONE)
-    if not plain or _component_refusal(output):
+    if not plain or part_refusal(output, hidden=(TIMESTAMP,)):
         return f"the record of {output!r}, which is no result"
     return None
 
 
 def _is_below(path: str, folder) -> bool:
     return path.startswith(f"{PurePosixPath(folder)}/")
-
-
-def _component_refusal(path: str) -> str | None:
-    """Why a path component is unsafe: hidden, not portable, or ambiguous on another system."""
-    for part in path.split("/"):
-        if part in ("", ".", "..") or (part.startswith(".") and part != TIMESTAMP):
-            return "a hidden name" if len(part) > 2 else "not a plain path"
-        if part[-1] in " ." or _DEVICES.fullmatch(part) or len(part.encode()) > _LONGEST_NAME:
-            return f"the name {part!r} is not usable on every system"
-        if any(unicodedata.category(char) in ("Cc", "Cs") or char in '\\:*?"<>|' for char in part):
-            return f"the name {part!r} is not usable on every system"
-    return None

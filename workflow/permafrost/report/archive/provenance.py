@@ -9,8 +9,8 @@ import platform
 import subprocess
 from pathlib import Path
 
-# the parts of the workflow; everything else in a clone is data, results or the user's files
-SOURCES = ("Snakefile", "pyproject.toml", "config", "envs", "profiles", "workflow")
+from permafrost.core.names import SOURCES
+
 _NOT_SOURCE = {"__pycache__", ".snakemake", ".ruff_cache", ".pytest_cache"}
 
 

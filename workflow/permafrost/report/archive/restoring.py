@@ -24,7 +24,8 @@ from typing import cast
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import file_digest
 from permafrost.core.inputs import check_regular
-from permafrost.report.archive.contents import record_refusal, refusals, results_refusal
+from permafrost.core.names import results_refusal
+from permafrost.report.archive.contents import record_refusal, refusals
 from permafrost.report.archive.crate import WORKFLOW
 from permafrost.report.archive.manifest import (
     CHECKSUMS,

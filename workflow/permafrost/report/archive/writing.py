@@ -12,10 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.names import results_refusal
 from permafrost.core.outputs import whole_file
 from permafrost.core.snakemake_internals import find_records
 from permafrost.report.archive import provenance
-from permafrost.report.archive.contents import is_result, results_refusal
+from permafrost.report.archive.contents import is_result
 from permafrost.report.archive.crate import WORKFLOW, Run, crate_json
 from permafrost.report.archive.manifest import (
     CHECKSUMS,
