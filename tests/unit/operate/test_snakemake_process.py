@@ -1,11 +1,13 @@
 """Errors of the Snakefile, and parameters of rules: no option of the run that the command does not take."""
 
+import os
 import re
+import time
 from pathlib import Path
 
 import pytest
 from permafrost.core.errors import PermafrostError
-from permafrost.operate.snakemake_process import plain_errors
+from permafrost.operate.snakemake_process import _began, _remove_left_folders, plain_errors
 
 RULES = Path(__file__).resolve().parents[3] / "workflow/rules"
 OPTIONS = {"plan", "results", "data", "device"}
@@ -20,7 +22,45 @@ def test_an_error_ends_snakemake_with_its_sentence_alone(capsys):
     assert said.out == ""
     # every check that Snakemake's own files make stands inside of it
     text = (RULES / "common.smk").read_text()
-    assert text.count("with plain_errors():") == 2 and "WorkflowError(" not in text
+    assert text.count("with plain_errors():") == 3 and "WorkflowError(" not in text
+
+
+@pytest.fixture
+def left(tmp_path, monkeypatch):
+    """Makes a folder as a run with this process and start leaves it, two hours ago."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    before = time.time() - 7200
+
+    def make(name: str, *, age=before) -> Path:
+        folder = tmp_path / name
+        folder.mkdir(mode=0o700)
+        os.utime(folder, (age, age))
+        return folder
+
+    return make
+
+
+def test_empty_folders_of_killed_runs_are_removed_and_no_others(left, tmp_path, monkeypatch):
+    user, here = os.getuid(), os.getpid()
+    gone = [left(f"permafrost-{user}-{here}-1"), left(f"permafrost-{user}-999999999-5")]
+    kept = [
+        left(f"permafrost-{user}-999999998-5", age=time.time()),
+        left(f"permafrost-{user}-{here}-{_began(str(here))}"),
+        left(f"permafrost-{user + 1}-999999999-5"),
+        left(f"permafrost-{user}-extract-5"),
+        left("permafrost-check-5"),
+    ]
+    full = left(f"permafrost-{user}-999999997-5")
+    (full / "code").mkdir()
+    os.utime(full, (0, 0))
+    linked = tmp_path / f"permafrost-{user}-999999996-5"
+    linked.symlink_to(left("elsewhere"))
+    _remove_left_folders()
+    assert not any(folder.exists() for folder in gone)
+    assert all(folder.is_dir() for folder in [*kept, full, linked])
+    monkeypatch.setattr(os, "getuid", lambda: user + 1)
+    _remove_left_folders()  # named like a folder of that user, but of another one
+    assert kept[2].is_dir()
 
 
 def _bodies() -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ from permafrost.core.tasks import targets_of
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.files.decode import UnreadableImage
 from permafrost.data.files.failures import Failure, refuse_failures
-from permafrost.data.files.members import is_junk, open_members
+from permafrost.data.files.members import is_junk, open_members, walk
 from permafrost.data.labels.splits import SplitPlan
 from permafrost.data.records import check_records
 from permafrost.data.sources import open_source
@@ -96,4 +95,4 @@ def _check_folders(entry: DatasetEntry, where: object) -> None:
 
 
 def _has_files(folder: Path) -> bool:
-    return any(files for _, _, files in os.walk(folder))
+    return any(files for _, _, files in walk(folder))

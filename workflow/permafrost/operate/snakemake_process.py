@@ -11,7 +11,9 @@ import os
 import re
 import shlex
 import shutil
+import stat
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -25,6 +27,7 @@ from permafrost.plan.plan import Plan
 
 _SLURM_SAYS = re.compile(r"^slurmstepd(?:-\S+)?: error: (.+)$", re.MULTILINE)
 _NOTHING = "Nothing to be done"
+_OLD_S = 3600.0
 _END_S = 5.0  # longest wait for the view to show all events
 
 
@@ -58,9 +61,30 @@ def keep_warm() -> None:
     """Make short jobs of this run use preloaded processes (`light_client`), on Linux only."""
     if not hasattr(os, "pidfd_open"):
         return
-    began = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
-    os.environ[light_client.RUN] = run = f"{os.getpid()}-{began}"
+    _remove_left_folders()
+    os.environ[light_client.RUN] = run = f"{os.getpid()}-{_began('self')}"
     atexit.register(shutil.rmtree, light_client.folder_of(run), ignore_errors=True)
+
+
+def _began(process: str) -> str | None:
+    """When a process began, in ticks since the machine started; None if there is no such process."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
+    except OSError:
+        return None
+
+
+def _remove_left_folders() -> None:
+    """Remove empty folders of this user's runs that were killed an hour ago or longer."""
+    folders = Path(light_client.folder_of("*-*"))
+    for folder in folders.parent.glob(folders.name):
+        process, _, began = folder.name.split("-", 2)[2].partition("-")
+        with contextlib.suppress(OSError):
+            found = folder.lstat()
+            ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+            old = time.time() - found.st_mtime > _OLD_S
+            if ours and old and process.isdigit() and _began(process) != began:
+                folder.rmdir()  # only if it is empty
 
 
 @functools.cache

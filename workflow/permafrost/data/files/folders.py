@@ -11,7 +11,7 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import code_digest, file_digest
 from permafrost.core.promised import file_state
-from permafrost.data.files.members import is_junk
+from permafrost.data.files.members import is_junk, walk
 
 # written by operating systems; no reader of torchgeo uses them
 _LEFT_BEHIND = ("Thumbs.db", "desktop.ini", ".DS_Store")
@@ -68,12 +68,14 @@ def is_code(path: str | Path) -> bool:
 
 
 def folder_files(folder: str | Path, read: Read | None = None) -> list[tuple[str, str]]:
-    """(relative name, path) of the files below a folder that `read` selects, sorted.
+    """(relative name, path) of the files below a folder that `read` selects, links followed, sorted.
 
     Raises `PermafrostError` for a pipe or device: opening a pipe would wait forever.
     """
     found = []
-    for place, _, files in os.walk(folder):
+    for place, folders, files in walk(folder):
+        if read is not None and not read.hidden:
+            folders[:] = [name for name in folders if not is_junk(name)]
         # Python 3.12 interns every part of a Path and never frees it
         inside = os.path.relpath(place, folder)
         prefix = "" if inside == os.curdir else f"{inside}/"

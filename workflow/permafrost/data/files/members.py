@@ -1,7 +1,8 @@
 """Image files in a directory, a zip or a tar, read in place without unpacking.
 
-Names that could lead out of the folder or archive (absolute, with ``..``, links) are refused even
-though no file is written, because sample names come from them.
+Names that could lead out of the folder or archive (absolute, with ``..``) are refused even though no
+file is written, because sample names come from them. Links are followed in a directory, which is the
+user's own, and refused in an archive.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import stat
 import tarfile
 import tempfile
 import zipfile
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, Protocol
@@ -136,21 +138,50 @@ def _unique(names: list[str], place: Path, where: object) -> list[str]:
     return names
 
 
+def walk(top: str | Path, where: object = None) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Like `os.walk`, through links to folders, which may lie anywhere; the caller may drop names of folders.
+
+    Raises
+    ------
+    PermafrostError : a link leads to a folder that it lies in, so that there would be no end.
+    """
+    top = os.fspath(top).rstrip("/") or "/"
+    for place, folders, files in os.walk(top, followlinks=True):
+        yield place, folders, files
+        for full in (os.path.join(place, name) for name in folders):
+            if not os.path.islink(full):
+                continue
+            target, above = os.path.realpath(full), place
+            while not _lies_in(os.path.realpath(above), target):
+                if above == top:
+                    break
+                above = os.path.dirname(above)
+            else:
+                raise PermafrostError(
+                    f"{full} is a link to {target}, in which it lies itself",
+                    where=where,
+                    remedy="remove the link",
+                )
+
+
+def _lies_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
 class DirectoryMembers:
-    """Regular files below a directory. Links, pipes and devices are refused."""
+    """Regular files below a directory, links followed. Pipes, devices and links to nothing are refused."""
 
     def __init__(self, path: Path, where: object) -> None:
         self.place = path
         found: list[str] = []
-        for folder, folders, files in os.walk(path):
+        for folder, folders, files in walk(path, where):
             folders[:] = sorted(name for name in folders if not is_junk(name))
             for name in [*folders, *(name for name in files if not is_junk(name))]:
                 full = os.path.join(folder, name)
-                if os.path.islink(full):
-                    raise _refuse(f"{full} is a link", where)
                 if not (os.path.isfile(full) or os.path.isdir(full)):
+                    what = "a link to nothing" if os.path.islink(full) else "not a regular file"
                     raise PermafrostError(
-                        f"{full} is not a regular file", where=where, remedy="move it elsewhere"
+                        f"{full} is {what}", where=where, remedy="move it elsewhere"
                     )
             # Python 3.12 interns every part of a Path and never frees it
             inside = os.path.relpath(folder, path)
