@@ -26,7 +26,6 @@ from helpers.datasets.tortilla import (
 )
 from permafrost.core.errors import PermafrostError
 from permafrost.data.files import tortilla as format_of
-from permafrost.data.files import tortilla_parts
 from permafrost.data.files.decode import UnreadableImage
 from permafrost.data.files.tortilla import Extent, iso_date, parts_of, read_items
 
@@ -176,10 +175,12 @@ def test_parts_of_other_kinds_and_damaged_ones_are_refused(tmp_path, make, why):
     assert why in refused(tmp_path, [item("s2", data)])
 
 
-def test_arrays_that_would_fill_the_memory_are_not_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(tortilla_parts, "MOST_BYTES", 1000)
-    for number, data in enumerate((hdf5(np.zeros((2, 24, 24))), geotiff(pixels(0, 2)))):
-        assert "would unpack to" in refused(tmp_path / str(number), [item("s2", data)])
+def test_arrays_that_would_fill_the_memory_are_not_read(tmp_path):
+    for number, data in enumerate(
+        (hdf5(np.zeros((2, 800, 800))), geotiff(np.zeros((2, 800, 800))))
+    ):
+        message = refused(tmp_path / str(number), [item("s2", data)], largest_image_mb=1)
+        assert "would take 10 MB of memory, and at most 1 MB are read at once" in message
 
 
 def test_a_sample_that_is_damaged_leaves_nothing_half_written(tmp_path):

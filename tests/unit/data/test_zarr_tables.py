@@ -252,7 +252,7 @@ def test_a_header_that_lies(tmp_path):
     metadata = json.loads(path.read_text())
     for shape, message in (
         ([10**15, 3, 24, 32], "claims 1000000000000000"),
-        ([4, 3, 10**6, 10**6], "holds 3000.0 GB"),
+        ([4, 3, 10**6, 10**6], "would take 3,000,000 MB"),
     ):
         path.write_text(json.dumps(metadata | {"shape": shape}))
         with pytest.raises((PermafrostError, UnreadableImage), match=message):

@@ -66,7 +66,7 @@ def identify(entry: dict, root: Path, located: Callable[[str], Path]) -> Identif
         del known["files"]
         places["files"] = entry["files"]
         files |= {f"file {_spelled(path, root)}": str(path) for path in entry["files"]}
-    read = embeddings_read(entry)
+    read = embeddings_read(entry, located)
     if read is not None:
         places["path"] = known.pop("path")
         files["embeddings"] = str(entry["path"])
@@ -86,11 +86,11 @@ def identify(entry: dict, root: Path, located: Callable[[str], Path]) -> Identif
     return Identified(known, places, files, package, {} if read is None else {"embeddings": read})
 
 
-def embeddings_read(entry: dict) -> Read | None:
+def embeddings_read(entry: dict, located: Callable[[str], Path] = Path) -> Read | None:
     """The files in the folder ``path`` that an entry of kind embeddings reads; None for other kinds."""
     if entry.get("kind") != "embeddings":
         return None
-    return read_of_options(entry)
+    return read_of_options(entry, located)
 
 
 def _modules(place: str, root: Path, located: Callable[[str], Path]) -> dict[str, str]:

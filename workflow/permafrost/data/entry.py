@@ -334,6 +334,10 @@ class DatasetEntry(Images):
     """Permitted conversions: palette to RGB, dropping transparency, CMYK to RGB, repeating a grey
     channel, rotating images as EXIF says. An image that needs another conversion is an error; for
     EXIF only if labels refer to pixels or objects, otherwise images stay as stored."""
+    largest_image_mb: Positive = 1000
+    """Memory that one image, mask or array may take when it is read, in MB (10^6 bytes): height x
+    width x bands x bytes of a number, by the file's header. A larger one is an error, before
+    anything is allocated. Of images that are read in windows (tiles, grid), a window counts."""
     target: LeftOut[Target] = None
     splits: Splits = field(default_factory=Splits)
     allow_missing_classes: bool = False

@@ -56,6 +56,7 @@ def add_arguments(parser) -> None:
     standalone.add_arguments(parser)
 
 
+@standalone.bounded
 def run(arguments) -> None:
     from permafrost.evaluators.intervals.crowns import CrownScores
 

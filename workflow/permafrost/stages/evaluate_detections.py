@@ -81,6 +81,7 @@ def add_arguments(parser) -> None:
     standalone.add_arguments(parser, resamples=None, how_many="400, of a bootstrap 1000")
 
 
+@standalone.bounded
 def run(arguments) -> None:
     if arguments.iou_type is None and arguments.truth and arguments.truth.suffix.lower() == ".csv":
         arguments.iou_type = "bbox"

@@ -28,6 +28,7 @@ def add_arguments(parser) -> None:
     standalone.add_arguments(parser)
 
 
+@standalone.bounded
 def run(arguments) -> None:
     from permafrost.evaluators.panoptic import evaluate
 

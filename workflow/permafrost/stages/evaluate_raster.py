@@ -65,6 +65,7 @@ def _add_pixels(parser) -> None:
     )
 
 
+@standalone.bounded
 def run(arguments) -> None:
     from permafrost.evaluators.raster import evaluate
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
@@ -40,12 +42,31 @@ def add_arguments(parser, *, resamples: int | None = 1000, how_many: str = "1000
         "--resamples": (f"resamples for intervals ({how_many}); 0: no intervals", resamples or int),
         "--confidence": ("confidence level (0.95)", 0.95),
         "--seed": ("seed of the resamples (0)", 0),
+        "--largest-image-mb": (
+            "memory that one image, block or array may take when it is read, in MB (1000)",
+            1000,
+        ),
         "--output": ("JSON file to write, in full precision", Path),
         "--tables": ("folder for tables to write", Path),
         "--table-format": ("format of --tables: parquet or csv", "parquet"),
     }
     add_options(parser, options)
     parser.set_defaults(default_of=parser.get_default)
+
+
+def bounded(run: Callable) -> Callable:
+    """The function of a command, which reads no larger arrays than ``--largest-image-mb`` allows."""
+
+    @functools.wraps(run)
+    def within(arguments):
+        from permafrost.data.files import opening
+
+        if (most := arguments.largest_image_mb) < 1:
+            raise PermafrostError(f"--largest-image-mb {most} is below 1", remedy="give at least 1")
+        with opening.bounded(most, "--largest-image-mb"):
+            return run(arguments)
+
+    return within
 
 
 def check_intervals(arguments) -> None:
@@ -188,8 +209,8 @@ def groups_of(arguments, images, notes: list[str]) -> list | None:
 def options_of(arguments, *inputs: str) -> dict:
     """Every option that can affect a score, and the digest of every input file."""
     places = {"output", "tables", "images", "pictures", "max_pictures", "default_of"}
-    # the format of tables does not affect scores either
-    places |= {"table_format"}
+    # neither the format of tables nor what may be read affects scores
+    places |= {"table_format", "largest_image_mb"}
     named = {name: value for name, value in vars(arguments).items() if name not in places}
     for name in inputs:
         if named[name] is not None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.files.folders import Read, folder_files
 
 YEAR = "{year}"
+#: of the names of mosaics
+ENDING = ".vrt"
 
 
 def read_of_pattern(pattern: str, *further: str) -> Read:
@@ -16,11 +20,37 @@ def read_of_pattern(pattern: str, *further: str) -> Read:
     return Read(hidden=False, patterns=tuple(_plain(one) for one in (pattern, *further)))
 
 
-def read_of_options(options: dict) -> Read:
-    """Which files below ``path`` the options of ``rasters`` or ``table`` read."""
+def read_of_options(options: dict, located: Callable[[str], Path] = Path) -> Read:
+    """Which files below ``path`` the options of ``rasters`` or ``table`` read, with the tiles of mosaics.
+
+    Parameters
+    ----------
+    located : path as written in the options -> actual path.
+
+    Raises
+    ------
+    PermafrostError : a mosaic is refused.
+    """
     how = options.get("rasters") or options.get("table") or {}
-    scales = how.get("scales")
-    return read_of_pattern(how.get("pattern", "*"), *([f"*{scales}.*"] if scales else []))
+    scales, pattern = how.get("scales"), how.get("pattern", "*")
+    read = read_of_pattern(pattern, *([f"*{scales}.*"] if scales else []))
+    tail = pattern.rpartition("*")[2].lower()
+    mosaics = options.get("rasters") and (tail.endswith(ENDING) or ENDING.endswith(tail))
+    return _with_tiles(read, located(options["path"])) if mosaics else read
+
+
+def _with_tiles(read: Read, place: Path) -> Read:
+    from permafrost.data.embeddings.mosaics import tiles_of
+
+    # a mosaic that is named alone is refused
+    listed = [(place.name, str(place))] if place.is_file() else folder_files(place, read)
+    tiles = [
+        os.path.relpath(tile, place)
+        for name, path in listed
+        if name.lower().endswith(ENDING)
+        for tile in tiles_of(path, place)
+    ]
+    return Read(names=frozenset([*(name for name, _ in listed), *tiles])) if tiles else read
 
 
 def find_files(path: str, pattern: str, where: str) -> list[tuple[str, Path, int | None]]:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from permafrost.data.files.georeference import check_crs
+
 if TYPE_CHECKING:
     from permafrost.data.store.image_store import ImageStore
 
@@ -142,6 +144,7 @@ def moved(source: str, target: str, x, y) -> tuple[np.ndarray, np.ndarray]:
     from rasterio._err import CPLE_BaseError
     from rasterio.warp import transform
 
+    check_crs(source)
     try:
         found = transform(source, target, x.tolist(), y.tolist())
     except CPLE_BaseError:

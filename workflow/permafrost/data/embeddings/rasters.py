@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,7 +16,9 @@ from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.options import LeftOut, Options, Text
 from permafrost.data.embeddings.coding import ALPHAEARTH_NODATA, CODINGS, ESD_LEVELS
 from permafrost.data.embeddings.files import YEAR, find_files
+from permafrost.data.embeddings.mosaics import is_mosaic, open_mosaic
 from permafrost.data.embeddings.places import DEGREES, Place, ball, moved
+from permafrost.data.files.opening import UnreadableImage, open_raster
 
 if TYPE_CHECKING:
     from affine import Affine
@@ -29,7 +32,7 @@ NEARBY = 1e-4
 
 @dataclass(frozen=True, kw_only=True)
 class RasterOptions(Options):
-    """GeoTIFFs with one number of the embedding per band."""
+    """GeoTIFFs with one number of the embedding per band, or VRT mosaics of GeoTIFFs in the same folder."""
 
     pattern: Text = "*.tif"
     """Files in the folder; * stands for any characters, {year} for the year of an image, which
@@ -120,7 +123,7 @@ class RasterEmbeddings:
     """
 
     def __init__(self, path: str, options: RasterOptions, where: str) -> None:
-        self._options, self._where = options, where
+        self._path, self._options, self._where = path, options, where
         self._open: OrderedDict[Path, DatasetReader] = OrderedDict()
         found = find_files(path, options.pattern, f"{where}: path")
         if options.scales:
@@ -261,19 +264,13 @@ class RasterEmbeddings:
 
     def _dataset(self, path: Path):
         """The open raster; the most recently used ones stay open."""
-        import rasterio
-
         if path in self._open:
             self._open.move_to_end(path)
             return self._open[path]
-        try:
-            self._open[path] = rasterio.open(path)
-        except (rasterio.errors.RasterioError, OSError) as error:
-            raise PermafrostError(
-                f"the raster cannot be read ({first_line(error)})",
-                where=path,
-                remedy="get the file again, or let `pattern` leave it out",
-            ) from error
+        with _naming(path, "get the file again, or let `pattern` leave it out"):
+            self._open[path] = (
+                open_mosaic(path, self._path) if is_mosaic(path) else open_raster(path, "GTiff")
+            )
         if len(self._open) > OPEN:
             self._open.popitem(last=False)[1].close()
         return self._open[path]
@@ -300,16 +297,23 @@ class RasterEmbeddings:
         return values
 
     def _pixels(self, path: Path, window) -> np.ma.MaskedArray:
-        import rasterio
-
-        try:
+        with _naming(path, "get the file again"):
             return self._dataset(path).read(window=window, masked=True)
-        except (rasterio.errors.RasterioError, OSError) as error:
-            raise PermafrostError(
-                f"the raster cannot be read ({first_line(error)})",
-                where=path,
-                remedy="get the file again",
-            ) from error
+
+
+@contextlib.contextmanager
+def _naming(path: Path, remedy: str) -> Iterator[None]:
+    """Name the raster in errors of its reader."""
+    from rasterio.errors import RasterioError
+
+    try:
+        yield
+    except UnreadableImage as error:
+        raise PermafrostError(str(error), where=path, remedy=error.remedy or remedy) from error
+    except (RasterioError, OSError) as error:
+        raise PermafrostError(
+            f"the raster cannot be read ({first_line(error)})", where=path, remedy=remedy
+        ) from error
 
 
 def _inside(place: Place, x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -20,6 +20,7 @@ from permafrost.core.errors import PermafrostError, first_line, look_up
 from permafrost.core.options import Above0, LeftOut, Options, Some, Text
 from permafrost.data.embeddings.files import find_files
 from permafrost.data.embeddings.places import DEGREES, Place, ordinal, unit_vectors
+from permafrost.data.files.georeference import check_crs
 
 EARTH_RADIUS_M = 6_371_008.8
 #: distances that differ by less than this count as equal
@@ -310,6 +311,7 @@ def _check_degrees(schema: pa.Schema, column: str, file: Path) -> None:
         return
     from rasterio.crs import CRS
 
+    check_crs(crs)
     known = CRS.from_user_input(json.dumps(crs) if isinstance(crs, dict) else crs)
     if not known.is_geographic:
         raise PermafrostError(

@@ -7,16 +7,22 @@ CMYK, grey in a colour dataset) are an error unless the entry permits the conver
 from __future__ import annotations
 
 import contextlib
-import io
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from permafrost.core.errors import first_line
 from permafrost.data.files.georeference import Georeference, georeference
+from permafrost.data.files.opening import (
+    UnreadableImage,
+    check_bytes,
+    load_npy,
+    open_picture,
+    open_raster,
+    raster_of,
+    readable,
+)
 from permafrost.data.files.windows import Window
 from permafrost.data.records import Decoded
 
@@ -35,42 +41,6 @@ CONVERSIONS = {
     "gray": "repeat a single channel for every declared band",
     "exif": "turn it upright",
 }
-
-
-class UnreadableImage(Exception):
-    """An image cannot be used; `prepare` collects the reasons into one error.
-
-    Parameters
-    ----------
-    remedy : what would make it usable, if that differs between images.
-    skippable : whether `on_error` may skip the image; not if another run might read it.
-    """
-
-    def __init__(self, problem: str, *, remedy: str | None = None, skippable: bool = True) -> None:
-        super().__init__(problem)
-        self.remedy, self.skippable = remedy, skippable
-
-
-@contextlib.contextmanager
-def readable(what: str = "", *, remedy: str | None = None) -> Iterator[None]:
-    """Convert any exception of a reader to `UnreadableImage`, with `what` before its message.
-
-    Readers fail on damaged bytes in many ways. A lack of memory may come from a damaged header or
-    from this machine, so such an image is reported and never skipped.
-    """
-    before = f"{what}: " if what else ""
-    try:
-        yield
-    except UnreadableImage as failure:
-        problem = f"{before}{failure}"
-        raise UnreadableImage(
-            problem, remedy=failure.remedy, skippable=failure.skippable
-        ) from failure
-    except Exception as error:
-        problem = f"{before}{first_line(error, named=True)}"
-        if no_memory := isinstance(error, MemoryError):
-            remedy = "repair the file if its header is wrong, or give the job more memory"
-        raise UnreadableImage(problem, remedy=remedy, skippable=not no_memory) from error
 
 
 def check_page(dataset, palette: str) -> None:
@@ -138,7 +108,7 @@ def image_format(data: bytes) -> str | None:
 def read_npy(data: bytes) -> np.ndarray:
     """The array of a npy file; raises `UnreadableImage` for Python objects, which could run code."""
     with readable("not a readable npy"):
-        array = np.load(io.BytesIO(data), allow_pickle=False)
+        array = load_npy(data)
     if array.dtype.kind not in "fiub" or 0 in array.shape:
         raise UnreadableImage(
             f"holds {array.dtype} values of shape {array.shape}, which are not pixels"
@@ -202,9 +172,9 @@ def decode_image(data: bytes, decoding: Decoding) -> Decoded:
 
 
 def _pillow(data: bytes, decoding: Decoding) -> np.ndarray:
-    from PIL import Image, ImageOps
+    from PIL import ImageOps
 
-    with Image.open(io.BytesIO(data)) as image:
+    with open_picture(data, "JPEG", "PNG") as image:
         if getattr(image, "n_frames", 1) > 1:
             raise UnreadableImage(f"holds {image.n_frames} images, not one")
         turned = exif_orientation(image)
@@ -244,8 +214,7 @@ def is_deep_colour_png(data: bytes) -> bool:
 
 
 def _deep_png(data: bytes) -> np.ndarray:
-    # GDAL detects the format itself
-    with open_tiff(data) as dataset:
+    with raster_of(data, "PNG") as dataset:
         if dataset.nodata is not None:
             raise UnreadableImage("has a transparent colour")
         return dataset.read()
@@ -301,22 +270,9 @@ def tiff_place(data: bytes) -> Georeference:
         return georeference(dataset)
 
 
-@contextlib.contextmanager
 def open_tiff(data: bytes | str):
-    """An open rasterio dataset of a file's content, or of a GDAL path."""
-    import rasterio
-    from rasterio.errors import NotGeoreferencedWarning
-
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(warnings.catch_warnings())
-        warnings.simplefilter("ignore", NotGeoreferencedWarning)
-        if isinstance(data, str):
-            # ignore sidecar files, as when decoding from bytes
-            stack.enter_context(rasterio.Env(GDAL_DISABLE_READDIR_ON_OPEN="EMPTY_DIR"))
-            yield stack.enter_context(rasterio.open(data, driver="GTiff"))
-        else:
-            memory = stack.enter_context(rasterio.MemoryFile(data))
-            yield stack.enter_context(memory.open())
+    """An open rasterio dataset of a TIFF's content, or of a path for GDAL; a context manager."""
+    return raster_of(data, "GTiff") if isinstance(data, bytes) else open_raster(data, "GTiff")
 
 
 def _fit_bands(array: np.ndarray, decoding: Decoding, *, alpha: int | None) -> np.ndarray:
@@ -329,6 +285,7 @@ def _fit_bands(array: np.ndarray, decoding: Decoding, *, alpha: int | None) -> n
         array, count = array[:alpha], count - 1
     if count == 1 and decoding.bands > 1:
         _permit("gray", decoding, f"has one channel, not {decoding.bands},")
+        check_bytes(array.nbytes * decoding.bands)
         return np.repeat(array, decoding.bands, axis=0)
     if count != decoding.bands:
         raise UnreadableImage(f"has {count} bands, the entry declares {decoding.bands}")

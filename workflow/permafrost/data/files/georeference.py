@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 
 import numpy as np
 
 from permafrost.data.files.windows import Window
+
+_ELSEWHERE = re.compile(r"\s*(?:/|\.|[a-z][a-z0-9+.-]*://)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,14 @@ def georeference(dataset) -> Georeference:
     return _placed(None if dataset.crs is None else dataset.crs.to_string(), transform, size)
 
 
+def check_crs(crs) -> None:
+    """Raise rasterio's `CRSError` for the text of an address or a path: GDAL would get it from there."""
+    from rasterio.errors import CRSError
+
+    if isinstance(crs, str) and _ELSEWHERE.match(crs):
+        raise CRSError(f"{crs[:60]!r} is an address or a path, not a coordinate system")
+
+
 def moved(source, target, x, y) -> np.ndarray:
     """(2, N) coordinates in another system, NaN where it has none.
 
@@ -66,6 +77,7 @@ def moved(source, target, x, y) -> np.ndarray:
     from rasterio.warp import transform
 
     try:
+        check_crs(source)
         found = np.array(transform(source, target, x, y)[:2], np.float64)
         return np.where(np.isfinite(found), found, np.nan)
     # no conversion between the two systems

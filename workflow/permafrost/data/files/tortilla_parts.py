@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,10 +18,9 @@ from permafrost.data.files.decode import (
     readable,
 )
 from permafrost.data.files.georeference import NOWHERE, Georeference, georeference
+from permafrost.data.files.opening import check_bytes, open_array, open_hdf5
 from permafrost.data.files.tortilla import Item, dates_of
 
-#: largest array of pixels in bytes
-MOST_BYTES = 2**31
 FIRST, LAST = "first", "last"
 
 
@@ -127,14 +125,6 @@ def _one_part(part: Item, dates: Sequence[str | None], date: str | int | None) -
 
 def _tiff(data: bytes) -> Pixels:
     with open_tiff(data) as dataset:
-        values = (
-            int(np.dtype(dataset.dtypes[0]).itemsize)
-            * dataset.count
-            * dataset.width
-            * dataset.height
-        )
-        if values > MOST_BYTES:
-            raise UnreadableImage(f"would unpack to {values / 1e9:.1f} GB")
         check_page(dataset, "; store colours or labels instead")
         return Pixels(dataset.read()[None], place=georeference(dataset), nodata=dataset.nodata)
 
@@ -163,7 +153,7 @@ def _hdf5(data: bytes):
 
     if data[:8] != b"\x89HDF\r\n\x1a\n":
         raise UnreadableImage("is neither TIFF nor HDF5")
-    return h5py.File(io.BytesIO(data), "r")
+    return h5py.File(open_hdf5(data))
 
 
 def _array(file):
@@ -173,16 +163,11 @@ def _array(file):
     link = file.get("data", getlink=True) if "data" in file else None
     if not isinstance(link, h5py.HardLink) or not isinstance(file["data"], h5py.Dataset):
         raise UnreadableImage(f"has no array 'data', only {', '.join(file) or 'nothing'}")
-    array = file["data"]
-    # both would read other files
-    if array.external or array.is_virtual:
-        raise UnreadableImage("keeps its numbers in another file")
+    array = h5py.Dataset(open_array(file.id, "data"))
     if array.dtype.kind not in "fiu" or array.ndim not in (2, 3, 4) or 0 in array.shape:
         raise UnreadableImage(
             f"holds {array.dtype} values of shape {array.shape}, which are no pixels"
         )
-    if array.size * array.dtype.itemsize > MOST_BYTES:
-        raise UnreadableImage(f"would unpack to {array.size * array.dtype.itemsize / 1e9:.1f} GB")
     return array
 
 
@@ -196,6 +181,8 @@ _CORNERS = tuple(f"{axis}{number}" for number in range(1, 5) for axis in "xy")
 def _boxes_of_table(data: bytes) -> list[dict]:
     file = pq.ParquetFile(pa.BufferReader(data))
     names = file.schema_arrow.names
+    # a number takes at least eight bytes
+    check_bytes(8 * file.metadata.num_rows * len(names), "its table of objects")
     label = next((name for name in _LABELS if name in names), None)
     corners = _CORNERS if set(_CORNERS) <= set(names) else ()
     box = _BOX if set(_BOX) <= set(names) else ()

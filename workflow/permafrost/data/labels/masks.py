@@ -7,7 +7,6 @@ PNG (read with Pillow), TIFF (with rasterio) or npy.
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from permafrost.data.files.decode import (
     read_npy,
     readable,
 )
+from permafrost.data.files.opening import open_picture
 
 #: options of an entry that apply only to masks
 OPTIONS = ("ignore_index", "mask_values", "dead_classes", "allow_empty_masks")
@@ -232,11 +232,9 @@ def _single(array: np.ndarray) -> np.ndarray:
 
 
 def _png(data: bytes, colours: bool) -> np.ndarray:
-    from PIL import Image
-
     if is_deep_colour_png(data):
         raise UnreadableImage("has channels of 16 bits, which is neither a number nor a colour")
-    with Image.open(io.BytesIO(data)) as image:
+    with open_picture(data, "PNG") as image:
         if getattr(image, "n_frames", 1) > 1:
             raise UnreadableImage(f"holds {image.n_frames} images, not one")
         image.load()

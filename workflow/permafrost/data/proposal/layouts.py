@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from permafrost.core.errors import PermafrostError
 from permafrost.data.files.members import Members
 from permafrost.data.proposal.draft import (
     IMAGE_ENDINGS,
@@ -15,6 +16,7 @@ from permafrost.data.proposal.draft import (
     stem_of,
 )
 from permafrost.data.proposal.looks import look_at, pixel_values
+from permafrost.data.sources.grid_shapes import check_beginning
 
 _MASKS = ("masks", "mask", "labels", "label", "annotations", "gt", "ground_truth", "segmentation")
 _TARGETS = ("targets", "target", "heights", "height", "dsm", "ndsm", "depth", "biomass")
@@ -221,6 +223,14 @@ def _polygons(members: Members, name: str, draft: Draft) -> None:
     """Classes from the attribute with the fewest values; pixels outside all polygons have no label."""
     import pyogrio
 
+    try:
+        check_beginning(members, name)
+    except ValueError as error:
+        raise PermafrostError(
+            f"the shapes {name} cannot be read ({error})",
+            where=members.place,
+            remedy="remove the file, or get it again",
+        ) from error
     table = pyogrio.read_dataframe(members.location(name), read_geometry=False, use_arrow=False)
     texts = {column: sorted(map(str, table[column].dropna().unique())) for column in table.columns}
     several = {column: values for column, values in texts.items() if 2 <= len(values) <= 100}

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from PIL import Image
 
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.data.files.georeference import georeference
 from permafrost.data.files.members import Members
+from permafrost.data.files.opening import load_npy, open_picture, open_raster
+from permafrost.data.sources.reading import read_member
 
 _MOST = 24
 # most images to locate, and most masks to read
@@ -75,7 +74,7 @@ def _look(members: Members, name: str, where: object) -> Look:
         if name.lower().endswith((".tif", ".tiff")):
             return _tiff(members.location(name))
 
-        with members.open(name) as stream, Image.open(stream) as image:
+        with members.open(name) as stream, open_picture(stream, "JPEG", "PNG") as image:
             dtype = "uint16" if image.mode.startswith("I") else "uint8"
             bands = _COLOURS.get(image.mode, len(image.getbands()))
             return Look(bands, dtype, image.height, image.width, mode=image.mode)
@@ -89,33 +88,28 @@ def _look(members: Members, name: str, where: object) -> Look:
 
 
 def _tiff(location: str) -> Look:
-    import rasterio
-    from rasterio.errors import NotGeoreferencedWarning
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotGeoreferencedWarning)
-        with rasterio.open(location) as raster:
-            place = georeference(raster)
-            pixel = None
-            if raster.crs is not None and raster.crs.is_projected:
-                pixel = abs(raster.transform.a) * raster.crs.linear_units_factor[1]
-            palette = raster.colorinterp[0].name == "palette"
-            clear = raster.colorinterp[-1].name == "alpha" and _is_transparency(raster)
-            bands = 3 if palette else raster.count - clear
-            return Look(
-                bands,
-                raster.dtypes[0],
-                raster.height,
-                raster.width,
-                "P" if palette else "RGBA" if clear else None,
-                tuple(raster.descriptions[:bands]),
-                raster.nodata,
-                raster.crs.to_string() if raster.crs is not None and place.transform else None,
-                place.lon,
-                place.lat,
-                pixel,
-                _reach_km(raster, place.lat),
-            )
+    with open_raster(location, "GTiff") as raster:
+        place = georeference(raster)
+        pixel = None
+        if raster.crs is not None and raster.crs.is_projected:
+            pixel = abs(raster.transform.a) * raster.crs.linear_units_factor[1]
+        palette = raster.colorinterp[0].name == "palette"
+        clear = raster.colorinterp[-1].name == "alpha" and _is_transparency(raster)
+        bands = 3 if palette else raster.count - clear
+        return Look(
+            bands,
+            raster.dtypes[0],
+            raster.height,
+            raster.width,
+            "P" if palette else "RGBA" if clear else None,
+            tuple(raster.descriptions[:bands]),
+            raster.nodata,
+            raster.crs.to_string() if raster.crs is not None and place.transform else None,
+            place.lon,
+            place.lat,
+            pixel,
+            _reach_km(raster, place.lat),
+        )
 
 
 def _is_transparency(raster) -> bool:
@@ -166,13 +160,11 @@ def pixel_values(members: Members, names: Sequence[str], *, where: object) -> se
 
 def _pixels(members: Members, name: str):
     if name.lower().endswith((".tif", ".tiff")):
-        import rasterio
-
-        with rasterio.open(members.location(name)) as raster:
+        with open_raster(members.location(name), "GTiff") as raster:
             return raster.read(1)
+    data = read_member(members, name)
     if name.lower().endswith(".npy"):
-        return np.load(io.BytesIO(members.read(name)), allow_pickle=False)
-
-    with Image.open(io.BytesIO(members.read(name))) as image:
+        return load_npy(data)
+    with open_picture(data, "JPEG", "PNG") as image:
         array = np.asarray(image)
     return array if array.ndim == 2 else array[..., 0]

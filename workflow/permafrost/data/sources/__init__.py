@@ -177,9 +177,17 @@ def checked_entry(content: dict, *, where: object) -> DatasetEntry:
 
 
 def open_source(entry: DatasetEntry, *, where: object) -> Source:
-    """The source that an entry describes, ready to list its records."""
+    """The source that an entry describes, ready to list its records; its reads are bounded as the entry says."""
+    from permafrost.data.files.opening import bounded
+
     check_source(entry, where=where)
-    return named_object(KINDS[entry.kind].build)(entry, where=where)
+    bound = bounded(entry.largest_image_mb, "largest_image_mb in the entry")
+    source = bound(named_object(KINDS[entry.kind].build))(entry, where=where)
+    # threads call these, and the bound belongs to a thread
+    for name in ("decode", "decode_window", "locate"):
+        if hasattr(source, name):
+            setattr(source, name, bound(getattr(source, name)))
+    return source
 
 
 def check_source(entry: DatasetEntry, *, where: object) -> None:

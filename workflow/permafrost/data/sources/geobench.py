@@ -27,6 +27,7 @@ from permafrost.data.files.decode import UnreadableImage, readable
 from permafrost.data.files.failures import Failure, refuse_failures
 from permafrost.data.files.georeference import degrees
 from permafrost.data.files.members import folder_prefix, open_members
+from permafrost.data.files.opening import check_bytes
 from permafrost.data.records import Decoded, Record
 from permafrost.data.sources.common import (
     ListedSource,
@@ -302,6 +303,7 @@ class GeobenchSource(ListedSource):
         """(C, H, W) from arrays (c, h, w) after resampling to one size."""
         side = self._options.size
         height, width = (side, side) if side else max(part.shape[1:] for part in parts)
+        check_bytes(sum(map(len, parts)) * height * width * max(p.itemsize for p in parts))
         for number, part in enumerate(parts):
             if part.shape[1:] == (height, width):
                 continue

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from permafrost.core.errors import first_line
 from permafrost.data.files.decode import UnreadableImage
 from permafrost.data.files.members import DirectoryMembers, Members
+from permafrost.data.files.opening import open_array, open_hdf5
 from permafrost.data.sources.reading import read_member
 
 #: axes of an array with rows and columns; with bands as well
@@ -21,13 +21,11 @@ _PLANE, _CUBE = 2, 3
 def open_sample(members: Members, name: str) -> Iterator:
     """The open root group of a sample's HDF5 file. Raises `UnreadableImage` for damaged files. Uses
     h5py's low-level API, which takes a quarter of the time."""
-    from h5py import h5f, h5g
+    from h5py import h5g
 
     try:
-        if isinstance(members, DirectoryMembers):
-            file = h5f.open(os.fsencode(members.location(name)), h5f.ACC_RDONLY)
-        else:
-            file = h5f.open_file_image(read_member(members, name))
+        inside = not isinstance(members, DirectoryMembers)
+        file = open_hdf5(read_member(members, name) if inside else members.location(name))
         try:
             yield h5g.open(file, b"/")
         finally:
@@ -61,12 +59,9 @@ def stored_attribute(file) -> object:
 
 def read_array(file, name: str) -> np.ndarray:
     """An array of numbers in this file; raises `UnreadableImage` for links, which could lead to other files."""
-    from h5py import h5d, h5l, h5s
+    from h5py import h5s
 
-    encoded = name.encode("utf-8", "surrogateescape")
-    if file.links.get_info(encoded).type != h5l.TYPE_HARD:
-        raise UnreadableImage(f"its array {name!r} is a link")
-    stored = h5d.open(file, encoded)
+    stored = open_array(file, name)
     dtype = stored.dtype
     if dtype.kind not in "biuf":
         raise UnreadableImage(f"its array {name!r} holds {dtype}, no numbers")

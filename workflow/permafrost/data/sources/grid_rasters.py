@@ -11,9 +11,10 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.files.decode import readable
+from permafrost.data.files.opening import check_bytes
 from permafrost.data.files.windows import Window
 from permafrost.data.sources.grid_layout import Grid
-from permafrost.data.sources.grid_scenes import Scene, box_of, open_raster
+from permafrost.data.sources.grid_scenes import Scene, box_of, open_scene
 
 #: files that a thread keeps open, for one layer or for the layers of all bands
 KEPT_OPEN = 16
@@ -87,6 +88,7 @@ class Layer:
         ------
         UnreadableImage : a file is damaged in the window.
         """
+        check_bytes(self.bands * window.height * window.width * self.dtype.itemsize)
         values = np.zeros((self.bands, window.height, window.width), self.dtype)
         valid = np.zeros((window.height, window.width), bool)
         for number, begin, end in self._meeting(window):
@@ -150,7 +152,7 @@ class Layer:
         from rasterio.transform import from_origin
         from rasterio.vrt import WarpedVRT
 
-        dataset = open_raster(scene.location)
+        dataset = open_scene(scene.location)
         if not scene.warped:
             return dataset
         left, _, _, top = self._grid.bounds(Window(*scene.box[:2], 0, 0))

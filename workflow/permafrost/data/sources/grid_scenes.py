@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
@@ -11,7 +10,9 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line
+from permafrost.data.files.georeference import check_crs
 from permafrost.data.files.members import Members
+from permafrost.data.files.opening import open_raster
 from permafrost.data.sources.grid_layout import TOLERANCE, Grid
 
 if TYPE_CHECKING:
@@ -62,16 +63,9 @@ def limit_cache() -> None:
         set_gdal_config("GDAL_CACHEMAX", CACHE_BYTES)
 
 
-def open_raster(location: str):
-    """An open rasterio dataset of a file without its sidecar files; the caller closes it."""
-    import rasterio
-    from rasterio.errors import NotGeoreferencedWarning
-
-    driver = "JP2OpenJPEG" if location.lower().endswith((".jp2", ".j2k")) else "GTiff"
-    with rasterio.Env(GDAL_DISABLE_READDIR_ON_OPEN="EMPTY_DIR"), warnings.catch_warnings():
-        # a raster without georeference is refused by name
-        warnings.simplefilter("ignore", NotGeoreferencedWarning)
-        return rasterio.open(location, driver=driver)
+def open_scene(location: str):
+    """An open rasterio dataset of a GeoTIFF or a JPEG 2000; the caller closes it."""
+    return open_raster(location, "GTiff", "JP2OpenJPEG")
 
 
 def read_scenes(members: Members, names: Sequence[str], *, where: object) -> list[Scene]:
@@ -102,7 +96,7 @@ def _header(members: Members, name: str, where: object) -> Scene:
 
     try:
         members.verify(name)
-        with open_raster(members.location(name)) as dataset:
+        with open_scene(members.location(name)) as dataset:
             transparent = dataset.colorinterp[-1] == ColorInterp.alpha
             scene = Scene(
                 name,
@@ -164,6 +158,7 @@ def declared_crs(text: str, *, where: object):
     from rasterio.errors import CRSError
 
     try:
+        check_crs(text)
         return CRS.from_user_input(text)
     except CRSError as error:
         raise PermafrostError(

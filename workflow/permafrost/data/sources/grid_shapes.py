@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -73,18 +74,8 @@ def read_shapes(
 def _read(members: Members, name: str, where: object):
     import pyogrio
 
-    ending = name[name.rfind(".") :].lower()
     try:
-        if ending not in BEGINNINGS:
-            raise ValueError(f"{ending} is not a file ending for shapes")
-        members.verify(name)
-        with members.open(name) as stream:
-            beginning = stream.read(64)
-        # JSON may begin with a byte order mark and spaces
-        if ending in (".geojson", ".json"):
-            beginning = beginning.removeprefix(b"\xef\xbb\xbf").lstrip()
-        if not beginning.startswith(BEGINNINGS[ending]):
-            raise ValueError(f"it does not begin as {ending} does")
+        check_beginning(members, name)
         layers = pyogrio.list_layers(members.location(name))
         if len(layers) != 1:
             raise ValueError(f"it has {len(layers)} layers, not one")
@@ -97,6 +88,36 @@ def _read(members: Members, name: str, where: object):
             remedy="give a GeoPackage, GeoJSON, Shapefile (all its files) or FlatGeobuf with one layer",
         ) from error
     return meta, wkb, fields
+
+
+def check_beginning(members: Members, name: str) -> None:
+    """Raise `ValueError` unless a file of shapes is what its ending says, and leads to no other place."""
+    ending = name[name.rfind(".") :].lower()
+    if ending not in BEGINNINGS:
+        raise ValueError(f"{ending} is not a file ending for shapes")
+    members.verify(name)
+    with members.open(name) as stream:
+        beginning = stream.read(64)
+        # JSON may begin with a byte order mark and spaces
+        if written := ending in (".geojson", ".json"):
+            beginning = beginning.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not beginning.startswith(BEGINNINGS[ending]):
+        raise ValueError(f"it does not begin as {ending} does")
+    if written:
+        _check_geojson(members.read(name))
+
+
+def _check_geojson(data: bytes) -> None:
+    # a document without these texts need not be parsed; letters may be escaped
+    if not any(text in data for text in (b'crs"', b"gdal_", b"\\u")):
+        return
+    content = json.loads(data)
+    if str(content.get("type")).startswith("gdal_"):
+        raise ValueError("it is a command for GDAL")
+    system = content.get("crs")
+    kind = system.get("type") if isinstance(system, dict) else "name"
+    if str(kind).lower() not in ("name", "epsg"):
+        raise ValueError(f"its coordinate system is a {kind}, not a name")
 
 
 def _in_pixels(shapes: np.ndarray, crs: str, grid: Grid, name: str, where: object) -> np.ndarray:

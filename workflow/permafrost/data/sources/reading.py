@@ -10,7 +10,6 @@ from collections.abc import Collection, Sequence
 from typing import cast
 
 import numpy as np
-from PIL import Image
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.files.decode import (
@@ -24,13 +23,11 @@ from permafrost.data.files.decode import (
     tiff_place,
 )
 from permafrost.data.files.members import DirectoryMembers, Members
+from permafrost.data.files.opening import check_bytes, open_picture
 from permafrost.data.files.windows import Window
 from permafrost.data.labels.masks import MaskCoding
 from permafrost.data.labels.rasters import Raster, TargetCoding
 from permafrost.data.records import Decoded
-
-#: limit for files read as a whole; decoders need several times as much memory
-MOST_BYTES = 2**31
 
 
 def read_member(members: Members, name: str) -> bytes:
@@ -40,11 +37,7 @@ def read_member(members: Members, name: str) -> bytes:
     """
     try:
         size = members.size(name)
-        if size > MOST_BYTES:
-            raise UnreadableImage(
-                f"holds {size / 1e9:.1f} GB, and up to {MOST_BYTES / 1e9:.1f} GB are read at once",
-                remedy="cut large images into smaller ones",
-            )
+        check_bytes(size)
         return members.read(name)
     except MemoryError as error:
         raise UnreadableImage(
@@ -91,7 +84,7 @@ def member_size(members: Members, name: str, convert: Collection[str]) -> tuple[
         kind = image_format(stream.read(8))
         if kind in ("jpeg", "png"):
             stream.seek(0)
-            with Image.open(stream) as image:
+            with open_picture(stream, "JPEG", "PNG") as image:
                 sideways = "exif" in convert and exif_orientation(image) > 4
                 return image.size if sideways else image.size[::-1]
     if kind is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from zarr.storage import LocalStore, ZipStore
 
 from permafrost.core.errors import first_line
 from permafrost.data.files.cache import LeastRecentlyUsed
-from permafrost.data.sources.reading import MOST_BYTES
+from permafrost.data.files.opening import check_bytes
 from permafrost.data.sources.table_files import SEPARATOR, Cell, TableFile, cell_text, npy_of
 
 if TYPE_CHECKING:
@@ -123,8 +124,7 @@ def _check_type(key: str, array: zarr.Array) -> None:
 def _columns(key: str, array: zarr.Array) -> dict[str, list[Cell]]:
     if array.ndim == 2 and array.shape[1] > _MOST_COLUMNS:
         return {}
-    if array.size * array.dtype.itemsize > MOST_BYTES:
-        raise ValueError(f"{key} holds {array.size * array.dtype.itemsize / 1e9:.1f} GB of columns")
+    check_bytes(array.size * array.dtype.itemsize, f"its column {key}")
     values = _dates(np.asarray(array[:]), array.attrs.get("units"))
     if values.dtype.kind == "M":
         gone = np.isnat(values)
@@ -169,9 +169,9 @@ class _Reader:
 
     def __call__(self, key: str, row: int) -> bytes:
         array = self._arrays[key]
-        size = int(np.prod(array.shape[1:], dtype=object)) * array.dtype.itemsize
-        if size > MOST_BYTES:
-            raise OSError(f"holds {size / 1e9:.1f} GB")
+        size = math.prod(array.shape[1:]) * array.dtype.itemsize
+        check_bytes(size)
+        check_bytes(math.prod(array.chunks) * array.dtype.itemsize, "a chunk of it")
         step = array.chunks[0]
         try:
             whole = step * size <= _BLOCK_BYTES

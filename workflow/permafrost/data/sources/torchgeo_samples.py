@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
-
 from permafrost.core.errors import look_up
 from permafrost.data.files.decode import UnreadableImage, readable, tiff_place
 from permafrost.data.files.georeference import NOWHERE, Georeference
+from permafrost.data.files.opening import open_picture
 
 #: classes that list only file names, and the folders of these files below the root
 _FOLDERS: dict[str, Callable[[Any], list[str]]] = {
@@ -193,7 +192,7 @@ def sample_size(part, number: int) -> tuple[int, int]:
     path = sample_path(part, number)
     if path is None:
         raise UnreadableImage(f"its image file does not exist ({_listed(part, number)})")
-    with readable(), Image.open(path) as image:
+    with readable(), open_picture(path, "JPEG", "PNG", "TIFF", "BMP") as image:
         return image.height, image.width
 
 

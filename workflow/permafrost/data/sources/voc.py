@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from xml.etree.ElementTree import Element, TreeBuilder
-from xml.parsers import expat
+from xml.etree.ElementTree import Element
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.options import Text
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.files.decode import UnreadableImage
+from permafrost.data.files.markup import parse_xml
 from permafrost.data.files.members import Members, open_members
 from permafrost.data.sources.annotated import Annotated, Found, ObjectSource
 from permafrost.data.sources.corners import box_edges
@@ -25,7 +25,6 @@ from permafrost.data.sources.options import Clipped, Corners, PairedObjects
 from permafrost.data.sources.pairing import Companions, Pair, pair_files
 from permafrost.data.sources.reading import finite_number, member_size, read_member
 
-DEEPEST = 32
 SIDES = ("xmin", "ymin", "xmax", "ymax")
 ANNOTATIONS = Companions("annotations", "file of annotations", ("xml",))
 
@@ -148,42 +147,6 @@ def parse_voc(data: bytes) -> VocFile:
         np.array(corners, np.float64).reshape(-1, 4),
         np.array(difficult, bool),
     )
-
-
-def parse_xml(data: bytes) -> Element:
-    """The root element of a document without document type and entities.
-
-    Raises
-    ------
-    UnreadableImage : it is not XML, declares a type or entities, or is nested too deeply.
-    """
-    builder, parser, depth = TreeBuilder(), expat.ParserCreate(), 0
-
-    def refuse(*_) -> None:
-        raise UnreadableImage("declares a document type or entities, which annotations do not need")
-
-    def start(tag: str, attributes: dict) -> None:
-        nonlocal depth
-        depth += 1
-        if depth > DEEPEST:
-            raise UnreadableImage(f"has elements nested more than {DEEPEST} deep")
-        builder.start(tag, attributes)
-
-    def end(tag: str) -> None:
-        nonlocal depth
-        depth -= 1
-        builder.end(tag)
-
-    parser.StartElementHandler, parser.EndElementHandler = start, end
-    parser.CharacterDataHandler = builder.data
-    parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = refuse
-    parser.ExternalEntityRefHandler = refuse
-    try:
-        parser.Parse(data, True)
-    # an encoding that Python lacks, or that is not one byte per character
-    except (expat.ExpatError, LookupError, ValueError) as error:
-        raise UnreadableImage(f"is no XML ({error})" if data.strip() else "is empty") from error
-    return builder.close()
 
 
 def _size(root: Element) -> tuple[int, int] | None:

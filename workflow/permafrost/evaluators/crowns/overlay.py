@@ -11,6 +11,7 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 from permafrost.core.extras import need
 from permafrost.core.inputs import check_folder
+from permafrost.data.files.opening import UnreadableImage
 from permafrost.evaluators.raster.files import opened
 from permafrost.report.figures.objects import (
     ALARM,
@@ -83,7 +84,10 @@ def read_small(path, longest: int) -> tuple[np.ndarray, float]:
     with opened(path) as dataset:
         step = max(1.0, max(dataset.width, dataset.height) / longest)
         shape = (dataset.count, round(dataset.height / step), round(dataset.width / step))
-        return dataset.read(out_shape=tuple(max(1, side) for side in shape)), step
+        try:
+            return dataset.read(out_shape=tuple(max(1, side) for side in shape)), step
+        except UnreadableImage as error:
+            raise PermafrostError(str(error), where=path, remedy=error.remedy) from error
 
 
 COLOURS = {

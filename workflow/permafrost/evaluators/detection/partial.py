@@ -27,6 +27,7 @@ import numpy as np
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.inputs import check_regular, read_bytes
 from permafrost.core.outputs import whole_file
+from permafrost.data.files.opening import UnreadableImage, load_npz
 from permafrost.evaluators.detection.joining import join
 from permafrost.evaluators.detection.packing import arrays_of, describe, restore
 from permafrost.metrics.detection.evaluation import Evaluation
@@ -129,8 +130,9 @@ def _read(path: Path) -> tuple[dict, dict[str, np.ndarray]]:
     if zlib.crc32(body) != head["crc"]:
         raise _damaged(path, "its content was changed (CRC)")
     try:
-        with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
-            return head, {name: arrays[name] for name in arrays.files}
+        return head, load_npz(body)
+    except UnreadableImage as error:
+        raise PermafrostError(str(error), where=path, remedy=error.remedy) from error
     except (ValueError, OSError, zipfile.BadZipFile) as error:
         raise _damaged(path, first_line(error)) from error
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.inputs import check_folder, check_regular
+from permafrost.data.files.opening import UnreadableImage, open_picture
 from permafrost.evaluators.panoptic.entries import ID_LIMIT, VOID, Entry
 
 
@@ -73,8 +73,10 @@ def _read(folder: Path, entry: Entry) -> tuple[np.ndarray, str]:
         )
 
     try:
-        with Image.open(path) as picture:
+        with open_picture(path, "PNG") as picture:
             mode, pixels = picture.mode, np.asarray(picture)
+    except UnreadableImage as error:
+        raise PermafrostError(str(error), where=where, remedy=error.remedy) from error
     except Exception as error:  # Pillow raises many kinds for a broken file
         raise PermafrostError(
             f"cannot be read as an image ({first_line(error)})", where=where

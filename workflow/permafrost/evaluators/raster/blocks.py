@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line
+from permafrost.data.files.opening import UnreadableImage
 from permafrost.evaluators.raster.files import check_same_grid, opened
 from permafrost.evaluators.raster.pixel_areas import PixelAreas
 
@@ -130,6 +131,8 @@ def _read(dataset, bands: list[int], left: int, top: int, block: int, keep_nodat
     width, height = min(block, dataset.width - left), min(block, dataset.height - top)
     try:
         values = dataset.read(bands, window=Window(left, top, width, height))
+    except UnreadableImage as error:
+        raise PermafrostError(str(error), where=dataset.name, remedy=error.remedy) from error
     except RasterioError as error:
         raise PermafrostError(
             f"pixels cannot be read ({first_line(error)})", where=dataset.name

@@ -4,45 +4,45 @@ from __future__ import annotations
 
 import contextlib
 import os
-import warnings
 from collections.abc import Iterator
 
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.extras import need
 from permafrost.core.inputs import check_regular
+from permafrost.data.files.opening import UnreadableImage, open_raster
 
+#: GDAL's names of the formats of given rasters
+FORMATS = ("GTiff", "PNG", "JPEG", "JP2OpenJPEG")
 # two grids are the same if no corner is further apart than this share of a pixel
 SAME_PLACE = 1e-3
 
 
 @contextlib.contextmanager
 def opened(path) -> Iterator:
-    """Yield an open rasterio dataset (GeoTIFF, PNG, JPEG, …), georeferenced or not.
+    """Yield an open rasterio dataset of `FORMATS`, georeferenced or not.
 
     Raises
     ------
     PermafrostError : rasterio is not installed, or the file cannot be opened.
     """
     need("rasterio")
-    import rasterio
-    from rasterio.errors import NotGeoreferencedWarning, RasterioError
+    from rasterio.errors import RasterioError
 
-    # GDAL would block on a pipe; some formats are folders
+    # GDAL would block on a pipe
     if not os.path.isdir(path):
         check_regular(path)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotGeoreferencedWarning)
-        try:
-            dataset = rasterio.open(path)
-        except RasterioError as error:
-            check_regular(path)
-            raise PermafrostError(
-                f"the raster cannot be opened ({first_line(error)})",
-                where=path,
-                remedy="give a raster that GDAL reads, such as a GeoTIFF",
-            ) from error
-        with dataset:
-            yield dataset
+    try:
+        dataset = open_raster(path, *FORMATS)
+    except UnreadableImage as error:
+        raise PermafrostError(str(error), where=path, remedy=error.remedy) from error
+    except RasterioError as error:
+        raise PermafrostError(
+            f"the raster cannot be opened ({first_line(error)})",
+            where=path,
+            remedy="give a GeoTIFF, PNG, JPEG or JPEG 2000; gdal_translate converts others",
+        ) from error
+    with dataset:
+        yield dataset
 
 
 def check_same_grid(reference, prediction, *, by_pixel: bool = False) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from PIL import Image
 
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.tables import read_table
+from permafrost.data.files.opening import open_picture
 from permafrost.statistics.predictions.columns import array_of
 
 SHOWN = ("drawn", "best", "worst")
@@ -81,7 +80,7 @@ def kept_pictures(
 def decode_mask_png(data: bytes, where) -> np.ndarray:
     """(h, w) class ids of a PNG of one channel with 8 or 16 bits."""
     try:
-        with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
+        with open_picture(data, "PNG") as image:
             array = np.asarray(image)
     except Exception as error:  # decoders fail in many ways on damaged bytes
         raise unreadable("mask", first_line(error), where) from error

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 
 import numpy as np
 
 from permafrost.core.errors import first_line
 from permafrost.core.tables import read_table
+from permafrost.data.files.opening import UnreadableImage, load_npy
 from permafrost.report.material.masks import kept_pictures, unreadable
 from permafrost.statistics.predictions.columns import array_of
 
@@ -55,8 +55,8 @@ def read_rasters(path, *, expect: str | None = None) -> RasterPredictions:
 
 def _decoded(data: bytes, where) -> np.ndarray:
     try:
-        array = np.load(io.BytesIO(data), allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
+        array = load_npy(data)
+    except (ValueError, EOFError, OSError, UnreadableImage) as error:
         raise unreadable("raster", first_line(error), where) from error
     if array.ndim != 2 or array.dtype != np.float32:
         raise unreadable("raster", f"it holds {array.dtype} numbers of shape {array.shape}", where)
