@@ -7,6 +7,7 @@ import io
 import json
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import h5py
@@ -321,6 +322,21 @@ def test_the_command_bounds_what_it_reads(tmp_path):
     assert "--largest-image-mb" in error.value.remedy
     with pytest.raises(PermafrostError, match="below 1"):
         command("--reference", path, "--prediction", path, "--largest-image-mb", 0)
+
+
+@pytest.mark.parametrize("inflated", [1000, 10**7])
+def test_a_chunk_that_inflates_to_more_than_it_holds_is_refused(tmp_path, inflated):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        array = file.create_dataset("data", (1000,), "uint8", chunks=(1000,), compression="gzip")
+        array.id.write_direct_chunk((0,), zlib.compress(bytes(inflated)))
+    file = opening.open_hdf5(tmp_path / "a.h5")
+    with bounded(0.001, "an option"):
+        if inflated == 1000:
+            assert opening.open_array(file, "data").shape == (1000,)
+        else:
+            with pytest.raises(UnreadableImage, match="unpacks to more than it holds"):
+                opening.open_array(file, "data")
+    file.close()
 
 
 def test_arrays_in_other_files_are_refused(tmp_path):

@@ -39,6 +39,10 @@ def read_of_options(options: dict, located: Callable[[str], Path] = Path) -> Rea
     return _with_tiles(read, located(options["path"])) if mosaics else read
 
 
+def is_mosaic(path: str | os.PathLike) -> bool:
+    return os.fspath(path).lower().endswith(ENDING)
+
+
 def _with_tiles(read: Read, place: Path) -> Read:
     from permafrost.data.embeddings.mosaics import tiles_of
 
@@ -47,7 +51,7 @@ def _with_tiles(read: Read, place: Path) -> Read:
     tiles = [
         os.path.relpath(tile, place)
         for name, path in listed
-        if name.lower().endswith(ENDING)
+        if is_mosaic(name)
         for tile in tiles_of(path, place)
     ]
     return Read(names=frozenset([*(name for name, _ in listed), *tiles])) if tiles else read

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element, tostring
 
 from permafrost.core.errors import PermafrostError
-from permafrost.data.embeddings.files import ENDING
 from permafrost.data.files.markup import parse_xml
 from permafrost.data.files.opening import UnreadableImage, open_raster, open_vrt
 
@@ -52,10 +51,6 @@ _KNOWN: dict[str, tuple[frozenset[str], frozenset[str]]] = {
 }  # fmt: skip
 #: elements that change no pixel, left out
 _IDLE = ("Metadata", "Histograms", "CategoryNames", "ColorTable", "OverviewList")
-
-
-def is_mosaic(path: str | os.PathLike) -> bool:
-    return os.fspath(path).lower().endswith(ENDING)
 
 
 def tiles_of(path: str | os.PathLike, root: str | os.PathLike) -> list[str]:

@@ -15,8 +15,8 @@ from annotated_types import Interval
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.options import LeftOut, Options, Text
 from permafrost.data.embeddings.coding import ALPHAEARTH_NODATA, CODINGS, ESD_LEVELS
-from permafrost.data.embeddings.files import YEAR, find_files
-from permafrost.data.embeddings.mosaics import is_mosaic, open_mosaic
+from permafrost.data.embeddings.files import YEAR, find_files, is_mosaic
+from permafrost.data.embeddings.mosaics import open_mosaic
 from permafrost.data.embeddings.places import DEGREES, Place, ball, moved
 from permafrost.data.files.opening import UnreadableImage, open_raster
 

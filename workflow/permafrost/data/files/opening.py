@@ -16,6 +16,7 @@ import os
 import re
 import warnings
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import IO, TYPE_CHECKING, Any
@@ -37,6 +38,9 @@ _largest: ContextVar[tuple[int, str]] = ContextVar("largest", default=(LARGEST_M
 _ALONE = {"GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR", "GDAL_PAM_ENABLED": "NO"}
 # members of archives as `data.files.members` writes them for GDAL; all other virtual files are refused
 _MEMBER = re.compile(r"/vsizip/\{([^{}]+)\}/.+|/vsisubfile/\d+_\d+,(.+)", re.DOTALL)
+
+# bytes that one byte of deflated data can give at most, and that are inflated at a time
+_MOST_INFLATED, _PIECE = 1032, 1 << 20
 
 
 class UnreadableImage(Exception):
@@ -248,8 +252,35 @@ def open_array(group, name: str):
         raise UnreadableImage(f"its array {name!r} keeps its numbers in another file")
     check_bytes(_bytes(stored.shape, stored.dtype), f"its array {name!r}")
     if layout == h5d.CHUNKED:
-        check_bytes(_bytes(plist.get_chunk(), stored.dtype), f"a chunk of its array {name!r}")
+        chunk = _bytes(plist.get_chunk(), stored.dtype)
+        check_bytes(chunk, f"a chunk of its array {name!r}")
+        if stored.get_storage_size() * _MOST_INFLATED > _largest.get()[0]:
+            _check_inflated(stored, plist, chunk, name)
     return stored
+
+
+def _check_inflated(stored, plist, chunk: int, name: str) -> None:
+    """Raise `UnreadableImage` if a stored chunk inflates to more than `chunk` bytes: HDF5 sets no limit."""
+    from h5py import h5z
+
+    filters = [plist.get_filter(number)[0] for number in range(plist.get_nfilters())]
+    if h5z.FILTER_DEFLATE not in filters:
+        return
+    if filters.count(h5z.FILTER_DEFLATE) > 1:
+        raise UnreadableImage(f"its array {name!r} is deflated twice")
+    for number in range(stored.get_num_chunks()):
+        about = stored.get_chunk_info(number)
+        if about.size * _MOST_INFLATED <= _largest.get()[0]:
+            continue
+        _, data = stored.read_direct_chunk(about.chunk_offset)
+        stream, size = zlib.decompressobj(), 0
+        while data and not stream.eof:
+            size += len(stream.decompress(data, _PIECE))
+            data = stream.unconsumed_tail
+            if size > chunk:
+                raise UnreadableImage(
+                    f"a chunk of its array {name!r} unpacks to more than it holds"
+                )
 
 
 # --- pictures and NumPy arrays -------------------------------------------------------------------
