@@ -246,11 +246,15 @@ def open_array(group, name: str):
         stored = h5d.open(group, encoded)
     except KeyError as error:
         raise UnreadableImage(f"its {name!r} is no array") from error
+    size = _bytes(stored.shape, stored.dtype)
+    check_bytes(size, f"its array {name!r}")
+    # as it is in this very file, in one piece; the list of properties takes as long as reading
+    if stored.get_offset() is not None and stored.get_storage_size() == size:
+        return stored
     plist = stored.get_create_plist()
     layout = plist.get_layout()
     if layout == h5d.VIRTUAL or plist.get_external_count():
         raise UnreadableImage(f"its array {name!r} keeps its numbers in another file")
-    check_bytes(_bytes(stored.shape, stored.dtype), f"its array {name!r}")
     if layout == h5d.CHUNKED:
         chunk = _bytes(plist.get_chunk(), stored.dtype)
         check_bytes(chunk, f"a chunk of its array {name!r}")
