@@ -182,3 +182,26 @@ def test_what_is_no_such_attribute_is_one_error(stored, tmp_path, monkeypatch):
 def test_a_label_that_is_no_class_id_is_refused(label):
     with pytest.raises(UnreadableImage, match="label"):
         label_of({"label": label})
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        # a number of an object, which unpickling would make room for, in each form that a pickle has
+        b"\x80\x02}r\x00\x00\x00\x7f.",
+        b"}p2000000000\n.",
+        # a length of a text, of bytes and of a frame
+        b"\x80\x04\x8d\x00\x00\x00\x00\x02\x00\x00\x00.",
+        b"\x80\x04\x8e\x00\x00\x00\x00\x02\x00\x00\x00.",
+        b"\x80\x04\x95\x00\x00\x00\x00\x02\x00\x00\x00}.",
+    ],
+)
+def test_what_a_pickle_announces_takes_no_memory(data):
+    with pytest.raises(UnreadableImage, match="cannot be read: (ValueError|UnpicklingError)"):
+        read_attribute(data)
+
+
+@pytest.mark.parametrize("text", ["(" * 3000, "b''+" + "(" * 3000, "b'' b''", "b'", "{}"])
+def test_a_text_that_is_not_one_literal_of_bytes_is_refused_before_it_is_parsed(text):
+    with pytest.raises(UnreadableImage, match="it is not the text of bytes"):
+        read_attribute(text)

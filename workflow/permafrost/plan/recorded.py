@@ -60,6 +60,8 @@ def read_plan(path, results: Path | None = None) -> dict:
     head = _HEAD.match(raw)
     if head is not None and not _is_whole(raw, head):
         raise _unreadable("was altered since it was written", path)
+    if not _is_plan(recorded):
+        raise _unreadable("does not say where its results lie, and of which jobs", path)
     if results is None or str(results) == recorded["results"]:
         return recorded
     outputs = [{**row, "path": str(place)} for row, place in places(recorded, results)]
@@ -84,6 +86,18 @@ def refuse_altered_plan(path: Path) -> str:
     if content["plan"] != Path(path).stem:
         raise _unreadable("has the name of another one", path)
     return content["about"]
+
+
+def _is_plan(recorded: object) -> bool:
+    """Whether it has what every reader of a plan relies on."""
+    if not isinstance(recorded, dict) or not isinstance(recorded.get("results"), str):
+        return False
+    rows = recorded.get("outputs")
+    return isinstance(rows, list) and all(
+        isinstance(row, dict)
+        and all(isinstance(row.get(key), str) for key in ("stage", "path", "fingerprint"))
+        for row in rows
+    )
 
 
 def _unreadable(problem: str, path) -> PermafrostError:

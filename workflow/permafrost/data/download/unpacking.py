@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-import struct
 import tarfile
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
@@ -19,21 +17,11 @@ from permafrost.core.outputs import whole_directory
 from permafrost.core.progress import byte_progress
 from permafrost.core.text import bytes_words
 from permafrost.data.download.steps import Unpack
-from permafrost.data.files.members import check_end, check_name
+from permafrost.data.files.members import DAMAGED, check_end, check_name
 
 _CHUNK = 1 << 20
 _MOST_PACKED = 1100  # DEFLATE compresses by a factor of at most 1,032
 _STAGING = ".unpack.partial-"
-_UNREADABLE = (
-    zipfile.BadZipFile,
-    tarfile.TarError,
-    zlib.error,
-    struct.error,
-    EOFError,
-    NotImplementedError,
-    RuntimeError,
-    ValueError,
-)
 
 
 class _Member(NamedTuple):
@@ -91,7 +79,7 @@ def _write_members(archive: Path, folder: Path) -> None:
                     while chunk := member.stream.read(_CHUNK):
                         file.write(chunk)
                         bar.update(len(chunk))
-    except (*_UNREADABLE, OSError) as error:
+    except (*DAMAGED, OSError) as error:
         raise PermafrostError(
             f"cannot be unpacked ({first_line(error, named=True)})",
             where=archive,

@@ -8,14 +8,17 @@ user's own, and refused in an archive.
 from __future__ import annotations
 
 import io
+import lzma
 import os
 import posixpath
 import re
 import shutil
 import stat
+import struct
 import tarfile
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -28,6 +31,18 @@ _JUNK = re.compile(
     r"(^|/)(__MACOSX|\.(?!z(?:array|attrs|group|metadata)(?:/|$))[^/]*|Thumbs\.db|desktop\.ini)(/|$)"
 )
 _PIECE = 1 << 20
+#: what zipfile and tarfile raise for damaged or malicious archives, besides OSError; RuntimeError and ValueError
+#: also stand for methods of compression and names of files that they do not know
+DAMAGED = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    RuntimeError,
+    ValueError,
+)
 _REMEDY = "repack the data without it"
 
 
@@ -83,7 +98,7 @@ def open_members(path, *, where: object, read: bool = True) -> Members:
             return ZipMembers(path, where)
         if tarfile.is_tarfile(path):
             return TarMembers(path, where, read)
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError) as error:
+    except (*DAMAGED, OSError) as error:
         raise PermafrostError(
             f"{path} is a damaged archive ({error})", where=where, remedy="get the file again"
         ) from error

@@ -149,7 +149,7 @@ def decode_raster(data: bytes) -> Raster:
     kind = image_format(data)
     if kind == "tiff":
         return _tiff(data)
-    if kind == "png" and data[25] == 3:
+    if kind == "png" and data[25:26] == b"\x03":
         raise UnreadableImage(f"has a palette{_INDICES}")
     if kind is None and data:
         raise UnreadableImage("neither TIFF, PNG nor npy")

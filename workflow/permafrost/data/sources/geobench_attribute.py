@@ -12,6 +12,7 @@ import ast
 import io
 import math
 import pickle
+import pickletools
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -21,8 +22,10 @@ import numpy as np
 from permafrost.core.errors import first_line
 from permafrost.data.files.decode import UnreadableImage, readable
 
-#: the text of a literal, or its bytes
-_LITERAL = re.compile(r"""b['"]""")
+#: the text of one literal of bytes, and nothing else
+_LITERAL = re.compile(r"""b(['"])(?:\\.|(?!\1)[^\\])*+\1""", re.DOTALL)
+#: operations that keep an object under a number
+_NUMBERED = frozenset(("PUT", "BINPUT", "LONG_BINPUT"))
 _NUMBERS = re.compile(r"[biuf][1248]")
 _BYTE_ORDERS = {"<": "<", ">": ">", "=": "=", "|": "="}
 
@@ -114,7 +117,9 @@ def read_attribute(stored: object) -> Mapping:
     """
     remedy = "get the files again, from where they were published"
     with readable("its attribute 'pickle' cannot be read", remedy=remedy):
-        attribute = _Unpickler(io.BytesIO(_pickled(stored))).load()
+        data = _pickled(stored)
+        _check_sizes(data)
+        attribute = _Unpickler(io.BytesIO(data)).load()
     if not isinstance(attribute, dict):
         raise UnreadableImage(
             f"its attribute 'pickle' is not a mapping, but {type(attribute).__name__}",
@@ -126,14 +131,26 @@ def read_attribute(stored: object) -> Mapping:
 def _pickled(stored: object) -> bytes:
     if isinstance(stored, np.void | np.ndarray):
         stored = stored.tobytes()
-    if isinstance(stored, bytes) and _LITERAL.match(stored[:2].decode("latin-1")):
+    if isinstance(stored, bytes) and stored[:2] in (b"b'", b'b"'):
         stored = stored.decode("ascii")
     if isinstance(stored, str):
+        if not _LITERAL.fullmatch(stored):
+            raise ValueError("it is not the text of bytes")
         # a literal is parsed, never evaluated
         stored = ast.literal_eval(stored)
     if not isinstance(stored, bytes):
         raise ValueError(f"it holds {type(stored).__name__}, not bytes")
     return stored
+
+
+def _check_sizes(data: bytes) -> None:
+    """Refuse a pickle that ends too early, or numbers its objects higher than it has bytes.
+
+    Unpickling allocates what a pickle announces before it reads it.
+    """
+    for code, argument, _ in pickletools.genops(data):
+        if code.name in _NUMBERED and argument > len(data):
+            raise ValueError(f"it has no object {argument}")
 
 
 def label_of(attribute: Mapping) -> int | tuple[int, ...]:

@@ -46,7 +46,7 @@ def read_shapes(
     PermafrostError : damaged, lacks a coordinate system or the attribute, or holds other shapes
         than polygons.
     """
-    meta, wkb, fields = _read(members, name, where)
+    meta, shapes, fields = _read(members, name, where)
     if meta["crs"] is None:
         raise PermafrostError(
             f"{name} has no coordinate system", where=where, remedy="write it into the file"
@@ -58,7 +58,6 @@ def read_shapes(
             where=where,
             remedy="correct attribute in source",
         )
-    shapes = shapely.from_wkb(wkb)
     there = ~(shapely.is_missing(shapes) | shapely.is_empty(shapes))
     kinds = set(shapely.get_type_id(shapes[there]).tolist())
     if not there.any() or not kinds <= {3, 6}:
@@ -80,6 +79,7 @@ def _read(members: Members, name: str, where: object):
         if len(layers) != 1:
             raise ValueError(f"it has {len(layers)} layers, not one")
         meta, _, wkb, fields = pyogrio.raw.read(members.location(name), force_2d=True)
+        shapes = shapely.from_wkb(wkb)
     # readers fail on damaged files in many ways
     except Exception as error:
         raise PermafrostError(
@@ -87,7 +87,7 @@ def _read(members: Members, name: str, where: object):
             where=where,
             remedy="give a GeoPackage, GeoJSON, Shapefile (all its files) or FlatGeobuf with one layer",
         ) from error
-    return meta, wkb, fields
+    return meta, shapes, fields
 
 
 def check_beginning(members: Members, name: str) -> None:
@@ -132,14 +132,14 @@ def _in_pixels(shapes: np.ndarray, crs: str, grid: Grid, name: str, where: objec
 
     try:
         found = shapely.transform(shapes, moved)
+        # polygons only: a collapsed line has no pixels
+        return shapely.make_valid(found, method="structure", keep_collapsed=False)
     except Exception as error:
         raise PermafrostError(
             f"{name} cannot be reprojected to {grid.crs} ({first_line(error)})",
             where=where,
             remedy="declare a crs that covers all of it",
         ) from error
-    # polygons only: a collapsed line has no pixels
-    return shapely.make_valid(found, method="structure", keep_collapsed=False)
 
 
 class Burnt:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import zipfile
-import zlib
 from collections.abc import Collection, Sequence
 from typing import cast
 
@@ -22,7 +20,7 @@ from permafrost.data.files.decode import (
     readable,
     tiff_place,
 )
-from permafrost.data.files.members import DirectoryMembers, Members
+from permafrost.data.files.members import DAMAGED, DirectoryMembers, Members
 from permafrost.data.files.opening import check_bytes, open_picture
 from permafrost.data.files.windows import Window
 from permafrost.data.labels.masks import MaskCoding
@@ -43,7 +41,7 @@ def read_member(members: Members, name: str) -> bytes:
         raise UnreadableImage(
             f"holds {size / 1e9:.1f} GB, for which there is not enough memory"
         ) from error
-    except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except (*DAMAGED, OSError) as error:
         archive = "" if isinstance(members, DirectoryMembers) else f" from {members.place}"
         raise UnreadableImage(f"cannot be read{archive} ({error})") from error
 

@@ -12,10 +12,8 @@ import json
 import os
 import shutil
 import stat
-import struct
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -25,6 +23,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import file_digest
 from permafrost.core.inputs import check_regular
 from permafrost.core.names import results_refusal
+from permafrost.data.files.members import DAMAGED
 from permafrost.report.archive.contents import record_refusal, refusals
 from permafrost.report.archive.crate import WORKFLOW
 from permafrost.report.archive.manifest import (
@@ -39,8 +38,6 @@ from permafrost.report.archive.manifest import (
 )
 
 _CHUNK = 1 << 20
-# errors of zipfile for damaged or malicious files
-_UNREADABLE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError)
 _SHOWN = 8  # files listed in an error message
 _LARGEST_TEXT = 1 << 28
 _LARGEST_RECORD = 1 << 26
@@ -164,7 +161,7 @@ def _open(archive: Path) -> Iterator[zipfile.ZipFile]:
         raise PermafrostError(
             "the archive does not exist", where=archive, remedy="check the path"
         ) from error
-    except (*_UNREADABLE, OSError) as error:
+    except (*DAMAGED, OSError) as error:
         raise damaged(f"not a readable zip file ({error})", archive) from error
     with packed:
         yield packed
@@ -264,7 +261,7 @@ def _text(packed: zipfile.ZipFile, path: str, archive: Path) -> bytes:
         raise damaged(f"{path} is too large to be true", archive)
     try:
         return packed.read(path)
-    except (*_UNREADABLE, OSError) as error:
+    except (*DAMAGED, OSError) as error:
         raise damaged(f"{path} cannot be read ({error})", archive) from error
 
 
@@ -333,7 +330,7 @@ def _unpack(
             target = Path(os.devnull)
         try:
             size, digest = _copy(packed, member, target)
-        except _UNREADABLE as error:
+        except DAMAGED as error:
             raise damaged(f"{member.path} cannot be read ({error})", archive) from error
         if (size, digest) != (member.size, member.sha256):
             raise damaged(f"{member.path} is not what its checksum says", archive)
