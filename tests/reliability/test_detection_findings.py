@@ -6,7 +6,7 @@ import copy
 
 import numpy as np
 import pytest
-from helpers.fuzzing import TARGETS, case, seeds
+from helpers.fuzzing.detections import TARGETS, case, seeds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from permafrost.core.errors import PermafrostError

@@ -1,7 +1,7 @@
 """What must hold for any bytes: each target reads some and fails where a promise is broken.
 
 A target raises AssertionError, or whatever escaped from the library; `PermafrostError` is the promised
-answer to what is wrong. The same functions serve `fuzz/fuzz_detection.py` and the recorded findings in
+answer to what is wrong. The same functions serve `tests/fuzz` and the recorded findings in
 `reliability/test_detection_findings.py`.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import json
 import math
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from permafrost.metrics.detection.inputs import plain
 from permafrost.metrics.detection.masks.codec import decode, encode
 from permafrost.metrics.detection.masks.polygons import rasterise
 
+from helpers.fuzzing.bounds import written
 from helpers.predictions.detections import coco_case, compress
 
 IOU_TYPES = ("bbox", "segm", "keypoints", "boundary")
@@ -169,9 +169,7 @@ def _options(choices: Choices) -> dict:
 
 
 def _written(content: bytes) -> Path:
-    path = Path(tempfile.gettempdir()) / f"permafrost-fuzz-{id(_CASES)}.json"
-    path.write_bytes(content)
-    return path
+    return written(content, "given.json")
 
 
 def truth_file(data: bytes) -> None:
