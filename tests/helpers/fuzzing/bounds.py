@@ -15,8 +15,8 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError
 from permafrost.data.files.decode import UnreadableImage
 
-#: CPU seconds of one input, and bytes by which it may raise the process's memory
-SECONDS, BYTES = 10, 1 << 30
+#: CPU seconds of one input, and bytes by which it may raise the memory: three times what an image may take by default
+SECONDS, BYTES = 10, 3 << 30
 _REFUSED = (PermafrostError, UnreadableImage)
 _NO_MEMORY = ("MemoryError", "not enough memory", "can't allocate memory")
 _FORBIDDEN = (
