@@ -24,6 +24,9 @@ class LogHandler(LogHandlerBase):
         try:
             if self.view is not None:
                 self.view.show(record)
+        except OSError:
+            # the terminal's file is full or closed, so there is no place for a message either
+            return
         except Exception:
             self.handleError(record)
 

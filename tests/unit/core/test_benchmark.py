@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from permafrost.core.benchmark import COLUMNS, write_benchmark
@@ -32,3 +33,9 @@ def test_the_peak_is_kept_after_memory_was_freed(tmp_path):
     subprocess.run([sys.executable, "-c", program], check=True)
     row = (tmp_path / "job.tsv").read_text().splitlines()[1].split("\t")
     assert 200 < float(row[COLUMNS.index("max_rss")]) < 400
+
+
+@pytest.mark.parametrize("place", ["/proc/none/job.tsv", "/dev/full"])
+def test_a_job_whose_times_cannot_be_written_has_still_succeeded(place, capsys):
+    write_benchmark(Path(place), 1.0)
+    assert f"{place}: time and memory could not be written (" in capsys.readouterr().err

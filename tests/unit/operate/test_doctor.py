@@ -104,7 +104,18 @@ def test_slurm_is_asked_for_its_partitions(found, machine):
     slurm = found()["slurm"]
     assert (slurm.state, slurm.found) == (OK, "partitions short, long")
     (machine / "sinfo").write_text("#!/bin/sh\nexit 1\n")
-    assert found()["slurm"].found == "sinfo does not answer"
+    assert found()["slurm"].found == "sinfo failed, or gave no answer in 3 s"
+
+
+def test_a_slurm_that_is_down_is_not_waited_for(found, machine, monkeypatch):
+    """Its commands try for nine seconds to reach the controller; here their child would for an hour."""
+    monkeypatch.setattr(doctor, "_PATIENCE_S", 0.2)
+    for name in ("sbatch", "squeue", "sinfo"):
+        (machine / name).write_text("#!/bin/sh\necho short\n/bin/sleep 3600\n")
+        (machine / name).chmod(0o755)
+    slurm = found()["slurm"]
+    assert slurm.state == ABSENT
+    assert slurm.found == "sinfo and squeue failed, or gave no answer in 0.2 s"
 
 
 def test_data_and_weights_that_the_configuration_names_are_looked_for(found, tmp_path):

@@ -56,8 +56,8 @@ def make_job(folder: Path, rule: str, number: int = 1, *, made=False, fed=True, 
     )
 
 
-def logged(folder: Path, text: str) -> Path:
-    path = folder / "job.log"
+def logged(folder: Path, text: str, name: str = "job.log") -> Path:
+    path = folder / name
     path.write_text(text)
     return path
 
@@ -102,7 +102,37 @@ def test_failures_are_named_where_the_disk_takes_no_record(tmp_path, monkeypatch
     )
     failures.end_failed_run(workflow, None, "plan", "results", {}, since=0.0)
     said = capsys.readouterr().out
-    assert "extract d b: it ended without" in said and "No space left on device" in said
+    assert "1 job failed:" in said and "it ended without" in said
+    assert "b         d        extract" in said and "No space left on device" in said
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO])
+def test_the_table_of_failures_is_printed_whatever_the_record_meets(
+    tmp_path, monkeypatch, capsys, code
+):
+    def refuse(*_, **__):
+        raise OSError(code, os.strerror(code), str(tmp_path / "failures.json"))
+
+    monkeypatch.setattr(failures, "whole_file", refuse)
+    spec = SimpleNamespace(spec="{}", places={})
+    plan = SimpleNamespace(aggregate=lambda: spec, report=lambda: spec, compared=list)
+    job = make_job(tmp_path, "extract", log="", dataset="d", backbone="b")
+    workflow = SimpleNamespace(
+        scheduler=SimpleNamespace(failed=[job], running=[]), dag=SimpleNamespace(jobs=[])
+    )
+    failures.end_failed_run(workflow, plan, "plan", "results", {}, since=0.0)
+    said = capsys.readouterr().out
+    assert "1 job failed:" in said and os.strerror(code) in said
+
+
+def test_a_log_that_tee_could_not_write_is_named_also_when_there_is_room_again(tmp_path):
+    """Another job on the same full disk failed meanwhile, and its files are gone."""
+    log, printed = logged(tmp_path, ""), tmp_path / "snakemake.log"
+    printed.write_text(f"rule a:\ntee: {log}: No space left on device\n")
+    found = error_in(log, since=0.0, printed=[tmp_path / "none", printed])
+    assert found.text.startswith("No space left on device: its log could not be written")
+    other = logged(tmp_path, "", name="other.log")
+    assert "killed, out of memory" in error_in(other, since=0.0, printed=[printed]).text
 
 
 def test_what_the_executor_says_is_added_to_a_silent_end(tmp_path):

@@ -68,6 +68,7 @@ def ours(messages=None) -> SimpleNamespace:
         targets=lambda: {"all"},
         time_left=lambda cores: SimpleNamespace(seconds=lambda counts, now: None),
         log_here=lambda log, since: log,
+        printed=list,
     )
 
 

@@ -179,6 +179,8 @@ def test_stores_may_be_absent_together_but_not_one_of_them(results):
     shutil.rmtree(results / "masks")
     found = verify(results)
     assert {one.kind for one in found.findings} == {"absent"}
+    absent, summary = found.lines()
+    assert absent.startswith("absent: 9 in features, 2 in masks.") and "11 absent" in summary
     assert {one.kind for one in verify(results, complete=True).findings} == {"missing"}
     shutil.rmtree(results / "images/world/train.zarr")
     assert damaged(results) == {results / "images/world/train.zarr": "missing"}

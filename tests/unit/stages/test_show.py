@@ -189,6 +189,16 @@ def test_a_closed_pipe_ends_a_command_quietly_with_the_conventional_status(resul
     assert ended(*arguments) == (141, "")
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no /dev/full")
+def test_an_output_on_a_full_disk_is_one_sentence():
+    command = [sys.executable, "-m", "permafrost.stages.cli", "--help"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith("permafrost: error: standard output") and done.stderr[-1] == "\n"
+    assert len(done.stderr.splitlines()) == 1 and "No space left on device" in done.stderr
+
+
 def test_a_closed_pipe_is_met_quietly_by_the_help_of_a_command():
     assert ended("restore", "--help")[1] == ""
 

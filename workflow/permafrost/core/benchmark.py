@@ -23,7 +23,8 @@ def write_benchmark(path: Path, seconds: float) -> None:
 
     Parameters
     ----------
-    path : tab-separated file; its folder is created.
+    path : tab-separated file; its folder is created. If it cannot be written, the job has still
+        succeeded, and a message says so.
     seconds : wall time since the command began.
     """
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
@@ -36,9 +37,12 @@ def write_benchmark(path: Path, seconds: float) -> None:
         "cpu_time": f"{cpu:.2f}",
         **_of_linux(),
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
     rows = COLUMNS, [values.get(column, "NA") for column in COLUMNS]
-    path.write_text("".join("\t".join(row) + "\n" for row in rows))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join("\t".join(row) + "\n" for row in rows))
+    except OSError as error:
+        print(f"{path}: time and memory could not be written ({error.strerror})", file=sys.stderr)
 
 
 def _of_linux() -> dict[str, str]:

@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.home import user_home
 from permafrost.core.promised import file_state
 
 _INSTALLED = ("site-packages", "dist-packages")
@@ -212,7 +213,7 @@ def _library_folders() -> tuple[str, ...]:
     library = Path(__file__).resolve().parents[1]
     named = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     named += [*_SYSTEM, site.getuserbase(), str(library)]
-    named += [str(Path.home() / name) for name in _SETTINGS]
+    named += [str(user_home() / name) for name in _SETTINGS]
     real = [os.path.realpath(one) for one in named]
     return tuple(sorted({f"{one.rstrip('/')}/" for one in (*named, *real)}))
 

@@ -16,7 +16,8 @@ from permafrost.core.errors import PermafrostError
 
 PARTIAL = ".partial-"
 _SMALL = 1 << 16  # bytes that any log or table needs
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+#: errors of a full or read-only disk
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 # errors if another process writes the same output
 _DISTURBED = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST)
 _SYNCED_AT_ONCE = 8
@@ -102,7 +103,7 @@ def no_room(folder: Path) -> str | None:
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:
-        return os.strerror(error.errno) if error.errno in _NO_ROOM else None
+        return os.strerror(error.errno) if error.errno in NO_ROOM else None
     return None
 
 
@@ -174,7 +175,7 @@ def _naming(path: Path) -> Iterator[None]:
                 remedy="let one run at a time write there (no --nolock), then run snakemake again",
             ) from error
         closed = ours and error.errno == errno.EACCES
-        if error.errno not in _NO_ROOM and not closed:
+        if error.errno not in NO_ROOM and not closed:
             raise
         raise PermafrostError(
             f"it cannot be written ({os.strerror(error.errno)}); no partial file was left",

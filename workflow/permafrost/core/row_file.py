@@ -29,7 +29,7 @@ class RowFile:
     Parameters
     ----------
     width : d.
-    folder : for the file, on a disk with space for all rows; ``TMPDIR`` overrides it if set.
+    folder : for the file, on a disk with space for all rows; ``TMPDIR`` overrides it if it is one.
     dtype : of the numbers.
     """
 
@@ -37,7 +37,8 @@ class RowFile:
 
     def __init__(self, width: int, folder: Path, dtype=np.float32) -> None:
         self.width, self.dtype = int(width), np.dtype(dtype)
-        self.folder = Path(os.environ.get("TMPDIR") or folder)
+        chosen = os.environ.get("TMPDIR")
+        self.folder = Path(chosen if chosen and os.path.isdir(chosen) else folder)
         self._bytes = self.width * self.dtype.itemsize
         self._rows = 0
         # stays open as long as the object exists

@@ -134,6 +134,12 @@ def default_storage(workflow) -> tuple:
     return provider, workflow.storage_settings.default_storage_prefix or ""
 
 
+def log_files(workflow) -> list[Path]:
+    """Snakemake's log of this run, where there is one."""
+    manager = getattr(workflow, "logger_manager", None)
+    return [Path(file) for file in (manager.get_logfile() or [])] if manager else []
+
+
 def redirect_jobs(stream):
     """Redirect the output of jobs' commands to `stream`; returns the previous stream."""
     # imported by name: `snakemake.shell` as an attribute is a class

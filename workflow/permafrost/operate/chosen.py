@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from permafrost.backbones.kinds import kind_of
 from permafrost.backbones.weights.published import FOLDER
 from permafrost.core.errors import PermafrostError
+from permafrost.core.home import user_home
 from permafrost.core.specification import substitute
 from permafrost.plan.installed import installed
 
@@ -177,7 +178,7 @@ def weights_state(offers: Offers, entry: dict) -> str:
 def _torchgeo_state(offers: Offers, weights: str) -> str:
     known = _installed(offers.root)
     name = None if known is None else known.torchgeo_file(weights)
-    home = Path(os.environ.get("TORCH_HOME", Path.home() / ".cache" / "torch"))
+    home = Path(os.environ.get("TORCH_HOME", user_home() / ".cache" / "torch"))
     places = (home / "hub" / "checkpoints", offers.data / FOLDER)
     is_here = name is not None and any((place / name).is_file() for place in places)
     return "here" if is_here else "to download"
@@ -188,7 +189,7 @@ def _timm_state(offers: Offers, model: str) -> str:
     fetched = (offers.data / FOLDER).glob(f"{glob.escape(model)}.*")
     if any(path.suffix in (".safetensors", ".bin", ".pth", ".pt") for path in fetched):
         return "here"
-    home = Path(os.environ.get("HF_HOME", Path.home() / ".cache" / "huggingface"))
+    home = Path(os.environ.get("HF_HOME", user_home() / ".cache" / "huggingface"))
     cache = Path(os.environ.get("HF_HUB_CACHE", home / "hub"))
     kept = cache / f"models--timm--{model}" / "snapshots"
     return "here" if kept.is_dir() and any(kept.glob("*/*model*")) else "to download"

@@ -6,9 +6,11 @@ import copy
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -16,6 +18,7 @@ from pathlib import Path
 from permafrost.core import extras
 from permafrost.core.device import gpu_is_visible, torch_is_built_for_gpu
 from permafrost.core.errors import PermafrostError
+from permafrost.core.home import user_home
 from permafrost.core.memory import available_bytes
 from permafrost.core.text import bytes_words
 from permafrost.operate.chosen import HERE, weights_state
@@ -32,6 +35,12 @@ OK, MISSING, ABSENT = "ok", "missing", "not here"
 _OLDEST = (3, 12)
 # bytes; with less, a run of the demo fails
 _LEAST_DISK, _LEAST_MEMORY = 2 << 30, 2 << 30
+# seconds for all questions to other programs at once
+_PATIENCE_S = 3.0
+_SLURM_QUESTIONS = (
+    ("sinfo", "--noheader", "--format", "%P"),
+    ("squeue", "--noheader", "--me"),
+)
 _WORDS = {"none": "none are needed", "random": "drawn from the seed"}
 _PINNED = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*==[^\\\n]+)", re.MULTILINE)
 
@@ -129,16 +138,43 @@ def _gpu(config: dict) -> Finding:
     if not torch_is_built_for_gpu():
         remedy = "install the CUDA environment: PERMAFROST_ENV=cuda envs/run true"
         return Finding("gpu", needed, "there is a GPU, and torch is built for the CPU", remedy)
-    return Finding("gpu", OK, "; ".join(_said_by("nvidia-smi", "-L")) or "a driver shows one")
+    return Finding(
+        "gpu", OK, "; ".join(_answers(("nvidia-smi", "-L"))[0] or ()) or "a driver shows one"
+    )
 
 
-def _said_by(*command: str) -> list[str]:
-    """The lines that a command prints; empty if it fails."""
+def _answers(*commands: Sequence[str]) -> list[list[str] | None]:
+    """The lines that each command prints, all asked at once; None: it fails, or takes too long."""
+    begun = [_begun(command) for command in commands]
+    until = time.monotonic() + _PATIENCE_S
+    return [None if one is None else _answer(one, until) for one in begun]
+
+
+def _begun(command: Sequence[str]) -> subprocess.Popen | None:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return []
-    return [line.strip() for line in done.stdout.splitlines() if line.strip()]
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            errors="replace",
+            # a command may be a script, whose children would keep the pipe open
+            start_new_session=True,
+        )
+    except OSError:
+        return None
+
+
+def _answer(asked: subprocess.Popen, until: float) -> list[str] | None:
+    try:
+        said, _ = asked.communicate(timeout=max(0.0, until - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        os.killpg(asked.pid, signal.SIGKILL)
+        asked.communicate()
+        return None
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    return None if asked.returncode else lines
 
 
 def _cores() -> Finding:
@@ -191,9 +227,16 @@ def _slurm() -> Finding:
     if lacking:
         remedy = "needed only for --profile slurm: run it on a login node of the cluster"
         return Finding("slurm", ABSENT, f"no {' and no '.join(lacking)} on the PATH", remedy)
-    partitions = _said_by("sinfo", "--noheader", "--format", "%P")
-    if not partitions:
-        return Finding("slurm", ABSENT, "sinfo does not answer", "ask the cluster's administrators")
+    partitions, queue = _answers(*_SLURM_QUESTIONS)
+    silent = [
+        command[0]
+        for command, said in zip(_SLURM_QUESTIONS, (partitions, queue), strict=True)
+        if said is None
+    ]
+    if silent or not partitions:
+        said = f"{' and '.join(silent)} failed, or gave no answer in {_PATIENCE_S:g} s"
+        remedy = "is its controller running? Ask the cluster's administrators"
+        return Finding("slurm", ABSENT, said if silent else "sinfo names no partition", remedy)
     return Finding("slurm", OK, f"partitions {', '.join(partitions)}")
 
 
@@ -292,7 +335,7 @@ def _named(known: Offers, kind: str) -> Iterator[Finding]:
 
 def _caches(known: Offers) -> Iterator[Finding]:
     """Folders that are searched for data and published weights."""
-    home = Path.home() / ".cache"
+    home = user_home() / ".cache"
     hub = Path(os.environ.get("HF_HOME", home / "huggingface"))
     places = {
         "data folder": (known.data, "*"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shlex
@@ -18,6 +19,7 @@ from permafrost.core.outputs import no_room, whole_file
 from permafrost.core.snakemake_internals import (
     failed_jobs,
     is_running,
+    log_files,
     rules_of_run,
     submitted_groups,
 )
@@ -28,6 +30,7 @@ _ERROR = re.compile(r"^permafrost [\w-]+: error: (.+)$", re.MULTILINE)
 # the end of the log of a job that Ctrl-C interrupted
 _INTERRUPTED = re.compile(r"^(permafrost: interrupted|KeyboardInterrupt)\s*\Z", re.MULTILINE)
 _TAIL = 1 << 16  # bytes read from the end of a log, which is where the error is
+_PRINTED = 1 << 22  # the same of what all jobs printed
 # seconds; clocks of nodes and file servers differ
 _CLOCKS_DIFFER = 60.0
 
@@ -74,7 +77,9 @@ def stage_of(rule: str) -> str:
     return "probe" if rule.startswith("probe_") else rule
 
 
-def failures_of(jobs: Iterable, messages: Mapping[int, str], *, since: float) -> list[Failure]:
+def failures_of(
+    jobs: Iterable, messages: Mapping[int, str], *, since: float, printed: Iterable[Path] = ()
+) -> list[Failure]:
     """The failures of Snakemake's failed jobs, without interrupted ones.
 
     Parameters
@@ -83,8 +88,9 @@ def failures_of(jobs: Iterable, messages: Mapping[int, str], *, since: float) ->
         because the others were waiting for them.
     messages : job number -> the executor's message, such as Slurm's state.
     since : start of the run, seconds since 1970; older logs belong to earlier runs.
+    printed : files with what the jobs' commands printed, see `error_in`.
     """
-    failures = []
+    failures, printed = [], list(printed)
     for job in _members(jobs):
         wildcards = dict(job.wildcards.items())
         if "seed" in wildcards:
@@ -92,7 +98,7 @@ def failures_of(jobs: Iterable, messages: Mapping[int, str], *, since: float) ->
         for file in job.log:
             bring(file, since=since - _CLOCKS_DIFFER)
         log = str(next(iter(job.log), ""))
-        error = error_in(Path(log), since=since, message=messages.get(job.jobid))
+        error = error_in(Path(log), since=since, message=messages.get(job.jobid), printed=printed)
         if error.interrupted:
             continue
         names = {name: wildcards[name] for name in NAMES if name in wildcards}
@@ -141,28 +147,37 @@ def end_failed_run(
     messages, since : as in `failures_of`.
     on_store : whether results are on an object store.
     """
-    failures = failures_of(failed_jobs(workflow), messages, since=since)
+    failures = failures_of(
+        failed_jobs(workflow), messages, since=since, printed=log_files(workflow)
+    )
     if not failures:
         return
+    gathered = not is_running(workflow) and "aggregate" in rules_of_run(workflow)
     try:
         record = record_failures(plan, plan_file, results, failures)
-    except PermafrostError as error:
-        # the record cannot be written, for example on a full disk: print the failures
-        for one in failures:
-            named = " ".join(str(getattr(one, name)) for name in NAMES if getattr(one, name))
-            print(f"{one.stage} {named}: {one.error}")
-        print(f"permafrost: error: {error}")
+        command: list[str | Path] = ["permafrost", "incomplete", "--failures", record]
+        if on_store or not gathered:
+            command.append("--list")
+        subprocess.run(command, check=False)
+    except (PermafrostError, OSError) as error:
+        # the record cannot be written, for example on a full disk, or no process be started
+        _print_table(failures, error)
         return
-    command: list[str | Path] = ["permafrost", "incomplete", "--failures", record]
-    gathered = not is_running(workflow) and "aggregate" in rules_of_run(workflow)
-    if on_store or not gathered:
-        command.append("--list")
-    subprocess.run(command, check=False)
     if on_store and gathered:
         print(
             "Results lie on an object store. Copy them into this folder, and `permafrost incomplete` makes"
             " leaderboard and report of what succeeded (docs/clusters.md)."
         )
+
+
+def _print_table(failures: list[Failure], error: Exception) -> None:
+    """Print the table of failures from this process, and why there is nothing else."""
+    from permafrost.report.explanations.leaderboard_state import format_failures
+
+    # the output may be a file on the same full disk
+    with contextlib.suppress(OSError):
+        print(f"\n{format_failures([asdict(failure) for failure in failures])}")
+        print(f"permafrost: error: {error}", flush=True)
 
 
 def check_executor(workflow) -> None:
@@ -284,17 +299,23 @@ class LoggedError:
     interrupted: bool = False
 
 
-def error_in(log: Path, *, since: float, message: str | None = None) -> LoggedError:
+def error_in(
+    log: Path, *, since: float, message: str | None = None, printed: Iterable[Path] = ()
+) -> LoggedError:
     """The last error in a failed job's log; if it has none, the executor's `message`.
 
     Parameters
     ----------
     since : start of the run, seconds since 1970; an older log is ignored.
+    printed : files with what the jobs' commands printed, such as Snakemake's log. They say if the
+        log could not be written; the disk may have room again since.
     """
     text = _end_of(log, since)
     said = " ".join((message or "").split())
-    if text is None:
+    unwritten = _unwritten(log, printed, since)
+    if text is None and not unwritten:
         return LoggedError(said or "it did not start; the messages above say why")
+    text = text or ""
     if _INTERRUPTED.search(text):
         return LoggedError("interrupted", interrupted=True)
     if errors := _ERROR.findall(text):
@@ -302,7 +323,7 @@ def error_in(log: Path, *, since: float, message: str | None = None) -> LoggedEr
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if "Traceback (most recent call last)" in text:
         return LoggedError(f"unexpected error: {lines[-1]}")
-    if full := no_room(log.parent):
+    if full := unwritten or no_room(log.parent):
         return LoggedError(
             f"{full}: its log could not be written. Remedy: make room in {log.parent}, or set `results` to a folder"
             " with room, then run snakemake again"
@@ -313,13 +334,22 @@ def error_in(log: Path, *, since: float, message: str | None = None) -> LoggedEr
     )
 
 
-def _end_of(log: Path, since: float) -> str | None:
-    """The end of a log; None: this run did not write it."""
+def _unwritten(log: Path, printed: Iterable[Path], since: float) -> str | None:
+    """The system's error message of ``tee``, which wrote the log; None: it wrote all."""
+    says = re.compile(rf"^tee: '?{re.escape(str(log))}'?: (.+)$", re.MULTILINE)
+    for file in printed:
+        if found := says.search(_end_of(file, since, _PRINTED) or ""):
+            return found[1]
+    return None
+
+
+def _end_of(log: Path, since: float, size: int = _TAIL) -> str | None:
+    """The last `size` bytes of a log; None: this run did not write it."""
     try:
         if log.stat().st_mtime < since - _CLOCKS_DIFFER:
             return None
         with open(log, "rb") as stream:
-            stream.seek(max(0, log.stat().st_size - _TAIL))
+            stream.seek(max(0, log.stat().st_size - size))
             return stream.read().decode(errors="replace")
     except OSError:
         return None

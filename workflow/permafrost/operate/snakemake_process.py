@@ -19,6 +19,7 @@ from pathlib import Path
 
 from permafrost.core.environment import MAIN_PYTHON
 from permafrost.core.errors import PermafrostError
+from permafrost.core.limits import limits_named
 from permafrost.core.snakemake_internals import fast_resources
 from permafrost.operate import light_client
 from permafrost.operate.progress.run import Run
@@ -51,7 +52,8 @@ def expose_commands(library: Path) -> None:
 def plain_errors() -> Iterator[None]:
     """Exit with the message of a `PermafrostError` raised inside, without Snakemake's traceback."""
     try:
-        yield
+        with limits_named():
+            yield
     except PermafrostError as error:
         print(f"permafrost: error: {error}", file=sys.stderr)
         sys.exit(1)
@@ -180,9 +182,10 @@ class RunEvents(logging.Filter):
         # further lines repeat the whole sbatch command
         parts = [f"Slurm: {state[1]}" if state else message.partition("\n")[0]]
         for log in logs:
-            if "slurm" in Path(log).parts and Path(log).is_file():
+            if "slurm" in Path(log).parts:
                 # the first error is the cause; later ones report the end of the job
-                parts += _SLURM_SAYS.findall(Path(log).read_text(errors="replace"))[:1]
+                with contextlib.suppress(OSError):
+                    parts += _SLURM_SAYS.findall(Path(log).read_text(errors="replace"))[:1]
         return "; ".join(filter(None, parts))
 
 

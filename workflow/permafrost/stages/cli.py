@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import os
 import select
@@ -13,6 +14,7 @@ from types import ModuleType
 
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.extras import explained
+from permafrost.core.limits import limits_named
 from permafrost.stages.commands import (
     ALIASES,
     COMMANDS,
@@ -45,11 +47,30 @@ def main(argv: list[str] | None = None) -> int:
         closed = [descriptor for descriptor in (1, 2) if _is_closed_pipe(descriptor)]
         if not closed:
             raise
-        # the interpreter flushes its buffers at exit, which would fail on the closed pipe
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        for descriptor in closed:
-            os.dup2(nowhere, descriptor)
+        _silence(closed)
         return _CLOSED_PIPE
+    except OSError as error:
+        from permafrost.core.outputs import NO_ROOM
+
+        if error.errno not in NO_ROOM:
+            raise
+        named = PermafrostError(
+            f"it cannot be written ({os.strerror(error.errno)})",
+            where=error.filename or "standard output or a temporary file",
+            remedy="make room there, then start the command again",
+        )
+        with contextlib.suppress(OSError):
+            print(f"permafrost: error: {named}", file=sys.stderr)
+        if error.filename is None:
+            _silence([1])
+        return 1
+
+
+def _silence(descriptors: list[int]) -> None:
+    """Let the interpreter flush its buffers at exit, which would fail on these descriptors."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in descriptors:
+        os.dup2(nowhere, descriptor)
 
 
 def _is_closed_pipe(descriptor: int) -> bool:
@@ -84,6 +105,7 @@ def _main(argv: list[str] | None) -> int:
 
 
 @explained()
+@limits_named()
 def _carry_out(command: str, argv: list[str]) -> int:
     """Run a known command, and return its exit status."""
     stage, parser, kind = stage_of(command)

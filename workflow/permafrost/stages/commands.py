@@ -164,6 +164,7 @@ OF_RESULTS: dict[str, tuple[str, ...]] = {
     "export": ("leaderboard",),
     "methods": ("results",),
     "incomplete": ("failures",),
+    "verify": ("plan", "results"),
     "stale": ("plan", "results"),
     "archive": ("plan",),
 }

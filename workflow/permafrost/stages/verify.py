@@ -46,5 +46,5 @@ def run(arguments) -> int:
     if arguments.json:
         print(json.dumps(found.as_json(), indent=1, ensure_ascii=False))
     else:
-        print("\n".join([*map(str, found.findings), found.summary()]))
+        print("\n".join(found.lines()))
     return int(bool(found.damage))

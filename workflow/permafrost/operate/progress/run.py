@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from permafrost.core.snakemake_internals import (
     dependent_jobs,
     failed_jobs,
     jobs_to_run,
+    log_files,
     read_records,
     redirect_jobs,
     resources_set,
@@ -85,9 +87,14 @@ class Run:
 
     def keep_output(self) -> None:
         """Redirect the output of jobs to Snakemake's log, so it does not disturb the view."""
-        logs = self._workflow.logger_manager.get_logfile()
-        if logs:
-            self._kept.append(redirect_jobs(open(logs[-1], "a")))  # noqa: SIM115
+        # without a log, on a full disk for example, the output goes to the terminal
+        with contextlib.suppress(OSError):
+            if logs := self.printed():
+                self._kept.append(redirect_jobs(open(logs[-1], "a")))  # noqa: SIM115
+
+    def printed(self) -> list[Path]:
+        """Files with what the jobs' commands print."""
+        return log_files(self._workflow)
 
     def release_output(self) -> None:
         """End the redirection, for commands that run after all jobs."""

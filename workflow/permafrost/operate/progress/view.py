@@ -7,6 +7,7 @@ output; ``--verbose`` prints it.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
@@ -134,8 +135,9 @@ class View:
         job = self.counts.jobs.get(record.job_id)
         if job is not None and job.title == job.stage and Path(job.log).is_file():
             # a job without a dataset (aggregate, report): the last line of its log names the result
-            printed = Path(job.log).read_text(errors="replace").split("\n")
-            self._say(next(filter(str.strip, reversed(printed)), ""), logging.INFO)
+            with contextlib.suppress(OSError):
+                printed = Path(job.log).read_text(errors="replace").split("\n")
+                self._say(next(filter(str.strip, reversed(printed)), ""), logging.INFO)
         self._moved(self.counts.finish(record.job_id, time.time()))
 
     def _progress(self, record) -> None:
@@ -156,7 +158,8 @@ class View:
             self._say(f"{title}, which has no log of its own, log: .snakemake/log", logging.ERROR)
             return
         message = self.run.messages.get(record.jobid) if self.run else None
-        error = error_in(Path(log), since=self._since, message=message)
+        printed = self.run.printed() if self.run else []
+        error = error_in(Path(log), since=self._since, message=message, printed=printed)
         if not error.interrupted:
             self._say(f"{title}: {error.text}, log: {log}", logging.ERROR)
 

@@ -97,6 +97,20 @@ class Verification:
     def damage(self) -> list[Finding]:
         return [one for one in self.findings if one.is_damage]
 
+    def lines(self) -> list[str]:
+        """A line per finding; absent stores are counted by folder. Last, the `summary`."""
+        folders = Counter(
+            one.path.relative_to(self.results).parts[0]
+            for one in self.findings
+            if one.kind == ABSENT
+        )
+        absent = ", ".join(f"{count} in {folder}" for folder, count in folders.items())
+        return [
+            *(str(one) for one in self.findings if one.kind != ABSENT),
+            *([f"absent: {absent}. They were deleted, or not archived."] if absent else []),
+            self.summary(),
+        ]
+
     def summary(self) -> str:
         """The closing line."""
         kinds = Counter(one.kind for one in self.findings)
