@@ -10,16 +10,20 @@ import sys
 import pyarrow.parquet as pq
 import pytest
 from helpers.project import Project
+from permafrost.core.snakemake_internals import read_records
 
 SCORE = "results/scores/tiny-landcover/imagestats/seed0/knn.parquet"
 PREDICTION = "results/predictions/tiny-landcover/imagestats/seed0/knn.parquet"
 COMPARISON = "results/comparisons/tiny-landcover/knn.parquet"
+TABLES = [(name, end) for name in ("leaderboard", "standings") for end in ("parquet", "csv")]
+# folders, and files in them
+PAGES = ["index.html", "figures", "datasets", "backbones", "backbones/imagestats.html"]
+# what may be deleted to free space
+STORES = {"images", "features", "views", "masks"}
 # what is deleted -> the jobs that the next run makes of it
 LOST = {
-    "results/leaderboard.csv": {"aggregate": 1, "report": 1},
-    "results/standings.csv": {"aggregate": 1, "report": 1},
-    "results/report/figures": {"report": 1},
-    "results/report/index.html": {"report": 1},
+    **{f"results/{name}.{ending}": {"aggregate": 1, "report": 1} for name, ending in TABLES},
+    **{f"results/report/{name}": {"report": 1} for name in PAGES},
     COMPARISON: {"compare": 1, "report": 1},
     SCORE: {"bootstrap": 1, "aggregate": 1, "report": 1},
     PREDICTION: {
@@ -55,6 +59,29 @@ def test_every_result_that_was_deleted_is_made_again(project, tmp_path):
     assert all(project.path(name).exists() for name in LOST)
     assert project.path("results/leaderboard.csv").read_bytes() == before
     assert project.pending() == {}
+
+
+@pytest.mark.slow
+def test_all_that_a_rule_promises_is_missed_but_for_stores(project):
+    """Every output that a job of Snakemake's left is in `LOST`, or another of its kind is."""
+    made = read_records(project.folder)
+    kinds = {kind_of(path) for path in made if path.split("/")[1] not in STORES}
+    assert kinds == {kind_of(path) for path in LOST} - {"pages of backbones"} | {"stamp"}
+    for stamp in project.path("results/plans").glob("*.done"):
+        content = stamp.read_bytes()
+        stamp.unlink()
+        assert "report" in project.pending(), stamp
+        stamp.write_bytes(content)
+
+
+def kind_of(path: str) -> str:
+    """What a result is: its path for single ones, its folder for those of many jobs."""
+    _, top, *rest = path.split("/")
+    if path.endswith(".done"):
+        return "stamp"
+    if top == "report":
+        return "pages of backbones" if rest[1:] else path
+    return top
 
 
 def test_stores_may_be_deleted(project):

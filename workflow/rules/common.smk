@@ -43,9 +43,11 @@ from permafrost.core.snakemake_internals import (
     keep_error_hook,
     recorded_inputs,
     rules_to_run,
+    run_again,
     without_rerun,
 )
 from permafrost.core.specification import SPLITS
+from permafrost.core.stamps import lost_files
 from permafrost.plan.catalogue import read_yaml
 from permafrost.plan.demo import complete
 from permafrost.plan.environments import check_deployed
@@ -58,7 +60,7 @@ from permafrost.operate.failures import (
 from permafrost.plan.hosted import check_module
 from permafrost.plan.misfits import misfit_lines, recorded_misfits
 from permafrost.plan.object_store import Places, check_archive
-from permafrost.plan.options import KINDS, leaves, titled
+from permafrost.plan.options import DETECTIONS, KINDS, leaves, titled
 from permafrost.plan.parts import FOLDER, PATTERN, JoinedParts, check_parts
 from permafrost.plan.plan import Plan
 from permafrost.plan.record import plan_file, record_plan
@@ -415,11 +417,23 @@ def every_detection_folder():
     ]
 
 
+def make_again_what_lost_files():
+    """Rerun the jobs whose folders have lost a file; Snakemake only looks at the folders themselves."""
+    for stamp in (AGGREGATED, REPORTED):
+        if lost_files(stamp, expect=Path(stamp).stem):
+            run_again(workflow, stamp)
+    for folder in every_detection_folder():
+        if not all(os.path.exists(f"{folder}/{name}") for name in DETECTIONS):
+            run_again(workflow, folder)
+
+
 def finished():
     """The outputs of a finished run, except stores and predicted masks, which may be deleted.
 
     Snakemake makes again what is missing here; a file that is only an input of another, it does not miss.
     """
+    if not PLACES.on_store:
+        make_again_what_lost_files()
     return [
         f"{RESULTS}/leaderboard.parquet",
         f"{RESULTS}/leaderboard.csv",
@@ -428,6 +442,8 @@ def finished():
         *PUBLISHED.values(),
         f"{RESULTS}/report/index.html",
         f"{RESULTS}/report/figures",
+        f"{RESULTS}/report/datasets",
+        f"{RESULTS}/report/backbones",
         AGGREGATED,
         REPORTED,
         *every_evaluation("predictions"),

@@ -59,8 +59,13 @@ rule second:
     input: "a"
     output: "b"
     shell: "touch {output}"
+def of_second(wildcards):
+    if Path("lost").exists():
+        internals.run_again(workflow, "b")
+    return "b"
+
 rule third:
-    input: "b"
+    input: of_second
     output: "c"
     shell: "test ! -e broken && touch {output}"
 """
@@ -147,6 +152,16 @@ def test_parameters_that_depend_on_output_rerun_nothing_and_others_do(run):
     assert "Nothing to be done" in (done := run("-n")).stdout + done.stderr
     run.write(compared="2")
     assert "Params have changed" in run("-n").stdout
+
+
+def test_an_output_can_be_made_again_where_snakemake_misses_nothing(run):
+    run.write(value="1", compared="1")
+    run()
+    assert "Nothing to be done" in (done := run("-n")).stdout + done.stderr
+    run.write(lost="")
+    said = run("-n").stdout
+    (run.folder / "lost").unlink()
+    assert "rule second" in said and "Forced execution" in said and "rule first" not in said
 
 
 def test_hooks_of_a_module_are_run_if_they_are_kept(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from permafrost.core.errors import PermafrostError
-from permafrost.core.stamps import altered_files, refuse_altered, write_stamp
+from permafrost.core.stamps import altered_files, lost_files, refuse_altered, write_stamp
 
 NAMES = ("leaderboard.csv", "report/figures/dot plot é.png")
 
@@ -22,6 +22,18 @@ def stamp(tmp_path):
 def test_what_is_as_it_was_written_passes(stamp):
     assert altered_files(stamp, expect="abc") == {}
     refuse_altered(stamp, expect="abc")
+
+
+def test_lost_files_are_found_without_reading_any(stamp, tmp_path):
+    (tmp_path / NAMES[0]).write_text("altered")
+    assert lost_files(stamp, expect="abc") == []
+    (tmp_path / NAMES[1]).unlink()
+    assert lost_files(stamp, expect="abc") == [tmp_path / NAMES[1]]
+    assert lost_files(stamp, expect="another") == [stamp]
+    stamp.write_text("{")
+    assert lost_files(stamp, expect="abc") == [stamp]
+    stamp.unlink()
+    assert lost_files(stamp, expect="abc") == []
 
 
 def test_results_may_be_moved_with_their_stamps(stamp, tmp_path):

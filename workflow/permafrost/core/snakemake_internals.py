@@ -91,6 +91,11 @@ def rules_to_run(workflow) -> set[str]:
     return {job.rule.name for job in workflow.dag.needrun_jobs()}
 
 
+def run_again(workflow, output: str) -> None:
+    """Rerun the job of `output`; call it in an input function, before Snakemake decides what to run."""
+    workflow.dag.forcefiles.add(output)
+
+
 def rules_of_run(workflow) -> set[str]:
     """Names of all rules in the job graph of this run, including those with nothing to do."""
     return {job.rule.name for job in workflow.dag.jobs}

@@ -55,6 +55,18 @@ def altered_files(path, *, expect: str) -> dict[Path, str]:
     return found
 
 
+def lost_files(path, *, expect: str) -> list[Path]:
+    """Files of a stamp that do not exist, the stamp itself if it is damaged; without a stamp none."""
+    path = Path(path)
+    if not path.exists():
+        return []
+    try:
+        files = [path.parent.parent / name for name in read_stamp(path, expect=expect)]
+    except PermafrostError:
+        return [path]
+    return [file for file in files if not file.exists()]
+
+
 def refuse_altered(path, *, expect: str) -> None:
     """Raise `PermafrostError` if a file of a stamp is missing or was altered; names the file."""
     for file, reason in altered_files(path, expect=expect).items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from permafrost.backbones.input.fit import STRICT
@@ -18,8 +19,12 @@ FED = (*FEEDING, "maps")
 OF_VIEWS = ("alignment_augmentations", "lidar")
 #: folder below the results for predicted masks, which probes write on request
 MASKS = "masks"
+#: files in a folder of detections
+DETECTIONS = ("truth.json", "detections.json")
 #: options of extraction that only affect how features are stored
 _OF_WRITING = frozenset({"dtype"})
+#: options of extraction that only affect how a network runs
+_OF_FORWARD_PASS = frozenset({"precision", "compile"})
 
 
 def is_several(dataset: dict) -> bool:
@@ -49,6 +54,25 @@ def extraction_of(task: str, entry: dict, extraction: dict) -> tuple[dict, dict]
     if targets_of(task).dense:
         return entry, {**extraction, "maps": True}
     return _without_maps(entry, extraction)
+
+
+def asked_of_run(
+    entry: dict, extraction: dict, *, pixels: bool, asks: Iterable[str] | None
+) -> dict:
+    """The options of extraction that affect a backbone's features.
+
+    Parameters
+    ----------
+    pixels : whether the backbone reads pixels.
+    asks : those that its input depends on, see `plan.misfits.Cell`; None: only its job knows all.
+    """
+    if not pixels:
+        unused = {*FEEDING, *_OF_FORWARD_PASS}
+    elif asks is None:
+        unused = set(entry["input"])
+    else:
+        unused = set(FEEDING) - set(asks)
+    return {key: value for key, value in extraction.items() if key not in unused}
 
 
 def views_of(task: str, entry: dict, extraction: dict) -> tuple[dict, dict]:
