@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
+import functools
+import json
+import typing
 
 import pytest
 from helpers.plans import CONFIG, changed, fill_root, make_plan
 from permafrost.core.identity import code_digest, file_digest
+from permafrost.core.options import Options
 from permafrost.plan import digests
 from permafrost.plan.plugins import identified
+from permafrost.plan.settings import Settings
 
 
 @pytest.fixture
@@ -131,3 +137,173 @@ def test_a_cache_of_bytes_is_no_cache_of_code(tmp_path, monkeypatch):
     state = digests.content_state(path)
     cache._known[str(path)] = [*state, file_digest(path)]
     assert cache.digest(path) == code_digest(path)
+
+
+# --- options ---------------------------------------------------------------------------------------
+
+STAGES = (
+    *("prepare", "extract", "probe", "fine_tune", "bootstrap", "compare", "measure", "views"),
+    *("similarity", "profile", "aggregate", "report"),
+)
+#: option of the configuration -> another value, and the stages that it reruns by itself
+OPTIONS: dict[str, tuple[object, set[str]]] = {
+    "extraction.size": (64, {"extract", "views", "profile", "fine_tune"}),
+    "extraction.interpolation": ("bicubic", {"extract", "views", "profile", "fine_tune"}),
+    "extraction.antialias": (True, {"extract", "views", "profile", "fine_tune"}),
+    "extraction.dtype": ("float16", {"extract", "views"}),
+    "extraction.maps_dtype": ("float32", {"extract", "profile"}),
+    "extraction.precision": ("bf16", {"extract", "views", "profile"}),
+    "extraction.compile": (True, {"extract", "views", "profile"}),
+    "bootstrap.confidence": (0.9, {"bootstrap", "measure", "similarity"}),
+    "bootstrap.seed": (1, {"bootstrap", "measure", "similarity"}),
+    "bootstrap.resamples": (100, {"bootstrap", "measure", "similarity"}),
+    "bootstrap.method": ("bca", {"bootstrap"}),
+    "comparison.confidence": (0.9, {"compare", "aggregate"}),
+    "comparison.seed": (1, {"compare", "aggregate"}),
+    "comparison.resamples": (100, {"compare", "aggregate"}),
+    "calibration.bins": (10, {"bootstrap", "compare"}),
+    "calibration.like": ("torchmetrics", {"bootstrap", "compare"}),
+    "calibration.folds": (3, {"bootstrap"}),
+    "calibration.floor": (0.01, {"bootstrap"}),
+    "measures.names": (["rankme", "lidar"], {"measure"}),
+    "measures.split": ("test", {"measure", "similarity", "views"}),
+    "measures.max_rows": (100, {"measure", "similarity"}),
+    "measures.seed": (1, {"measure", "similarity"}),
+    # of datasets with several dates
+    "measures.temporal": ("max", set()),
+    "measures.pair": ("difference", set()),
+    "measures.shuffle_dates": (True, set()),
+    # its jobs are gone
+    "measures.similarity": (False, set()),
+    "measures.augmentations": ({"views": 3}, {"views"}),
+    "profile.batch_size": (8, {"profile"}),
+    "profile.repeats": (5, {"profile"}),
+    "profile.latency_repeats": (5, {"profile"}),
+    "profile.warm_up": (1, {"profile"}),
+    "profile.most_seconds": (1, {"profile"}),
+    "profile.threads": (1, {"profile"}),
+    "report.title": ("Mine", {"report"}),
+    "report.examples": (2, {"report"}),
+    "report.seed": (1, {"report"}),
+    "archive.include_stores": (True, set()),
+    "runtime.device": ("cpu", set()),
+    "runtime.batch_size": (3, set()),
+    "runtime.workers": (1, set()),
+    "runtime.parts": (3, set()),
+    "runtime.cache": ("shared", set()),
+    "runtime.light_jobs": ("process", set()),
+    "runtime.light_jobs_on": ("driver", set()),
+    "ranking.uncertainty": ("items", {"aggregate"}),
+    "ranking.draws": (200, {"aggregate"}),
+    "ranking.rope": (0.02, {"aggregate"}),
+    "ranking.baseline": (None, {"aggregate"}),
+    "ranking.bounds": ({"world": [0.0, 1.0]}, {"aggregate"}),
+    "ranking.reference": (["bare", "net"], {"aggregate"}),
+    "ranking.missing": ("baseline", {"aggregate"}),
+    "versions": ("rerun", set(STAGES)),
+    "results": ("elsewhere", set()),
+    "data": ("./data", set()),
+}
+# keys that name what is run, or have tests of their own
+NAMES = {
+    *("suite", "catalogues", "backbones", "datasets", "extra_backbones", "extra_datasets"),
+    *(
+        "extra_probes",
+        "extra_sources",
+        "extra_metrics",
+        "seeds",
+        "groups",
+        "fit",
+        "unfit",
+        "published",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    return fill_root(tmp_path_factory.mktemp("study") / "project")
+
+
+def studied() -> dict:
+    """A configuration with jobs of every stage; of its backbones `net`, `scene` and `place` set or ignore options."""
+    config = copy.deepcopy(CONFIG)
+    net = config["extra_backbones"]["net"]
+    net["input"].update(interpolation="bilinear", antialias=False)
+    config["extra_backbones"] |= {
+        "bare": {"kind": "timm", "model": "resnet18", "weights": {"source": "random"}},
+        # size and antialias are those of its weights
+        "scene": {"kind": "torchgeo", "weights": "ResNet50_Weights.FMOW_RGB_GASSL"},
+        "place": {"kind": "coordinates", "encoder": "harmonics"},
+    }
+    config["extra_backbones"]["bare"]["input"] = {"normalization": "dataset"}
+    demo = {"kind": "demo", "chip_size": 32}
+    config["extra_datasets"]["fields"] = {"task": "segmentation", "source": demo}
+    config["backbones"] += ["bare", "scene", "place"]
+    config["datasets"] = ["world", "fields"]
+    config["probes"] |= {"dense": {"kind": "dense_knn"}, "tuned": {"kind": "fine_tune"}}
+    return config | {"measures": {"augmentations": {}}, "profile": {}}
+
+
+def by_themselves(plan) -> dict[tuple, dict]:
+    """(stage, names …) -> what identifies a job, without its inputs."""
+    found, inputs = {}, {"inputs", "cells", "stage"}
+    for stage in plan.stages():
+        for names in stage.every:
+            spec = json.loads(stage.job(*names).spec)
+            kind = (spec.get("options") or {}).get("kind")
+            name = kind if kind == "fine_tune" else stage.name
+            found[name, *names] = {key: spec[key] for key in spec.keys() - inputs}
+    return found
+
+
+@functools.cache
+def _planned(root) -> dict[tuple, dict]:
+    return by_themselves(make_plan(root, studied()))
+
+
+def rerun_by(root, key: str, value: object) -> set[tuple]:
+    """Jobs that another value of an option reruns, without those whose inputs it reruns."""
+    other = studied()
+    *path, last = key.split(".")
+    place = other
+    for part in path:
+        place = place.setdefault(part, {})
+    place[last] = value
+    before, after = _planned(root), by_themselves(make_plan(root, other))
+    return {names for names in before.keys() & after.keys() if before[names] != after[names]}
+
+
+def leaves_of(options: type, prefix: str = "") -> set[str]:
+    """The options of the configuration, with a dot before those of a group."""
+    found = set()
+    hints = typing.get_type_hints(options)
+    for field in dataclasses.fields(options):
+        inner = [one for one in (hints[field.name], *typing.get_args(hints[field.name]))]
+        group = [one for one in inner if isinstance(one, type) and issubclass(one, Options)]
+        if group and not prefix and field.name not in NAMES:
+            found |= leaves_of(group[0], f"{field.name}.")
+        else:
+            found.add(f"{prefix}{field.name}")
+    return found
+
+
+def test_every_option_is_looked_at():
+    assert leaves_of(Settings) - NAMES == OPTIONS.keys()
+
+
+@pytest.mark.parametrize("key", OPTIONS)
+def test_an_option_reruns_the_stages_that_it_counts_for(study, key):
+    value, stages = OPTIONS[key]
+    assert {names[0] for names in rerun_by(study, key, value)} == stages
+
+
+@pytest.mark.parametrize("key", [key for key in OPTIONS if key.startswith("extraction.")])
+def test_an_option_reruns_no_backbone_that_sets_its_own_or_uses_none(study, key):
+    rerun = rerun_by(study, key, OPTIONS[key][0])
+    backbones = {names[2] for names in rerun}
+    option = key.rpartition(".")[2]
+    own = {"net": {"size", "interpolation", "antialias"}, "scene": {"size", "antialias"}}
+    own["place"] = {*own["net"], "precision", "compile"}
+    everything = {"stats", "net", "own", "bare", "scene", "place"}
+    assert backbones == {name for name in everything if option not in own.get(name, ())}

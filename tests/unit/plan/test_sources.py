@@ -399,10 +399,15 @@ def test_what_means_something_else_is_something_else(one, other):
         ("data/sources/yolo.py", {"yolo"}),
         ("data/world/things.py", {"demo"}),
         ("data/sources/demo.py", {"demo"}),
-        ("data/sources/common.py", {"demo", "yolo"}),
+        ("data/sources/common.py", {"demo", "yolo", "masks", "numbers", "objects", "images"}),
+        ("data/labels/masks.py", {"demo", "yolo", "masks", "numbers"}),
+        ("data/labels/rasters.py", {"demo", "yolo", "masks", "numbers"}),
+        ("data/labels/detection.py", {"demo", "yolo", "objects"}),
+        ("metrics/segmentation/evaluate.py", {"boxes"}),
     ],
 )
 def test_a_job_depends_on_what_it_uses_of_a_registry(file, expected):
+    source = {"source": {"kind": "torchgeo"}}
     jobs = {
         "labels": ("bootstrap", {"task": "classification"}),
         "boxes": ("bootstrap", {"task": "detection"}),
@@ -411,6 +416,10 @@ def test_a_job_depends_on_what_it_uses_of_a_registry(file, expected):
         "timm": ("extract", {"entry": {"kind": "timm"}}),
         "demo": ("prepare", {"entry": {"source": {"kind": "demo"}}}),
         "yolo": ("prepare", {"entry": {"source": {"kind": "yolo"}}}),
+        "masks": ("prepare", {"entry": {"task": "segmentation", **source}}),
+        "numbers": ("prepare", {"entry": {"task": "pixel_regression", **source}}),
+        "objects": ("prepare", {"entry": {"task": "detection", **source}}),
+        "images": ("prepare", {"entry": {"task": "classification", **source}}),
     }
     using = {
         name
@@ -434,7 +443,16 @@ def test_the_plan_says_for_every_job_what_it_uses(tmp_path):
     jobs += [plan.bootstrap("pictures", "net", "knn", 0), plan.compare("pictures", "knn")]
     for job in jobs:
         # an entry of one registry, and none of that which only `matched` asks for
-        assert len(sources.chosen_by(json.loads(job.spec))) == 2
+        chosen = sources.chosen_by(json.loads(job.spec))
+        assert len([key for key, _ in chosen if key in (*sources.CHOICES, *sources.ASKED_FOR)]) == 2
+
+
+def test_a_module_that_a_plug_in_imports_counts_whatever_it_serves():
+    module = "permafrost.data.labels.masks"
+    spec = {"entry": {"task": "classification", "source": {"kind": "demo"}}}
+    assert module not in stage_modules("prepare", sources.chosen_by(spec))
+    spec["plugins"] = {"sources.mine": {"library": [module]}}
+    assert module in stage_modules("prepare", sources.chosen_by(spec))
 
 
 def test_what_was_read_is_kept_and_read_again_where_a_file_changed(library, before):

@@ -170,6 +170,10 @@ class ClassMask(Targets):
     classes = pixels = masks = True
 
 
+#: in masks of change, the class of unchanged pixels
+NO_CHANGE = 0
+
+
 class ChangeMask(ClassMask):
     """A class of change for every pixel between two images of a location."""
 

@@ -12,6 +12,7 @@ from permafrost.backbones.input.contract import (
     check_channels,
     check_kernel,
     input_contract,
+    left_to_run,
     resolve_input,
     wavelengths_nm,
 )
@@ -42,13 +43,14 @@ class _Fed:
     where: str
     known: Known
     contract: InputContract
+    asks: tuple[str, ...]
 
     def check(self, card: OfferedBands) -> Cell:
         where = f"{self.where} on {card.dataset}"
         plan = resolve_input(self.contract, card, where=where)
         check_planned(plan, self.known, self.name, where)
         real, wanted = plan.bands_real, plan.bands_wanted
-        return Cell(plan.policy, plan.fit, real, wanted, fingerprint(plan.recipe()))
+        return Cell(plan.policy, plan.fit, real, wanted, fingerprint(plan.recipe()), self.asks)
 
     def is_wrong(self, cards: list[OfferedBands]) -> bool:
         """Whether the entry is wrong for every dataset.
@@ -121,7 +123,8 @@ def check_feeding(
             contract = input_contract(known.wants, entry["input"], extraction, where=where)
             if "kernel_size" in entry:
                 check_kernel(entry["kernel_size"], contract.crop or contract.size, where)
-            fed.append(_Fed(name, where, known, contract))
+            asks = left_to_run(known.wants, entry["input"])
+            fed.append(_Fed(name, where, known, contract, asks))
     cards = [
         OfferedBands(name, [{**band, **NO_STATISTICS} for band in bands], selected)
         for name, (bands, selected) in datasets.items()
@@ -138,7 +141,7 @@ def check_feeding(
                 if pair not in fitting:
                     fitting[pair] = one.check(card)
                 if cells is not None:
-                    cells[card.dataset, one.name] = fitting[pair]
+                    cells[card.dataset, one.name] = fitting[pair]._replace(asks=one.asks)
             except PermafrostError as error:
                 if one.name not in wrong:
                     wrong[one.name] = one.is_wrong(cards)

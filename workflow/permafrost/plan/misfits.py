@@ -29,6 +29,7 @@ class Cell(NamedTuple):
     policy : the policy that changed the input, or ``strict`` if none did.
     fit, bands_real, bands_wanted : as in `InputPlan`.
     recipe : fingerprint of `InputPlan.recipe`; comparable within one dataset.
+    asks : the options of extraction that the backbone's input depends on.
     """
 
     policy: str
@@ -36,6 +37,7 @@ class Cell(NamedTuple):
     bands_real: int
     bands_wanted: int
     recipe: str
+    asks: tuple[str, ...]
 
 
 #: (dataset, backbone) -> its cell, without pairs whose input is only known in their job
@@ -136,5 +138,5 @@ def remembered(root: Path, asked: list) -> tuple[Misfits, Cells] | None:
         return None
     return (
         {tuple(names): reason for names, reason in misfits},
-        {tuple(names): Cell(*cell) for names, cell in cells},
+        {tuple(names): Cell(*cell)._replace(asks=tuple(cell[-1])) for names, cell in cells},
     )

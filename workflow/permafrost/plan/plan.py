@@ -23,6 +23,7 @@ from permafrost.plan.groups import groups_of
 from permafrost.plan.misfits import recorded_misfits
 from permafrost.plan.options import (
     FEEDING,
+    asked_of_run,
     extraction_of,
     feeding_of,
     feeding_options,
@@ -192,7 +193,12 @@ class Plan(Grid):
         """The fields of a job that runs the backbone; `options_of` selects those its stage uses."""
         known = self._identified[backbone]
         # if the policy changes nothing for a pair, its features are those of `strict`
-        options = feeding_options(self.config, self._policy(dataset, backbone))
+        options = asked_of_run(
+            known.entry,
+            feeding_options(self.config, self._policy(dataset, backbone)),
+            pixels=self._fed_images(backbone),
+            asks=None if (cell := self.cells.get((dataset, backbone))) is None else cell.asks,
+        )
         entry, extraction = options_of(self.datasets[dataset]["task"], known.entry, options)
         return {"entry": entry, "extraction": extraction, **known.digests, "places": known.places}
 

@@ -25,6 +25,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from permafrost.core.identity import syntax
+from permafrost.core.tasks import targets_of
 
 PACKAGE = "permafrost"
 ROOT = Path(__file__).resolve().parents[1]
@@ -40,13 +41,20 @@ CHOICES = {
 }
 #: registry -> key of the spec without which a job does not use it
 ASKED_FOR = {f"{PACKAGE}.data.store.prepare": "matched"}
+#: module -> property of targets; a job whose targets lack it gets no result from the module, which
+#: at most refuses the entry
+SERVES = {
+    f"{PACKAGE}.data.labels.masks": "pixels",
+    f"{PACKAGE}.data.labels.rasters": "pixels",
+    f"{PACKAGE}.data.labels.detection": "objects",
+}
 # entries of tasks name modules of several rooms; each of these loaders loads those of its own room
 _TASKS = f"{PACKAGE}.core.tasks"
 _LOADERS = (f"{PACKAGE}.statistics.predictions.reading", f"{PACKAGE}.report.tasks.dataset_figures")
 # entries name the commands of probes; the rest of this module does not affect results
 _PROBES = f"{PACKAGE}.probes.kinds"
-# marks modules of the library that plug-ins import
-_PLUGINS = "plugins"
+# marks modules of the library that plug-ins import, and modules that serve other targets
+_PLUGINS, _OTHERS = "plugins", "others"
 # increase when the format of the cache changes
 _FORMAT = 2
 
@@ -63,6 +71,10 @@ def chosen_by(spec: dict) -> Chosen:
         if isinstance(value, str):
             chosen.append((registry, value))
     chosen += [(registry, "") for registry, key in ASKED_FOR.items() if key not in spec]
+    task = spec.get("task") or (spec.get("entry") or {}).get("task")
+    if task is not None:
+        targets = targets_of(task)
+        chosen += [(_OTHERS, name) for name, kind in SERVES.items() if not getattr(targets, kind)]
     for plugin in (spec.get("plugins") or {}).values():
         chosen += [(_PLUGINS, module) for module in plugin["library"]]
     return tuple(chosen)
@@ -76,6 +88,7 @@ def stage_modules(stage: str, chosen: Chosen = ()) -> tuple[str, ...]:
         pending = [f"{PACKAGE}.stages.probe", *_read(_PROBES).entries.get(stage, ())]
     pending += _existing({module for key, module in chosen if key == _PLUGINS})
     entries = dict(chosen)
+    others = {module for key, module in chosen if key == _OTHERS} - set(pending)
     while pending:
         module = pending.pop()
         if module in modules:
@@ -83,7 +96,7 @@ def stage_modules(stage: str, chosen: Chosen = ()) -> tuple[str, ...]:
         modules.add(module)
         uses = _read(module)
         used = {*uses.modules, *_loaded(module, entries)}
-        pending.extend(used - modules)
+        pending.extend(used - modules - others)
     return tuple(sorted(modules))
 
 

@@ -120,7 +120,7 @@ def input_contract(
         )
     if ("mean" in entry_input) != ("std" in entry_input):
         raise PermafrostError("mean and std must be given together", where=f"{where}: input")
-    general = {k: extraction[k] for k in _GENERAL if k in extraction}
+    general = {k: extraction[k] for k in left_to_run(own, entry_input) if k in extraction}
     fields = {**general, **own, **entry_input}
     if "size" in entry_input and "crop" not in entry_input:
         # an entry's size replaces both resizing and crop of the weights
@@ -139,6 +139,11 @@ def input_contract(
         # names in an entry are those of the dataset or common names
         fields["sensor"] = None
     return InputContract(**{key: _frozen(value) for key, value in fields.items()})
+
+
+def left_to_run(own: Mapping, entry_input: dict) -> tuple[str, ...]:
+    """The run's options that count for a backbone: neither its weights nor its entry set them."""
+    return tuple(key for key in _GENERAL if key not in own and key not in entry_input)
 
 
 def resolve_input(

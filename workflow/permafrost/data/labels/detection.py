@@ -51,8 +51,8 @@ def check_objects(images: Mapping[str, Sequence[Record]], *, where: object) -> N
             )
 
 
-def detection_card(entry: DatasetEntry, images: Mapping[str, Sequence[Record]]) -> dict | None:
-    """The card's ``detection``; None if the labels are not objects.
+def detection_card(entry: DatasetEntry, images: Mapping[str, Sequence[Record]]) -> dict:
+    """The card's ``detection``, for labels that are objects.
 
     Parameters
     ----------
@@ -66,8 +66,6 @@ def detection_card(entry: DatasetEntry, images: Mapping[str, Sequence[Record]]) 
     ``without_area`` in it. With several sensors, ``reference`` is the one whose pixels are the unit
     of all lengths.
     """
-    if not targets_of(entry.task).objects:
-        return None
     # the schema cannot set these defaults: an entry with an option that has no effect is refused
     options = {
         key: default if getattr(entry, key) is None else getattr(entry, key)

@@ -139,7 +139,7 @@ def _card(
         # coordinates may come from the image files only
         spatially_random=plan.spatially_random
         or (plan.method == "random" and any(r.lon is not None for r in records["train"])),
-        detection=detection_card(entry, job.images),
+        detection=detection_card(entry, job.images) if targets.objects else None,
         audit={
             **leakage,
             "bands": [

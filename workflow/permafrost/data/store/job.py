@@ -163,7 +163,8 @@ def plan_dataset(name: str, entry: DatasetEntry, *, workers: int = 1) -> Job:
     for mistake in entry_mistakes(entry, where=where):
         raise mistake
     source = open_source(entry, where=where)
-    dead = declared_dead(entry, source.classes, where=where)
+    masks = targets_of(entry.task).masks
+    dead = declared_dead(entry, source.classes, where=where) if masks else []
     selected = select_bands(source.bands, entry.select)
     records = source.records()
     check_records(records, where)

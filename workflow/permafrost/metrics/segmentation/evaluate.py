@@ -25,13 +25,11 @@ from collections.abc import Iterable
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.targets import NO_CHANGE
 from permafrost.core.tasks import targets_of
 from permafrost.metrics.ratios import divide, macro_means, mean_of_defined
 from permafrost.metrics.segmentation.confusion import class_counts
 from permafrost.metrics.tasks import class_metrics, overall_metrics
-
-#: in masks of change, the class of unchanged pixels
-NO_CHANGE = 0
 
 
 def evaluate(

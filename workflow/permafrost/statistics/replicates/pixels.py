@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from permafrost.core.targets import NO_CHANGE
 from permafrost.metrics.segmentation import class_counts, evaluate_counts
-from permafrost.metrics.segmentation.evaluate import NO_CHANGE
 from permafrost.metrics.tasks import class_metrics, overall_metrics
 from permafrost.statistics.resampling.resamples import Resamples
 

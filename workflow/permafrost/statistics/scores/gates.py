@@ -10,10 +10,12 @@ class and image, without crowds, for ``detection`` and ``point_detection``; (N,)
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from permafrost.core.targets import (
+    NO_CHANGE,
     ChangeMask,
     ClassMask,
     ManyLabels,
@@ -23,10 +25,11 @@ from permafrost.core.targets import (
 )
 from permafrost.core.tasks import targets_of
 from permafrost.metrics.detection.cut import Cut
-from permafrost.metrics.segmentation.evaluate import NO_CHANGE
 from permafrost.metrics.tasks import primary_metric
-from permafrost.statistics.predictions.reading import Predictions
 from permafrost.statistics.resampling.carriers import ENOUGH_UNITS, FEW_UNITS, ONE_UNIT
+
+if TYPE_CHECKING:
+    from permafrost.statistics.predictions.reading import Predictions
 
 BELOW_CHANCE = "below_chance"
 ONE_CLASS = "one_class_predictions"
