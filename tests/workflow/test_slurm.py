@@ -17,6 +17,7 @@ import pytest
 from helpers.environments import add_small_and_broken, living
 from helpers.project import asked_of_a_chain
 from permafrost.core.identity import file_digest
+from permafrost.plan.resources import asked
 
 pytestmark = [pytest.mark.slow, pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 
@@ -93,7 +94,10 @@ def set_profile(project, **changes) -> None:
 
 
 def jobs_of(project) -> dict[str, tuple[str, int, int]]:
-    """Slurm's jobs of the project: id to folder of the log, megabytes and minutes."""
+    """Slurm's jobs of the project: id to folder of the log, megabytes and minutes.
+
+    The allocations of short jobs have no log; they have their name instead.
+    """
     shown = subprocess.run(
         ["scontrol", "show", "job", "--oneliner"], capture_output=True, text=True, check=True
     ).stdout
@@ -104,8 +108,19 @@ def jobs_of(project) -> dict[str, tuple[str, int, int]]:
             hours, minutes, _ = field["TimeLimit"].split(":")
             memory = int(field["MinMemoryNode"].removesuffix("M"))
             limit = 60 * int(hours) + int(minutes)
-            jobs[field["JobId"]] = (Path(field["StdOut"]).parent.name, memory, limit)
+            log = field.get("StdOut")
+            name = Path(log).parent.name if log else field["JobName"]
+            jobs[field["JobId"]] = (name, memory, limit)
     return jobs
+
+
+SHORT = "permafrost-light"
+
+
+def make_probes_slow(project) -> None:
+    """Have each probe take some seconds, so that something can happen to it."""
+    path = project.path("workflow/permafrost/probes/knn/probe.py")
+    path.write_text(f"{path.read_text()}\n\nimport time\n\ntime.sleep(10)\n")
 
 
 def test_slurm_gives_the_same_leaderboard_bit_for_bit(slurm, fresh_project, project):
@@ -113,11 +128,9 @@ def test_slurm_gives_the_same_leaderboard_bit_for_bit(slurm, fresh_project, proj
     fresh_project.snakemake(profile="slurm")
     for name in ("results/leaderboard.csv", "results/leaderboard.parquet"):
         assert fresh_project.path(name).read_bytes() == project.path(name).read_bytes()
-    chains = [job for job in jobs_of(fresh_project).values() if "bootstrap" in job[0]]
-    name = "group_evaluate_bootstrap_probe_embeddings"
-    assert sorted(chains) == sorted(
-        (name, *asked_of_a_chain(kind)) for kind in ("knn", "linear") for _ in range(2)
-    )
+    names = {name for name, *_ in jobs_of(fresh_project).values()}
+    stages = ("prepare", "extract", "aggregate", "report")
+    assert names == {SHORT, *(f"rule_{stage}" for stage in stages)}
 
 
 def test_parts_are_jobs_of_their_own(slurm, fresh_project, project):
@@ -142,10 +155,49 @@ def test_light_jobs_beside_snakemake_are_not_submitted(slurm, project):
     set_profile(project, **SOONER)
     refused = project.snakemake("scores", profile="slurm", check=False)
     assert refused.returncode and "take `groups` out of the profile" in refused.stderr
-    set_profile(project, groups=["probe_patches=evaluate"])
+    set_profile(project, groups=["measure=others"])
     project.snakemake("scores", profile="slurm")
     assert project.path(path).read_bytes() == before
     assert jobs_of(project) == {}
+
+
+def test_in_an_allocation_short_jobs_run_there(slurm, project):
+    path = "results/scores/tiny-landcover/imagestats/seed0/knn.parquet"
+    before = project.path(path).read_bytes()
+    for folder in ("scores", "predictions"):
+        shutil.rmtree(project.path("results") / folder)
+    snakemake = [sys.executable, "-m", "snakemake", "--profile", "slurm", "scores"]
+    environment = {**os.environ, "PYTHONPATH": str(project.folder / "workflow")}
+    command = ["srun", "-c2", "--mem=6000", "--time=60", *snakemake]
+    subprocess.run(command, cwd=project.folder, env=environment, check=True)
+    assert project.path(path).read_bytes() == before
+    assert len(jobs_of(project)) == 1
+
+
+def test_a_failing_bootstrap_costs_neither_its_probe_nor_other_scores(slurm, project):
+    for folder in ("scores", "predictions"):
+        shutil.rmtree(project.path("results") / folder)
+    stage = project.path("workflow/permafrost/stages/bootstrap.py")
+    whole = stage.read_text()
+    broken = 'if "imagestats" in str(arguments.predictions):\n        raise ValueError("broken")\n'
+    head = "def run(arguments) -> None:\n"
+    assert head in whole
+    stage.write_text(whole.replace(head, f"{head}    {broken}"))
+    set_profile(project, retries=0, **SOONER)
+    done = project.snakemake("scores", profile="slurm", check=False)
+    assert done.returncode == 1 and "2 jobs failed" in done.stdout and "broken" in done.stdout
+    made = {
+        folder: sorted(
+            path.parts[-3:] for path in project.path("results").glob(f"{folder}/**/*.parquet")
+        )
+        for folder in ("predictions", "scores")
+    }
+    assert len(made["predictions"]) == 4 and len(made["scores"]) == 2
+    assert all("tiny-network" in path for path in made["scores"])
+    stage.write_text(whole)
+    # what was scored was scored by other code
+    pending = project.pending("scores")
+    assert pending["bootstrap"] == 4 and "probe_embeddings" not in pending
 
 
 def test_a_job_out_of_time_is_reported_by_name(slurm, project):
@@ -186,13 +238,15 @@ def first_running(project, act) -> threading.Thread:
     return thread
 
 
-def test_a_cancelled_chain_is_noticed_and_run_again_with_more_memory_and_time(slurm, project):
-    project.config["probes"]["knn"] = {"kind": "knn", "k": 3}
-    project.configure()
+def test_a_cancelled_allocation_is_noticed_and_run_again_with_more_memory_and_time(slurm, project):
+    project.config["probes"] = {"knn": {"kind": "knn", "k": 3}}
+    project.configure(backbones=["imagestats"])
+    make_probes_slow(project)
     set_profile(project, **SOONER)
     cancelled: list[str] = []
 
     def cancel(job):
+        time.sleep(4)
         subprocess.run(["scancel", job], check=True)
         cancelled.append(job)
 
@@ -200,11 +254,12 @@ def test_a_cancelled_chain_is_noticed_and_run_again_with_more_memory_and_time(sl
     done = project.snakemake("scores", profile="slurm")
     thread.join()
     output = done.stdout + done.stderr
-    assert "CANCELLED" in output and "Trying to restart job" in output
-    jobs = jobs_of(project)
-    name, memory, minutes = jobs[cancelled[0]]
-    assert name == "group_evaluate_bootstrap_probe_embeddings"
-    assert (name, 2 * memory, 2 * minutes) in jobs.values()
+    assert "the allocation of this job has ended" in output and "Trying to restart job" in output
+    asked_first, asked_then, *_ = [job[1:] for job in jobs_of(project).values() if job[0] == SHORT]
+    probe = asked("probe", kind="knn")
+    # and half an hour for jobs that come later
+    assert asked_first == (probe.memory_mb, probe.minutes + 30)
+    assert asked_then == (2 * probe.memory_mb, 2 * probe.minutes + 30)
     assert not {"probe_embeddings", "bootstrap"} & set(project.pending())
 
 
@@ -213,6 +268,7 @@ def test_a_lost_node_costs_its_jobs_another_start(slurm, project):
     before = project.path(path).read_bytes()
     for folder in ("scores", "predictions"):
         shutil.rmtree(project.path("results") / folder)
+    make_probes_slow(project)
     set_profile(project, **SOONER)
     lost: list[str] = []
 
@@ -230,8 +286,7 @@ def test_a_lost_node_costs_its_jobs_another_start(slurm, project):
     shown = subprocess.run(
         ["scontrol", "show", "job", lost[0]], capture_output=True, text=True, check=True
     ).stdout
-    # Slurm itself starts it again; where it may not, the profile's retries do
-    assert "Restarts=1" in shown or "NODE_FAIL" in shown
+    assert "NODE_FAIL" in shown
     assert project.path(path).read_bytes() == before
     assert not {"probe_embeddings", "bootstrap"} & set(project.pending())
 
@@ -254,6 +309,11 @@ def test_after_a_killed_driver_the_same_command_ends_the_run(slurm, project):
     ) as driver:
         first_running(project, lambda job: driver.kill()).join()
         assert driver.wait(60) == -signal.SIGKILL
+    # the allocation ends by itself
+    deadline = time.monotonic() + 60
+    while any(folder == str(project.folder) for _, folder in jobs_listed()):
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
     locked = project.snakemake("scores", profile="slurm", check=False)
     assert locked.returncode and "Directory cannot be locked" in locked.stdout + locked.stderr
     project.snakemake("--unlock", profile="slurm")

@@ -11,8 +11,6 @@ import sys
 import time
 from pathlib import Path
 
-from snakemake.exceptions import WorkflowError
-
 from snakemake.sourcecache import LocalSourceFile
 
 HERE = workflow.current_basedir
@@ -56,6 +54,8 @@ from permafrost.operate.failures import (
     check_gpu,
     check_groups,
     end_failed_run,
+    light_jobs_of,
+    LIGHT,
 )
 from permafrost.plan.hosted import check_module
 from permafrost.plan.misfits import misfit_lines, recorded_misfits
@@ -65,6 +65,7 @@ from permafrost.plan.parts import FOLDER, PATTERN, JoinedParts, check_parts
 from permafrost.plan.plan import Plan
 from permafrost.plan.record import plan_file, record_plan
 from permafrost.plan.resources import asked, device_of
+from permafrost.operate.light_workers import asks, start_workers
 from permafrost.operate.snakemake_process import (
     expose_commands,
     follow_run,
@@ -131,6 +132,8 @@ def start_run():
         check_archive(PLACES, rules_to_run(workflow))
         PLAN.keep_misfits()
         record_plan(PLAN, RESULTS)
+    if has_workers() and rules_to_run(workflow).intersection(LIGHT):
+        start_workers(Path(PLACES.folder) / "logs/slurm", here=LIGHT_JOBS == "here")
 
 
 EVENTS = None
@@ -141,12 +144,25 @@ else:
     record_plan(PLAN, RESULTS)
 if RUNTIME["light_jobs"] == "fork":
     keep_warm()
-if RUNTIME["light_jobs_on"] == "driver":
+LIGHT_JOBS = light_jobs_of(workflow, RUNTIME["light_jobs_on"])
+# local: the rule's command runs beside Snakemake, and passes the job to a worker
+if LIGHT_JOBS:
 
     localrules:
-        probe_embeddings,
         bootstrap,
         compare,
+
+    if not RUNTIME["device"].startswith("cuda"):
+
+        localrules:
+            probe_embeddings,
+            probe_patches,
+            probe_patches_with_masks,
+
+
+def has_workers():
+    """Whether light jobs run in workers; known once the executor is."""
+    return LIGHT_JOBS and not workflow.local_exec
 
 
 GPU_HERE = takes_gpu(RUNTIME["device"])
@@ -240,7 +256,19 @@ def job(stage, *names):
 def light_command(stage, *names):
     """Parameter `program` of a light job: the command that runs it in the warm process."""
     built = planned(stage, *names)
-    return without_rerun(program=lambda wildcards: light_program(built(wildcards).code))
+    if not LIGHT_JOBS:
+        return without_rerun(
+            program=lambda wildcards: light_program(built(wildcards).code)
+        )
+
+    # it reads `output`, so Snakemake does not compare it
+    @fast_params
+    def program(wildcards, output, threads, resources):
+        settings = workflow.executor_settings
+        asked = asks(resources, threads, settings) if has_workers() else ""
+        return light_program(built(wildcards).code, asked)
+
+    return {"program": program}
 
 
 def probes_that_read(shape, leaving=None):
@@ -500,7 +528,4 @@ def probe_gpu(wildcards):
 @fast_params
 def all_cores(wildcards):
     """The cores of this run; on a cluster, where there is no such number, `set-threads` sets it."""
-    try:
-        return workflow.cores
-    except WorkflowError:
-        return 1
+    return workflow.cores if workflow.local_exec else 1

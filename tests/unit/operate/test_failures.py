@@ -15,11 +15,13 @@ import pytest
 from permafrost.core.errors import PermafrostError
 from permafrost.operate import failures
 from permafrost.operate.failures import (
+    LIGHT_JOBS,
     Failure,
     check_executor,
     check_groups,
     error_in,
     failures_of,
+    light_jobs_of,
     read_failures,
 )
 from permafrost.operate.snakemake_process import RunEvents
@@ -328,9 +330,20 @@ def test_groups_of_rules_that_are_not_submitted_are_refused():
             local_exec=local, group_settings=SimpleNamespace(overwrite_groups=groups)
         )
 
-    grouped = {"bootstrap": "evaluate", "probe_patches": "evaluate"}
+    grouped = {"bootstrap": "evaluate", "measure": "others"}
     with pytest.raises(PermafrostError, match="puts bootstrap into a group.*take `groups` out"):
         check_groups(of(grouped), "driver")
     check_groups(of(grouped), "cluster")
     check_groups(of(grouped, local=True), "driver")
-    check_groups(of({"probe_patches": "evaluate"}), "driver")
+    check_groups(of({"measure": "others"}), "driver")
+
+
+def test_the_profile_says_where_short_jobs_run_unless_the_configuration_does(monkeypatch):
+    monkeypatch.delenv(LIGHT_JOBS, raising=False)
+    main = SimpleNamespace(is_main_process=True)
+    options = ("auto", "cluster", "driver")
+    assert [light_jobs_of(main, option) for option in options] == [None, None, "here"]
+    monkeypatch.setenv(LIGHT_JOBS, "workers")
+    assert [light_jobs_of(main, option) for option in options] == ["workers", None, "here"]
+    job = SimpleNamespace(is_main_process=False)
+    assert [light_jobs_of(job, option) for option in options] == [None, None, None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shlex
 import shutil
@@ -189,7 +190,7 @@ def check_executor(workflow) -> None:
         _check_generic(workflow.executor_settings)
     if workflow.executor_plugin.name != "slurm":
         return
-    lacking = [command for command in ("sbatch", "squeue") if shutil.which(command) is None]
+    lacking = [command for command in ("sbatch", "squeue", "srun") if shutil.which(command) is None]
     if lacking:
         raise PermafrostError(
             f"this machine has no Slurm: there is no {' and no '.join(lacking)} on the PATH",
@@ -217,8 +218,28 @@ def _check_generic(settings) -> None:
             )
 
 
-#: rules that ``light_jobs_on: driver`` runs on Snakemake's machine
-LIGHT = ("probe_embeddings", "bootstrap", "compare")
+#: rules of short jobs
+LIGHT = (
+    "probe_embeddings",
+    "probe_patches",
+    "probe_patches_with_masks",
+    "bootstrap",
+    "compare",
+)
+
+
+#: variable in which a profile says where short jobs run by default: "workers" or "here"
+LIGHT_JOBS = "PERMAFROST_LIGHT_JOBS"
+
+
+def light_jobs_of(workflow, light_jobs_on: str) -> str | None:
+    """Where this process has the run's short jobs: in "workers", in one "here"; None: as all other jobs.
+
+    Snakemake's executor is not known before the job graph is built, so the profile says it.
+    """
+    if not workflow.is_main_process or light_jobs_on == "cluster":
+        return None
+    return "here" if light_jobs_on == "driver" else os.environ.get(LIGHT_JOBS)
 
 
 def check_groups(workflow, light_jobs_on: str) -> None:
@@ -230,7 +251,7 @@ def check_groups(workflow, light_jobs_on: str) -> None:
         raise PermafrostError(
             f"runtime.light_jobs_on is driver, and the profile puts {', '.join(grouped)} into a group,"
             " which is submitted",
-            remedy="take `groups` out of the profile, or set light_jobs_on: cluster",
+            remedy="take `groups` out of the profile, or set light_jobs_on: auto",
         )
 
 

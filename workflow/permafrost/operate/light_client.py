@@ -1,10 +1,13 @@
-"""Run a short job in a preloaded process of its run, or directly if there is none.
+"""Run a short job in a preloaded process of its run, in a worker, or directly.
 
 Called as ``python -I -S light_client.py CODE COMMAND …``, where CODE is the hash of the job's
 sources. Each CODE has its own preloaded process (`permafrost.stages.serve`), so a job finds only
 modules imported that its own code imports. The third job of a CODE starts this process. Jobs never
 wait for it: if it does not answer, they run directly. Imports are kept few, because every short job
 pays for them; ``socket`` alone takes longer than starting Python.
+
+Where a job says what it asks for (`ASKS`), it runs in a worker (`permafrost.operate.light_workers`),
+and never on this machine.
 """
 
 import _socket
@@ -14,9 +17,19 @@ import sys
 
 #: variable with the process of the run (number and start time); if unset, jobs run directly
 RUN = "PERMAFROST_WARM_RUN"
+#: variable with the folder of the socket of the run's workers
+WORKERS = "PERMAFROST_WORKERS"
+#: variable with what a job asks of a worker, as JSON
+ASKS = "PERMAFROST_ASKS"
 STARTED_BY = 3  # which job of a code starts the preloaded process; it does not pay off for fewer
 SOCKET, BEGUN, LOCK = "socket", "begun", "started"
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def this_process():
+    """Number and start time of this process, as `RUN` names the process of a run."""
+    with open("/proc/self/stat") as stat:
+        return f"{os.getpid()}-{stat.read().rpartition(')')[2].split()[19]}"
 
 
 def folder_of(run):
@@ -99,7 +112,18 @@ def run(argv):
     os.execvp("permafrost", ["permafrost", *argv])
 
 
+def work(code, argv):
+    """Run a job in a worker; its exit status."""
+    folder = os.environ.get(WORKERS, "")
+    status = serve(folder, [code, *argv]) if folder and own_folder(folder) else None
+    if status is None:
+        sys.stderr.write("permafrost: error: no worker ran this job: the run has ended\n")
+    return 1 if status is None else status
+
+
 def main(code, argv):
+    if ASKS in os.environ:
+        return work(code, argv)
     if "--threads" not in argv:
         # the rule requests one core, and the preloaded process uses one thread
         os.environ.update(dict.fromkeys(THREADS, "1"))

@@ -14,6 +14,7 @@ import shutil
 import stat
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -64,7 +65,7 @@ def keep_warm() -> None:
     if not hasattr(os, "pidfd_open"):
         return
     _remove_left_folders()
-    os.environ[light_client.RUN] = run = f"{os.getpid()}-{_began('self')}"
+    os.environ[light_client.RUN] = run = light_client.this_process()
     atexit.register(shutil.rmtree, light_client.folder_of(run), ignore_errors=True)
 
 
@@ -90,9 +91,16 @@ def _remove_left_folders() -> None:
 
 
 @functools.cache
-def light_program(code: str) -> str:
-    """The program that a short job's command begins with, instead of ``permafrost``."""
-    return shlex.join([sys.executable, "-I", "-S", light_client.__file__, code])
+def light_program(code: str, asked: str = "") -> str:
+    """The program that a short job's command begins with, instead of ``permafrost``.
+
+    Parameters
+    ----------
+    asked : what the job asks of a worker (`permafrost.operate.light_workers.asks`); empty: it runs
+        on this machine.
+    """
+    program = shlex.join([sys.executable, "-I", "-S", light_client.__file__, code])
+    return f"{light_client.ASKS}={shlex.quote(asked)} {program}" if asked else program
 
 
 def plan_faster() -> None:
@@ -102,6 +110,8 @@ def plan_faster() -> None:
     threshold of 700 objects, it took a sixth of the planning time and found nothing.
     """
     gc.set_threshold(50_000, 20, 20)
+    # of resources that Snakemake evaluates too soon, and again when a job starts
+    warnings.filterwarnings("ignore", "coroutine .* was never awaited", module="snakemake")
     fast_resources()
 
 

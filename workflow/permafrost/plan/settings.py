@@ -218,9 +218,10 @@ class Runtime(Options):
     same. Users without write permission reuse stores but add none."""
     light_jobs: Literal["fork", "process"] = "fork"
     """How short jobs run: as forks of one preloaded process per run (Linux), or as separate processes."""
-    light_jobs_on: Literal["cluster", "driver"] = "cluster"
-    """Where probes of embeddings, bootstrap and compare run with a cluster executor: submitted to the cluster, or
-    next to snakemake, whose machine then needs cores for them."""
+    light_jobs_on: Literal["auto", "cluster", "driver"] = "auto"
+    """Where probes of embeddings and patches, bootstrap and compare run with a cluster executor. auto: on Slurm, in
+    allocations that run many of them (if snakemake itself runs in an allocation, there), else as cluster; cluster:
+    each submitted; driver: next to snakemake, whose machine then needs cores for them."""
 
 
 @dataclass(frozen=True, kw_only=True)

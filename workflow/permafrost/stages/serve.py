@@ -9,7 +9,6 @@ has changed.
 
 from __future__ import annotations
 
-import array
 import atexit
 import contextlib
 import ctypes
@@ -25,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from permafrost.operate.light_client import LOCK, RUN, SOCKET, address_of
+from permafrost.operate.light_requests import receive
 from permafrost.stages.cli import main
 
 _IDLE = 60  # seconds without jobs until it ends; each process uses about 100 MB
@@ -139,7 +139,7 @@ class _Server:
         client, _ = self.listener.accept()
         client.settimeout(_SLOWEST)
         try:
-            request, descriptors = _receive(client)
+            request, descriptors = receive(client)
         except (OSError, ValueError):
             client.close()
             return
@@ -214,24 +214,6 @@ def _opened_run(text: str) -> int | None:
     except (OSError, ValueError):
         return None
     return found if fields[19] == began else None
-
-
-def _receive(client: socket.socket) -> tuple[list[str], list[int]]:
-    """A request (folder, number of arguments, arguments, environment) and three descriptors."""
-    descriptors = array.array("i")
-    head, ancillary, _, _ = client.recvmsg(16, socket.CMSG_SPACE(3 * descriptors.itemsize))
-    for level, kind, data in ancillary:
-        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-            descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
-    if len(descriptors) != 3:
-        raise ValueError("a request has three files")
-    text, length = b"", int(head)
-    while len(text) < length:
-        part = client.recv(length - len(text))
-        if not part:
-            raise ValueError("a client went away")
-        text += part
-    return text.decode("utf-8", "surrogateescape").split("\0"), descriptors.tolist()
 
 
 def _fork(request: list[str], descriptors: list[int], client: socket.socket) -> _Job:
