@@ -82,7 +82,7 @@ class _Request:
     folder, argv, environment : of the job; the environment as far as it differs from Snakemake's.
     client : connection to its client; output : descriptor of the client's standard output.
     memory, minutes, threads, options : what it asks for (MB; options of srun).
-    since : when it came.
+    since : when it came; gone : whether its client has ended before it.
     """
 
     folder: str
@@ -95,6 +95,7 @@ class _Request:
     threads: int
     options: tuple[str, ...]
     since: float = field(default_factory=time.monotonic)
+    gone: bool = False
 
     def answer(self, status: int, text: str = "") -> None:
         """Tell the client the exit status of its job, and close the connection."""
@@ -252,6 +253,7 @@ class Workers(threading.Thread):
                 self._read(worker)
             for number, job in worker.jobs.items():
                 if job.client.fileno() in ready:
+                    job.gone = True
                     worker.send(job=number, kill=True)
         for job in [one for one in self.waiting if one.client.fileno() in ready]:
             self.waiting.remove(job)
@@ -264,7 +266,7 @@ class Workers(threading.Thread):
         poll = select.poll()
         poll.register(self.listener, select.POLLIN)
         running = [job for worker in self.workers for job in worker.jobs.values()]
-        for job in [*self.waiting, *running]:
+        for job in [*self.waiting, *(one for one in running if not one.gone)]:
             poll.register(job.client, select.POLLIN)
         for worker in self.workers:
             poll.register(worker.output, select.POLLIN)
