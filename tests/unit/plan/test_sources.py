@@ -147,6 +147,7 @@ def test_starting_the_command_line_loads_nothing_but_errors_and_the_command():
         "permafrost.core.extras",
         "permafrost.core.text",
         "permafrost.core.identity",
+        "permafrost.core.limits",
         "permafrost.core.names",
         "permafrost.core.options",
         "permafrost.core.specification",

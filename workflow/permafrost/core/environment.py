@@ -1,7 +1,8 @@
-"""Check that the job of a backbone with its own environment runs in that environment."""
+"""The environment of a process: the one that its backbone needs, and the user's home folder."""
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -36,3 +37,11 @@ def check_environment(digest: str) -> None:
             where=sys.prefix,
             remedy="start snakemake again",
         )
+
+
+def user_home() -> Path:
+    """The user's home folder; one that cannot be made if the system knows none."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path(os.devnull)

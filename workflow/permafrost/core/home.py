@@ -13,14 +13,6 @@ HOME = SNAKEFILE.parent
 MARK = "{permafrost}"
 
 
-def user_home() -> Path:
-    """The user's home folder; one that cannot be made if the system knows none."""
-    try:
-        return Path.home()
-    except RuntimeError:
-        return Path(os.devnull)
-
-
 def home_from(root: Path) -> str:
     """`HOME` for jobs that run in `root`; "." if they are the same, so that a clone can be moved."""
     return "." if Path(os.path.realpath(root)) == HOME else str(HOME)

@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
+from permafrost.core.environment import user_home
 from permafrost.core.errors import PermafrostError
-from permafrost.core.home import user_home
 from permafrost.core.promised import file_state
 
 _INSTALLED = ("site-packages", "dist-packages")

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from permafrost.backbones.kinds import kind_of
 from permafrost.backbones.weights.published import FOLDER
+from permafrost.core.environment import user_home
 from permafrost.core.errors import PermafrostError
-from permafrost.core.home import user_home
 from permafrost.core.specification import substitute
 from permafrost.plan.installed import installed
 

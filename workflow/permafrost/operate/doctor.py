@@ -17,8 +17,8 @@ from pathlib import Path
 
 from permafrost.core import extras
 from permafrost.core.device import gpu_is_visible, torch_is_built_for_gpu
+from permafrost.core.environment import user_home
 from permafrost.core.errors import PermafrostError
-from permafrost.core.home import user_home
 from permafrost.core.memory import available_bytes
 from permafrost.core.text import bytes_words
 from permafrost.operate.chosen import HERE, weights_state

@@ -35,11 +35,6 @@ class Listing:
         self.left.discard(name)
         return self.sizes.get(name)
 
-    def has_below(self, folder: str) -> bool:
-        """Whether there is a file below `folder`."""
-        first = bisect_left(self._sorted, f"{folder}/")
-        return first < len(self._sorted) and self._sorted[first].startswith(f"{folder}/")
-
     def take_below(self, folder: str) -> dict[str, int]:
         """Account for all files below `folder`; returns paths relative to it, with sizes."""
         # "0" follows "/" in the order of characters

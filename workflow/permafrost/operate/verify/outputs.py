@@ -77,11 +77,8 @@ def check_sealed_folder(output: Output, listing: Listing) -> Iterator[Check]:
     """Check a store or a folder of GeoTIFFs: the seal, the inventory, and every file in it."""
     names = listing.take_below(output.name)
     seal = GROUP if GROUP in names or output.path.suffix else SAMPLES
-    if not names:
-        yield found(missing(output))
-        return
     if seal not in names:
-        yield found(missing(output, seal))
+        yield found(missing(output, seal if output.path.exists() else None))
         return
     try:
         sealed = _seal(output, seal)

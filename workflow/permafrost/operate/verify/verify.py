@@ -152,7 +152,8 @@ def _stores(
     outputs: list[Output], listing: Listing, *, deep: bool, complete: bool
 ) -> Iterator[Check]:
     """Checks of the stores of one job, which may be absent together."""
-    if not complete and not any(listing.has_below(output.name) for output in outputs):
+    # the folder of a damaged store may be empty
+    if not complete and not any(output.path.exists() for output in outputs):
         for output in outputs:
             reason = "deleted, or not in the archive"
             yield found(Finding(output.path, ABSENT, reason, output.path))
