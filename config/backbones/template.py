@@ -24,8 +24,8 @@ The contract
    from 1 (of all dates ``(B, T, 2)``), ``ground_distance_m`` float32 ``(B,)`` between pixels as fed. Give them the
    default None, or the datasets that lack them are refused. ``input: {metadata: withheld}`` keeps them away.
 8. Random weights drawn inside ``build`` follow the entry's ``seed``. The file, the modules of your own that it
-   imports (from its folder or the project's), the weights file and what the entry lists under ``files``
-   identify the backbone: a change of their content runs its jobs again.
+   imports, the weights file and every other file that it opens identify the backbone: a change of their content
+   runs its jobs again. List under ``files`` only what a library in C opens (rasterio, HDF5, safetensors).
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import importlib
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -19,7 +20,7 @@ import numpy as np
 import pytest
 import torch
 from permafrost.core.errors import PermafrostError
-from permafrost.core.opened import note, recording
+from permafrost.core.opened import declare, note, recording
 
 
 @pytest.fixture
@@ -142,6 +143,7 @@ def test_a_search_for_modules_lists_no_folder(here):
     (here / "part.py").write_text("X = 1\n")
     importlib.invalidate_caches()
     assert listed_by(lambda: importlib.import_module("part")) == set()
+    assert listed_by(lambda: list(importlib.metadata.distributions())) == set()
 
 
 def test_what_the_process_writes_is_no_input(here):
@@ -168,12 +170,43 @@ def test_libraries_and_the_system_do_not_count(here):
 def test_ignored_paths_and_what_is_missing_do_not_count(here):
     (here / "a.json").write_text("{}")
     os.mkfifo(here / "pipe")
-    with recording(lambda path: path.endswith("a.json")) as opened:
+    with recording() as opened:
+        open("a.json").close()
+        opened.ignore(lambda path: path.endswith("a.json"))
         open("a.json").close()
         note("pipe")
         with pytest.raises(OSError, match="gone"):
             open("gone").close()
     assert not opened.files
+
+
+def test_a_declared_folder_does_not_count_but_for_files_that_its_identity_leaves_out(here):
+    (here / "data/inner").mkdir(parents=True)
+    for name in ("data/a.tif", "data/inner/b.tif", "data/c.aux.xml", "data.json"):
+        (here / name).write_text(name)
+    (here / "linked").symlink_to("data")
+
+    def action():
+        for folder, _, names in os.walk("data"):
+            for name in names:
+                open(f"{folder}/{name}").close()
+        open("data.json").close()
+
+    with recording() as opened:
+        declare("linked", lambda name: name.endswith(".tif"))
+        action()
+    assert {os.path.relpath(path) for path in opened.files} == {"data/c.aux.xml", "data.json"}
+    assert not opened.folders
+
+
+def test_a_module_that_is_loaded_already_counts_with_the_files_of_its_first_recording(here):
+    (here / "part.py").write_text("X = open('a.json').read()\n")
+    (here / "a.json").write_text("{}")
+    importlib.invalidate_caches()
+    assert read_by(lambda: importlib.import_module("part")) == {"part.py", "a.json"}
+    assert read_by(lambda: importlib.import_module("part")) == {"part.py", "a.json"}
+    del sys.modules["part"]
+    assert read_by(lambda: None) == set()
 
 
 def test_recordings_see_only_what_happens_within_them(here):

@@ -44,8 +44,8 @@ class EntrypointOptions(Seeded):
     pooling: Literal["mean", "cls", "both"] = "mean"
     """How tokens are pooled to one vector."""
     files: LeftOut[AnyDifferent[Text]] = None
-    """Further files that the backbone depends on; its jobs rerun if their content changes. Modules in import
-    statements need not be listed."""
+    """Further files that the backbone depends on; its jobs rerun if their content changes. Files that
+    Python opens, and modules, need not be listed."""
 
 
 def build(chosen: EntrypointOptions, plan: InputPlan, resources: Resources) -> Backbone:

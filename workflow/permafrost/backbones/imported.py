@@ -1,4 +1,4 @@
-"""Find the local Python modules of an entry point: before it runs by parsing, then by `sys.modules`.
+"""Find the local Python modules of an entry point by parsing, before it runs.
 
 A module is local (the user's) unless it is in ``site-packages``, Python's library or this library.
 """
@@ -9,17 +9,13 @@ import ast
 import importlib.util
 import os
 import sys
-import sysconfig
 from collections.abc import Callable, Iterator
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import packages_distributions, version
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
-
-_LIBRARY = Path(__file__).resolve().parents[1]
-_INSTALLED = {"site-packages", "dist-packages"}
-_PYTHON = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib"))
+from permafrost.core.opened import is_library
 
 
 def local_modules(place: str, root: Path, located: Callable[[str], Path]) -> dict[str, Path]:
@@ -65,19 +61,6 @@ def local_modules(place: str, root: Path, located: Callable[[str], Path]) -> dic
     return dict(sorted(found.items()))
 
 
-def loaded_modules(before: set[str], folders) -> dict[str, Path]:
-    """Name to file of the local modules below `folders` that are imported now and not in `before`."""
-    found = {}
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if name in before or not isinstance(file, str):
-            continue
-        path = Path(os.path.abspath(file))
-        if is_local(path) and any(path.is_relative_to(os.path.abspath(f)) for f in folders):
-            found[name] = path
-    return found
-
-
 def installed_package(module: str, root: Path) -> dict[str, str]:
     """Name to version of the distribution of `module`; empty for a module below `root`."""
     top = module.partition(".")[0]
@@ -90,10 +73,7 @@ def installed_package(module: str, root: Path) -> dict[str, str]:
 
 def is_local(path: Path) -> bool:
     """Whether a module's file is outside of installed packages, Python's library and this library."""
-    real = path.resolve()
-    if _INSTALLED.intersection(path.parts) or _INSTALLED.intersection(real.parts):
-        return False
-    return not any(real.is_relative_to(place) for place in (_LIBRARY, *_PYTHON))
+    return not (is_library(str(path)) or is_library(str(path.resolve())))
 
 
 def _chain(name: str, search: list[str]) -> Iterator[tuple[str, ModuleSpec]]:

@@ -10,13 +10,13 @@ import contextlib
 import importlib.util
 import os
 import re
-import site
 import stat
 import sys
 import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 from permafrost.core.environment import user_home
@@ -24,34 +24,46 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.promised import file_state
 
 _INSTALLED = ("site-packages", "dist-packages")
-_SYSTEM = ("/proc", "/dev", "/sys", "/run", "/etc", "/lib", "/lib64", "/usr/lib", "/usr/share")
+_SYSTEM = ("/proc", "/sys", "/etc", "/lib", "/lib64", "/usr/lib", "/usr/share")
 # folders in a home, and names, that hold settings and secrets but no input of a result
 _SETTINGS = (".config", ".cache/matplotlib", ".cache/fontconfig", ".triton", ".nv")
 _SECRETS = ("token", "stored_tokens", ".netrc")
 _BYPRODUCTS = (".git", ".snakemake")
 # folders below the temporary one in which libraries keep compiled code
 _COMPILED = re.compile(r"torchinductor_|pymp-|permafrost-\d+-")
-_IMPORTING = "<frozen importlib._bootstrap_external>"
+_IMPORTING = "<frozen importlib."
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
+_CODE = (".py", *EXTENSION_SUFFIXES)
+
 _active: list[Recording] = []
+# files of earlier recordings that loaded modules of the user
+_ended: list[dict[str, list[int]]] = []
 
 
 class Recording:
-    """What is opened while it is active.
+    """What is opened while it is active, in the order of the first opening.
 
     Attributes
     ----------
     files : absolute path of a file -> its state when it was first opened.
     folders : absolute paths of folders whose names were listed.
+    job : what keeps the recording for the job that runs.
     """
 
-    def __init__(self, ignored: Callable[[str], bool]) -> None:
+    def __init__(self) -> None:
         self.files: dict[str, list[int]] = {}
-        self.folders: set[str] = set()
+        self.folders: dict[str, None] = {}
+        self.job: object = None
         self._written: set[str] = set()
         self._seen: set[str] = set()
-        self._ignored = ignored
+        self._ignored: list[Callable[[str], bool]] = []
+
+    def ignore(self, ignored: Callable[[str], bool]) -> None:
+        """Leave out absolute paths for which `ignored` is true, also those that were opened before."""
+        self._ignored.append(ignored)
+        self.files = {path: state for path, state in self.files.items() if not ignored(path)}
+        self.folders = {path: None for path in self.folders if not ignored(path)}
 
     def opened(self, path: str) -> None:
         """A file was opened for reading."""
@@ -59,17 +71,17 @@ class Recording:
             return
         self._seen.add(path)
         path = _source_of(path)
-        if path in self.files or path in self._written or _is_library(path) or self._ignored(path):
+        if path in self.files or path in self._written or self._left_out(path):
             return
         with contextlib.suppress(OSError, ValueError):
-            # a link, a pipe or a device is no file; a link to a file is
+            # a missing file, a pipe or a device is no input; what a link points to is
             if stat.S_ISREG(os.stat(path).st_mode):
                 self.files[path] = file_state(path)
 
     def listed(self, path: str) -> None:
         """The names in a folder were listed."""
-        if path not in self.folders and not _is_library(path) and not self._ignored(path):
-            self.folders.add(path)
+        if path not in self.folders and not self._left_out(path):
+            self.folders[path] = None
 
     def written(self, path: str) -> None:
         """A file was opened for writing: what the process makes itself is no input."""
@@ -95,25 +107,61 @@ class Recording:
                     remedy="run snakemake again when nothing writes to it",
                 )
 
+    def _left_out(self, path: str) -> bool:
+        return is_library(path) or any(ignored(path) for ignored in self._ignored)
+
 
 @contextlib.contextmanager
-def recording(ignored: Callable[[str], bool] = lambda path: False) -> Iterator[Recording]:
+def recording() -> Iterator[Recording]:
     """Record which files the process opens for reading, and which folders it lists.
 
     Files of Python, of installed packages, of this library and of the system do not count; neither
-    do files that the process writes itself.
-
-    Parameters
-    ----------
-    ignored : whether an absolute path does not count, such as one that the job declares.
+    do files that the process writes itself. What an earlier recording of this process read together
+    with a module that is still loaded counts again, since Python loads a module once.
     """
     _listen()
-    made = Recording(ignored)
+    made = Recording()
+    modules = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    for before in _ended:
+        if not modules.isdisjoint(before):
+            made.files.update(before)
     _active.append(made)
     try:
         yield made
     finally:
         _active.remove(made)
+        if any(path.endswith(_CODE) for path in made.files):
+            _ended.append(dict(made.files))
+
+
+def active() -> Recording | None:
+    """The innermost recording of this process."""
+    return _active[-1] if _active else None
+
+
+def declare(path: str | os.PathLike, counts: Callable[[str], bool] | None = None) -> None:
+    """Say that the identity of the job covers `path`, so that recordings leave it out.
+
+    Parameters
+    ----------
+    path : a file, or a folder with all files below it.
+    counts : of a folder, whether the file with a relative name is covered; None: every one is.
+    """
+    spelled = os.path.abspath(os.fspath(path))
+    places = {spelled, os.path.realpath(spelled)}
+
+    def ignored(opened: str) -> bool:
+        if opened in places:
+            return True
+        for place in places:
+            if opened.startswith(f"{place}/"):
+                # a folder inside matters by the files that are found in it
+                name = opened[len(place) + 1 :]
+                return counts is None or counts(name) or os.path.isdir(opened)
+        return False
+
+    for one in tuple(_active):
+        one.ignore(ignored)
 
 
 def note(path: str | os.PathLike) -> None:
@@ -154,8 +202,9 @@ def _heard_load(arguments: tuple) -> None:
 
 
 def _heard_list(arguments: tuple) -> None:
-    # Python lists the folders of its search path to find modules
-    if sys._getframe(2).f_code.co_filename == _IMPORTING:
+    # Python lists the folders of its search path to find modules and packages
+    caller = sys._getframe(2).f_code.co_filename
+    if caller.startswith(_IMPORTING) or "/importlib/" in caller:
         return
     folder = "." if arguments[0] is None else arguments[0]
     path = os.readlink(f"/proc/self/fd/{folder}") if type(folder) is int else _path_of(folder)
@@ -200,19 +249,21 @@ def _source_of(path: str) -> str:
     return path
 
 
-def _is_library(path: str) -> bool:
+def is_library(path: str) -> bool:
     """Whether a path belongs to Python, an installed package, this library or the system."""
     parts = path.split("/")
     if any(name in parts for name in (*_INSTALLED, *_BYPRODUCTS)) or parts[-1] in _SECRETS:
         return True
-    return path.startswith(_library_folders()) or _is_temporary(path)
+    return f"{path}/".startswith(_library_folders()) or _is_temporary(path)
 
 
 @cache
 def _library_folders() -> tuple[str, ...]:
     library = Path(__file__).resolve().parents[1]
     named = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    named += [*_SYSTEM, site.getuserbase(), str(library)]
+    named += [*_SYSTEM, str(library)]
+    # of a Python of the system it would be /usr
+    named += [one for one in (sys.prefix, sys.base_prefix) if one.count("/") > 1]
     named += [str(user_home() / name) for name in _SETTINGS]
     real = [os.path.realpath(one) for one in named]
     return tuple(sorted({f"{one.rstrip('/')}/" for one in (*named, *real)}))

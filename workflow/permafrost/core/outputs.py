@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -25,6 +25,9 @@ _SYNCED_AT_ONCE = 8
 
 # outputs that are renamed together: (temporary path, final path)
 Group = list[tuple[Path, Path]]
+
+#: called with the final paths when complete outputs are about to take their places
+before_placing: list[Callable[[Sequence[Path]], None]] = []
 
 
 @contextlib.contextmanager
@@ -51,6 +54,7 @@ def whole_file(path, *, exclusive: bool = True, group: Group | None = None) -> I
             if group is not None:
                 group.append((partial, path))
             else:
+                _announce([path])
                 os.replace(partial, path)
                 _sync(path.parent)
         except BaseException:
@@ -130,6 +134,7 @@ def _take_places(group: Group) -> None:
     """Rename all outputs to their final paths, replacing previous ones; an error restores those."""
     retired: Group = []
     placed: Group = []
+    _announce([path for _, path in group])
     try:
         for _, path in reversed(group):
             with _naming(path):
@@ -151,6 +156,11 @@ def _take_places(group: Group) -> None:
         _sync(folder)
     for away, _ in retired:
         _remove(away)
+
+
+def _announce(paths: Sequence[Path]) -> None:
+    for call in before_placing:
+        call(paths)
 
 
 def _remove(path: Path) -> None:

@@ -12,16 +12,33 @@ import shutil
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import together, whole_directory, whole_file
 
 #: environment variable of jobs: folder of the cache
 CACHE = "PERMAFROST_CACHE"
+#: the file of an entry that says what its job read and did not declare
+RECORD = "read.json"
+
+
+class Kept(Protocol):
+    """What a job reads and did not declare; `path` is its record."""
+
+    path: Path
+
+    def fits(self, record: Path) -> bool:
+        """Whether what another job read, by its record, is the same here."""
+        ...
 
 
 def taken_or_made(
-    outputs: Sequence[Path], fingerprint: str, check: Callable[[Path], object], make: Callable
+    outputs: Sequence[Path],
+    fingerprint: str,
+    check: Callable[[Path], object],
+    make: Callable,
+    kept: Kept | None = None,
 ) -> None:
     """Take the outputs of a job from the cache, or compute them and add them to it.
 
@@ -30,15 +47,19 @@ def taken_or_made(
     outputs : stores (folders) and files, in the order of `outputs.together`.
     check : raises `PermafrostError` if an output is damaged or has another fingerprint.
     make : computes all outputs.
+    kept : an entry counts only if what its job read is the same here; None: not known.
     """
     folder = os.environ.get(CACHE)
     if not folder:
         make()
         return
     entry = Path(folder) / fingerprint
-    if not _take(entry, outputs, check):
+    if entry.is_dir() and kept is not None and not kept.fits(entry / RECORD):
+        print(f"the cache entry was made from other files, and is not used: {entry}")
         make()
-        _leave(entry, outputs)
+    elif not _take(entry, outputs, check):
+        make()
+        _leave(entry, outputs, kept)
 
 
 def _take(entry: Path, outputs: Sequence[Path], check: Callable[[Path], object]) -> bool:
@@ -59,13 +80,15 @@ def _take(entry: Path, outputs: Sequence[Path], check: Callable[[Path], object])
     return True
 
 
-def _leave(entry: Path, outputs: Sequence[Path]) -> None:
+def _leave(entry: Path, outputs: Sequence[Path], kept: Kept | None) -> None:
     """Copy outputs into the cache; if it is read-only for this user, only print a message."""
     partial = entry.with_name(f".{entry.name}-{uuid.uuid4().hex[:12]}")
     try:
         partial.mkdir(parents=True)
         for path in outputs:
             _copy(path, partial / path.name)
+        if kept is not None and kept.path.is_file():
+            shutil.copyfile(kept.path, partial / RECORD)
         os.rename(partial, entry)
     except OSError as error:
         shutil.rmtree(partial, ignore_errors=True)

@@ -16,11 +16,13 @@ class Specification(Options):
     stage : name of the stage.
     versions : versions of the packages that the job computes with, if ``versions: rerun``.
     plugins : identities of the plug-ins that the job uses, by name.
+    read : digests of what the job read before and did not declare, if that has changed since.
     """
 
     stage: str
     versions: dict | None = None
     plugins: dict | None = None
+    read: dict | None = None
 
 
 def substitute(value, folder: str, mark: str = "{data}"):

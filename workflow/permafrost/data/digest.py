@@ -71,12 +71,22 @@ def source_paths(entry: dict) -> list[Path]:
     source = entry["source"]
     if places := kind_of(source["kind"]).places:
         return [Path(place) for key in places for place in _places(source, key)]
-    if source["kind"] == "torchgeo":
+    if source["kind"] == "torchgeo" and downloaded(entry) is None:
         arguments = source["arguments"]
-        # torchgeo checks its own downloads, and downloading must not change the identity
-        if "root" in arguments and not arguments.get("download"):
-            return [Path(arguments["root"])]
+        return [Path(arguments["root"])] if "root" in arguments else []
     return []
+
+
+def downloaded(entry: dict) -> tuple[Path, Read] | None:
+    """The folder that the entry's source downloads to, with its files that count; None: no download.
+
+    They are not known before the job has run, so the job keeps their digest.
+    """
+    source = entry["source"]
+    arguments = source.get("arguments", {}) if source["kind"] == "torchgeo" else {}
+    if not arguments.get("download") or "root" not in arguments:
+        return None
+    return Path(arguments["root"]), Read(hidden=False)
 
 
 def source_files(entry: dict) -> list[Path]:

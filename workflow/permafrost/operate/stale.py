@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -10,7 +11,9 @@ from permafrost.core.stores import read_seal
 from permafrost.core.tables import read_metadata
 from permafrost.core.versions import environments_of, mixture_words
 from permafrost.operate.verify.verify import verify
-from permafrost.plan.recorded import read_plan
+from permafrost.plan.configuration import data_folders
+from permafrost.plan.read_files import Here, changed, place_of, records, shown
+from permafrost.plan.recorded import places, read_plan
 
 _SHOWN = 8  # results listed in an error
 
@@ -43,15 +46,47 @@ def find_stale(
     return list(stale.items())
 
 
+def outdated(plan: Path, results: Path, root: Path) -> list[tuple[Path, str]]:
+    """Outputs of jobs that read files beyond their specification which have changed since, with these files.
+
+    Parameters
+    ----------
+    root : folder of the project, which relative paths refer to.
+    """
+    recorded = read_plan(plan)
+    here = Here(root, hidden=frozenset([os.path.abspath(results)]))
+    data = data_folders(recorded["datasets"], str(root / recorded["data"]))
+    reasons = {
+        place: f"{shown(sorted(keys))}: changed since it was read"
+        for place, record in records(results)
+        if (keys := changed(record, here, data.get(place)))
+    }
+    found = []
+    for row, path in places(recorded, results) if reasons else ():
+        place = place_of({**row, "stage": _stage_of(row, recorded)})
+        if place in reasons and path.exists():
+            found.append((path, reasons[place]))
+    return found
+
+
+def _stage_of(row: dict, recorded: dict) -> str:
+    """The stage of the job that writes an output of the recorded plan."""
+    if row["stage"] == "card":
+        return "prepare"
+    if "probe" in row and row["stage"] not in ("bootstrap", "compare"):
+        return recorded["probes"][row["probe"]]["kind"]
+    return row["stage"]
+
+
 def refuse_stale(plan: Path, results: Path, *, stores: bool) -> None:
     """Raise a `PermafrostError` that lists what a deep `find_stale` finds, if anything."""
     stale = find_stale(plan, results, stores=stores, deep=True)
     if not stale:
         return
-    shown = "; ".join(f"{path}: {reason}" for path, reason in stale[:_SHOWN])
+    listed = "; ".join(f"{path}: {reason}" for path, reason in stale[:_SHOWN])
     more = f" and {len(stale) - _SHOWN} more" if len(stale) > _SHOWN else ""
     raise PermafrostError(
-        f"{len(stale)} results are not those of the plan: {shown}{more}",
+        f"{len(stale)} results are not those of the plan: {listed}{more}",
         where=results,
         remedy="run `permafrost stale --deep --delete`, which removes them, then snakemake again",
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from permafrost.core.environment import ROLE
 from permafrost.core.errors import PermafrostError
 from permafrost.core.plugins import add_plugins, places_of
 from permafrost.core.specification import substitute
-from permafrost.data.digest import source_digest
+from permafrost.data.digest import downloaded, source_digest
+from permafrost.data.files.folders import Read
 from permafrost.data.sources import checked_entry
 from permafrost.plan.catalogue import EVERY, Catalogue, catalogue_folders, result_fields
 from permafrost.plan.compatibility import check_probes
@@ -26,6 +28,7 @@ from permafrost.plan.mistakes import Mistakes
 from permafrost.plan.options import feeding_options, measuring, profiling
 from permafrost.plan.plugins import identified, plugins_in_use
 from permafrost.plan.published import check_published, identify_published
+from permafrost.plan.read_files import Here, ReadBefore, place_of
 from permafrost.plan.validation import misfit, problems, without_faults
 
 
@@ -70,6 +73,8 @@ class Configuration:
     environments : backbone to its environment, for backbones outside the main one.
     sources : dataset to the digest of its files.
     published : identities of the files of published results, and their paths.
+    plugin_files : plug-in to the files of its identity by their role.
+    read_before : what existing outputs were made from, beyond what entries declare; None: unknown.
     measures, profile : options of these stages; None: switched off.
 
     Raises
@@ -110,6 +115,8 @@ class Configuration:
         self.sources: dict[str, str | None] = {}
         self.published: tuple[list[dict], list[str]] = [], []
         self.plugins: dict[str, dict] = {}
+        self.plugin_files: dict[str, dict[str, str]] = {}
+        self.read_before: ReadBefore | None = None
         if identify:
             self._identify(config, where, mistakes, look=not checked)
         self.measures = self.profile = None
@@ -200,10 +207,21 @@ class Configuration:
                     self._look_at_files(name, digests)
         for name, place in plugins_in_use():
             with mistakes.gathered():
-                self.plugins[name] = identified(place, self.root, digests.digest)
+                self.plugins[name], self.plugin_files[name] = identified(
+                    place, self.root, digests.digest
+                )
         with mistakes.gathered():
             self.published = identify_published(config, self._locate, digests.digest, where)
+        with mistakes.gathered():
+            self.read_before = self._read_before(config, digests)
         digests.save()
+
+    def _read_before(self, config: dict, digests: DigestCache) -> ReadBefore:
+        """What the existing outputs were made from and no entry declares."""
+        results = self.root / config["results"]
+        data = data_folders(self.datasets, str(self.root / self.data_root))
+        hidden = frozenset([os.path.abspath(results)])
+        return ReadBefore(results, Here(self.root, digests.content, hidden), data)
 
     def _locate(self, path: str) -> Path:
         return self.root / substitute(path, self.data_root)
@@ -257,6 +275,15 @@ class Configuration:
         except PermafrostError as error:
             where = self._catalogues[kind].where(name)
             raise PermafrostError(error.problem, where=where, remedy=error.remedy) from error
+
+
+def data_folders(datasets: Mapping[str, dict], data: str) -> dict[str, tuple[Path, Read]]:
+    """Path of a record -> folder that the dataset's source downloads to, with its files that count."""
+    return {
+        place_of({"stage": "prepare", "dataset": name}): folder
+        for name, entry in datasets.items()
+        if (folder := downloaded(substitute(entry, data))) is not None
+    }
 
 
 def _worst(names: tuple[str, ...], reason: str, where: str) -> PermafrostError:

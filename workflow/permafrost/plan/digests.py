@@ -94,7 +94,8 @@ class DigestCache:
         lasting = {key: known for key, known in self._known.items() if known[3] < settled}
         try:
             with whole_file(self.path, exclusive=False) as partial:
-                partial.write_text(json.dumps(lasting))
+                # jobs add to it, too
+                partial.write_text(json.dumps(self._load() | lasting))
         except (OSError, PermafrostError):
             return
         self._changed = False

@@ -98,6 +98,7 @@ class Plan(Grid):
         self.environments, self.keep_misfits = chosen.environments, chosen.keep_misfits
         self._identified, self._sources = chosen.identified, chosen.sources
         self._published, self._plugins = chosen.published, chosen.plugins
+        self._plugin_files, self._read = chosen.plugin_files, chosen.read_before
         if "suite" in self.config:
             self.config["suite"]["data"] = self._data_digest(self.named_datasets)
 
@@ -399,10 +400,21 @@ class Plan(Grid):
         if self._plugins:
             used = {name: self._plugins[name] for name in self._used(stage, fields)}
             content |= {"plugins": used} if used else {}
-            places = {**(places or {}), "plugins": places_of(self.config)}
+            files = {name: self._plugin_files[name] for name in used}
+            places = {**(places or {}), "plugins": places_of(self.config), "plugin_files": files}
         spec = canonical_json(content)
         code = code_hash(stage, content)
-        return Job(spec, code, fingerprint(spec, code), places or {})
+        made = fingerprint(spec, code)
+        if self._read and (read := self._read.planned(content, made)) is not None:
+            spec = canonical_json({**content, "read": read})
+            made = fingerprint(spec, code)
+        return Job(spec, code, made, places or {})
+
+    def changes(self) -> dict[str, list[str]]:
+        """Job -> what it read before without declaring it and has changed since."""
+        for _ in self.jobs() if self._read else ():
+            pass
+        return self._read.changes if self._read else {}
 
 
 def _order_of(modalities: dict | None) -> dict[str, list[str]]:

@@ -23,8 +23,10 @@ def plugins_in_use() -> Iterator[tuple[str, str]]:
 # --- identity --------------------------------------------------------------------------------------
 
 
-def identified(place: str, root: Path, digest: Callable[[Path], str]) -> dict:
-    """What identifies a plug-in.
+def identified(
+    place: str, root: Path, digest: Callable[[Path], str]
+) -> tuple[dict, dict[str, str]]:
+    """What identifies a plug-in, and the paths of its files by their role.
 
     Parameters
     ----------
@@ -50,12 +52,13 @@ def identified(place: str, root: Path, digest: Callable[[Path], str]) -> dict:
         for name in modules_named(path, "")
         if name.startswith("permafrost.")
     }
-    return {
+    identity = {
         "entry": known.entry["entrypoint"],
         "files": files,
         "package": known.package,
         "library": sorted(named),
     }
+    return identity, known.files
 
 
 # --- schemas ---------------------------------------------------------------------------------------

@@ -13,6 +13,8 @@ from permafrost.core.inputs import check_file, check_folder
 
 CURRENT = "current"
 _LEADERBOARD = "leaderboard.parquet"
+#: folder of the records of what jobs read, see `permafrost.plan.read_files`
+READ = "read"
 
 
 _HEAD = re.compile(rb'\{"about": "([0-9a-f]{32})", "sha256": "([0-9a-f]{64})", ')
@@ -227,5 +229,6 @@ def archived(recorded: dict, plan: Path) -> list[Path]:
         plan,
         plan.with_name(CURRENT),
         *(stamp_of(results, made) for made in stamped(recorded)),
+        *([results / READ] if (results / READ).is_dir() else []),
     ]
     return [*(Path(row["path"]) for row in recorded["outputs"]), *fixed]

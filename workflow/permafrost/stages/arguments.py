@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import fingerprint
-from permafrost.core.specification import SPLITS
+from permafrost.core.specification import SPLITS, substitute
 
 if TYPE_CHECKING:
     from permafrost.plan.jobs import PlannedJob
+    from permafrost.plan.read_files import KeptReading
 
 
 def add_job(parser: argparse.ArgumentParser, *, plan: str | None = None) -> None:
@@ -56,6 +59,7 @@ def planned_job(arguments) -> PlannedJob:
             from permafrost.core.plugins import add_plugins
 
             add_plugins(job.places["plugins"])
+        _keep_reading(job, arguments)
         return job
     if arguments.code is None:
         raise PermafrostError(
@@ -74,6 +78,48 @@ def planned_job(arguments) -> PlannedJob:
     except ValueError as error:
         raise PermafrostError(f"is not valid JSON ({error})", where="--spec") from error
     return PlannedJob(spec, arguments.code, fingerprint(text.strip(), arguments.code))
+
+
+def _keep_reading(job: PlannedJob, arguments) -> None:
+    """Let the job keep what it reads and does not declare; once for a process."""
+    from permafrost.core import opened, outputs
+    from permafrost.core.shared_cache import CACHE
+    from permafrost.plan.read_files import KeptReading
+
+    recording = opened.active()
+    if recording is None or recording.job is not None:
+        return
+    results = arguments.plan.parent.parent
+    part, parts = getattr(arguments, "part", None), getattr(arguments, "parts", ())
+    kept = KeptReading(recording, job.spec, job.code, results, part=part, parts=parts)
+    recording.job = kept
+    outputs.before_placing[:] = [kept.before_placing]
+    if cache := os.environ.get(CACHE):
+        opened.declare(cache)
+    data = getattr(arguments, "data", None)
+    for place in _texts([job.places, *vars(arguments).values()]):
+        path = substitute(place, data) if data is not None else place
+        # a plug-in is path/to/file.py:NAME; which files of a folder count, its reader says
+        for named in (path, path.rpartition(":")[0]):
+            if os.path.isfile(named):
+                opened.declare(named)
+
+
+def _texts(value) -> Iterator[str]:
+    """All texts and paths in nested lists and mappings."""
+    if isinstance(value, str | Path):
+        yield str(value)
+    elif isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _texts(one)
+
+
+def kept_reading() -> KeptReading | None:
+    """What keeps the job's reading; None for a job written by hand."""
+    from permafrost.core.opened import active
+
+    recording = active()
+    return None if recording is None else cast("KeptReading | None", recording.job)
 
 
 def specified[T](job: PlannedJob, kind: type[T]) -> T:

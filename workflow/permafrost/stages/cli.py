@@ -89,6 +89,17 @@ def _main(argv: list[str] | None) -> int:
 
         print(f"permafrost {__version__}")
         return 0
+    if "--plan" in argv:
+        from permafrost.core.opened import recording
+
+        # before the job's plug-ins are loaded
+        with recording():
+            return _command(argv)
+    return _command(argv)
+
+
+def _command(argv: list[str]) -> int:
+    """Run the command that the arguments name, and return its exit status."""
     command = ALIASES.get(argv[0], argv[0])
     known = command in COMMANDS or command in _kinds()
     if not known and "--plan" in argv:

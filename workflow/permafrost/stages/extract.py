@@ -8,7 +8,7 @@ from permafrost.core.shared_cache import taken_or_made
 from permafrost.features.specification import ExtractSpec
 from permafrost.plan.digests import DIGESTS, DigestCache
 from permafrost.stages import image_jobs
-from permafrost.stages.arguments import add_splits, by_split, planned_job
+from permafrost.stages.arguments import add_splits, by_split, kept_reading, planned_job
 
 
 def add_arguments(parser) -> None:
@@ -45,6 +45,7 @@ def run(arguments) -> None:
         expect,
         lambda path: Store(path, expect=expect),
         lambda: make(arguments),
+        kept_reading(),
     )
 
 

@@ -8,13 +8,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.opened import declare
 from permafrost.core.promised import Promised
 from permafrost.core.shared_cache import taken_or_made
 from permafrost.core.specification import merged, substitute
-from permafrost.data.digest import source_digest, source_state
+from permafrost.data.digest import (
+    downloaded,
+    read_of,
+    source_digest,
+    source_paths,
+    source_state,
+)
 from permafrost.data.files.folders import content_state
 from permafrost.plan.digests import DIGESTS, DigestCache
-from permafrost.stages.arguments import add_job, add_splits, by_split, planned_job, specified
+from permafrost.stages.arguments import (
+    add_job,
+    add_splits,
+    by_split,
+    kept_reading,
+    planned_job,
+    specified,
+)
 
 if TYPE_CHECKING:
     from permafrost.core.promised import Promised
@@ -64,6 +78,7 @@ def run(arguments) -> None:
     told = {"fingerprint": job.fingerprint, "workers": arguments.workers}
     if spec.source is not None:
         told["check"] = _promised_data(spec, known).check
+    _declare(spec.entry)
     if arguments.part is not None:
         _prepare_part(spec, arguments, told)
         return
@@ -72,7 +87,18 @@ def run(arguments) -> None:
     else:
         make = functools.partial(_prepare, spec, arguments, {**told, "digest_of": known.content})
     check = functools.partial(_check, expect=job.fingerprint)
-    taken_or_made([*arguments.output, arguments.card], job.fingerprint, check, make)
+    outputs = [*arguments.output, arguments.card]
+    taken_or_made(outputs, job.fingerprint, check, make, kept_reading())
+
+
+def _declare(entry: dict) -> None:
+    """Say which files the entry's identity covers, and which folder counts although it does not."""
+    for path in source_paths(entry):
+        declare(path, read_of(entry))
+    kept, folder = kept_reading(), downloaded(entry)
+    if kept is not None and folder is not None:
+        declare(folder[0])
+        kept.data = folder
 
 
 def _check(path: Path, *, expect: str) -> None:

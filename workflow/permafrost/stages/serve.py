@@ -23,6 +23,7 @@ import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from permafrost.core.opened import is_library
 from permafrost.operate.light_client import LOCK, RUN, SOCKET, address_of
 from permafrost.operate.light_requests import receive
 from permafrost.stages.cli import main
@@ -255,13 +256,19 @@ def _run_job(request: list[str], descriptors: list[int], tell: int) -> int:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:
         traceback.print_exc()
-    new = [name for name in sys.modules if name not in before]
+    new = [name for name in sys.modules if name not in before and not _is_users(name)]
     if not _NEVER & {name.partition(".")[0] for name in new}:
         _write(tell, "\n".join(new).encode())
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     return status
+
+
+def _is_users(name: str) -> bool:
+    """Whether a module is the user's: each job loads it anew, and keeps which files it reads."""
+    file = getattr(sys.modules[name], "__file__", None)
+    return file is not None and not is_library(file)
 
 
 def _import_all(names: list[str]) -> None:

@@ -21,10 +21,12 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.operate.stale import delete, find_stale, mixed_versions
+    from permafrost.operate.stale import delete, find_stale, mixed_versions, outdated
 
     plan = arguments.plan or current_plan(arguments.results)
     stale = find_stale(plan, arguments.results, deep=arguments.deep)
+    known = {path for path, _ in stale}
+    stale += [one for one in outdated(plan, arguments.results, Path.cwd()) if one[0] not in known]
     for path, reason in stale:
         print(f"{'deleted' if arguments.delete else 'stale'}: {path} ({reason})")
     mixture = mixed_versions(plan, arguments.results)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import file_digest
+from permafrost.core.opened import declare
 from permafrost.core.outputs import whole_file
 
 #: subfolder of the data folder for weights
@@ -75,8 +76,10 @@ def on_hub(name: str, hub: str, filenames: tuple[str, ...]) -> Published:
     hub : ``owner/name``, with ``@revision`` unless it is the newest one.
     filenames : in the repository, in order of preference.
     """
-    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub import constants, try_to_load_from_cache
 
+    # which revision is the newest does not count, since the content of the weights is checked
+    declare(constants.HF_HUB_CACHE, lambda inside: "/refs/" in inside)
     repository, _, revision = hub.partition("@")
     files = []
     for filename in filenames:
@@ -121,6 +124,8 @@ def check(file: PublishedFile, path: Path, folder: Path) -> str:
     PermafrostError : the SHA-256 does not match the file name, the hub's cache, or the first use.
     """
     digest, blob, record = file_digest(path), path.resolve().name, folder / f"{file.name}.sha256"
+    declare(path)
+    declare(record)
     for expected, said in (
         (file.sha256, "its name says"),
         (blob if _BLOB.fullmatch(blob) else None, "the hub says"),

@@ -8,6 +8,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from permafrost.core.opened import declare
 from permafrost.core.option_models import read
 from permafrost.core.promised import Promised
 from permafrost.data.embeddings.files import read_of_options
@@ -50,6 +51,7 @@ class Matching:
         self._promised = []
         for name, one in self._required.items():
             files = read_of_options(required[name])
+            declare(one.path, files)
             if one.digest is not None:
                 self._promised.append(
                     Promised(

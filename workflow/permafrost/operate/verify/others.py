@@ -21,6 +21,8 @@ from permafrost.operate.verify.outputs import (
 )
 from permafrost.plan.options import MASKS
 from permafrost.plan.parts import FOLDER as PARTS
+from permafrost.plan.read_files import ReadFiles
+from permafrost.plan.recorded import READ
 from permafrost.report.archive.contents import is_result
 from permafrost.report.archive.restoring import check_archive
 
@@ -48,6 +50,9 @@ def check_others(listing: Listing, recorded: dict, verification: Verification) -
         elif top == _ARCHIVES and name.endswith(".zip"):
             path = listing.results / name
             yield Check(1, max(listing.take(name) or 0, 0), partial(_archive, path))
+        elif top == READ and name.endswith(".json"):
+            path = listing.results / name
+            yield Check(1, max(listing.take(name) or 0, 0), partial(_record_of_reading, path))
         elif is_result(f"results/{name}", "results"):
             yield _of_another_plan(listing, name, own)
         elif name != _README:
@@ -72,6 +77,12 @@ def _archive(path: Path) -> list[Finding]:
     except PermafrostError as error:
         return [Finding(path, "changed", error.problem, path)]
     return []
+
+
+def _record_of_reading(path: Path) -> list[Finding]:
+    if ReadFiles.load(path).base:
+        return []
+    return [Finding(path, "changed", "it is not what was written", path)]
 
 
 def _of_another_plan(listing: Listing, name: str, own: set[str]) -> Check:

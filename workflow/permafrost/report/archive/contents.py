@@ -34,6 +34,7 @@ _KINDS = {
     "comparisons": _TABLES,
     "report": frozenset({".html", ".png", ".svg", ".csv", ".json"}),
     "plans": frozenset({".json", ".done"}),
+    "read": frozenset({".json"}),
 }
 _ALONE = frozenset(
     {
