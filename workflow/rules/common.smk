@@ -63,7 +63,7 @@ from permafrost.plan.object_store import Places, check_archive
 from permafrost.plan.options import DETECTIONS, KINDS, leaves, titled
 from permafrost.plan.parts import FOLDER, PATTERN, JoinedParts, check_parts
 from permafrost.plan.plan import Plan
-from permafrost.plan.read_files import change_lines
+from permafrost.plan.read_before import change_lines
 from permafrost.plan.record import plan_file, record_plan
 from permafrost.plan.resources import asked, device_of
 from permafrost.operate.light_workers import asks, start_workers

@@ -12,8 +12,8 @@ import pytest
 import torch
 from helpers.job_runs import SMALL, JobRuns
 from helpers.plans import changed, fingerprints
+from permafrost.core.read_files import ReadFiles
 from permafrost.operate.stale import outdated
-from permafrost.plan.read_files import ReadFiles
 from permafrost.plan.record import plan_file, record_plan
 from PIL import Image
 

@@ -16,11 +16,7 @@ from typing import Protocol
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import together, whole_directory, whole_file
-
-#: environment variable of jobs: folder of the cache
-CACHE = "PERMAFROST_CACHE"
-#: the file of an entry that says what its job read and did not declare
-RECORD = "read.json"
+from permafrost.core.read_files import CACHE, RECORD
 
 
 class Kept(Protocol):

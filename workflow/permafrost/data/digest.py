@@ -89,6 +89,11 @@ def downloaded(entry: dict) -> tuple[Path, Read] | None:
     return Path(arguments["root"]), Read(hidden=False)
 
 
+def folder_content(folder: tuple[Path, Read], digest_of: Callable[[Path, Read], str]) -> str | None:
+    """The digest of the files of `downloaded`; None: the folder is gone."""
+    return digest_of(*folder) if folder[0].is_dir() else None
+
+
 def source_files(entry: dict) -> list[Path]:
     """The single files among them; they are hashed as a whole, so a caller may cache by file."""
     return [path for path in source_paths(entry) if path.is_file()]

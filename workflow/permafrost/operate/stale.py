@@ -7,12 +7,12 @@ import shutil
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.read_files import Here, changed, place_of, records, shown
 from permafrost.core.stores import read_seal
 from permafrost.core.tables import read_metadata
 from permafrost.core.versions import environments_of, mixture_words
 from permafrost.operate.verify.verify import verify
 from permafrost.plan.configuration import data_folders
-from permafrost.plan.read_files import Here, changed, place_of, records, shown
 from permafrost.plan.recorded import places, read_plan
 
 _SHOWN = 8  # results listed in an error

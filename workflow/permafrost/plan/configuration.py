@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from permafrost.backbones.digest import identify
 from permafrost.core.environment import ROLE
 from permafrost.core.errors import PermafrostError
 from permafrost.core.plugins import add_plugins, places_of
+from permafrost.core.read_files import Data, Here, place_of
 from permafrost.core.specification import substitute
-from permafrost.data.digest import downloaded, source_digest
-from permafrost.data.files.folders import Read
+from permafrost.data.digest import downloaded, folder_content, source_digest
+from permafrost.data.files.folders import Read, content_digest
 from permafrost.data.sources import checked_entry
 from permafrost.plan.catalogue import EVERY, Catalogue, catalogue_folders, result_fields
 from permafrost.plan.compatibility import check_probes
@@ -28,7 +30,7 @@ from permafrost.plan.mistakes import Mistakes
 from permafrost.plan.options import feeding_options, measuring, profiling
 from permafrost.plan.plugins import identified, plugins_in_use
 from permafrost.plan.published import check_published, identify_published
-from permafrost.plan.read_files import Here, ReadBefore, place_of
+from permafrost.plan.read_before import ReadBefore
 from permafrost.plan.validation import misfit, problems, without_faults
 
 
@@ -219,7 +221,7 @@ class Configuration:
     def _read_before(self, config: dict, digests: DigestCache) -> ReadBefore:
         """What the existing outputs were made from and no entry declares."""
         results = self.root / config["results"]
-        data = data_folders(self.datasets, str(self.root / self.data_root))
+        data = data_folders(self.datasets, str(self.root / self.data_root), digests.content)
         hidden = frozenset([os.path.abspath(results)])
         return ReadBefore(results, Here(self.root, digests.content, hidden), data)
 
@@ -277,10 +279,14 @@ class Configuration:
             raise PermafrostError(error.problem, where=where, remedy=error.remedy) from error
 
 
-def data_folders(datasets: Mapping[str, dict], data: str) -> dict[str, tuple[Path, Read]]:
-    """Path of a record -> folder that the dataset's source downloads to, with its files that count."""
+def data_folders(
+    datasets: Mapping[str, dict],
+    data: str,
+    digest_of: Callable[[Path, Read], str] = content_digest,
+) -> dict[str, Data]:
+    """Path of a record -> gives the digest of the files that the dataset's source has downloaded."""
     return {
-        place_of({"stage": "prepare", "dataset": name}): folder
+        place_of({"stage": "prepare", "dataset": name}): partial(folder_content, folder, digest_of)
         for name, entry in datasets.items()
         if (folder := downloaded(substitute(entry, data))) is not None
     }

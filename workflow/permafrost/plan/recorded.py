@@ -10,11 +10,10 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.identity import fingerprint
 from permafrost.core.inputs import check_file, check_folder
+from permafrost.core.read_files import READ
 
 CURRENT = "current"
 _LEADERBOARD = "leaderboard.parquet"
-#: folder of the records of what jobs read, see `permafrost.plan.read_files`
-READ = "read"
 
 
 _HEAD = re.compile(rb'\{"about": "([0-9a-f]{32})", "sha256": "([0-9a-f]{64})", ')

@@ -14,8 +14,8 @@ from permafrost.core.identity import fingerprint
 from permafrost.core.specification import SPLITS, substitute
 
 if TYPE_CHECKING:
+    from permafrost.core.read_files import KeptReading
     from permafrost.plan.jobs import PlannedJob
-    from permafrost.plan.read_files import KeptReading
 
 
 def add_job(parser: argparse.ArgumentParser, *, plan: str | None = None) -> None:
@@ -83,8 +83,7 @@ def planned_job(arguments) -> PlannedJob:
 def _keep_reading(job: PlannedJob, arguments) -> None:
     """Let the job keep what it reads and does not declare; once for a process."""
     from permafrost.core import opened, outputs
-    from permafrost.core.shared_cache import CACHE
-    from permafrost.plan.read_files import KeptReading
+    from permafrost.core.read_files import CACHE, KeptReading
 
     recording = opened.active()
     if recording is None or recording.job is not None:

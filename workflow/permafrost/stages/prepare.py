@@ -14,6 +14,7 @@ from permafrost.core.shared_cache import taken_or_made
 from permafrost.core.specification import merged, substitute
 from permafrost.data.digest import (
     downloaded,
+    folder_content,
     read_of,
     source_digest,
     source_paths,
@@ -78,7 +79,7 @@ def run(arguments) -> None:
     told = {"fingerprint": job.fingerprint, "workers": arguments.workers}
     if spec.source is not None:
         told["check"] = _promised_data(spec, known).check
-    _declare(spec.entry)
+    _declare(spec.entry, known)
     if arguments.part is not None:
         _prepare_part(spec, arguments, told)
         return
@@ -91,14 +92,14 @@ def run(arguments) -> None:
     taken_or_made(outputs, job.fingerprint, check, make, kept_reading())
 
 
-def _declare(entry: dict) -> None:
+def _declare(entry: dict, known: DigestCache) -> None:
     """Say which files the entry's identity covers, and which folder counts although it does not."""
     for path in source_paths(entry):
         declare(path, read_of(entry))
     kept, folder = kept_reading(), downloaded(entry)
     if kept is not None and folder is not None:
         declare(folder[0])
-        kept.data = folder
+        kept.data = functools.partial(folder_content, folder, known.content)
 
 
 def _check(path: Path, *, expect: str) -> None:

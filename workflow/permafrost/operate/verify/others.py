@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.read_files import ReadFiles
 from permafrost.core.stores import GROUP, SAMPLES, read_seal
 from permafrost.core.tables import read_metadata
 from permafrost.data.store.card import read_card
@@ -21,7 +22,6 @@ from permafrost.operate.verify.outputs import (
 )
 from permafrost.plan.options import MASKS
 from permafrost.plan.parts import FOLDER as PARTS
-from permafrost.plan.read_files import ReadFiles
 from permafrost.plan.recorded import READ
 from permafrost.report.archive.contents import is_result
 from permafrost.report.archive.restoring import check_archive

@@ -18,25 +18,24 @@ from pathlib import Path
 from typing import Any
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.identity import canonical_json, fingerprint
+from permafrost.core.identity import canonical_json, code_digest, file_digest, fingerprint
 from permafrost.core.opened import Recording, active
 from permafrost.core.outputs import whole_file
-from permafrost.core.shared_cache import RECORD
-from permafrost.core.text import shortened
-from permafrost.data.files.folders import Read, content_digest
-from permafrost.plan.digests import DIGESTS, DigestCache
-from permafrost.plan.recorded import READ
+from permafrost.core.promised import file_state
 
+#: folder of the records below the results; the record in a folder of a part or of the shared cache
+READ, RECORD = "read", "read.json"
+#: environment variable of jobs: folder of the shared cache
+CACHE = "PERMAFROST_CACHE"
 #: key of all files below the folder of a dataset's source; other keys are ``file PATH``, ``names PATH``
 DATA = "data"
 _LABELS = ("stage", "dataset", "backbone", "probe", "seed")
 _GONE = "missing"
-# jobs that are listed, and letters of the files of each
-_SHOWN, _LONGEST = 20, 200
 _AGAIN = "delete the folder of the parts and run snakemake again"
 _DAMAGED = "the record of what was read"
 
-type Digest = Callable[[Path, Read | None], str]
+#: gives the digest of the files of a dataset's source; None: their folder is gone
+type Data = Callable[[], str | None]
 
 
 def place_of(spec: Mapping[str, Any]) -> str:
@@ -88,6 +87,11 @@ def _sealed(content: dict) -> str:
     return hashlib.sha256(canonical_json(content).encode()).hexdigest()
 
 
+def content_of(path: Path) -> str:
+    """Digest of a file's content; a Python file counts by its code."""
+    return code_digest(path) if path.suffix == ".py" else file_digest(path)
+
+
 @dataclass(frozen=True)
 class Here:
     """Digests of what is on this machine now.
@@ -95,34 +99,30 @@ class Here:
     Attributes
     ----------
     root : folder that relative paths refer to.
-    digest : of the content of a file, or of a folder's files that are read.
+    digest : of the content of a file.
     hidden : absolute paths that do not count as names in a folder, such as that of the results.
     """
 
     root: Path
-    digest: Digest = content_digest
+    digest: Callable[[Path], str] = content_of
     hidden: frozenset[str] = frozenset()
-    _known: dict[tuple, str | None] = field(default_factory=dict, compare=False)
+    _known: dict[str, str | None] = field(default_factory=dict, compare=False)
 
-    def of(self, key: str, data: tuple[Path, Read] | None = None) -> str | None:
-        """The digest that belongs to a key now; None: unknown, because its folder was moved away.
-
-        `data` is the folder of the dataset's source, with the files of it that count.
-        """
-        known = (key, data if key == DATA else None)
-        if known not in self._known:
-            self._known[known] = self._of(key, data)
-        return self._known[known]
-
-    def _of(self, key: str, data: tuple[Path, Read] | None) -> str | None:
+    def of(self, key: str, data: Data | None = None) -> str | None:
+        """The digest that belongs to a key now; None: unknown, because its folder was moved away."""
         if key == DATA:
-            return self.digest(*data) if data is not None and data[0].is_dir() else None
+            return None if data is None else data()
+        if key not in self._known:
+            self._known[key] = self._of(key)
+        return self._known[key]
+
+    def _of(self, key: str) -> str | None:
         what, _, name = key.partition(" ")
         path = self.root / name
         if what == "names":
             return self.names(path) if path.is_dir() else None
         if what == "file" and path.is_file():
-            return self.digest(path, None)
+            return self.digest(path)
         return _GONE if path.parent.is_dir() else None
 
     def names(self, folder: Path) -> str:
@@ -137,7 +137,7 @@ class Here:
         return hashlib.sha256("\0".join(names).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def changed(record: ReadFiles, here: Here, data: tuple[Path, Read] | None = None) -> dict[str, str]:
+def changed(record: ReadFiles, here: Here, data: Data | None = None) -> dict[str, str]:
     """Key -> its digest now, of all that differs from a record."""
     now = {key: here.of(key, data) for key in record.found}
     return {key: one for key, one in now.items() if one is not None and one != record.found[key]}
@@ -151,63 +151,6 @@ def shown(keys: Iterable[str]) -> str:
         what, _, name = key.partition(" ")
         told.append(f"{words.get(what, what)} {name}".strip())
     return ", ".join(told)
-
-
-# --- in a plan ------------------------------------------------------------------------------------
-
-
-class ReadBefore:
-    """What the existing outputs of a folder of results were made from, as far as it is not declared.
-
-    Parameters
-    ----------
-    results : folder of the results.
-    here : digests of now.
-    data : path of a record -> folder of the dataset's source, with the files of it that count.
-    """
-
-    def __init__(self, results: Path, here: Here, data: dict[str, tuple[Path, Read]]) -> None:
-        self._records = dict(records(results))
-        # all files are looked at here, so that a plan reads none later
-        self._changed = {
-            place: changed(record, here, data.get(place)) for place, record in self._records.items()
-        }
-        self.changes: dict[str, list[str]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._records)
-
-    def planned(self, spec: Mapping[str, Any], base: str) -> dict[str, str] | None:
-        """``read`` of a job's specification; None: it has none.
-
-        Parameters
-        ----------
-        base : fingerprint of the job without it.
-        """
-        place = place_of(spec)
-        record = self._records.get(place)
-        if record is None or record.base not in (base, ""):
-            return None
-        if different := self._changed[place]:
-            self.changes[place] = sorted(different)
-            return {**record.found, **different}
-        return record.planned if record.base else record.found
-
-
-def change_lines(changes: Mapping[str, Iterable[str]]) -> Iterator[str]:
-    """Lines for a terminal: which jobs run again, and which files they had read.
-
-    Parameters
-    ----------
-    changes : from `ReadBefore`.
-    """
-    if changes:
-        yield f"Run again: {len(changes)} job{'s' * (len(changes) > 1)} whose files have changed"
-    for number, (place, keys) in enumerate(sorted(changes.items())):
-        if number == _SHOWN:
-            yield f"  and {len(changes) - _SHOWN} more"
-            return
-        yield f"  {place.removesuffix('.json')}: {shortened(shown(keys), _LONGEST)}"
 
 
 def records(results: Path) -> Iterator[tuple[str, ReadFiles]]:
@@ -236,7 +179,7 @@ class KeptReading:
 
     Attributes
     ----------
-    data : folder of the dataset's source, all files of which count by content, with those that do.
+    data : gives the digest of files that count although Python may not see them opened.
     """
 
     def __init__(
@@ -255,9 +198,8 @@ class KeptReading:
         self.path = self._kept if part is None else part / RECORD
         self._taken: ReadFiles | None = None
         self._saving = False
-        self.data: tuple[Path, Read] | None = None
-        # what the job has read is not read again by the next plan
-        self._digests = DigestCache(Path(DIGESTS))
+        self.data: Data | None = None
+        self._digests: dict[Path, tuple[list[int], str]] = {}
         opened.ignore(lambda path: f"{path}/".startswith(f"{self._results}/"))
 
     def before_placing(self, paths: Iterable[Path]) -> None:
@@ -275,7 +217,6 @@ class KeptReading:
             self._save()
         finally:
             self._saving = False
-        self._digests.save()
 
     def fits(self, record: Path) -> bool:
         """Whether what another job read, by its record, is the same here; no record: it read nothing."""
@@ -326,7 +267,14 @@ class KeptReading:
                 )
 
     def _here(self) -> Here:
-        return Here(Path.cwd(), self._digests.content, frozenset([str(self._results)]))
+        return Here(Path.cwd(), self._digest, frozenset([str(self._results)]))
+
+    def _digest(self, path: Path) -> str:
+        """The digest of a file; one that is unchanged since an earlier output is not read again."""
+        state = file_state(path)
+        if self._digests.get(path, ([], ""))[0] != state:
+            self._digests[path] = state, content_of(path)
+        return self._digests[path][1]
 
 
 def _relative(path: str) -> str:
