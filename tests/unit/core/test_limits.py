@@ -8,8 +8,8 @@ import resource
 import threading
 
 import pytest
+from permafrost.core.environment import user_home
 from permafrost.core.errors import PermafrostError
-from permafrost.core.home import user_home
 from permafrost.core.limits import limits_named
 from permafrost.core.row_file import RowFile
 
