@@ -105,5 +105,8 @@ def test_slurm_without_slurm_ends_at_once_with_a_sentence(fresh_project, tmp_pat
     (commands / "which").chmod(0o755)
     status, output = typed(fresh_project, "snakemake", "--profile", "slurm", PATH=str(commands))
     assert status == 1
-    assert "there is no sbatch and no squeue and no srun on the PATH" in output and "Remedy: " in output
+    assert (
+        "there is no sbatch and no squeue and no srun on the PATH" in output
+        and "Remedy: " in output
+    )
     assert not list(fresh_project.path("results/images").rglob("*.zarr"))

@@ -156,7 +156,8 @@ def _local(location: str | os.PathLike) -> str:
     file = (member[1] or member[2]) if member else name
     if (member is None and name.startswith("/vsi")) or not os.path.isfile(file):
         raise UnreadableImage(
-            f"{name} is no regular file of this machine", remedy="give the path of a file"
+            f"{name} cannot be opened: it is no regular file of this machine",
+            remedy="give the path of a file",
         )
     note(file)
     # a relative name with a colon could be an address, or a part of another file
