@@ -241,8 +241,8 @@ def _current_plan(project) -> str:
 @pytest.mark.slow
 def test_jobs_of_an_installed_library_have_the_fingerprints_of_a_clones(installed):
     code = (
-        "from permafrost.plan.sources import code_hash; from permafrost.stages.commands import STAGES;"
-        "from permafrost.probes.kinds import KINDS; print({n: code_hash(n) for n in (*STAGES, *KINDS)})"
+        "from permafrost.plan.sources import code_hash; from permafrost.plan.grid import LABELS;"
+        "from permafrost.probes.kinds import KINDS; print({n: code_hash(n) for n in (*LABELS, *KINDS)})"
     )
     here = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert installed("python", "-c", code) == here.stdout

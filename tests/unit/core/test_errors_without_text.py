@@ -111,7 +111,7 @@ class Silent:
 def test_sizes_that_pillow_cannot_read_without_a_word(tmp_path, monkeypatch):
     from PIL import Image
 
-    def fails(*_):
+    def fails(*_, **__):
         raise OSError
 
     monkeypatch.setattr(Image, "open", fails)

@@ -9,7 +9,7 @@ import pytest
 from helpers.datasets.images import class_files, validated, write_folder
 from helpers.stores.images import Dataset
 from permafrost.core.errors import PermafrostError
-from permafrost.core.identity import file_digest
+from permafrost.core.identity import code_digest, file_digest
 from permafrost.core.promised import Promised, file_state
 from permafrost.core.specification import SPLITS
 from permafrost.data.digest import source_digest
@@ -64,7 +64,7 @@ from torch import nn
 class Editing(nn.Module):
     def forward(self, images):
         with Path({path!r}).open("a") as stream:
-            stream.write("# edited")
+            stream.write("EDITED = 1")
         return images.mean(dim=(2, 3))
 
 def build(inputs):
@@ -76,7 +76,7 @@ def test_a_file_edited_while_features_are_made_seals_nothing(tmp_path):
     helper, own = tmp_path / "helper.py", tmp_path / "own.py"
     helper.write_text("")
     own.write_text(EDITING.format(path=str(helper)))
-    files = {str(path): file_digest(path) for path in (own, helper)}
+    files = {str(path): code_digest(path) for path in (own, helper)}
     entry = {"kind": "entrypoint", "entrypoint": f"{own}:build"}
     with pytest.raises(PermafrostError, match="helper.py changed since this run was planned"):
         Dataset(tmp_path).extract(entry, files=files, extraction={"size": 32}, device="cpu")
