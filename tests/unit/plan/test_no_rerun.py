@@ -115,7 +115,7 @@ def test_a_comment_in_a_plug_in_is_no_part_of_it(tmp_path):
 
     def found():
         cache = digests.DigestCache(tmp_path / "cache.json")
-        return identified("mine.py:KIND", tmp_path, cache.digest)
+        return identified("mine.py:KIND", tmp_path, cache.digest)[0]
 
     before = found()
     for name in before["files"]:
