@@ -129,8 +129,8 @@ def test_slurm_gives_the_same_leaderboard_bit_for_bit(slurm, fresh_project, proj
     for name in ("results/leaderboard.csv", "results/leaderboard.parquet"):
         assert fresh_project.path(name).read_bytes() == project.path(name).read_bytes()
     names = {name for name, *_ in jobs_of(fresh_project).values()}
-    stages = ("prepare", "extract", "aggregate", "report")
-    assert names == {SHORT, *(f"rule_{stage}" for stage in stages)}
+    extracted = {f"tiny-landcover_{name}" for name in fresh_project.config["backbones"]}
+    assert names == {SHORT, "tiny-landcover", *extracted, "rule_aggregate", "rule_report"}
 
 
 def test_parts_are_jobs_of_their_own(slurm, fresh_project, project):
