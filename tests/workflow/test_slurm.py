@@ -152,7 +152,7 @@ def test_light_jobs_beside_snakemake_are_not_submitted(slurm, project):
         shutil.rmtree(project.path("results") / folder)
     runtime = project.config["runtime"]
     project.configure(runtime={**runtime, "light_jobs_on": "driver"})
-    set_profile(project, **SOONER)
+    set_profile(project, groups=["probe_embeddings=evaluate"], **SOONER)
     refused = project.snakemake("scores", profile="slurm", check=False)
     assert refused.returncode and "take `groups` out of the profile" in refused.stderr
     set_profile(project, groups=["measure=others"])
