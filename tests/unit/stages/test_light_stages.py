@@ -131,7 +131,7 @@ def done(tmp_path_factory) -> dict[str, set[str]]:
         "compare", spec, "--results", folder, "--output", folder / "compared.parquet"
     )
     plan = folder / "plan.json"
-    plan.write_text(json.dumps({"outputs": rows}))
+    plan.write_text(json.dumps({"results": str(folder), "outputs": rows}))
     options = {"resamples": 20, "confidence": 0.95, "seed": 0}
     outputs = [
         argument

@@ -155,9 +155,9 @@ def _local(location: str | os.PathLike) -> str:
     member = _MEMBER.fullmatch(name)
     file = (member[1] or member[2]) if member else name
     if (member is None and name.startswith("/vsi")) or not os.path.isfile(file):
+        found = "a folder" if os.path.isdir(file) else "no regular file of this machine"
         raise UnreadableImage(
-            f"{name} cannot be opened: it is no regular file of this machine",
-            remedy="give the path of a file",
+            f"{name} cannot be opened: it is {found}", remedy="give the path of a file"
         )
     note(file)
     # a relative name with a colon could be an address, or a part of another file
