@@ -256,7 +256,8 @@ def _run_job(request: list[str], descriptors: list[int], tell: int) -> int:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:
         traceback.print_exc()
-    new = [name for name in sys.modules if name not in before and not _is_users(name)]
+    # a list: asking where a module lies may import others
+    new = [name for name in list(sys.modules) if name not in before and not _is_users(name)]
     if not _NEVER & {name.partition(".")[0] for name in new}:
         _write(tell, "\n".join(new).encode())
     atexit._run_exitfuncs()
