@@ -264,7 +264,7 @@ def test_a_cancelled_allocation_is_noticed_and_run_again_with_more_memory_and_ti
 
 def test_a_lost_node_costs_its_jobs_another_start(slurm, project):
     path = "results/scores/tiny-landcover/imagestats/seed0/knn.parquet"
-    before = pq.read_table(project.path(path))
+    before = pq.read_table(project.path(path)).to_pandas()
     for folder in ("scores", "predictions"):
         shutil.rmtree(project.path("results") / folder)
     make_probes_slow(project)
@@ -287,7 +287,7 @@ def test_a_lost_node_costs_its_jobs_another_start(slurm, project):
     ).stdout
     assert "NODE_FAIL" in shown
     # the digest of the slower code is in the metadata alone
-    assert pq.read_table(project.path(path)).equals(before)
+    assert pq.read_table(project.path(path)).to_pandas().equals(before)
     assert not {"probe_embeddings", "bootstrap"} & set(project.pending())
 
 
