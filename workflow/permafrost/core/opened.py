@@ -164,6 +164,16 @@ def declare(path: str | os.PathLike, counts: Callable[[str], bool] | None = None
         one.ignore(ignored)
 
 
+@contextlib.contextmanager
+def unrecorded() -> Iterator[None]:
+    """Record nothing within it: for what every job reads, and the plan identifies by itself."""
+    paused, _active[:] = _active[:], []
+    try:
+        yield
+    finally:
+        _active[:] = paused
+
+
 def note(path: str | os.PathLike) -> None:
     """Say that a library in C opens the file `path`, which Python does not see."""
     for one in tuple(_active):

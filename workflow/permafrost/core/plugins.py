@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError, look_up
+from permafrost.core.opened import unrecorded
 
 #: group -> module of its registry, without the package's name, so that it does not count as a job's code
 MODULES = {
@@ -49,7 +50,9 @@ class Registry(dict):
             # imported here, since it is slow and `permafrost --help` does not need it
             from importlib.metadata import entry_points
 
-            for point in entry_points(group=f"permafrost.{self.group}", name=str(name)):
+            with unrecorded():
+                points = entry_points(group=f"permafrost.{self.group}", name=str(name))
+            for point in points:
                 self.add(name, point.value)
         return super().__contains__(name)
 
@@ -70,7 +73,9 @@ class Registry(dict):
             return
         if super().__contains__(name):
             raise PermafrostError("the name is taken", where=where, remedy="use another name")
-        one = load_object(place, where)
+        # all plug-ins are loaded for every job; those that it uses are in its specification
+        with unrecorded():
+            one = load_object(place, where)
         self.added(name, one)
         self[name], self.places[name] = one, place
 
