@@ -189,7 +189,14 @@ def test_a_command_runs_as_printed(place, command, request, tmp_path):
         folder = request.getfixturevalue("own").copied(tmp_path / "project").folder
         network = timm.create_model("mobilenetv2_100", pretrained=False)
         save_file(network.state_dict(), folder / words[3])
-    elif words[0] == "permafrost" and words[1] in ("show", "export", "stale", "verify", "list", "info"):
+    elif words[0] == "permafrost" and words[1] in (
+        "show",
+        "export",
+        "stale",
+        "verify",
+        "list",
+        "info",
+    ):
         folder = request.getfixturevalue("own").folder
     else:
         pytest.fail(f"{place}: say here how {command!r} is run, or under NOT_RUN why it is not")
