@@ -121,7 +121,26 @@ class Stripes:
 
 STRIPES = Kind(Stripes, StripesOptions, tasks_with(OneClass), places=())
 '''
-HELPER = "import numpy as np\n\nORDERS = {'l2': 2, 'largest': np.inf}\n"
+# a search for imports in the text finds the first, and neither the second nor what that reads
+HELPERS = {
+    "helper_of_mine.py": """
+import importlib
+
+ORDERS = importlib.import_module("_".join(["orders", "of", "mine"])).ORDERS
+""",
+    "orders_of_mine.py": """
+import json
+from pathlib import Path
+
+ORDERS = {key: float(text) for key, text in json.loads(Path("orders.json").read_text()).items()}
+""",
+    "orders.json": '{"l2": "2", "largest": "inf"}',
+}
+CHANGES = {
+    "helper_of_mine.py": (".ORDERS", ".ORDERS.copy()"),
+    "orders_of_mine.py": ("float(text)", "abs(float(text))"),
+    "orders.json": ('"2"', '"1"'),
+}
 FAMILY = '''
 """A family of backbones: means of the cells of a grid."""
 
@@ -155,7 +174,8 @@ def extended(tmp_path_factory) -> Project:
     """A project with plug-ins in its files and in a package, run with all of them."""
     project = Project(tmp_path_factory.mktemp("plugins") / "project")
     project.path("mine.py").write_text(OWN)
-    project.path("helper_of_mine.py").write_text(HELPER)
+    for name, text in HELPERS.items():
+        project.path(name).write_text(text)
     project.path("others.py").write_text(OTHERS)
     # on the path of Python, as an installed package is
     about = project.path("workflow/patchmean-1.0.dist-info")
@@ -206,12 +226,13 @@ def test_all_of_them_are_scored_and_shown(extended):
     assert "Asks which class has the nearest mean." in extended.report_text()
 
 
-def test_a_changed_plug_in_reruns_its_jobs_alone(extended):
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_changed_file_of_a_plug_in_reruns_its_jobs_alone(extended, name):
     assert extended.pending() == {}
-    extended.path("helper_of_mine.py").write_text(HELPER.replace("2,", "1,"))
+    extended.path(name).write_text(HELPERS[name].replace(*CHANGES[name]))
     waiting = extended.pending()
     assert waiting["probe_embeddings"] == 4 and "extract" not in waiting
-    extended.path("helper_of_mine.py").write_text(HELPER)
+    extended.path(name).write_text(HELPERS[name])
 
 
 def test_a_changed_metric_reruns_the_scores_of_its_tasks_alone(extended):
@@ -219,6 +240,13 @@ def test_a_changed_metric_reruns_the_scores_of_its_tasks_alone(extended):
     extended.configure(extra_metrics={"error_rate": kept["error_rate"]})
     assert extended.pending() == {"bootstrap": 2, "aggregate": 1, "report": 1}
     extended.configure(extra_metrics=kept)
+    assert extended.pending() == {}
+
+
+def test_nothing_is_left_to_run_with_the_changed_files_of_a_plug_in(extended):
+    for name, change in CHANGES.items():
+        extended.path(name).write_text(HELPERS[name].replace(*change))
+    extended.snakemake()
     assert extended.pending() == {}
 
 

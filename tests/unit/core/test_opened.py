@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 import torch
 from permafrost.core.errors import PermafrostError
-from permafrost.core.opened import declare, note, recording
+from permafrost.core.opened import declare, note, recording, recording_apart
 
 
 @pytest.fixture
@@ -220,6 +220,30 @@ def test_recordings_see_only_what_happens_within_them(here):
     open("a").close()
     assert [os.path.basename(path) for path in outer.files] == ["b", "c"]
     assert [os.path.basename(path) for path in inner.files] == ["c"]
+
+
+def test_what_is_recorded_apart_counts_where_it_is_included(here):
+    (here / "data").mkdir()
+    for name in ("a", "b", "declared"):
+        (here / name).write_text(name)
+    with recording() as user, recording() as other:
+        declare("declared")
+        with recording_apart() as apart:
+            Path("a").read_text()
+            Path("declared").read_text()
+            Path("own").write_text("x")
+            os.listdir("data")
+        Path("b").read_text()
+        assert [os.path.basename(path) for path in user.files] == ["b"]
+        user.include(apart)
+        Path("own").read_text()
+    assert [os.path.basename(path) for path in user.files] == ["b", "a"]
+    assert [os.path.basename(path) for path in user.folders] == ["data"]
+    assert [os.path.basename(path) for path in other.files] == ["b", "own"]
+    assert not other.folders
+    Path("a").write_text("of now")
+    with pytest.raises(PermafrostError, match="changed while it was read"):
+        user.check()
 
 
 @pytest.mark.parametrize("change", ["rewritten", "deleted"])

@@ -88,6 +88,16 @@ class Recording:
         self._written.add(path)
         self.files.pop(path, None)
 
+    def include(self, other: Recording) -> None:
+        """Count what another recording holds, too."""
+        for path in other._written:
+            self.written(path)
+        for path, state in other.files.items():
+            if path not in self._written and not self._left_out(path):
+                self.files.setdefault(path, state)
+        for path in other.folders:
+            self.listed(path)
+
     def check(self) -> None:
         """Check that no file changed since it was opened.
 
@@ -134,6 +144,18 @@ def recording() -> Iterator[Recording]:
             _ended.append(dict(made.files))
 
 
+@contextlib.contextmanager
+def recording_apart() -> Iterator[Recording]:
+    """Record as `recording` does; the recordings that are active see nothing of it."""
+    _listen()
+    made = Recording()
+    paused, _active[:] = _active[:], [made]
+    try:
+        yield made
+    finally:
+        _active[:] = paused
+
+
 def active() -> Recording | None:
     """The innermost recording of this process."""
     return _active[-1] if _active else None
@@ -162,16 +184,6 @@ def declare(path: str | os.PathLike, counts: Callable[[str], bool] | None = None
 
     for one in tuple(_active):
         one.ignore(ignored)
-
-
-@contextlib.contextmanager
-def unrecorded() -> Iterator[None]:
-    """Record nothing within it: for what every job reads, and the plan identifies by itself."""
-    paused, _active[:] = _active[:], []
-    try:
-        yield
-    finally:
-        _active[:] = paused
 
 
 def note(path: str | os.PathLike) -> None:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError, look_up
-from permafrost.core.opened import unrecorded
+from permafrost.core.opened import Recording, recording_apart
 
 #: group -> module of its registry, without the package's name, so that it does not count as a job's code
 MODULES = {
@@ -38,19 +39,22 @@ class Registry(dict):
     Attributes
     ----------
     places : name to place (``module:NAME``) of the plug-ins.
+    read : name to what was read while the plug-in was loaded.
     """
 
     def __init__(self, group: str, entries: dict, added: Callable = lambda name, one: None) -> None:
         super().__init__(entries)
-        self.places: dict[str, str]
-        self.group, self.added, self.places = group, added, {}
+        self.places: dict[str, str] = {}
+        self.read: dict[str, Recording] = {}
+        self.group, self.added = group, added
 
     def __contains__(self, name) -> bool:
         if not super().__contains__(name):
             # imported here, since it is slow and `permafrost --help` does not need it
             from importlib.metadata import entry_points
 
-            with unrecorded():
+            # the place that it gives is in the specification of the jobs that use the plug-in
+            with recording_apart():
                 points = entry_points(group=f"permafrost.{self.group}", name=str(name))
             for point in points:
                 self.add(name, point.value)
@@ -73,11 +77,11 @@ class Registry(dict):
             return
         if super().__contains__(name):
             raise PermafrostError("the name is taken", where=where, remedy="use another name")
-        # all plug-ins are loaded for every job; those that it uses are in its specification
-        with unrecorded():
+        # every job loads all plug-ins; what was read counts for the jobs that use this one
+        with recording_apart() as read:
             one = load_object(place, where)
         self.added(name, one)
-        self[name], self.places[name] = one, place
+        self[name], self.places[name], self.read[name] = one, place, read
 
 
 def registry(group: str) -> Registry:
@@ -99,6 +103,21 @@ def add_plugins(places: dict[str, dict[str, str]]) -> None:
     for group, named in places.items():
         for name, place in named.items():
             registry(group).add(name, place)
+
+
+def read_by(plugins: Mapping[str, Mapping[str, str]]) -> list[Recording]:
+    """What was read while plug-ins were loaded, also by another that loaded a module of theirs first.
+
+    Parameters
+    ----------
+    plugins : ``GROUP.NAME`` -> paths of its file and of the user's modules that it imports.
+    """
+    named = [(registry(group), name) for group, _, name in (one.partition(".") for one in plugins)]
+    read = [known.read[name] for known, name in named if name in known]
+    paths = [path for files in plugins.values() for path in files.values()]
+    own = {*map(os.path.abspath, paths), *map(os.path.realpath, paths)}
+    others = [one for group in MODULES for one in registry(group).read.values()]
+    return read + [one for one in others if not own.isdisjoint(one.files)]
 
 
 def load_object(place: str, where: str):

@@ -95,6 +95,11 @@ def _keep_reading(job: PlannedJob, arguments) -> None:
     outputs.before_placing[:] = [kept.before_placing]
     if cache := os.environ.get(CACHE):
         opened.declare(cache)
+    if used := job.places.get("plugin_files"):
+        from permafrost.core.plugins import read_by
+
+        for read in read_by(used):
+            recording.include(read)
     data = getattr(arguments, "data", None)
     for place in _texts([job.places, *vars(arguments).values()]):
         path = substitute(place, data) if data is not None else place
