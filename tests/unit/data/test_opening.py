@@ -290,6 +290,21 @@ def test_headers_that_claim_too_much_are_refused_by_name_with_little_memory(tmp_
     assert wrong == []
 
 
+def test_more_bands_than_are_read_are_refused_by_name(tmp_path):
+    for count in (4096, 4097):
+        sides = {"width": 1, "height": 1, "count": count, "dtype": "uint8", "interleave": "pixel"}
+        with rasterio.open(tmp_path / f"{count}.tif", "w", driver="GTiff", **sides):
+            pass
+    with open_raster(tmp_path / "4096.tif", "GTiff") as most:
+        assert most.count == 4096
+    path = tmp_path / "4097.tif"
+    with pytest.raises(
+        PermafrostError, match="4097.tif: has 4,097 bands, and at most 4,096 are read"
+    ) as error:
+        command("--reference", path, "--prediction", path)
+    assert "write the bands to use" in error.value.remedy
+
+
 def test_an_entry_may_allow_more_or_less(tmp_path):
     folder = tmp_path / "set"
     for name in ("field", "forest"):

@@ -34,6 +34,9 @@ LARGEST_MB = 1000
 _CUT = "cut it into smaller ones"
 _largest: ContextVar[tuple[int, str]] = ContextVar("largest", default=(LARGEST_MB * 10**6, _CUT))
 
+# bands of one file; GDAL takes time that grows with their square
+_MOST_BANDS = 4096
+
 # what GDAL must not do with a file: look for others beside it
 _ALONE = {"GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR", "GDAL_PAM_ENABLED": "NO"}
 # members of archives as `data.files.members` writes them for GDAL; all other virtual files are refused
@@ -172,6 +175,11 @@ def _dataset(name: str, drivers: tuple[str, ...]):
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
         dataset = _reader()(name, driver=list(drivers))
     try:
+        if dataset.count > _MOST_BANDS:
+            raise UnreadableImage(
+                f"has {dataset.count:,} bands, and at most {_MOST_BANDS:,} are read",
+                remedy="repair the file if its header is wrong, or write the bands to use into another one",
+            )
         together = (
             dataset.count if dataset.interleaving and dataset.interleaving.value == "PIXEL" else 1
         )
