@@ -83,6 +83,29 @@ def serve(path, argv):
     return int(answer) if answer else None
 
 
+def receive(client):
+    """Read a request of `serve`: [folder, number of arguments, arguments, environment] and three descriptors.
+
+    Raises
+    ------
+    ValueError : it is not whole. OSError : the client is too slow, or gone.
+    """
+    descriptors = array.array("i")
+    head, ancillary, _, _ = client.recvmsg(16, _socket.CMSG_SPACE(3 * descriptors.itemsize))
+    for level, kind, data in ancillary:
+        if (level, kind) == (_socket.SOL_SOCKET, _socket.SCM_RIGHTS):
+            descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
+    if len(descriptors) != 3:
+        raise ValueError("a request has three files")
+    text, length = b"", int(head)
+    while len(text) < length:
+        part = client.recv(length - len(text))
+        if not part:
+            raise ValueError("a client went away")
+        text += part
+    return text.decode("utf-8", "surrogateescape").split("\0"), descriptors.tolist()
+
+
 def start(path):
     """Start the preloaded process, once per run, at job number `STARTED_BY`."""
     with open(os.path.join(path, BEGUN), "ab") as begun:

@@ -28,8 +28,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from permafrost.operate.light_client import ASKS, WORKERS, address_of, folder_of, this_process
-from permafrost.operate.light_requests import receive
+from permafrost.operate.light_client import (
+    ASKS,
+    WORKERS,
+    address_of,
+    folder_of,
+    receive,
+    this_process,
+)
 
 _CORES = 4  # of one worker: fewer start sooner, and more share one start
 _GATHERED = 0.5  # seconds in which jobs come, before the size of a worker is chosen
@@ -116,7 +122,7 @@ class _Worker:
     options : of srun; None for the machine of Snakemake.
     cores, memory : its size; memory in MB.
     minutes : its limit of time, if it has one.
-    said : file of what srun and the agent say.
+    log : file of what srun and the agent print.
     jobs : number -> job that runs.
     ready_since, idle_since : None before it is ready, or while jobs run.
     """
@@ -125,7 +131,7 @@ class _Worker:
     cores: int
     memory: int
     minutes: int | None
-    said: Path
+    log: Path
     jobs: dict[int, _Request] = field(default_factory=dict)
     ready_since: float | None = None
     idle_since: float | None = None
@@ -142,8 +148,8 @@ class _Worker:
             *asked,
             *(self.options or ()),
         ]
-        self.said.parent.mkdir(parents=True, exist_ok=True)
-        with self.said.open("wb") as errors:
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("wb") as errors:
             self.process = subprocess.Popen(
                 agent if self.options is None else [*command, *agent],
                 stdin=subprocess.PIPE,
@@ -175,9 +181,9 @@ class _Worker:
             while line:
                 line = line[os.write(self.input, line) :]
 
-    def last_words(self) -> str:
-        """What Slurm said last about this worker."""
-        lines = self.said.read_text(errors="replace").split("\n")
+    def cause_of_end(self) -> str:
+        """The first error in its log, else the first line."""
+        lines = self.log.read_text(errors="replace").split("\n")
         errors = [line for line in lines if "error:" in line] or [line for line in lines if line]
         return errors[0] if errors else "no message"
 
@@ -328,7 +334,7 @@ class Workers(threading.Thread):
         """A worker has ended by itself: its jobs have failed, or Slurm refused it."""
         self.workers.remove(worker)
         worker.close()
-        cause = worker.last_words()
+        cause = worker.cause_of_end()
         for job in worker.jobs.values():
             self.lost[tuple(job.argv)] += 1
             job.answer(1, f"permafrost: error: the allocation of this job has ended ({cause})")
@@ -387,8 +393,8 @@ class Workers(threading.Thread):
             several = min(alike, max(1, self.cores // job.threads), _together_on_a_node(job))
             cores, memory = several * job.threads, several * job.memory
             options, minutes = job.options, job.minutes + _SPARE
-        said = self.logs / f"light-{os.getpid()}-{time.time_ns()}.log"
-        self.workers.append(_Worker(options, cores, memory, minutes, said))
+        log = self.logs / f"light-{os.getpid()}-{time.time_ns()}.log"
+        self.workers.append(_Worker(options, cores, memory, minutes, log))
 
 
 def _together_on_a_node(job: _Request) -> int:

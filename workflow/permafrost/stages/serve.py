@@ -24,8 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from permafrost.core.opened import is_library
-from permafrost.operate.light_client import LOCK, RUN, SOCKET, address_of
-from permafrost.operate.light_requests import receive
+from permafrost.operate.light_client import LOCK, RUN, SOCKET, address_of, receive
 from permafrost.stages.cli import main
 
 _IDLE = 60  # seconds without jobs until it ends; each process uses about 100 MB
