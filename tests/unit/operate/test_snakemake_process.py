@@ -29,38 +29,44 @@ def test_an_error_ends_snakemake_with_its_sentence_alone(capsys):
 def left(tmp_path, monkeypatch):
     """Makes a folder as a run with this process and start leaves it, two hours ago."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    before = time.time() - 7200
+    before, own, this = time.time() - 7200, os.getuid(), os.uname().nodename
 
-    def make(name: str, *, age=before) -> Path:
-        folder = tmp_path / name
-        folder.mkdir(mode=0o700)
+    def make(run: str, *, user: object = own, on: str = this, age: float = before) -> Path:
+        folder = tmp_path / f"permafrost-{user}-{run}-{on}"
+        (folder / "workers").mkdir(mode=0o700, parents=True)
+        (folder / "workers/socket").touch()
         os.utime(folder, (age, age))
         return folder
 
     return make
 
 
-def test_empty_folders_of_killed_runs_are_removed_and_no_others(left, tmp_path, monkeypatch):
+def test_folders_of_killed_runs_are_removed_and_no_others(left, tmp_path, monkeypatch):
     user, here = os.getuid(), os.getpid()
-    gone = [left(f"permafrost-{user}-{here}-1"), left(f"permafrost-{user}-999999999-5")]
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "kept").mkdir(parents=True)
+    gone = [left(f"{here}-1"), left("999999999-5")]
+    (gone[0] / "workers/linked").symlink_to(elsewhere)
+    of_another = left("999999999-5", user=user + 1)
     kept = [
-        left(f"permafrost-{user}-999999998-5", age=time.time()),
-        left(f"permafrost-{user}-{here}-{_began(str(here))}"),
-        left(f"permafrost-{user + 1}-999999999-5"),
-        left(f"permafrost-{user}-extract-5"),
-        left("permafrost-check-5"),
+        left("999999998-5", age=time.time()),
+        left(f"{here}-{_began(str(here))}"),
+        left("999999999-5", on="another-machine"),
+        left("extract-5"),
+        left("5", user="extract"),
+        of_another,
     ]
-    full = left(f"permafrost-{user}-999999997-5")
-    (full / "code").mkdir()
-    os.utime(full, (0, 0))
-    linked = tmp_path / f"permafrost-{user}-999999996-5"
-    linked.symlink_to(left("elsewhere"))
+    linked = tmp_path / kept[0].name.replace("999999998", "999999996")
+    linked.symlink_to(elsewhere)
+    os.utime(linked, (0, 0), follow_symlinks=False)
+    os.utime(elsewhere, (0, 0))
     _remove_left_folders()
     assert not any(folder.exists() for folder in gone)
-    assert all(folder.is_dir() for folder in [*kept, full, linked])
+    assert all((folder / "workers/socket").exists() for folder in kept)
+    assert linked.is_symlink() and (elsewhere / "kept").is_dir()
     monkeypatch.setattr(os, "getuid", lambda: user + 1)
     _remove_left_folders()  # named like a folder of that user, but of another one
-    assert kept[2].is_dir()
+    assert (of_another / "workers/socket").exists()
 
 
 def _bodies() -> dict[str, str]:

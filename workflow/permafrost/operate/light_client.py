@@ -33,9 +33,12 @@ def this_process():
 
 
 def folder_of(run):
-    """The folder of the sockets of a run's preloaded processes; only this user may enter it."""
+    """The folder of the sockets of a run's preloaded processes; only this user may enter it.
+
+    Machines may share the folder above it.
+    """
     base = os.environ.get("TMPDIR") or "/tmp"
-    return os.path.join(base, f"permafrost-{os.getuid()}-{run}")
+    return os.path.join(base, f"permafrost-{os.getuid()}-{run}-{os.uname().nodename}")
 
 
 def own_folder(path):

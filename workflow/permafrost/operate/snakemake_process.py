@@ -78,16 +78,16 @@ def _began(process: str) -> str | None:
 
 
 def _remove_left_folders() -> None:
-    """Remove empty folders of this user's runs that were killed an hour ago or longer."""
+    """Remove folders that this user's runs on this machine left: an hour old, and their process is gone."""
     folders = Path(light_client.folder_of("*-*"))
     for folder in folders.parent.glob(folders.name):
-        process, _, began = folder.name.split("-", 2)[2].partition("-")
+        process, began = folder.name.split("-", 4)[2:4]
         with contextlib.suppress(OSError):
             found = folder.lstat()
             ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
             old = time.time() - found.st_mtime > _OLD_S
             if ours and old and process.isdigit() and _began(process) != began:
-                folder.rmdir()  # only if it is empty
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 @functools.cache
