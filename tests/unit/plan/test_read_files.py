@@ -138,6 +138,13 @@ def study(root: Path, **changes) -> JobRuns:
     )
 
 
+def study_that_reads_json(root: Path) -> JobRuns:
+    """A study whose entry point reads ``lib/scale.json``."""
+    write_json(root / "lib/scale.json", 1)
+    (root / "own/net.py").write_text(entry_point(FORMS["json"][2]))
+    return study(root)
+
+
 @pytest.fixture
 def root(prepared, tmp_path, monkeypatch):
     shutil.copytree(prepared.parent, tmp_path / "all", symlinks=True)
@@ -206,10 +213,8 @@ def test_a_listed_folder_counts_by_its_names(root):
 
 
 def test_a_missing_file_runs_the_job_again(root):
-    write_json(root / "lib/scale.json", 1)
     write_json(root / "lib/other.json", 1)
-    (root / "own/net.py").write_text(entry_point(FORMS["json"][2]))
-    runs = study(root)
+    runs = study_that_reads_json(root)
     first = runs.plan()
     runs.extract("world", "own")
     (root / "lib/scale.json").unlink()
@@ -217,9 +222,7 @@ def test_a_missing_file_runs_the_job_again(root):
 
 
 def test_deleted_stores_do_not_hide_a_change(root):
-    write_json(root / "lib/scale.json", 1)
-    (root / "own/net.py").write_text(entry_point(FORMS["json"][2]))
-    runs = study(root)
+    runs = study_that_reads_json(root)
     first = runs.plan()
     runs.extract("world", "own")
     shutil.rmtree(root / "results/features")
@@ -229,9 +232,7 @@ def test_deleted_stores_do_not_hide_a_change(root):
 
 
 def test_a_change_after_the_plan_is_refused_by_name(root, capsys):
-    write_json(root / "lib/scale.json", 1)
-    (root / "own/net.py").write_text(entry_point(FORMS["json"][2]))
-    runs = study(root)
+    runs = study_that_reads_json(root)
     runs.extract("world", "own")
     plan = runs.plan()
     write_json(root / "lib/scale.json", 2)
@@ -244,9 +245,7 @@ def test_a_change_after_the_plan_is_refused_by_name(root, capsys):
 
 
 def test_stale_results_name_the_file_that_changed(root):
-    write_json(root / "lib/scale.json", 1)
-    (root / "own/net.py").write_text(entry_point(FORMS["json"][2]))
-    runs = study(root)
+    runs = study_that_reads_json(root)
     plan = runs.plan()
     runs.extract("world", "own")
     record_plan(plan, "results")
@@ -259,9 +258,7 @@ def test_stale_results_name_the_file_that_changed(root):
 
 
 def test_parts_of_a_job_count_together(root):
-    write_json(root / "lib/scale.json", 1)
-    (root / "own/net.py").write_text(entry_point(FORMS["json"][2]))
-    runs = study(root)
+    runs = study_that_reads_json(root)
     first = runs.plan()
     parts = [f"results/parts/world/own/{part}-of-2" for part in range(2)]
     for part in range(2):
@@ -275,9 +272,7 @@ def test_parts_of_a_job_count_together(root):
 
 def test_the_shared_cache_gives_no_output_made_from_other_files(root, monkeypatch, tmp_path):
     monkeypatch.setenv("PERMAFROST_CACHE", str(tmp_path / "cache"))
-    write_json(root / "lib/scale.json", 1)
-    (root / "own/net.py").write_text(entry_point(FORMS["json"][2]))
-    runs = study(root)
+    runs = study_that_reads_json(root)
     first = runs.plan()
     runs.extract("world", "own")
     kept = record()
@@ -297,9 +292,7 @@ def test_the_shared_cache_gives_no_output_made_from_other_files(root, monkeypatc
 
 
 def test_an_altered_record_runs_its_job_again(root):
-    write_json(root / "lib/scale.json", 1)
-    (root / "own/net.py").write_text(entry_point(FORMS["json"][2]))
-    runs = study(root)
+    runs = study_that_reads_json(root)
     first = runs.plan()
     runs.extract("world", "own")
     path = root / "results/read/extract/world/own.json"
