@@ -144,13 +144,14 @@ def changed(record: ReadFiles, here: Here, data: Data | None = None) -> dict[str
 
 
 def shown(keys: Iterable[str]) -> str:
-    """What the keys of a record stand for, in words."""
-    words = {"names": "the files in", DATA: "the dataset's files", "file": ""}
-    told = []
-    for key in keys:
-        what, _, name = key.partition(" ")
-        told.append(f"{words.get(what, what)} {name}".strip())
-    return ", ".join(told)
+    """The files that the keys of a record stand for, in words."""
+    return ", ".join(map(_in_words, keys))
+
+
+def _in_words(key: str) -> str:
+    what, _, name = key.partition(" ")
+    words = {DATA: "the dataset's files", "names": f"the files in {name}", "file": name}
+    return words.get(what, key)
 
 
 def records(results: Path) -> Iterator[tuple[str, ReadFiles]]:
@@ -246,7 +247,7 @@ class KeptReading:
                 for key, digest in ReadFiles.load(part / RECORD).found.items():
                     if found.setdefault(key, digest) != digest:
                         raise PermafrostError(
-                            f"parts that read different contents of {shown([key])} cannot be joined",
+                            f"parts that read different contents of {_in_words(key)} cannot be joined",
                             where=part,
                             remedy=_AGAIN,
                         )
@@ -262,7 +263,7 @@ class KeptReading:
             if expected.get(key, digest) != digest:
                 raise PermafrostError(
                     "it changed since this run was planned",
-                    where=shown([key]),
+                    where=_in_words(key),
                     remedy="start snakemake again",
                 )
 
