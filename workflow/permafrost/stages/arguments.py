@@ -42,6 +42,18 @@ def add_results(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_results_folder(parser: argparse.ArgumentParser, more: str = "") -> None:
+    """Add the argument ``RESULTS``; `more` follows in its help."""
+    parser.add_argument(
+        "results",
+        nargs="?",
+        type=Path,
+        default=Path("results"),
+        metavar="RESULTS",
+        help=f"folder of results, or of their project (default: results){more}",
+    )
+
+
 def planned_job(arguments) -> PlannedJob:
     """The job that the arguments name; also loads its plug-ins.
 

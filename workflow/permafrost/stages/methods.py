@@ -7,16 +7,11 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import whole_file
 from permafrost.plan.recorded import current_plan, planned, read_plan, results_in
+from permafrost.stages.arguments import add_results_folder
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument(
-        "results",
-        nargs="?",
-        type=Path,
-        default=Path("results"),
-        help="folder of results (default: results)",
-    )
+    add_results_folder(parser)
     parser.add_argument("--bibtex", type=Path, help="write citations here, not below the text")
 
 

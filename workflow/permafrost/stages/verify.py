@@ -7,19 +7,13 @@ import sys
 from pathlib import Path
 
 from permafrost.plan.recorded import results_in
+from permafrost.stages.arguments import add_results_folder
 
 _WRONG_USE = 2
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument(
-        "results",
-        nargs="?",
-        type=Path,
-        default=Path("results"),
-        metavar="RESULTS",
-        help="folder of results, or of their project (default: results); also a restored one",
-    )
+    add_results_folder(parser, "; also a restored one")
     parser.add_argument(
         "--plan", type=Path, help="recorded plan (default: the newest in RESULTS/plans)"
     )
