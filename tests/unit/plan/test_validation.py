@@ -109,7 +109,7 @@ SOURCE = {"source": {"kind": "folder", "path": "scenes"}}
         ({"source": "folder"}, "source: must be a mapping (key: value), not the text 'folder' (write {kind: folder})"),
         ({"classes": {"a": 1}}, "classes: must be a list in [ ], not the mapping {a: 1}"),
         ({"gsd_m": True}, "gsd_m: must be a number, not true"),
-        ({"images_of": ["ImageNet"]}, "'ImageNet' must be lower-case letters, digits, - and single _ between"),
+        ({"images_of": ["ImageNet"]}, "'ImageNet' must be lower-case letters, digits, - and single _ inside"),
     ],
 )  # fmt: skip
 def test_a_wrong_entry_of_a_dataset_is_told_in_words_of_people(changes, message):

@@ -8,7 +8,10 @@ import unicodedata
 #: a text that can be part of a file name: single '_' only, not at either end, since '__' joins names in the file
 #: names of figures; none of Windows' devices; no end that Snakemake takes for a wildcard without an end
 NAME = r"^(?=.{1,80}$)(?!(?:con|prn|aux|nul|com[0-9]|lpt[0-9])$)(?!.*?(.+)\1{19,}$)[a-z0-9](_?[a-z0-9-])*$(?!\n)"
-NAME_WORDS = "lower-case letters, digits, - and single _ between them, at most 80, not con or nul, no 20 repeats last"
+NAME_WORDS = (
+    "lower-case letters, digits, - and single _ inside; at most 80; no device of Windows;"
+    " not 20 repeats at the end"
+)
 #: the parts of the workflow; everything else in a clone is data, results or the user's files
 SOURCES = ("Snakefile", "pyproject.toml", "config", "envs", "profiles", "workflow")
 #: names at the top of a project that are no folder of results; ``run`` belongs to the archive
