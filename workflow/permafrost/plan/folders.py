@@ -11,7 +11,7 @@ from permafrost.core.home import HOME
 from permafrost.core.names import is_reserved, results_refusal
 from permafrost.plan.mistakes import Mistakes
 
-_REMEDY = "name a folder of its own, as `results`"
+_REMEDY = "name another folder, such as `results`"
 
 
 def check_folders(config: dict, root: Path, where: str, mistakes: Mistakes) -> None:

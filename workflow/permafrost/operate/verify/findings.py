@@ -33,8 +33,8 @@ class Finding:
     ----------
     path : the file; a folder for a whole store that is missing.
     kind : ``missing``; ``truncated``; ``changed``: its bytes are not what was written; ``stale``:
-        made from another plan; ``unexpected``: no run wrote it, and it lies where outputs do. No
-        damage: ``foreign``: no run wrote or reads it; ``absent``: a store that may be deleted;
+        made from another plan; ``unexpected``: it is in a folder of outputs, and no run wrote it.
+        No damage: ``foreign``: no run wrote or reads it; ``absent``: a store that may be deleted;
         ``other plan``: a whole output that the recorded plan does not name.
     reason : in one line.
     output : what to delete so that the next run makes it again.

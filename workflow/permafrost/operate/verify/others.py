@@ -98,7 +98,9 @@ def _of_another_plan(listing: Listing, name: str, own: set[str]) -> Check:
         checks = list(check_file(output, listing))
     else:
         listing.take(name)
-        return found(output.finding("unexpected", "it lies where outputs do; no run wrote it"))
+        return found(
+            output.finding("unexpected", "it is in a folder of outputs, and no run wrote it")
+        )
     size = sum(check.bytes for check in checks)
     return Check(sum(check.files for check in checks), size, lambda: _judged(output, checks, own))
 
@@ -106,10 +108,10 @@ def _of_another_plan(listing: Listing, name: str, own: set[str]) -> Check:
 def _judged(output: Output, checks: list[Check], own: set[str]) -> list[Finding]:
     damage = [one for check in checks for one in check.run()]
     if damage:
-        reason = f"it lies where outputs do, and is none ({damage[0].reason})"
+        reason = f"it is in a folder of outputs, but is not a valid one ({damage[0].reason})"
         return [output.finding("unexpected", reason)]
     if _fingerprint(output.path) in own:
-        return [output.finding("unexpected", "a copy of an output that lies elsewhere")]
+        return [output.finding("unexpected", "a copy of another output")]
     return [output.finding(OTHER_PLAN, "an output that the recorded plan does not name")]
 
 

@@ -110,7 +110,7 @@ def write_archive(
     place = Path(plan["results"]).as_posix()
     if reason := results_refusal(place):
         raise PermafrostError(
-            reason, remedy="set `results` in the configuration to a folder of its own, as results"
+            reason, remedy="set `results` in the configuration to another folder, such as results"
         )
     large = {Path(row["path"]) for row in plan.get("outputs", []) if row["stage"] == MASKS}
     results, stores, left_out = _expand(root, [Path(p) for p in files], large, include_stores)
