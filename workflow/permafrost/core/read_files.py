@@ -29,7 +29,8 @@ READ, RECORD = "read", "read.json"
 CACHE = "PERMAFROST_CACHE"
 #: key of all files below the folder of a dataset's source; other keys are ``file PATH``, ``names PATH``
 DATA = "data"
-_LABELS = ("stage", "dataset", "backbone", "probe", "seed")
+#: what names a job in its specification, in this order
+LABELS = ("stage", "dataset", "backbone", "probe", "seed")
 _GONE = "missing"
 _AGAIN = "delete the folder of the parts and run snakemake again"
 _DAMAGED = "the record of what was read"
@@ -40,7 +41,7 @@ type Data = Callable[[], str | None]
 
 def place_of(spec: Mapping[str, Any]) -> str:
     """The path of a job's record below the folder of the records."""
-    return "/".join(str(spec[name]) for name in _LABELS if name in spec) + ".json"
+    return "/".join(str(spec[name]) for name in LABELS if name in spec) + ".json"
 
 
 def base_of(spec: Mapping[str, Any], code: str) -> str:

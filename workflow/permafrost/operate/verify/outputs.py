@@ -170,18 +170,19 @@ def _of_other_size(output: Output, name: str, there: int, length: int) -> Findin
 def _compare(
     output: Output, batch: list[str], expected: Mapping[str, tuple], digest: Callable
 ) -> list[Finding]:
-    findings = []
-    place = f"{output.path}/"
-    for name in batch:
-        try:
-            same = digest(place + name) == expected[name][1]
-        except OSError as error:
-            reason = f"it cannot be read ({error.strerror})"
-            findings.append(output.finding("changed", reason, name))
-            continue
-        if not same:
-            findings.append(output.finding("changed", "altered since it was written", name))
-    return findings
+    return [
+        output.finding("changed", reason, name)
+        for name in batch
+        if (reason := altered(f"{output.path}/{name}", expected[name][1], digest))
+    ]
+
+
+def altered(path, expected: object, digest: Callable) -> str | None:
+    """Why a file is not what was written; None if it is."""
+    try:
+        return None if digest(path) == expected else "altered since it was written"
+    except OSError as error:
+        return f"it cannot be read ({error.strerror})"
 
 
 def found(*findings: Finding) -> Check:

@@ -15,12 +15,14 @@ from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import file_digest
+from permafrost.core.read_files import LABELS
 from permafrost.core.stamps import read_stamp
 from permafrost.operate.verify.findings import ABSENT, Check, Finding, Verification
 from permafrost.operate.verify.listing import Listing
 from permafrost.operate.verify.others import check_others
 from permafrost.operate.verify.outputs import (
     Output,
+    altered,
     check_detections,
     check_file,
     check_files,
@@ -44,7 +46,6 @@ from permafrost.plan.recorded import (
 _MOST_THREADS = 8
 # stages whose outputs may be deleted to free space
 _STORES = ("prepare", "extract", "views", MASKS)
-_JOB = ("stage", "dataset", "backbone", "probe", "seed")
 
 
 def verify(
@@ -165,7 +166,7 @@ def _stores(
 
 
 def _job(row: dict) -> tuple:
-    return tuple(row.get(name) for name in _JOB)
+    return tuple(row.get(name) for name in LABELS)
 
 
 def _stamped(recorded: dict, listing: Listing) -> Iterator[Check]:
@@ -205,10 +206,5 @@ def _stamped(recorded: dict, listing: Listing) -> Iterator[Check]:
 
 
 def _compare(path: Path, digest: str) -> list[Finding]:
-    try:
-        if file_digest(path) == digest:
-            return []
-        reason = "altered since it was written"
-    except OSError as error:
-        reason = f"it cannot be read ({error.strerror})"
-    return [Finding(path, "changed", reason, path)]
+    reason = altered(path, digest, file_digest)
+    return [Finding(path, "changed", reason, path)] if reason else []
