@@ -53,6 +53,9 @@ class Finding:
     def remedy(self) -> str:
         return REMEDIES[self.kind]
 
+    def as_json(self) -> dict[str, str]:
+        return {key: str(value) for key, value in {**asdict(self), "remedy": self.remedy}.items()}
+
     def __str__(self) -> str:
         return f"{self.kind}: {self.path} ({self.reason}). Remedy: {self.remedy}"
 
@@ -123,17 +126,11 @@ class Verification:
         )
 
     def as_json(self) -> dict:
-        rows = [
-            {**{key: str(value) for key, value in asdict(one).items()}, "remedy": one.remedy}
-            for one in self.findings
-        ]
         return {
             "results": str(self.results),
             "plan": self.plan,
-            "damaged": [row for row, one in zip(rows, self.findings, strict=True) if one.is_damage],
-            "notes": [
-                row for row, one in zip(rows, self.findings, strict=True) if not one.is_damage
-            ],
+            "damaged": [one.as_json() for one in self.damage],
+            "notes": [one.as_json() for one in self.findings if not one.is_damage],
             "files": self.files,
             "bytes": self.bytes,
             "unchecked": self.unchecked,
