@@ -29,6 +29,8 @@ report: "workflow/report/workflow.rst"
 
 
 include: "workflow/rules/common.smk"
+include: "workflow/rules/short_jobs.smk"
+include: "workflow/rules/targets.smk"
 include: "workflow/rules/prepare.smk"
 include: "workflow/rules/extract.smk"
 include: "workflow/rules/probes.smk"

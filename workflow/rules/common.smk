@@ -1,4 +1,4 @@
-# The plan, the look-ups that rules make in it, and the lists of targets.
+# The plan, and the look-ups that rules make in it.
 #
 # The parameter `job` is the fingerprint of all that affects the result of a job, its inputs and its code included. So
 # reruns follow content, and the profiles leave time stamps out of the triggers (Snakemake still compares those of
@@ -41,11 +41,9 @@ from permafrost.core.snakemake_internals import (
     keep_error_hook,
     recorded_inputs,
     rules_to_run,
-    run_again,
     without_rerun,
 )
 from permafrost.core.specification import SPLITS
-from permafrost.core.stamps import lost_files
 from permafrost.plan.catalogue import read_yaml
 from permafrost.plan.demo import complete
 from permafrost.plan.environments import check_deployed
@@ -54,24 +52,19 @@ from permafrost.operate.failures import (
     check_gpu,
     check_groups,
     end_failed_run,
-    light_jobs_of,
-    LIGHT,
 )
 from permafrost.plan.hosted import check_module
 from permafrost.plan.misfits import misfit_lines, recorded_misfits
 from permafrost.plan.object_store import Places, check_archive
-from permafrost.plan.options import DETECTIONS, KINDS, leaves, titled
+from permafrost.plan.options import KINDS, leaves, titled
 from permafrost.plan.parts import FOLDER, PATTERN, JoinedParts, check_parts
 from permafrost.plan.plan import Plan
 from permafrost.plan.read_before import change_lines
 from permafrost.plan.record import plan_file, record_plan
 from permafrost.plan.resources import asked, device_of
-from permafrost.operate.light_workers import asks, start_workers
 from permafrost.operate.snakemake_process import (
     expose_commands,
     follow_run,
-    keep_warm,
-    light_program,
     plain_errors,
     plan_faster,
 )
@@ -135,8 +128,7 @@ def start_run():
         check_archive(PLACES, rules_to_run(workflow))
         PLAN.keep_misfits()
         record_plan(PLAN, RESULTS)
-    if has_workers() and rules_to_run(workflow).intersection(LIGHT):
-        start_workers(Path(PLACES.folder) / "logs/slurm", here=LIGHT_JOBS == "here")
+    start_needed_workers()
 
 
 EVENTS = None
@@ -145,28 +137,6 @@ if workflow.is_main_process:
 else:
     # where a job of this run may not share a file system with the main process
     record_plan(PLAN, RESULTS)
-if RUNTIME["light_jobs"] == "fork":
-    keep_warm()
-LIGHT_JOBS = light_jobs_of(workflow, RUNTIME["light_jobs_on"])
-# local: the rule's command runs beside Snakemake, and passes the job to a worker
-if LIGHT_JOBS:
-
-    localrules:
-        bootstrap,
-        compare,
-
-    if not RUNTIME["device"].startswith("cuda"):
-
-        localrules:
-            probe_embeddings,
-            probe_patches,
-            probe_patches_with_masks,
-
-
-def has_workers():
-    """Whether light jobs run in workers; known once the executor is."""
-    return LIGHT_JOBS and not workflow.local_exec
-
 
 GPU_HERE = takes_gpu(RUNTIME["device"])
 MEASURED_SPLIT = (config["measures"] or {}).get("split", "train")
@@ -254,24 +224,6 @@ def job(stage, *names):
     """Parameter: the fingerprint of the job that the wildcards `names` identify."""
     built = planned(stage, *names)
     return fast_params(lambda wildcards: built(wildcards).fingerprint)
-
-
-def light_command(stage, *names):
-    """Parameter `program` of a light job: the command that runs it in the warm process."""
-    built = planned(stage, *names)
-    if not LIGHT_JOBS:
-        return without_rerun(
-            program=lambda wildcards: light_program(built(wildcards).code)
-        )
-
-    # it reads `output`, so Snakemake does not compare it
-    @fast_params
-    def program(wildcards, output, threads, resources):
-        settings = workflow.executor_settings
-        asked = asks(resources, threads, settings) if has_workers() else ""
-        return light_program(built(wildcards).code, asked)
-
-    return {"program": program}
 
 
 def probes_that_read(shape, leaving=None):
@@ -386,41 +338,12 @@ def views_option(wildcards, input):
     return f"--views {shlex.quote(input.views)}" if "views" in input.keys() else ""
 
 
-def lazy(paths, *arguments):
-    """Input function that calls `paths` only if its rule is planned, since the lists of files are long."""
-    return fast_params(lambda wildcards: paths(*arguments))
-
-
-def every_evaluation(stage):
-    return [evaluation_path(stage, *evaluation) for evaluation in PLAN.evaluations()]
-
-
 @fast_params
 def features_paired(wildcards):
     """The measured features of all backbones of a dataset."""
     return [
         f"{RESULTS}/features/{wildcards.dataset}/{backbone}/{MEASURED_SPLIT}.zarr"
         for backbone in PLAN.backbones_on(wildcards.dataset)
-    ]
-
-
-def every_measure():
-    return [f"{RESULTS}/measures/{d}/{b}.parquet" for d, b in PLAN.measured()]
-
-
-def every_profile():
-    return [f"{RESULTS}/profiles/{d}/{b}.parquet" for d, b in PLAN.profiled()]
-
-
-def every_similarity():
-    return [f"{RESULTS}/similarity/{d}.parquet" for d in PLAN.paired()]
-
-
-def every_feature_store():
-    return [
-        f"{RESULTS}/features/{dataset}/{backbone}/{split}.zarr"
-        for dataset, backbone in PLAN.pairs()
-        for split in SPLITS
     ]
 
 
@@ -433,57 +356,6 @@ def predictions_compared(wildcards):
         )
         for backbone in PLAN.backbones_on(wildcards.dataset, wildcards.probe)
         for seed in PLAN.seeds_of(wildcards.probe)
-    ]
-
-
-def every_comparison():
-    return [f"{RESULTS}/comparisons/{d}/{p}.parquet" for d, p in PLAN.compared()]
-
-
-def every_detection_folder():
-    return [
-        f"{RESULTS}/detections/{dataset}/{backbone}/seed{seed}/{probe}"
-        for dataset, backbone, probe, seed in PLAN.evaluations()
-        if leaves(PLAN.probes[probe]) == "detections"
-    ]
-
-
-def make_again_what_lost_files():
-    """Rerun the jobs whose folders have lost a file; Snakemake only looks at the folders themselves."""
-    for stamp in (AGGREGATED, REPORTED):
-        if lost_files(stamp, expect=Path(stamp).stem):
-            run_again(workflow, stamp)
-    for folder in every_detection_folder():
-        if not all(os.path.exists(f"{folder}/{name}") for name in DETECTIONS):
-            run_again(workflow, folder)
-
-
-def finished():
-    """The outputs of a finished run, except stores and predicted masks, which may be deleted.
-
-    Snakemake makes again what is missing here; a file that is only an input of another, it does not miss.
-    """
-    if not PLACES.on_store:
-        make_again_what_lost_files()
-    return [
-        f"{RESULTS}/leaderboard.parquet",
-        f"{RESULTS}/leaderboard.csv",
-        f"{RESULTS}/standings.parquet",
-        f"{RESULTS}/standings.csv",
-        *PUBLISHED.values(),
-        f"{RESULTS}/report/index.html",
-        f"{RESULTS}/report/figures",
-        f"{RESULTS}/report/datasets",
-        f"{RESULTS}/report/backbones",
-        AGGREGATED,
-        REPORTED,
-        *every_evaluation("predictions"),
-        *every_detection_folder(),
-        *every_evaluation("scores"),
-        *every_comparison(),
-        *every_measure(),
-        *every_similarity(),
-        *every_profile(),
     ]
 
 
