@@ -124,8 +124,7 @@ def _carry_out(command: str, argv: list[str]) -> int:
     arguments = parse(stage, parser, argv)
     if command in OF_RESULTS:
         _enter_project(OF_RESULTS[command], parser, arguments)
-    # workers decode in threads of their own, and pixels must not depend on the number of cores
-    _limit_threads(getattr(arguments, "threads", 1 if "workers" in arguments else None))
+    _limit_threads(getattr(arguments, "threads", None))
     if "job" in arguments:
         _check_sources(command, arguments)
     status = stage.run(arguments, *kind) or 0
