@@ -29,7 +29,7 @@ report: "workflow/report/workflow.rst"
 
 
 include: "workflow/rules/common.smk"
-include: "workflow/rules/short_jobs.smk"
+include: "workflow/rules/light_jobs.smk"
 include: "workflow/rules/targets.smk"
 include: "workflow/rules/prepare.smk"
 include: "workflow/rules/extract.smk"

@@ -124,7 +124,8 @@ def _carry_out(command: str, argv: list[str]) -> int:
     arguments = parse(stage, parser, argv)
     if command in OF_RESULTS:
         _enter_project(OF_RESULTS[command], parser, arguments)
-    _limit_threads(getattr(arguments, "threads", None))
+    # a job has one core unless it is given more, and no result may depend on the cores of its machine
+    _limit_threads(getattr(arguments, "threads", 1 if "job" in arguments else None))
     if "job" in arguments:
         _check_sources(command, arguments)
     status = stage.run(arguments, *kind) or 0
