@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import copy
 import fcntl
 import os
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from helpers.project import REPOSITORY, Project
+from permafrost.operate import light_client
 
 # workers share the cores, also among the processes that they start: each with a thread per core, they would mostly
 # wait for each other. Set before NumPy and PyTorch are loaded, which read it once
@@ -23,6 +25,12 @@ if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
 # not running; the tests of Slurm take this out again
 NO_SLURM = str(Path(__file__).parent / "slurm" / "not_running")
 os.environ["PATH"] = os.pathsep.join([NO_SLURM, os.environ.get("PATH", os.defpath)])
+
+# all runs that these tests start share the processes that have imported torch; their code is each run's own
+os.environ[light_client.SESSION] = light_client.this_process()
+atexit.register(
+    shutil.rmtree, light_client.folder_of(os.environ[light_client.SESSION]), ignore_errors=True
+)
 
 # folders of tests, those with the longest files first: begun last, they would occupy one worker alone
 ORDER = ("workflow", "reliability", "parity", "unit")

@@ -68,6 +68,8 @@ def names_below(project: Project, folder: str) -> set[str]:
 def test_a_run_killed_with_minus_9_again_and_again_ends_with_the_same_result(
     fresh_project, project
 ):
+    # the hook holds a process that starts, not a fork
+    fresh_project.configure(runtime={**fresh_project.config["runtime"], "light_jobs": "process"})
     # inside a store of features, whose first chunk is being written
     kill_during(fresh_project, "extract", "_flush")
     stores = names_below(fresh_project, "features")

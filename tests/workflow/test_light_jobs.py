@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from helpers.project import Project
+from permafrost.operate import light_client
 
 pytestmark = pytest.mark.slow
 
@@ -18,14 +19,16 @@ PROBES = {
     **{f"linear{count}": {"kind": "linear", "c_count": count} for count in (5, 7, 9)},
 }
 WRITTEN = ("predictions", "scores", "comparisons", "measures")
+STORES = ("images", "features")
 
 
-def written(project: Project) -> dict[str, bytes]:
+def written(project: Project, folders=WRITTEN, pattern: str = "*.parquet") -> dict[str, bytes]:
     results = project.path("results")
     return {
         str(path.relative_to(results)): path.read_bytes()
-        for folder in WRITTEN
-        for path in sorted((results / folder).rglob("*.parquet"))
+        for folder in folders
+        for path in sorted((results / folder).rglob(pattern))
+        if path.is_file() and path.name != ".snakemake_timestamp"
     }
 
 
@@ -54,20 +57,22 @@ def listened(monkeypatch) -> Iterator[set[str]]:
     shutil.rmtree(folder)
 
 
-def test_all_files_are_those_of_processes_of_their_own(project, listened):
+def test_all_files_are_those_of_processes_of_their_own(project, listened, monkeypatch):
     runtime = {"device": "cpu", "batch_size": 16, "workers": 2}
     project.configure(runtime={**runtime, "light_jobs": "process"})
     project.snakemake()
     assert not listened
-    alone = written(project)
-    assert len(alone) == 2 * 7 * 2 + 7 + 2
-    for folder in WRITTEN:
+    alone, stores = written(project), written(project, STORES, "*")
+    assert len(alone) == 2 * 7 * 2 + 7 + 2 and len(stores) > 3 * 3
+    for folder in (*WRITTEN, *STORES):
         shutil.rmtree(project.path("results") / folder)
     project.configure(runtime={**runtime, "light_jobs": "fork"})
+    monkeypatch.delenv(light_client.SESSION)
     project.snakemake()
-    assert written(project) == alone
-    # of knn, linear, bootstrap and compare
-    assert len(listened) == 4
+    assert written(project) == alone and written(project, STORES, "*") == stores
+    networks = {name for name in listened if "torch" in name}
+    # of knn, linear, bootstrap and compare; images; extraction of one thread or two
+    assert len(listened - networks) == 4 + 1 and networks
 
 
 def test_one_item_that_fails_fails_alone_and_one_change_reruns_one(project):

@@ -50,8 +50,8 @@ def test_jobs_of_own_and_catalogued_entries_are_planned(own_project, module):
     assert done.returncode == 0, done.stderr
     said = done.stdout + done.stderr
     assert f"project {folder}" in said
-    assert "permafrost extract" in said and "my-backbone" in said and "imagestats" in said, said
-    (command, *_) = [line for line in said.splitlines() if "permafrost extract" in line]
+    assert " extract --job" in said and "my-backbone" in said and "imagestats" in said, said
+    (command, *_) = [line for line in said.splitlines() if " extract --job" in line]
     assert ("--threads 1 " in command) is module
 
 

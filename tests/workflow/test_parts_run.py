@@ -28,8 +28,8 @@ def of(backbone: str) -> str:
     return f"results/features/tiny-landcover/{backbone}/train.zarr"
 
 
-def in_parts(project, parts) -> None:
-    project.configure(runtime={**project.config["runtime"], "parts": parts})
+def in_parts(project, parts, **runtime) -> None:
+    project.configure(runtime={**project.config["runtime"], "parts": parts, **runtime})
 
 
 def numbers(folder, count: int) -> set[str]:
@@ -88,7 +88,8 @@ def test_parts_of_an_unknown_dataset_are_refused(project):
 def test_a_killed_part_is_named_and_made_again_alone(
     fresh_project, project, rule, function, names, number
 ):
-    in_parts(fresh_project, 3)
+    # hooks are put before a process that starts, not before a fork
+    in_parts(fresh_project, 3, light_jobs="process")
     hooks = fresh_project.path("hooks")
     hooks.mkdir()
     part = "/".join([*names, f"{number}-of-3"])

@@ -359,13 +359,6 @@ def predictions_compared(wildcards):
     ]
 
 
-@fast_params
-def program(wildcards):
-    """The `permafrost` of the backbone's environment, for jobs that run the backbone."""
-    environment = PLAN.environments.get(wildcards.backbone)
-    return environment.program if environment else "permafrost"
-
-
 def deployed(method):
     """Function for `conda` or `container`: the file of a backbone's environment; None if no backbone has one."""
     files = {

@@ -18,9 +18,9 @@ rule extract:
         batch_size=batch_size,
     params:
         **of_run("plan", "data", "device"),
+        **warm_program(of_its_backbone),
         job=job("extract", "dataset", "backbone"),
         prepare_job=job("prepare", "dataset"),
-        program=program,
         parts=parts_option,
     message:
         "Extract features of {wildcards.backbone} on {wildcards.dataset}"
@@ -53,9 +53,9 @@ rule extract_part:
         batch_size=batch_size,
     params:
         **of_run("plan", "data", "device"),
+        **warm_program(of_its_backbone),
         job=job("extract", "dataset", "backbone"),
         prepare_job=job("prepare", "dataset"),
-        program=program,
         # parts of one store are made of the same batches
         images_together=batch_size,
     message:

@@ -2,7 +2,12 @@
 
 from permafrost.operate.failures import LIGHT, light_jobs_of
 from permafrost.operate.light_workers import asks, start_workers
-from permafrost.operate.snakemake_process import keep_warm, light_program
+from permafrost.operate.snakemake_process import (
+    keep_warm,
+    light_program,
+    of_libraries,
+)
+from permafrost.plan.preloaded import of_backbone, of_images, of_probe
 
 if RUNTIME["light_jobs"] == "fork":
     keep_warm()
@@ -34,18 +39,42 @@ def start_needed_workers():
 
 
 def light_command(stage, *names):
-    """Parameter `program` of a light job: the command that runs it in the warm process."""
+    """Parameter `program` of a light job: the command that runs it in the warm process of its code or its libraries."""
     built = planned(stage, *names)
+
+    def shares(wildcards):
+        libraries = of_probe(probe_kind(wildcards)) if stage == "probe" else ()
+        return of_libraries(libraries) if libraries else built(wildcards).code
+
     if not LIGHT_JOBS:
-        return without_rerun(
-            program=lambda wildcards: light_program(built(wildcards).code)
-        )
+        return without_rerun(program=lambda wildcards: light_program(shares(wildcards)))
 
     # it reads `output`, so Snakemake does not compare it
     @fast_params
     def program(wildcards, output, threads, resources):
         settings = workflow.executor_settings
         asked = asks(resources, threads, settings) if has_workers() else ""
-        return light_program(built(wildcards).code, asked)
+        return light_program(shares(wildcards), asked)
 
     return {"program": program}
+
+
+def warm_program(libraries=None):
+    """Parameter `program` of a job that runs a backbone or reads images: from its backbone's environment, if it has one.
+
+    On this machine, a process that has imported `libraries(wildcards)` runs it.
+    """
+
+    def program(wildcards):
+        environment = PLAN.environments.get(getattr(wildcards, "backbone", None))
+        if environment:
+            return environment.program
+        if not libraries or not (workflow.is_main_process and workflow.local_exec) or RUNTIME["light_jobs"] != "fork":
+            return "permafrost"
+        return light_program(of_libraries(libraries(wildcards)))
+
+    return without_rerun(program=program)
+
+
+def of_its_backbone(wildcards):
+    return of_backbone(PLAN.backbones[wildcards.backbone]["kind"])

@@ -11,12 +11,13 @@ rule prepare:
         **resources_for("prepare"),
     params:
         **of_run("plan", "data"),
+        **warm_program(lambda wildcards: of_images()),
         job=job("prepare", "dataset"),
         parts=parts_option,
     message:
         "Prepare the images of {wildcards.dataset}"
     shell:
-        "permafrost prepare --job {params.job} --plan {params.plan:q} --data {params.data:q} "
+        "{params.program} prepare --job {params.job} --plan {params.plan:q} --data {params.data:q} "
         "--workers {threads} "
         "--output {output.train:q} {output.val:q} {output.test:q} {params.parts} "
         "--card {output.card:q} "
@@ -34,11 +35,12 @@ rule prepare_part:
         **resources_for("prepare"),
     params:
         **of_run("plan", "data"),
+        **warm_program(lambda wildcards: of_images()),
         job=job("prepare", "dataset"),
     message:
         "Prepare the images of {wildcards.dataset}, part {wildcards.part}"
     shell:
-        "permafrost prepare --job {params.job} --plan {params.plan:q} --data {params.data:q} "
+        "{params.program} prepare --job {params.job} --plan {params.plan:q} --data {params.data:q} "
         "--workers {threads} "
         "--part {output:q} "
         "--benchmark {log.benchmark:q} 2>&1 | tee {log.text:q}"

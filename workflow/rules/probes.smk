@@ -88,11 +88,11 @@ rule probe_images:
         gpu=probe_gpu,
     params:
         **of_run("plan", "data", "device"),
+        **warm_program(of_its_backbone),
         **TITLE,
         job=job("probe", "dataset", "backbone", "probe", "seed"),
         kind=probe_kind,
         prepare_job=job("prepare", "dataset"),
-        program=program,
     message:
         "Run {params.title}"
     shell:

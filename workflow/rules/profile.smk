@@ -22,9 +22,9 @@ rule profile:
         gpu=gpu,
     params:
         **of_run("plan", "data", "device"),
+        **warm_program(),
         job=job("profile", "dataset", "backbone"),
         prepare_job=job("prepare", "dataset"),
-        program=program,
     message:
         "Time {wildcards.backbone} on {wildcards.dataset}"
     shell:

@@ -20,9 +20,9 @@ rule views:
         batch_size=batch_size,
     params:
         **of_run("plan", "data", "device"),
+        **warm_program(of_its_backbone),
         job=job("views", "dataset", "backbone"),
         prepare_job=job("prepare", "dataset"),
-        program=program,
     message:
         "Extract features of augmented views: {wildcards.backbone} on {wildcards.dataset}"
     shell:

@@ -12,7 +12,17 @@ from pathlib import Path
 
 import permafrost
 import pytest
-from permafrost.operate.light_client import BEGUN, RUN, SOCKET, STARTED_BY, folder_of, own_folder
+from permafrost.operate.light_client import (
+    BEGUN,
+    LOCK,
+    REFUSES,
+    RUN,
+    SESSION,
+    SOCKET,
+    STARTED_BY,
+    folder_of,
+    own_folder,
+)
 
 PACKAGE = Path(permafrost.__file__).parent
 pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="Linux alone has it")
@@ -29,6 +39,8 @@ def wait_until(met, what: str, seconds: float = 60.0):
 class Run:
     """A run whose process is a `sleep`, and its light jobs."""
 
+    code = "code"
+
     def __init__(self, folder: Path, monkeypatch, library: Path = PACKAGE.parent) -> None:
         self.process = subprocess.Popen(["sleep", "600"])
         began = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[19]
@@ -43,7 +55,7 @@ class Run:
         }  # fmt: skip
 
     def start(self, *command: str, **options) -> subprocess.Popen:
-        line = [sys.executable, "-I", "-S", str(self.client), "code", *command]
+        line = [sys.executable, "-I", "-S", str(self.client), self.code, *command]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         return subprocess.Popen(line, env=self.environment, **pipes, **options)
 
@@ -243,3 +255,113 @@ def test_jobs_of_several_threads_or_without_a_run_go_alone(run):
     assert run.begun() == begun  # not counted either
     del run.environment[RUN]
     assert run.do(*command)[0] == 1
+
+
+class Shared(Run):
+    """Jobs that share a process which has imported libraries."""
+
+    code = "LIBRARIES=colorsys,numpy"
+
+    def __init__(self, *arguments, **options) -> None:
+        super().__init__(*arguments, **options)
+        self.environment.pop(SESSION, None)
+
+    def paths(self) -> list[Path]:
+        return sorted(self.folder.glob(f"{self.code.partition('=')[2]}-*"))
+
+    def servers(self) -> list[int]:
+        line = ["pgrep", "-f", f"serve --folder {self.folder}/"]
+        found = subprocess.run(line, capture_output=True, text=True, check=False)
+        return [int(line) for line in found.stdout.split()]
+
+
+@pytest.fixture
+def shared(tmp_path, monkeypatch):
+    made = Shared(tmp_path, monkeypatch)
+    yield made
+    made.process.kill()
+    made.process.wait()
+    wait_until(lambda: not made.servers(), "the shared process outlived its run")
+
+
+EXPECTED = (0, f"permafrost {permafrost.__version__}\n", "")
+
+
+def test_the_first_job_starts_the_process_of_its_libraries_and_all_are_served(shared):
+    jobs = [shared.start("--version") for _ in range(4)]
+    assert [(*job.communicate(timeout=120), job.returncode) for job in jobs] == [
+        (EXPECTED[1], "", 0)
+    ] * 4
+    (path,) = shared.paths()
+    (server,) = shared.servers()
+    assert (path / SOCKET).exists() and not (path / BEGUN).exists()
+    # what only the libraries need is loaded
+    assert "numpy" in Path(f"/proc/{server}/maps").read_text()
+    status, _, said = shared.do("bootstrap", "--nonsense")
+    assert status == 2 and "usage: permafrost bootstrap" in said
+    assert shared.servers() == [server]
+
+
+def test_jobs_of_other_threads_or_variables_have_a_process_of_their_own(shared):
+    shared.do("--version")
+    shared.environment["HF_HOME"] = "/elsewhere"
+    assert shared.do("--version") == EXPECTED
+    shared.environment["SNAKEMAKE_NUMBER"] = "1"
+    shared.do("--version")
+    assert len(shared.paths()) == len(shared.servers()) == 2
+    # refused by the command, but by one of two threads
+    assert shared.do("knn", "--threads", "2")[0] == 2
+    assert [path.name.split("-")[1] for path in shared.paths()] == ["1", "1", "2"]
+
+
+def test_a_job_runs_the_library_of_its_own_path(shared, tmp_path):
+    shared.do("--version")
+    copied = shutil.copytree(
+        PACKAGE, tmp_path / "copy/permafrost", ignore=shutil.ignore_patterns("*.pyc")
+    )
+    about = copied / "__init__.py"
+    about.write_text(about.read_text() + '\n__version__ = "of the copy"\n')
+    before = shared.environment["PYTHONPATH"]
+    shared.environment["PYTHONPATH"] = str(copied.parent)
+    assert shared.do("--version") == (0, "permafrost of the copy\n", "")
+    shared.environment["PYTHONPATH"] = before
+    assert shared.do("--version") == EXPECTED
+    assert len(shared.servers()) == 1
+
+
+@pytest.mark.parametrize(
+    "lost", ["killed", "refused", "never started", "run has ended", "elsewhere"]
+)
+def test_without_their_process_jobs_run_directly(shared, lost):
+    if lost == "run has ended":
+        shared.process.kill()
+        shared.process.wait()
+    elif lost == "elsewhere":
+        shared.environment[RUN] = "1-1"
+    else:
+        shared.do("--version")
+        (path,) = shared.paths()
+        (server,) = shared.servers()
+        os.kill(server, signal.SIGKILL)
+        wait_until(lambda: not shared.servers(), "it was not killed")
+        if lost != "killed":
+            (path / SOCKET).unlink()
+        if lost == "refused":
+            (path / LOCK).unlink()
+            (path / REFUSES).touch()
+    assert shared.do("--version") == EXPECTED
+    assert shared.do("botstrap")[0] == 2
+    assert not shared.servers()
+
+
+def test_a_process_with_a_thread_refuses_and_is_not_started_again(shared, tmp_path):
+    (tmp_path / "with_thread.py").write_text(
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+    )
+    shared.code = "LIBRARIES=with_thread"
+    shared.environment["PYTHONPATH"] += f"{os.pathsep}{tmp_path}"
+    assert shared.do("--version") == EXPECTED
+    (path,) = shared.paths()
+    assert (path / REFUSES).exists()
+    wait_until(lambda: not shared.servers(), "it serves nobody and stays")
+    assert shared.do("--version") == EXPECTED and not shared.servers()

@@ -6,24 +6,36 @@ modules imported that its own code imports. The third job of a CODE starts this 
 wait for it: if it does not answer, they run directly. Imports are kept few, because every short job
 pays for them; ``socket`` alone takes longer than starting Python.
 
+Jobs of images and networks take seconds to import their libraries. ``LIBRARIES=torch,…`` instead of
+CODE names them (`permafrost.plan.preloaded`), and jobs that name the same share a process which has
+imported these. Their first job starts it, and they wait for it. They import this library themselves.
+
 Where a job says what it asks for (`ASKS`), it runs in a worker (`permafrost.operate.light_workers`),
 and never on this machine.
 """
 
 import _socket
 import array
+import binascii
 import os
 import sys
+import time
 
 #: variable with the process of the run (number and start time); if unset, jobs run directly
 RUN = "PERMAFROST_WARM_RUN"
+#: variable with a process whose runs share the processes of libraries; if unset, each run has its own
+SESSION = "PERMAFROST_WARM_SESSION"
 #: variable with the folder of the socket of the run's workers
 WORKERS = "PERMAFROST_WORKERS"
 #: variable with what a job asks of a worker, as JSON
 ASKS = "PERMAFROST_ASKS"
 STARTED_BY = 3  # which job of a code starts the preloaded process; it does not pay off for fewer
-SOCKET, BEGUN, LOCK = "socket", "begun", "started"
+SOCKET, BEGUN, LOCK, REFUSES = "socket", "begun", "started", "refuses"
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+LIBRARIES = "LIBRARIES="
+# variables that differ between jobs or shells, and that no library reads when it is imported
+_OF_JOB = ("PERMAFROST_", "SNAKEMAKE_", "PYTEST_", "TMP", "TEMP", "PWD", "OLDPWD", "SHLVL", "_")
+_STARTS_WITHIN = 30  # seconds for a process to accept connections
 
 
 def this_process():
@@ -114,23 +126,78 @@ def start(path):
     with open(os.path.join(path, BEGUN), "ab") as begun:
         begun.write(b".")
         begun.flush()
-        if os.fstat(begun.fileno()).st_size < STARTED_BY:
-            return
+        if os.fstat(begun.fileno()).st_size >= STARTED_BY:
+            start_now(path, dict.fromkeys(THREADS, "1"))
+
+
+def start_now(path, variables, *options):
+    """Start the preloaded process, unless that was done before."""
     try:
-        os.close(os.open(os.path.join(path, LOCK), os.O_CREAT | os.O_EXCL, 0o600))
+        lock = os.open(os.path.join(path, LOCK), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     except OSError:
         return
-    if os.fork():
+    if process := os.fork():
+        os.write(lock, b"%d" % process)
+        os.close(lock)
         return
     # the process must outlive the job and keep none of its pipes open
+    os.close(lock)
     os.setsid()
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nowhere, descriptor)
-    os.environ.update(dict.fromkeys(THREADS, "1"))
+    os.environ.update(variables)
     # the process forks, so pyarrow's allocator must not start a thread
     os.environ["JE_ARROW_MALLOC_CONF"] = "background_thread:false"
-    run(["serve", "--folder", path])
+    run(["serve", "--folder", path, *options])
+
+
+def serve_when_started(path, run_of, libraries, threads, argv):
+    """Run a job in the process that has imported `libraries`; None as of `serve`."""
+    if os.path.exists(os.path.join(path, REFUSES)):
+        return None
+    if (status := serve(path, argv)) is not None:
+        return status
+    # OpenBLAS starts its threads when it is loaded, which a fork would lose; jobs set their number
+    variables = {**dict.fromkeys(THREADS, threads), "OPENBLAS_NUM_THREADS": "1", RUN: run_of}
+    start_now(path, variables, "--libraries", libraries)
+    end = time.monotonic() + _STARTS_WITHIN
+    while not os.path.exists(os.path.join(path, SOCKET)):
+        if time.monotonic() > end or not _is_starting(path):
+            return None
+        time.sleep(0.02)
+    return serve(path, argv)
+
+
+def _is_starting(path):
+    """Whether the process that holds the lock exists."""
+    try:
+        with open(os.path.join(path, LOCK)) as lock:
+            process = lock.read()
+    except OSError:
+        return False
+    # its number is written a moment after the lock is made
+    return not process or os.path.exists(f"/proc/{process}")
+
+
+def _is_here(run_of):
+    """Whether the process of the run is one of this machine."""
+    process, _, began = run_of.partition("-")
+    try:
+        with open(f"/proc/{process}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[19] == began
+    except OSError:
+        return False
+
+
+def _environment():
+    """A checksum of the variables that a library may read when it is imported."""
+    variables = dict(os.environ)
+    # where this library lies is no matter
+    folders = variables.pop("PYTHONPATH", "").split(os.pathsep)
+    kept = [folder for folder in folders if not os.path.exists(f"{folder}/permafrost")]
+    kept += [f"{name}={text}" for name, text in variables.items() if not name.startswith(_OF_JOB)]
+    return binascii.crc32("\0".join(sorted(kept)).encode("utf-8", "surrogateescape"))
 
 
 def run(argv):
@@ -153,10 +220,20 @@ def main(code, argv):
     if "--threads" not in argv:
         # the rule requests one core, and the preloaded process uses one thread
         os.environ.update(dict.fromkeys(THREADS, "1"))
-    run_of = os.environ.get(RUN)
-    alone = argv[argv.index("--threads") + 1] == "1" if "--threads" in argv else True
-    if run_of and alone:
-        folder = folder_of(run_of)
+    of_libraries = code.startswith(LIBRARIES)
+    run_of = os.environ.get(SESSION if of_libraries and SESSION in os.environ else RUN)
+    threads = argv[argv.index("--threads") + 1] if "--threads" in argv else "1"
+    folder = folder_of(run_of) if run_of else ""
+    if of_libraries:
+        libraries = code.removeprefix(LIBRARIES)
+        path = os.path.join(folder, f"{libraries}-{threads}-{_environment():08x}")
+        # as its command sets them, which is too late in a process that has loaded the libraries
+        os.environ.update(dict.fromkeys(THREADS, threads))
+        if run_of and _is_here(run_of) and own_folder(folder) and own_folder(path):
+            status = serve_when_started(path, run_of, libraries, threads, argv)
+            if status is not None:
+                return status
+    elif run_of and threads == "1":
         path = os.path.join(folder, code)
         if own_folder(folder) and own_folder(path):
             status = serve(path, argv)

@@ -15,7 +15,7 @@ import stat
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from permafrost.core.environment import MAIN_PYTHON
@@ -96,11 +96,17 @@ def light_program(code: str, asked: str = "") -> str:
 
     Parameters
     ----------
+    code : hash of its sources; or, of any job, what `of_libraries` returns.
     asked : what the job asks of a worker (`permafrost.operate.light_workers.asks`); empty: it runs
         on this machine.
     """
     program = shlex.join([sys.executable, "-I", "-S", light_client.__file__, code])
     return f"{light_client.ASKS}={shlex.quote(asked)} {program}" if asked else program
+
+
+def of_libraries(libraries: Iterable[str]) -> str:
+    """The `code` of a job that shares a process with others that import the same libraries."""
+    return f"{light_client.LIBRARIES}{','.join(libraries)}"
 
 
 def plan_faster() -> None:

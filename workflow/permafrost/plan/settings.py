@@ -217,7 +217,7 @@ class Runtime(Options):
     """Folder shared by projects: they reuse each other's image and feature stores if data, options and code are the
     same. Users without write permission reuse stores but add none."""
     light_jobs: Literal["fork", "process"] = "fork"
-    """How short jobs run: as forks of one preloaded process per run (Linux), or as separate processes."""
+    """How short jobs, and jobs that import torch, run: as forks of preloaded processes (Linux), or as separate ones."""
     light_jobs_on: Literal["auto", "cluster", "driver"] = "auto"
     """Where probes of embeddings and patches, bootstrap and compare run with a cluster executor. auto: on Slurm, in
     allocations that run many of them (if snakemake itself runs in an allocation, there), else as cluster; cluster:

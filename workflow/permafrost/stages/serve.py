@@ -5,6 +5,9 @@ environment, files and command line of its client (`light_client`). It ends with
 failure does not affect others. The process has one thread, imports the modules that its jobs have
 needed, and ends with the run or after a minute without jobs. It takes no job after a source file
 has changed.
+
+With ``--libraries`` it imports these alone. Its jobs may be of any sources, also of another copy of
+this library, which each of them imports anew.
 """
 
 from __future__ import annotations
@@ -12,19 +15,30 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import importlib
 import os
 import select
 import shutil
 import signal
 import socket
 import sys
+import tempfile
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from permafrost.core.opened import is_library
-from permafrost.operate.light_client import LOCK, RUN, SOCKET, address_of, receive
+from permafrost.operate.light_client import (
+    LOCK,
+    REFUSES,
+    RUN,
+    SOCKET,
+    THREADS,
+    address_of,
+    receive,
+)
 from permafrost.stages.cli import main
 
 _IDLE = 60  # seconds without jobs until it ends; each process uses about 100 MB
@@ -38,14 +52,18 @@ _DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 def add_arguments(parser) -> None:
     parser.add_argument("--folder", type=Path, required=True, help="folder of the socket")
+    parser.add_argument("--libraries", default="", help="modules to import, with commas")
 
 
 def run(arguments) -> None:
     sources = _sources()
-    for name in ("numpy", "pyarrow.parquet", "permafrost.stages.cli"):
-        __import__(name)
-    server = _Server(arguments.folder, sources)
+    libraries = [name for name in arguments.libraries.split(",") if name]
+    if not libraries:
+        _import_all(["numpy", "pyarrow.parquet", "permafrost.stages.cli"])
+    server = _Server(arguments.folder, sources, learns=not libraries)
     try:
+        # after the socket is there, so that jobs wait instead of importing them too
+        _import_all(libraries)
         if server.run is not None:
             server.serve()
     finally:
@@ -83,12 +101,14 @@ class _Server:
     ----------
     folder : folder of the socket.
     sources : file of the library -> its state when this process started.
+    learns : whether it imports the modules that its jobs have imported.
     jobs : the running jobs.
     open : whether new jobs are accepted.
     """
 
     folder: Path
     sources: dict[str, tuple[int, int]]
+    learns: bool = True
     jobs: list[_Job] = field(default_factory=list)
     open: bool = True
 
@@ -144,18 +164,27 @@ class _Server:
             client.close()
             return
         if self._may_fork():
-            self.jobs.append(_fork(request, descriptors, client))
+            self.jobs.append(_fork(request, descriptors, client, anew=not self.learns))
         else:
-            client.close()
+            # before the client gets no answer, after which it may start another process
             self.close()
+            client.close()
         for descriptor in descriptors:
             os.close(descriptor)
 
     def _may_fork(self) -> bool:
-        """Whether the loaded sources are unchanged on disk, and this process has one thread."""
+        """Whether the loaded sources are unchanged on disk, and a fork of this process is whole.
+
+        Threads and open devices do not survive a fork.
+        """
         loaded = _files_loaded()
-        same = all(self.sources.get(file) == _state(file) for file in loaded)
-        return same and len(os.listdir("/proc/self/task")) == 1
+        if self.learns and any(self.sources.get(file) != _state(file) for file in loaded):
+            return False
+        whole = len(os.listdir("/proc/self/task")) == 1 and not _has_gpu_open()
+        if not whole:
+            # another process would not be either
+            (self.folder / REFUSES).touch()
+        return whole
 
     def _look_after(self) -> None:
         """Answer clients whose jobs have ended, and end jobs whose clients have gone."""
@@ -182,7 +211,7 @@ class _Server:
         job.client.close()
         os.close(job.told)
         os.close(job.ended)
-        if status == 0:
+        if status == 0 and self.learns:
             _import_all(job.names.decode().split())
 
 
@@ -205,6 +234,15 @@ def _files_loaded() -> list[str]:
     return [file for file in files if file and file.startswith(root)]
 
 
+def _has_gpu_open() -> bool:
+    """Whether a library has opened a GPU of NVIDIA."""
+    for descriptor in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            if os.readlink(f"/proc/self/fd/{descriptor}").startswith("/dev/nvidia"):
+                return True
+    return False
+
+
 def _opened_run(text: str) -> int | None:
     """A descriptor that is readable after the run has ended; None: the run does not exist."""
     process, _, began = text.partition("-")
@@ -216,13 +254,13 @@ def _opened_run(text: str) -> int | None:
     return found if fields[19] == began else None
 
 
-def _fork(request: list[str], descriptors: list[int], client: socket.socket) -> _Job:
+def _fork(request: list[str], descriptors: list[int], client: socket.socket, *, anew: bool) -> _Job:
     told, tell = os.pipe()
     process = os.fork()
     if not process:
         status = 1
         try:
-            status = _run_job(request, descriptors, tell)
+            status = _run_job(request, descriptors, tell, anew=anew)
         finally:
             os._exit(status)
     os.close(tell)
@@ -230,8 +268,13 @@ def _fork(request: list[str], descriptors: list[int], client: socket.socket) -> 
     return _Job(process, os.pidfd_open(process), client, told)
 
 
-def _run_job(request: list[str], descriptors: list[int], tell: int) -> int:
-    """Run the job in its forked process as its client would; returns the exit status."""
+def _run_job(request: list[str], descriptors: list[int], tell: int, *, anew: bool) -> int:
+    """Run the job in its forked process as its client would; returns the exit status.
+
+    Parameters
+    ----------
+    anew : import this library again, from where the job has it.
+    """
     server = os.getppid()
     ctypes.CDLL(None).prctl(_DIES_WITH_PARENT, signal.SIGKILL)
     if os.getppid() != server:
@@ -243,14 +286,17 @@ def _run_job(request: list[str], descriptors: list[int], tell: int) -> int:
     os.closerange(tell + 1, os.sysconf("SC_OPEN_MAX"))
     folder, count, *rest = request
     argv, environment = rest[: int(count)], rest[int(count) :]
+    ours = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     os.environ.clear()
     os.environ.update(dict(line.split("=", 1) for line in environment))
     before, status = set(sys.modules), 1
+    # the server's temporary folder may be another
+    tempfile.tempdir = None
+    _set_threads()
     sys.argv = ["permafrost", *argv]
     try:
         os.chdir(folder)
-
-        status = main(argv)
+        status = (_imported_anew(ours) if anew else main)(argv)
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:
@@ -263,6 +309,26 @@ def _run_job(request: list[str], descriptors: list[int], tell: int) -> int:
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     return status
+
+
+def _imported_anew(before: list[str]) -> Callable[[list[str]], int]:
+    """`permafrost.stages.cli.main` from the job's PYTHONPATH instead of the folders `before`."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "permafrost"]:
+        del sys.modules[name]
+    now = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    # the first is the folder of the script
+    sys.path[1:] = [*now, *(folder for folder in sys.path[1:] if folder not in before)]
+    importlib.invalidate_caches()
+    return importlib.import_module("permafrost.stages.cli").main
+
+
+def _set_threads() -> None:
+    """Let libraries that were loaded with one thread use as many as the job's variables say."""
+    threads = os.environ.get(THREADS[0], "1")
+    if threads.isdecimal() and int(threads) > 1:
+        from threadpoolctl import threadpool_limits
+
+        threadpool_limits(int(threads), user_api="blas")
 
 
 def _is_users(name: str) -> bool:
