@@ -13,6 +13,8 @@ from pathlib import Path
 import yaml
 from permafrost.plan.resources import asked
 
+from helpers import forked
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 # byte code and what was read of the sources are copied, so that no project makes them again; not what another
 # process is just writing
@@ -117,10 +119,8 @@ class Project:
         """Run ``snakemake --profile PROFILE ARGUMENTS`` as a user would; returns the finished process."""
         environment = {**os.environ, "PYTHONPATH": str(self.folder / "workflow")}
         environment.pop("SNAKEMAKE_PROFILE", None)
-        command = [sys.executable, "-m", "snakemake", "--profile", profile, *arguments]
-        done = subprocess.run(
-            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=900
-        )
+        command = ["--profile", profile, *arguments]
+        done = forked.snakemake(command, self.folder, environment, timeout=900)
         if check and done.returncode:
             raise AssertionError(f"snakemake failed:\n{done.stdout}\n{done.stderr}")
         return done

@@ -71,8 +71,8 @@ def test_all_files_are_those_of_processes_of_their_own(project, listened, monkey
     project.snakemake()
     assert written(project) == alone and written(project, STORES, "*") == stores
     networks = {name for name in listened if "torch" in name}
-    # of knn, linear, bootstrap and compare; images; extraction of one thread or two
-    assert len(listened - networks) == 4 + 1 and networks
+    # of knn, linear, bootstrap and compare; images; the page; extraction of one thread or two
+    assert len(listened - networks) == 4 + 2 and networks
 
 
 def test_one_item_that_fails_fails_alone_and_one_change_reruns_one(project):

@@ -7,7 +7,7 @@ from permafrost.operate.snakemake_process import (
     light_program,
     of_libraries,
 )
-from permafrost.plan.preloaded import of_backbone, of_images, of_probe
+from permafrost.plan.preloaded import of_backbone, of_images, of_page, of_probe
 
 if RUNTIME["light_jobs"] == "fork":
     keep_warm()
@@ -60,7 +60,7 @@ def light_command(stage, *names):
 
 
 def warm_program(libraries=None):
-    """Parameter `program` of a job that runs a backbone or reads images: from its backbone's environment, if it has one.
+    """Parameter `program` of a job that imports much: from its backbone's environment, if it has one.
 
     On this machine, a process that has imported `libraries(wildcards)` runs it.
     """
@@ -69,7 +69,11 @@ def warm_program(libraries=None):
         environment = PLAN.environments.get(getattr(wildcards, "backbone", None))
         if environment:
             return environment.program
-        if not libraries or not (workflow.is_main_process and workflow.local_exec) or RUNTIME["light_jobs"] != "fork":
+        if (
+            not libraries
+            or not (workflow.is_main_process and workflow.local_exec)
+            or RUNTIME["light_jobs"] != "fork"
+        ):
             return "permafrost"
         return light_program(of_libraries(libraries(wildcards)))
 

@@ -38,10 +38,11 @@ rule report:
     params:
         **of_run("plan", "results"),
         **without_rerun(folder=PLACES.copy(REPORT)),
+        **warm_program(lambda wildcards: of_page()),
         job=PLAN.report().fingerprint,
     message:
         "Write the page"
     shell:
-        "permafrost report --job {params.job} --plan {params.plan:q} --results {params.results:q} "
+        "{params.program} report --job {params.job} --plan {params.plan:q} --results {params.results:q} "
         "--standings {input.standings:q} "
         "--output {params.folder:q} --stamp {output.stamp:q} --benchmark {log.benchmark:q} 2>&1 | tee {log.text:q}"

@@ -33,6 +33,7 @@ STARTED_BY = 3  # which job of a code starts the preloaded process; it does not 
 SOCKET, BEGUN, LOCK, REFUSES = "socket", "begun", "started", "refuses"
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 LIBRARIES = "LIBRARIES="
+OF_LIGHT_JOBS = "numpy,pyarrow.parquet,pydantic"
 # variables that differ between jobs or shells, and that no library reads when it is imported
 _OF_JOB = ("PERMAFROST_", "SNAKEMAKE_", "PYTEST_", "TMP", "TEMP", "PWD", "OLDPWD", "SHLVL", "_")
 _STARTS_WITHIN = 30  # seconds for a process to accept connections
@@ -152,9 +153,28 @@ def start_now(path, variables, *options):
     run(["serve", "--folder", path, *options])
 
 
-def serve_when_started(path, run_of, libraries, threads, argv):
-    """Run a job in the process that has imported `libraries`; None as of `serve`."""
-    if os.path.exists(os.path.join(path, REFUSES)):
+def serve_by_code(code, argv):
+    """Run a job in the process of its code; None as of `serve`."""
+    folder = folder_of(os.environ[RUN])
+    path = os.path.join(folder, code)
+    if not (own_folder(folder) and own_folder(path)):
+        return None
+    status = serve(path, argv)
+    if status is None:
+        start(path)
+    return status
+
+
+def serve_by_libraries(libraries, threads, argv):
+    """Run a job in the process that has imported `libraries`, which its first job starts; None as of `serve`."""
+    run_of = os.environ.get(SESSION) or os.environ[RUN]
+    if not _is_here(run_of):
+        return None
+    folder = folder_of(run_of)
+    path = os.path.join(folder, f"{libraries}-{threads}-{_environment():08x}")
+    # as its command sets them, which is too late in a process that has loaded the libraries
+    os.environ.update(dict.fromkeys(THREADS, threads))
+    if not (own_folder(folder) and own_folder(path)) or os.path.exists(os.path.join(path, REFUSES)):
         return None
     if (status := serve(path, argv)) is not None:
         return status
@@ -220,26 +240,17 @@ def main(code, argv):
     if "--threads" not in argv:
         # the rule requests one core, and the preloaded process uses one thread
         os.environ.update(dict.fromkeys(THREADS, "1"))
-    of_libraries = code.startswith(LIBRARIES)
-    run_of = os.environ.get(SESSION if of_libraries and SESSION in os.environ else RUN)
     threads = argv[argv.index("--threads") + 1] if "--threads" in argv else "1"
-    folder = folder_of(run_of) if run_of else ""
-    if of_libraries:
-        libraries = code.removeprefix(LIBRARIES)
-        path = os.path.join(folder, f"{libraries}-{threads}-{_environment():08x}")
-        # as its command sets them, which is too late in a process that has loaded the libraries
-        os.environ.update(dict.fromkeys(THREADS, threads))
-        if run_of and _is_here(run_of) and own_folder(folder) and own_folder(path):
-            status = serve_when_started(path, run_of, libraries, threads, argv)
-            if status is not None:
-                return status
-    elif run_of and threads == "1":
-        path = os.path.join(folder, code)
-        if own_folder(folder) and own_folder(path):
-            status = serve(path, argv)
-            if status is not None:
-                return status
-            start(path)
+    libraries = code.removeprefix(LIBRARIES) if code.startswith(LIBRARIES) else ""
+    status = None
+    if RUN in os.environ and threads == "1" and not libraries:
+        status = serve_by_code(code, argv)
+        # processes that runs share are there for the first jobs of a code too
+        libraries = OF_LIGHT_JOBS if SESSION in os.environ else ""
+    if RUN in os.environ and status is None and libraries:
+        status = serve_by_libraries(libraries, threads, argv)
+    if status is not None:
+        return status
     run(argv)
 
 

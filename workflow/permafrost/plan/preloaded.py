@@ -29,3 +29,8 @@ def of_backbone(kind: str) -> tuple[str, ...]:
 def of_probe(kind: str) -> tuple[str, ...]:
     """The libraries of a probe that trains networks on stored features; of others, none are needed."""
     return _NETWORKS if PROBES[kind].gpu == "auto" else ()
+
+
+def of_page() -> tuple[str, ...]:
+    """The libraries of `report`."""
+    return (*_STORES, "jinja2", "matplotlib.figure", "scipy.optimize")
