@@ -24,8 +24,12 @@ from PIL import Image
 {how}
 
 class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(1))
+
     def forward(self, images):
-        return images.mean((2, 3)) * FACTOR
+        return images.mean((2, 3)) * FACTOR * self.scale
 
 def build(inputs):
     {late}
@@ -138,11 +142,11 @@ def study(root: Path, **changes) -> JobRuns:
     )
 
 
-def study_that_reads_json(root: Path) -> JobRuns:
+def study_that_reads_json(root: Path, **changes) -> JobRuns:
     """A study whose entry point reads ``lib/scale.json``."""
     write_json(root / "lib/scale.json", 1)
     (root / "own/net.py").write_text(entry_point(FORMS["json"][2]))
-    return study(root)
+    return study(root, **changes)
 
 
 @pytest.fixture
@@ -189,6 +193,28 @@ def test_what_an_entry_point_reads_counts_however_it_is_read(root, form):
     if file.startswith(THEIRS):
         (root / THEIRS).rename(root / "../away")
         assert changed(third, runs.plan()) == set()
+
+
+def test_views_keep_what_they_read(root):
+    augmentations = {"views": 2, "images": 8}
+    measures = {"names": ["alignment_augmentations"], "augmentations": augmentations}
+    runs = study_that_reads_json(root, measures=measures)
+    first = runs.plan()
+    runs.views("world", "own")
+    assert first.views("world", "own") == runs.plan().views("world", "own")
+    write_json(root / "lib/scale.json", 2)
+    (before, after) = (plan.views("world", "own").fingerprint for plan in (first, runs.plan()))
+    assert before != after
+
+
+def test_fine_tuning_keeps_what_it_reads(root):
+    tuned = {"kind": "fine_tune", "epochs": 1, "head_epochs": 1, "warmup_epochs": 0}
+    runs = study_that_reads_json(root, probes={"tune": tuned})
+    first = runs.plan()
+    runs.fine_tune("world", "own", "tune")
+    assert changed(first, runs.plan()) == set()
+    write_json(root / "lib/scale.json", 2)
+    assert ("probe", "world", "own", "tune", 0) in changed(first, runs.plan())
 
 
 def test_declared_files_are_not_kept_twice(root):
