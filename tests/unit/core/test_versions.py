@@ -5,14 +5,20 @@ from __future__ import annotations
 import copy
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 from helpers.plans import CONFIG, changed, fill_root, fingerprints, make_plan
-from permafrost.core import versions
 from permafrost.core.stores import Store, write_store
 from permafrost.core.tables import read_metadata, write_table
-from permafrost.core.versions import gather_versions, imported_versions, mixture_words
+from permafrost.core.versions import (
+    gather_versions,
+    imported_versions,
+    installed_versions,
+    joined_versions,
+    mixture_words,
+)
 from permafrost.plan import plan as plan_module
 from permafrost.plan.record import record_plan
 from permafrost.plan.recorded import read_plan
@@ -42,6 +48,18 @@ def test_recording_imports_nothing():
         "assert not {*COMPUTING, 'importlib.metadata', 'platform'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_faiss_has_the_name_of_the_distribution_that_is_installed(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "faiss", SimpleNamespace(__version__="1.14"))
+    folder = tmp_path / "faiss_gpu_cu12-1.14.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: faiss-gpu-cu12\nVersion: 1.14\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    assert imported_versions()["faiss-gpu-cu12"] == "1.14"
+    assert "faiss-cpu" not in imported_versions()
+    assert installed_versions(["faiss"])["faiss-gpu-cu12"] == "1.14"
+    assert joined_versions([imported_versions()]) == imported_versions()
 
 
 def test_versions_of_all_results_are_gathered_and_a_mixture_is_put_in_words():
@@ -133,4 +151,3 @@ def test_stale_says_that_versions_are_mixed(root, monkeypatch, capsys):
     assert main(["stale"]) == 0
     said = capsys.readouterr().out
     assert "mixed versions" in said and f"pyarrow 1.0 and {pa.__version__}" in said
-    assert versions.COMPUTING["faiss"] == "faiss-cpu"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from permafrost import __version__
 
-#: module -> distribution, for all packages that can affect results
+#: module -> distribution, for all packages that can affect results; see `_distribution`
 COMPUTING = {
     "PIL": "pillow",
     "faiss": "faiss-cpu",
@@ -28,6 +28,8 @@ COMPUTING = {
     "torchvision": "torchvision",
     "zarr": "zarr",
 }
+#: distributions that hold FAISS, those of `envs` first
+FAISS = ("faiss-cpu", "faiss-gpu-cu12", "faiss-gpu-cuvs", "faiss-gpu")
 
 #: keys of metadata with versions: of the stage itself, of its features, of its scores
 RECORDED = ("versions", "feature_versions", "score_versions")
@@ -38,18 +40,29 @@ _PYTHON = ".".join(map(str, sys.version_info[:3]))
 def imported_versions() -> dict[str, str]:
     """Distribution to version, for Python and the packages of `COMPUTING` imported by this process."""
     found = {
-        distribution: getattr(sys.modules[module], "__version__", None)
-        for module, distribution in COMPUTING.items()
+        _distribution(module): getattr(sys.modules[module], "__version__", None)
+        for module in COMPUTING
         if module in sys.modules
     }
     known = {name: str(version) for name, version in found.items() if version}
     return {"python": _PYTHON, **known}
 
 
+def _distribution(module: str) -> str:
+    """The distribution that holds a module: of FAISS, the one that is installed."""
+    if module != "faiss":
+        return COMPUTING[module]
+    from importlib.metadata import distributions
+
+    installed = (name for name in FAISS if any(distributions(name=name)))
+    return next(installed, COMPUTING[module])
+
+
 def joined_versions(recorded: Iterable[dict[str, str]]) -> dict[str, str]:
     """The union of several results of `imported_versions`."""
     met = {name: version for one in recorded for name, version in one.items()}
-    return {name: met[name] for name in ("python", *COMPUTING.values()) if name in met}
+    named = ("python", *COMPUTING.values(), *FAISS)
+    return {name: met[name] for name in dict.fromkeys(named) if name in met}
 
 
 def recorded_versions(packages: Iterable[str]) -> dict[str, str]:
@@ -68,7 +81,8 @@ def installed_versions(modules: Iterable[str]) -> dict[str, str]:
     for module in modules:
         if module in COMPUTING:
             try:
-                found[COMPUTING[module]] = version(COMPUTING[module])
+                distribution = _distribution(module)
+                found[distribution] = version(distribution)
             except PackageNotFoundError:
                 continue
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from permafrost import __version__
+from permafrost.core.versions import FAISS
 from permafrost.probes.kinds import KINDS
 from permafrost.report.tables.export import to_bibtex
 from permafrost.statistics.leaderboard.rows import distinct, metric_name
@@ -14,7 +15,7 @@ AUTHORS = "The Permafrost developers"
 # largest number of named combinations; with more, only their number
 _MOST_NAMED = 12
 # libraries named in the paragraph; the archive lists all
-_NAMED = ("python", "torch", "timm", "torchgeo", "faiss-cpu", "numpy", "scipy")
+_NAMED = ("python", "torch", "timm", "torchgeo", *FAISS, "numpy", "scipy")
 _INTERVALS = {
     "wilson": "Wilson intervals from jackknife standard errors",
     "jackknife_t": "jackknife standard errors with Student's t",
