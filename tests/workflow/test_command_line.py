@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yte
 from helpers.project import REPOSITORY, Project
+from permafrost.operate.failures import LIGHT_JOBS
 
 COMMON = {"keep-going", "rerun-incomplete", "scheduler", "rerun-triggers", "logger"}
 
@@ -74,7 +75,9 @@ def test_all_cores_are_taken_only_where_no_profile_is_named(
     assert profile.get("cores") == cores and set(profile) >= COMMON
 
 
-def test_named_profiles_leave_out_what_the_default_one_overrides():
+def test_named_profiles_leave_out_what_the_default_one_overrides(monkeypatch):
+    # that of Slurm sets it, which must not outlive the test
+    monkeypatch.setenv(LIGHT_JOBS, "")
     for name in ("local", "slurm"):
         path = Path(REPOSITORY / "profiles" / name / "config.yaml")
         assert not COMMON & set(yte.process_yaml(path.read_text()))
