@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+import yaml
 from helpers.project import ONE_BACKBONE
 
 pytestmark = pytest.mark.slow
@@ -32,6 +33,11 @@ def test_a_run_is_known_job_by_job_and_one_change_is_left_to_do(project):
 
 
 def test_the_demo_measures_a_machine_on_which_nothing_was_run(fresh_project):
+    # a part of the demo, with every kind of job that is asked for below
+    demo = yaml.safe_load(fresh_project.path("config/demo.yaml").read_text())
+    demo |= {"backbones": ["imagestats"], "datasets": ["demo-landcover", "demo-segmentation"]}
+    demo["probes"] = {name: demo["probes"][name] for name in ("knn", "linear", "seg-linear")}
+    fresh_project.path("config/demo.yaml").write_text(yaml.safe_dump(demo))
     rates = fresh_project.path("rates.json")
     found = json.loads(
         fresh_project.permafrost("plan", "--measure", "--save-rates", str(rates), "--json")
