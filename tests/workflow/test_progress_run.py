@@ -66,7 +66,7 @@ def test_a_terminal_shows_one_view_with_failures_above_it(broken):
         text = seen(written)
         assert status == 1 and text.count(FAILED) == 1
         frames = re.findall(r"^(\d+) of \d+ jobs done in .*", text, flags=re.MULTILINE)
-        assert len(frames) > 3 and [int(n) for n in frames] == sorted(int(n) for n in frames)
+        assert len(frames) > 1 and [int(n) for n in frames] == sorted(int(n) for n in frames)
         last = text[text.rindex("running  failed") :]
         assert re.search(r"^extract .* [01]/[12] +1$", last, flags=re.MULTILINE)
         assert "1 failed, 8 not run" in last and last.index("not run") < last.index(TABLE)
