@@ -13,13 +13,13 @@ from pathlib import Path
 # none imports the library itself, which is each project's own
 LIBRARIES = ["pydantic", "snakemake.cli", "snakemake_storage_plugin_s3", "zarr"]
 # variables that no import reads; with others than the first caller's, `snakemake` starts by itself
-FREE = {"PYTEST_CURRENT_TEST", "PYTHONPATH", "TMPDIR"}
+FREE = ("AWS_", "PERMAFROST_", "PYTEST_CURRENT_TEST", "PYTHONPATH", "SNAKEMAKE_", "TMPDIR")
 _started: dict[str, str] = {}
 
 
 def snakemake(arguments: list[str], folder: Path, environment: dict[str, str], timeout: float):
     """What ``python -m snakemake ARGUMENTS`` leaves in `folder`, as a finished process with texts."""
-    fixed = {name: text for name, text in environment.items() if name not in FREE}
+    fixed = {name: text for name, text in environment.items() if not name.startswith(FREE)}
     context = multiprocessing.get_context("forkserver")
     if not _started:
         context.set_forkserver_preload(LIBRARIES)
