@@ -27,10 +27,11 @@ NO_SLURM = str(Path(__file__).parent / "slurm" / "not_running")
 os.environ["PATH"] = os.pathsep.join([NO_SLURM, os.environ.get("PATH", os.defpath)])
 
 # all runs that these tests start share the processes that have imported torch; their code is each run's own
-os.environ[light_client.SESSION] = light_client.this_process()
-atexit.register(
-    shutil.rmtree, light_client.folder_of(os.environ[light_client.SESSION]), ignore_errors=True
-)
+if light_client.SESSION not in os.environ:
+    # workers of xdist have it from the process that starts them
+    os.environ[light_client.SESSION] = light_client.this_process()
+    sockets = light_client.folder_of(os.environ[light_client.SESSION])
+    atexit.register(shutil.rmtree, sockets, ignore_errors=True)
 
 # folders of tests, those with the longest files first: begun last, they would occupy one worker alone
 ORDER = ("workflow", "reliability", "parity", "unit")

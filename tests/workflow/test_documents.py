@@ -143,7 +143,7 @@ def test_all_configurations_together_run(own, tmp_path):
                 together[key] = copy.deepcopy(value)
     # the probe of series needs some
     together["datasets"].append("demo-series-clear")
-    # this shows that they run, not how well: one epoch each, and few resamples and views
+    # this shows that they run, not how well: one epoch of few channels each, and few resamples and views
     together["bootstrap"] = {**together.get("bootstrap", {}), "resamples": 100}
     # a profile of each dataset takes minutes: test_environments.py and test_measures.py run some
     del together["profile"]
@@ -151,6 +151,7 @@ def test_all_configurations_together_run(own, tmp_path):
     for options in filter(None, together["probes"].values()):
         names = {field.name for field in dataclasses.fields(KINDS[options["kind"]].options_class())}
         options.update(dict.fromkeys(names & {"epochs", "head_epochs"}, 1))
+        options.update(dict.fromkeys(names & {"hidden"}, 8))
         if "warmup_epochs" in options:
             options["warmup_epochs"] = 0
     project = own.copied(tmp_path / "project")
