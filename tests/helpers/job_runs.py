@@ -58,12 +58,6 @@ class JobRuns:
         made = ["--output", f"results/views/{dataset}/{backbone}.zarr"]
         self.on_images("views", dataset, backbone, made)
 
-    def fine_tune(self, dataset: str, backbone: str, probe: str) -> None:
-        plan = self.plan()
-        card = ["--card", f"results/images/{dataset}/card.json", "--device", "cpu"]
-        made = ["--output", f"results/predictions/{dataset}/{backbone}/seed0/{probe}.parquet"]
-        self.run("fine_tune", plan, plan.probe(dataset, backbone, probe, 0), [*card, *made])
-
     def on_images(self, stage: str, dataset: str, backbone: str, made: list[str]) -> None:
         plan = self.plan()
         card = ["--card", f"results/images/{dataset}/card.json", "--device", "cpu"]

@@ -32,6 +32,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from helpers.project import Project
+from permafrost.operate import light_client
 
 MODES = {
     "group": "kill -9 of the whole process group",
@@ -110,7 +111,9 @@ class Runs:
             "TMPDIR": str(self.temporary),
             MARK: str(self.folder),
         }
-        environment.pop("SNAKEMAKE_PROFILE", None)
+        # of the tests' own session: as for a user, what a run starts ends with the run
+        for name in ("SNAKEMAKE_PROFILE", light_client.SESSION):
+            environment.pop(name, None)
         with open(self.log, "ab") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", "snakemake", "--profile", "local", "all", "archive"],

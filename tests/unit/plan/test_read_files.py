@@ -207,16 +207,6 @@ def test_views_keep_what_they_read(root):
     assert before != after
 
 
-def test_fine_tuning_keeps_what_it_reads(root):
-    tuned = {"kind": "fine_tune", "epochs": 1, "head_epochs": 1, "warmup_epochs": 0}
-    runs = study_that_reads_json(root, probes={"tune": tuned})
-    first = runs.plan()
-    runs.fine_tune("world", "own", "tune")
-    assert changed(first, runs.plan()) == set()
-    write_json(root / "lib/scale.json", 2)
-    assert ("probe", "world", "own", "tune", 0) in changed(first, runs.plan())
-
-
 def test_declared_files_are_not_kept_twice(root):
     (root / "own/part.py").write_text("FACTOR = 2\n")
     (root / "own/net.py").write_text(entry_point("from own.part import FACTOR"))

@@ -34,7 +34,6 @@ from permafrost.operate.light_client import (
     LOCK,
     REFUSES,
     RUN,
-    SESSION,
     SOCKET,
     THREADS,
     address_of,
@@ -43,7 +42,6 @@ from permafrost.operate.light_client import (
 from permafrost.stages.cli import main
 
 _IDLE = 60  # seconds without jobs until it ends; each process uses about 100 MB
-_IDLE_BETWEEN_RUNS = 600  # the same where several runs share it
 _PATIENCE = 10  # seconds for a job to end after its client is gone
 _SLOWEST = 10  # seconds for a client to send its request
 _PACKAGE = Path(__file__).parents[1]
@@ -129,13 +127,12 @@ class _Server:
             (self.folder / name).unlink(missing_ok=True)
 
     def serve(self) -> None:
-        """Run jobs until the run has ended, or no job came for a while."""
+        """Run jobs until the run has ended, or no job came for `_IDLE` seconds."""
         idle_since = time.monotonic()
-        longest = _IDLE if self.learns or SESSION not in os.environ else _IDLE_BETWEEN_RUNS
         while self.open or self.jobs:
             if self.jobs:
                 idle_since = time.monotonic()
-            elif time.monotonic() - idle_since > longest:
+            elif time.monotonic() - idle_since > _IDLE:
                 return
             for descriptor in self._wait():
                 if self.open and descriptor == self.listener.fileno():
