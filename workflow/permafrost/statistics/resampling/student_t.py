@@ -82,17 +82,20 @@ def _continued_fraction(x: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarr
     c = np.ones_like(x)
     d = 1 / _off_zero(1 - (a + b) * x / (a + 1))
     value = d
+    # a value that has converged stays: with more terms, its last bit would depend on the others
+    moving = np.ones(x.shape, bool)
     for m in range(1, _MOST_TERMS):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
         d = 1 / _off_zero(1 + even * d)
         c = _off_zero(1 + even / c)
-        value = value * d * c
+        term = value * d * c
         d = 1 / _off_zero(1 + odd * d)
         c = _off_zero(1 + odd / c)
         change = d * c
-        value = value * change
-        if not change.size or np.abs(change - 1).max() < 1e-15:
+        value = np.where(moving, term * change, value)
+        moving &= np.abs(change - 1) >= 1e-15
+        if not moving.any():
             break
     return value
 
