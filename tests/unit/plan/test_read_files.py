@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -205,6 +207,22 @@ def test_views_keep_what_they_read(root):
     write_json(root / "lib/scale.json", 2)
     (before, after) = (plan.views("world", "own").fingerprint for plan in (first, runs.plan()))
     assert before != after
+
+
+def test_fine_tuning_keeps_what_it_reads(root):
+    tuned = {"kind": "fine_tune", "epochs": 1, "head_epochs": 1, "warmup_epochs": 0}
+    runs = study_that_reads_json(root, probes={"tune": tuned})
+    plan = runs.plan()
+    record_plan(plan, "results")
+    job = plan.probe("world", "own", "tune", 0).fingerprint
+    # in a process of its own: torch looks into the sources of its callers, which would be these tests
+    command = [sys.executable, "-m", "permafrost.stages.cli", "fine_tune", "--job", job]
+    command += ["--plan", plan_file(plan, "results"), "--card", "results/images/world/card.json"]
+    command += ["--output", "results/predictions/world/own/seed0/tune.parquet", "--device", "cpu"]
+    subprocess.run(command, check=True)
+    assert changed(plan, runs.plan()) == set()
+    write_json(root / "lib/scale.json", 2)
+    assert ("probe", "world", "own", "tune", 0) in changed(plan, runs.plan())
 
 
 def test_declared_files_are_not_kept_twice(root):
