@@ -18,7 +18,7 @@ rule extract:
         batch_size=batch_size,
     params:
         **of_run("plan", "data", "device"),
-        **warm_program(of_its_backbone),
+        **backbone_program(),
         job=job("extract", "dataset", "backbone"),
         prepare_job=job("prepare", "dataset"),
         parts=parts_option,
@@ -53,7 +53,7 @@ rule extract_part:
         batch_size=batch_size,
     params:
         **of_run("plan", "data", "device"),
-        **warm_program(of_its_backbone),
+        **backbone_program(),
         job=job("extract", "dataset", "backbone"),
         prepare_job=job("prepare", "dataset"),
         # parts of one store are made of the same batches

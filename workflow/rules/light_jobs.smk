@@ -1,4 +1,4 @@
-# How light jobs run: in forks of a preloaded process, on a cluster in workers, or as the others do.
+# How jobs run: in forks of processes that have imported what they need, light ones on a cluster in workers, or alone.
 
 from permafrost.operate.failures import LIGHT, light_jobs_of
 from permafrost.operate.light_workers import asks, start_workers
@@ -7,7 +7,7 @@ from permafrost.operate.snakemake_process import (
     light_program,
     of_libraries,
 )
-from permafrost.plan.preloaded import of_backbone, of_images, of_page, of_probe
+from permafrost.plan.preloaded import IMAGES, PAGE, of_backbone, of_probe
 
 if RUNTIME["light_jobs"] == "fork":
     keep_warm()
@@ -59,26 +59,34 @@ def light_command(stage, *names):
     return {"program": program}
 
 
-def warm_program(libraries=None):
-    """Parameter `program` of a job that imports much: from its backbone's environment, if it has one.
+def forks_here():
+    """Whether jobs run beside Snakemake, as forks; known once the executor is."""
+    here = workflow.is_main_process and workflow.local_exec
+    return here and RUNTIME["light_jobs"] == "fork"
 
-    On this machine, a process that has imported `libraries(wildcards)` runs it.
+
+def warm_program(libraries):
+    """Parameter `program` of a job that is a fork of a process with these libraries, where jobs are forks."""
+    return without_rerun(
+        program=lambda wildcards: (
+            light_program(of_libraries(libraries)) if forks_here() else "permafrost"
+        )
+    )
+
+
+def backbone_program(*, warm=True):
+    """Parameter `program` of a job that runs a backbone: that of its environment, if it has one.
+
+    warm : the job may be a fork of a process that has imported the backbone's libraries.
     """
 
     def program(wildcards):
-        environment = PLAN.environments.get(getattr(wildcards, "backbone", None))
+        environment = PLAN.environments.get(wildcards.backbone)
         if environment:
             return environment.program
-        if (
-            not libraries
-            or not (workflow.is_main_process and workflow.local_exec)
-            or RUNTIME["light_jobs"] != "fork"
-        ):
+        if not (warm and forks_here()):
             return "permafrost"
-        return light_program(of_libraries(libraries(wildcards)))
+        kind = PLAN.backbones[wildcards.backbone]["kind"]
+        return light_program(of_libraries(of_backbone(kind)))
 
     return without_rerun(program=program)
-
-
-def of_its_backbone(wildcards):
-    return of_backbone(PLAN.backbones[wildcards.backbone]["kind"])

@@ -11,7 +11,7 @@ rule prepare:
         **resources_for("prepare"),
     params:
         **of_run("plan", "data"),
-        **warm_program(lambda wildcards: of_images()),
+        **warm_program(IMAGES),
         job=job("prepare", "dataset"),
         parts=parts_option,
     message:
@@ -35,7 +35,7 @@ rule prepare_part:
         **resources_for("prepare"),
     params:
         **of_run("plan", "data"),
-        **warm_program(lambda wildcards: of_images()),
+        **warm_program(IMAGES),
         job=job("prepare", "dataset"),
     message:
         "Prepare the images of {wildcards.dataset}, part {wildcards.part}"

@@ -88,7 +88,7 @@ rule probe_images:
         gpu=probe_gpu,
     params:
         **of_run("plan", "data", "device"),
-        **warm_program(of_its_backbone),
+        **backbone_program(),
         **TITLE,
         job=job("probe", "dataset", "backbone", "probe", "seed"),
         kind=probe_kind,

@@ -22,7 +22,7 @@ rule profile:
         gpu=gpu,
     params:
         **of_run("plan", "data", "device"),
-        **warm_program(),
+        **backbone_program(warm=False),
         job=job("profile", "dataset", "backbone"),
         prepare_job=job("prepare", "dataset"),
     message:

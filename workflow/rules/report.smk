@@ -38,7 +38,7 @@ rule report:
     params:
         **of_run("plan", "results"),
         **without_rerun(folder=PLACES.copy(REPORT)),
-        **warm_program(lambda wildcards: of_page()),
+        **warm_program(PAGE),
         job=PLAN.report().fingerprint,
     message:
         "Write the page"

@@ -20,7 +20,7 @@ rule views:
         batch_size=batch_size,
     params:
         **of_run("plan", "data", "device"),
-        **warm_program(of_its_backbone),
+        **backbone_program(),
         job=job("views", "dataset", "backbone"),
         prepare_job=job("prepare", "dataset"),
     message:

@@ -15,6 +15,7 @@ import pytest
 from permafrost.operate.light_client import (
     BEGUN,
     LOCK,
+    OF_LIGHT_JOBS,
     REFUSES,
     RUN,
     SESSION,
@@ -22,6 +23,7 @@ from permafrost.operate.light_client import (
     STARTED_BY,
     folder_of,
     own_folder,
+    this_process,
 )
 
 PACKAGE = Path(permafrost.__file__).parent
@@ -53,6 +55,8 @@ class Run:
         self.environment = {
             **os.environ, RUN: name, "PYTHONPATH": str(library), "PATH": f"{bin_folder}:{os.environ['PATH']}",
         }  # fmt: skip
+        # as a user has it
+        self.environment.pop(SESSION, None)
 
     def start(self, *command: str, **options) -> subprocess.Popen:
         line = [sys.executable, "-I", "-S", str(self.client), self.code, *command]
@@ -262,10 +266,6 @@ class Shared(Run):
 
     code = "LIBRARIES=colorsys,numpy"
 
-    def __init__(self, *arguments, **options) -> None:
-        super().__init__(*arguments, **options)
-        self.environment.pop(SESSION, None)
-
     def paths(self) -> list[Path]:
         return sorted(self.folder.glob(f"{self.code.partition('=')[2]}-*"))
 
@@ -312,6 +312,21 @@ def test_jobs_of_other_threads_or_variables_have_a_process_of_their_own(shared):
     # refused by the command, but by one of two threads
     assert shared.do("knn", "--threads", "2")[0] == 2
     assert [path.name.split("-")[1] for path in shared.paths()] == ["1", "1", "2"]
+
+
+def test_runs_of_a_session_share_a_process_also_for_their_light_jobs(shared):
+    shared.environment |= {SESSION: shared.environment[RUN], RUN: this_process()}
+    assert shared.do("--version") == EXPECTED
+    shared.environment[RUN] = f"{os.getpid()}-1"
+    assert shared.do("--version") == EXPECTED
+    assert len(shared.servers()) == 1
+    shared.code = "code"
+    assert shared.do("--version") == EXPECTED
+    assert len(shared.servers()) == 2 and len(list(shared.folder.glob(f"{OF_LIGHT_JOBS}-*"))) == 1
+    # without a run, jobs are to be processes of their own
+    del shared.environment[RUN]
+    shared.code = "LIBRARIES=colorsys"
+    assert shared.do("--version") == EXPECTED and len(shared.servers()) == 2
 
 
 def test_a_job_runs_the_library_of_its_own_path(shared, tmp_path):

@@ -62,6 +62,15 @@ def test_quantiles_of_t_equal_those_of_scipy(confidence):
     assert normal_quantile(confidence) == pytest.approx(stats.norm.ppf((1 + confidence) / 2))
 
 
+def test_a_quantile_or_tail_depends_on_no_other():
+    """To the last bit, whatever else is asked for in the same call."""
+    degrees = np.concatenate([np.linspace(1, 60, 400), [1e3, 1e6, np.nan]])
+    alone = [t_quantile(0.95, df) for df in degrees]
+    np.testing.assert_array_equal(t_quantile(0.95, degrees), alone)
+    alone = [two_sided_p(2.1, df) for df in degrees]
+    np.testing.assert_array_equal(two_sided_p(2.1, degrees), alone)
+
+
 def test_tails_of_t_equal_those_of_scipy():
     statistic = np.linspace(0, 40, 90)[:, None]
     expected = 2 * stats.t.sf(statistic, DEGREES)

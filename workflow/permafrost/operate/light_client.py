@@ -6,9 +6,10 @@ modules imported that its own code imports. The third job of a CODE starts this 
 wait for it: if it does not answer, they run directly. Imports are kept few, because every short job
 pays for them; ``socket`` alone takes longer than starting Python.
 
-Jobs of images and networks take seconds to import their libraries. ``LIBRARIES=torch,…`` instead of
-CODE names them (`permafrost.plan.preloaded`), and jobs that name the same share a process which has
-imported these. Their first job starts it, and they wait for it. They import this library themselves.
+Jobs of images, networks and the page take seconds to import their libraries. ``LIBRARIES=torch,…``
+in place of CODE names these (`permafrost.plan.preloaded`). Jobs with the same libraries share a
+process that has imported them. The first of these jobs starts the process, and they wait for it.
+Each imports Permafrost itself.
 
 Where a job says what it asks for (`ASKS`), it runs in a worker (`permafrost.operate.light_workers`),
 and never on this machine.
@@ -23,7 +24,8 @@ import time
 
 #: variable with the process of the run (number and start time); if unset, jobs run directly
 RUN = "PERMAFROST_WARM_RUN"
-#: variable with a process whose runs share the processes of libraries; if unset, each run has its own
+#: variable with a process, such as a suite of tests, whose runs share the processes of libraries; light jobs use
+#: them too until their own process is there. If unset, each run has its own
 SESSION = "PERMAFROST_WARM_SESSION"
 #: variable with the folder of the socket of the run's workers
 WORKERS = "PERMAFROST_WORKERS"
@@ -32,7 +34,8 @@ ASKS = "PERMAFROST_ASKS"
 STARTED_BY = 3  # which job of a code starts the preloaded process; it does not pay off for fewer
 SOCKET, BEGUN, LOCK, REFUSES = "socket", "begun", "started", "refuses"
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-LIBRARIES = "LIBRARIES="
+LIBRARIES = "LIBRARIES="  # before the names of libraries, in place of a code
+# what every light job imports; see `permafrost.plan.preloaded`
 OF_LIGHT_JOBS = "numpy,pyarrow.parquet,pydantic"
 # variables that differ between jobs or shells, and that no library reads when it is imported
 _OF_JOB = ("PERMAFROST_", "SNAKEMAKE_", "PYTEST_", "TMP", "TEMP", "PWD", "OLDPWD", "SHLVL", "_")

@@ -1,7 +1,7 @@
-"""Libraries that a job is certain to import, so that a process which has imported them may run it.
+"""Libraries that every job of a kind imports, so that a fork of a process which has them runs it.
 
-Results record the versions of the packages that their process imported, so a library that some
-jobs do without is not named here: a job would record it although it was not used.
+Results record the versions of the packages that their process has imported. A library that only
+some of the jobs import is therefore not named here: the others would record it, too.
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ from permafrost.probes.kinds import KINDS as PROBES
 
 _STORES = ("numpy", "pyarrow.parquet", "pydantic", "zarr")
 _NETWORKS = (*_STORES, "torch")
+#: the libraries of `prepare`, and of `report`
+IMAGES = _STORES
+PAGE = (*_STORES, "jinja2", "matplotlib.figure", "scipy.optimize")
 #: `backbones.kinds.Kind.library` -> the module that its jobs import
 _MODELS = {"timm": "timm", "torchgeo": "torchgeo.models"}
-
-
-def of_images() -> tuple[str, ...]:
-    """The libraries of `prepare`."""
-    return _STORES
 
 
 def of_backbone(kind: str) -> tuple[str, ...]:
@@ -29,8 +27,3 @@ def of_backbone(kind: str) -> tuple[str, ...]:
 def of_probe(kind: str) -> tuple[str, ...]:
     """The libraries of a probe that trains networks on stored features; of others, none are needed."""
     return _NETWORKS if PROBES[kind].gpu == "auto" else ()
-
-
-def of_page() -> tuple[str, ...]:
-    """The libraries of `report`."""
-    return (*_STORES, "jinja2", "matplotlib.figure", "scipy.optimize")

@@ -217,7 +217,8 @@ class Runtime(Options):
     """Folder shared by projects: they reuse each other's image and feature stores if data, options and code are the
     same. Users without write permission reuse stores but add none."""
     light_jobs: Literal["fork", "process"] = "fork"
-    """How short jobs, and jobs that import torch, run: as forks of preloaded processes (Linux), or as separate ones."""
+    """How jobs run on the machine of Snakemake: as forks of processes that have imported what they need (Linux), or as
+    processes of their own, which import it again. Results are the same to the byte."""
     light_jobs_on: Literal["auto", "cluster", "driver"] = "auto"
     """Where probes of embeddings and patches, bootstrap and compare run with a cluster executor. auto: on Slurm, in
     allocations that run many of them (if snakemake itself runs in an allocation, there), else as cluster; cluster:
