@@ -1,10 +1,11 @@
-"""What each light stage costs and imports, on the results of a finished run.
+"""What each light stage costs and imports, on the results of a finished run; and what jobs that are forks do not import.
 
     envs/run permafrost run
     envs/run python benchmarks/startup.py [--repeats 5]
 
 Runs the real command of each stage again, into a temporary folder, and prints the median CPU and wall
-seconds, the peak memory and the heavy libraries that the process imported.
+seconds, the peak memory and the heavy libraries that the process imported. Then the same for the import
+of the libraries that jobs share (`permafrost.plan.preloaded`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from _timing import measure_command, one_thread
 from permafrost.plan.catalogue import read_yaml
 from permafrost.plan.options import KINDS, leaves
 from permafrost.plan.plan import Plan
+from permafrost.plan.preloaded import IMAGES, PAGE, of_backbone, of_probe
 from permafrost.plan.record import record_plan
 
 HEAVY = ("torch", "timm", "torchgeo", "sklearn", "scipy", "pandas", "zarr", "faiss", "matplotlib")
@@ -35,12 +37,19 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for stage, command in commands(plan, Path(folder)).items():
             plain = [part for part in command if part not in ("-X", "importtime")]
-            runs = [measure_command(plain) for _ in range(arguments.repeats + 1)][1:]
-            wall, cpu, memory = (statistics.median(column) for column in zip(*runs, strict=True))
-            heavy = ", ".join(imported(command)) or "none"
-            print(
-                f"{stage:10s} {cpu:5.2f} s CPU  {wall:5.2f} s wall  {memory:5.0f} MB  imports: {heavy}"
-            )
+            show(stage, plain, arguments.repeats, ", ".join(imported(command)) or "none")
+    shared = {"images": IMAGES, "page": PAGE, "heads": of_probe("segmentation")}
+    shared |= {kind: of_backbone(kind) for kind in ("timm", "torchgeo")}
+    for name, libraries in shared.items():
+        command = [sys.executable, "-c", f"import {', '.join(libraries)}"]
+        show(name, command, arguments.repeats, ", ".join(libraries))
+
+
+def show(name: str, command: list[str], repeats: int, imports: str) -> None:
+    """Print the medians of a command's runs after a first one."""
+    runs = [measure_command(command) for _ in range(repeats + 1)][1:]
+    wall, cpu, memory = (statistics.median(column) for column in zip(*runs, strict=True))
+    print(f"{name:10s} {cpu:5.2f} s CPU  {wall:5.2f} s wall  {memory:5.0f} MB  imports: {imports}")
 
 
 def commands(plan: Plan, folder: Path) -> dict[str, list[str]]:
