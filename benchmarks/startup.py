@@ -1,4 +1,4 @@
-"""What each light stage costs and imports, on the results of a finished run; and what jobs that are forks do not import.
+"""What light stages cost and import, on the results of a finished run, and what the imports that jobs share cost.
 
     envs/run permafrost run
     envs/run python benchmarks/startup.py [--repeats 5]
