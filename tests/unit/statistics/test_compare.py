@@ -111,7 +111,7 @@ def test_equal_backbones_do_not_differ_and_the_interval_has_the_exact_width():
 def test_p_values_of_equally_good_backbones_are_not_too_small():
     rng = np.random.default_rng(0)
     small = 0
-    for seed in range(200):
+    for seed in range(100):
         # right and wrong as 0 and 1: the two differ by chance only
         rows = {
             name: predictions(
@@ -119,8 +119,9 @@ def test_p_values_of_equally_good_backbones_are_not_too_small():
             )
             for name, drawn in zip("ab", (rng.random((2, 200)) < 0.3).astype(int), strict=True)
         }
-        small += compare(rows, resamples=300, seed=seed)[0]["p_value"] <= 0.05
-    assert small / 200 <= 0.10
+        # the single p-value rests on no resample
+        small += compare(rows, resamples=20, seed=seed)[0]["p_value"] <= 0.05
+    assert small / 100 <= 0.10
 
 
 def test_groups_are_the_unit_and_silence_mcnemar():

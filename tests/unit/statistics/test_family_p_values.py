@@ -90,7 +90,7 @@ def test_rounding_does_not_part_equal_statistics():
     assert found.tolist() == [0.5, 0.5]
 
 
-@pytest.mark.parametrize("count", [2, 3, 11, 40])
+@pytest.mark.parametrize("count", [2, 3, 20])
 def test_one_far_better_backbone_is_significantly_better_in_every_family(count):
     rng = np.random.default_rng(count)
     skills = np.array([0.95] + [0.5] * (count - 1))
@@ -105,7 +105,7 @@ def test_one_far_better_backbone_is_significantly_better_in_every_family(count):
 def test_a_family_of_a_hundred_backbones_is_told_apart():
     rng = np.random.default_rng(0)
     skills = np.array([0.95] + [0.5] * 99)
-    found = adjusted(rng.random((100, 500)) < skills[:, None], resamples=500)
+    found = adjusted(rng.random((100, 300)) < skills[:, None], resamples=200)
     assert len(found) == 4950
     assert all(p < 0.05 for (a, _), p in found.items() if a == 0)
     assert np.mean([p < 0.05 for (a, _), p in found.items() if a]) < 0.01
@@ -126,7 +126,7 @@ def simulated(count, skills, *, trials, images=200, groups=None, resamples=299, 
     return false / trials, np.mean(power) if power else math.nan
 
 
-@pytest.mark.parametrize(("count", "trials"), [(2, 400), (5, 300), (12, 200)])
+@pytest.mark.parametrize(("count", "trials"), [(2, 200), (12, 100)])
 def test_familywise_error_where_all_are_equal(count, trials):
     false, _ = simulated(count, np.full(count, 0.7), trials=trials)
     # 5 %, and the standard error of so many trials twice
@@ -143,8 +143,8 @@ def test_familywise_error_with_few_groups(scenes):
 
 def test_familywise_error_and_power_where_some_differ():
     skills = np.array([0.5, 0.5, 0.5, 0.75, 0.75, 0.75])
-    false, power = simulated(6, skills, trials=200)
-    assert false <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 200)
+    false, power = simulated(6, skills, trials=80)
+    assert false <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 80)
     assert power > 0.9
 
 
@@ -153,9 +153,9 @@ def test_power_is_not_below_that_of_holm():
     rng = np.random.default_rng(5)
     skills = np.concatenate((np.full(6, 0.7), [0.8]))
     ours = theirs = 0
-    for trial in range(40):
+    for trial in range(20):
         right = rng.random((7, 300)) < skills[:, None]
-        rows = compare(backbones(right), resamples=999, seed=trial)
+        rows = compare(backbones(right), resamples=299, seed=trial)
         true = [row for row in rows if row["backbone_b"].endswith("006")]
         ours += sum(row["p_adjusted"] <= 0.05 for row in true)
         ordered = sorted(rows, key=lambda row: row["p_value"])

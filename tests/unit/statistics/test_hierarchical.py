@@ -96,14 +96,14 @@ def weighted_prior(values, errors, draws: int, rng) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    "values",
+    ("values", "new", "kinds"),
     [
-        [[0.80, 0.74, 0.73], [0.61, 0.60, 0.57], [0.72, 0.70, 0.71]],
-        [[0.80, 0.79, 0.60], [0.90, 0.40, 0.88]],
-        [[0.8, 0.7], [0.8, 0.7], [0.8, 0.71], [0.6, 0.69]],
+        ([[0.80, 0.74, 0.73], [0.61, 0.60, 0.57], [0.72, 0.70, 0.71]], 6, 0.15),
+        # two datasets have no groups
+        ([[0.80, 0.79, 0.60], [0.90, 0.40, 0.88]], 6, 0.15),
+        ([[0.8, 0.7], [0.8, 0.7], [0.8, 0.71], [0.6, 0.69]], 1, 1.0),
     ],
 )
-@pytest.mark.parametrize(("new", "kinds"), [(6, 0.15), (1, 1.0)])
 def test_the_whole_model_is_sampled_as_its_prior_and_likelihood_say(
     values, new, kinds, monkeypatch
 ):

@@ -131,7 +131,8 @@ def test_two_nearly_perfect_backbones_have_an_interval_with_a_width():
     covered = 0
     for _ in range(100):
         found = {"a": right(rng.random(100) < 0.998), "b": right(rng.random(100) < 0.988)}
-        (row,) = compare(found, seed=0)
+        # the interval rests on no resample
+        (row,) = compare(found, seed=0, resamples=20)
         covered += row["lower"] <= 0.01 <= row["upper"]
         assert row["lower"] < row["upper"]
     assert covered >= 93

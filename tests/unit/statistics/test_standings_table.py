@@ -10,6 +10,7 @@ import pytest
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json
 from permafrost.core.tables import KEY
+from permafrost.statistics.across_datasets import hierarchical
 from permafrost.statistics.across_datasets.cells import Cells
 from permafrost.statistics.across_datasets.ranking import STATISTICS, Ranking
 from permafrost.statistics.across_datasets.significance import friedman, wilcoxon_against
@@ -18,6 +19,12 @@ from permafrost.statistics.across_datasets.standings_table import build_standing
 from tests.helpers import schemas
 
 ITEMS = 40
+
+
+@pytest.fixture(autouse=True)
+def few_steps(monkeypatch):
+    """Chains that hardly begin: what they find is tested in test_hierarchical.py."""
+    monkeypatch.setattr(hierarchical, "_BURN", 5)
 
 
 def score(dataset, backbone, value, *, seed=0, strays=None, metric="accuracy", **more) -> pa.Table:

@@ -199,8 +199,11 @@ class _Differences:
             parts = len(self.sizes)
             together = critical * math.sqrt((parts - 1) / parts / room) if room > 0 else np.inf
         found = smallest_found(spread.error, spread.df, np.maximum(alone, together))
-        few = units_that_must_differ(n_units, (1 - confidence) / max(family, 1))
-        found = np.where(spread.error == 0, few * self.unit_bounds(pairs), found)
+        constant = spread.error == 0
+        # the share is found in many steps, which most families do not need
+        if constant.any():
+            few = units_that_must_differ(n_units, (1 - confidence) / max(family, 1))
+            found = np.where(constant, few * self.unit_bounds(pairs), found)
         return np.where(np.isfinite(found), found, np.nan)
 
     def unit_bounds(self, pairs: np.ndarray) -> np.ndarray:
