@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
 
 import pytest
 import yaml
-from helpers.project import ONE_BACKBONE
+from helpers.project import ONE_BACKBONE, TINY
 
 pytestmark = pytest.mark.slow
 
@@ -33,10 +34,14 @@ def test_a_run_is_known_job_by_job_and_one_change_is_left_to_do(project):
 
 
 def test_the_demo_measures_a_machine_on_which_nothing_was_run(fresh_project):
-    # a part of the demo, with every kind of job that is asked for below
+    # a small demo, with every kind of job that is asked for below
     demo = yaml.safe_load(fresh_project.path("config/demo.yaml").read_text())
-    demo |= {"backbones": ["imagestats"], "datasets": ["demo-landcover", "demo-segmentation"]}
+    land_cover = TINY["extra_datasets"]["tiny-landcover"]
+    masks = {**copy.deepcopy(land_cover), "task": "segmentation"}
+    demo["extra_datasets"] = {"tiny-landcover": land_cover, "tiny-segmentation": masks}
+    demo |= {"backbones": ["imagestats"], "datasets": list(demo["extra_datasets"])}
     demo["probes"] = {name: demo["probes"][name] for name in ("knn", "linear", "seg-linear")}
+    demo["probes"]["seg-linear"]["epochs"] = 1
     fresh_project.path("config/demo.yaml").write_text(yaml.safe_dump(demo))
     rates = fresh_project.path("rates.json")
     found = json.loads(
