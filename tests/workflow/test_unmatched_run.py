@@ -16,10 +16,7 @@ def _named(project, backbone: str, split: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_all_backbones_are_compared_on_the_images_that_have_an_embedding(fresh_project):
-    project = fresh_project
-    project.configure(backbones=["imagestats"])
-    project.snakemake("features")
+def test_all_backbones_are_compared_on_the_images_that_have_an_embedding(project):
     names = {split: _named(project, "imagestats", split) for split in SPLITS}
     gone = [names["train"][4], names["test"][0], names["test"][7]]
     left = sorted({name for one in names.values() for name in one} - set(gone))
@@ -31,11 +28,15 @@ def test_all_backbones_are_compared_on_the_images_that_have_an_embedding(fresh_p
         "path": "{data}/rows.parquet",
         "table": {"by": "id", "id": "id", "embedding": "e"},
     }
-    project.configure(backbones=["imagestats", "rows"], extra_backbones={"rows": rows})
-    done = project.snakemake(check=False)
+    project.configure(
+        backbones=["imagestats", "rows"],
+        extra_backbones={"rows": rows},
+        probes={"knn": {"kind": "knn"}},
+    )
+    done = project.snakemake("features", check=False)
     assert done.returncode != 0 and "3 of 120 images have no embedding" in done.stdout + done.stderr
     rows["unmatched"] = "drop"
-    project.configure(backbones=["imagestats", "rows"], extra_backbones={"rows": rows})
+    project.configure(extra_backbones={"rows": rows})
     project.snakemake()
     for split in SPLITS:
         expected = [name for name in names[split] if name not in gone]
