@@ -178,11 +178,10 @@ def test_the_next_run_makes_only_what_lacks_and_the_whole_leaderboard(failed, tm
     assert project.pending() == {}
 
 
-def test_without_the_broken_ones_the_leaderboard_is_gathered_again(failed, tmp_path):
-    project = failed[0].copied(tmp_path / "project")
-    project.configure(backbones=["imagestats", "tiny-network"])
-    project.snakemake()
-    assert incomplete(project) is None
+def test_without_the_broken_ones_the_leaderboard_is_gathered_again(project):
+    project.path("broken.py").write_text(NAN)
+    broken = {"kind": "entrypoint", "entrypoint": "broken.py:build", "input": {"bands": "rgb"}}
+    project.config["extra_backbones"]["broken"] = broken
     project.configure(backbones=["imagestats", "tiny-network", "broken"])
     assert project.snakemake(check=False).returncode == 1
     assert incomplete(project)
