@@ -29,8 +29,11 @@ if sys.orig_argv[2:3] == [stage]:
 """
 
 
+SCORE = "results/scores/tiny-landcover/imagestats/seed0/linear.parquet"
+
+
 def kill_during(project: Project, stage: str, function: str) -> None:
-    """Run snakemake, and kill it and all its children with -9 while a `stage` job is inside `function`."""
+    """Make `SCORE`, and kill the run and all its children with -9 while a `stage` job is inside `function`."""
     hooks, arrived = project.path("hooks"), project.path(f"arrived-{stage}-{function}")
     hooks.mkdir(exist_ok=True)
     (hooks / "sitecustomize.py").write_text(HOLD)
@@ -40,7 +43,7 @@ def kill_during(project: Project, stage: str, function: str) -> None:
         "HOLD": f"{stage}:{function}:{arrived}",
     }
     process = subprocess.Popen(
-        [sys.executable, "-m", "snakemake", "--profile", "local"],
+        [sys.executable, "-m", "snakemake", "--profile", "local", SCORE],
         cwd=project.folder,
         env=environment,
         stdout=subprocess.DEVNULL,
@@ -86,11 +89,13 @@ def test_a_run_killed_with_minus_9_again_and_again_ends_with_the_same_result(
     assert any(".linear.parquet.partial-" in name for name in tables)
     assert not any(name.endswith("/linear.parquet") for name in tables)
 
-    fresh_project.snakemake()
+    fresh_project.snakemake(SCORE)
     assert not [name for name in names_below(fresh_project, "") if ".partial-" in name]
-    for name in ("results/leaderboard.csv", "results/leaderboard.parquet"):
+    for name in (SCORE, SCORE.replace("scores", "predictions")):
         assert fresh_project.path(name).read_bytes() == project.path(name).read_bytes()
-    assert fresh_project.pending() == {}
+    made, whole = fresh_project.stores(), project.stores()
+    assert made == {path: whole[path] for path in made}
+    assert fresh_project.pending("--", SCORE) == {}
 
 
 @pytest.mark.slow
@@ -101,15 +106,15 @@ def test_a_full_disk_during_extraction_is_named_and_leaves_nothing(project, smal
     features.symlink_to(disk, target_is_directory=True)
     project.config["extra_backbones"]["tiny-network"]["input"]["size"] = 40
     project.configure()
-    done = project.snakemake(check=False)
+    done = project.snakemake("features", check=False)
     output = done.stdout + done.stderr
     assert done.returncode != 0
     assert "tiny-network/" in output and "No space left on device" in output
     assert "Remedy: free space" in output
     assert not [p for p in disk.rglob("*") if p.is_file()]
     features.unlink()
-    project.snakemake()
-    assert project.pending() == {}
+    project.snakemake("features")
+    assert project.pending("--", "features") == {}
 
 
 @pytest.mark.slow
@@ -121,7 +126,7 @@ def test_a_flipped_byte_in_a_feature_store_is_refused_by_name(project):
     chunk.write_bytes(content)
     project.config["probes"]["knn"] = {"kind": "knn", "k": 3}
     project.configure()
-    done = project.snakemake(check=False)
+    done = project.snakemake("predictions", check=False)
     output = done.stdout + done.stderr
     assert done.returncode != 0
     assert (
@@ -130,5 +135,5 @@ def test_a_flipped_byte_in_a_feature_store_is_refused_by_name(project):
     other = project.path("results/predictions/tiny-landcover/imagestats/seed0/knn.parquet")
     assert other.exists(), "the other backbone's work must go on"
     subprocess.run(["rm", "-rf", str(store)], check=True)
-    project.snakemake()
-    assert project.pending() == {}
+    project.snakemake("predictions")
+    assert project.pending("--", "predictions") == {}

@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from helpers.project import Project
 
 PATH = Path(__file__).with_name("kills.py")
 
@@ -93,10 +94,23 @@ def test_a_process_of_a_run_that_goes_on_is_named_and_ended(kills, runs, monkeyp
         process.kill()
 
 
-@pytest.mark.slow
-def test_a_run_that_is_killed_a_few_times_ends_with_the_same_bytes():
-    done = subprocess.run(
-        [sys.executable, str(PATH), "--kills", "2", "--seed", "0"], capture_output=True, text=True
+def small(folder: Path) -> Project:
+    """The tiny project with two backbones that load no library of models, and one probe."""
+    project = Project(folder)
+    twin = {"kind": "imagestats", "input": {"bands": "rgb"}}
+    project.configure(
+        backbones=["imagestats", "rgb"],
+        extra_backbones={"rgb": twin},
+        probes={"knn": {"kind": "knn"}},
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines()[-2].startswith("| all | ")
+    return project
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_a_few_times_ends_with_the_same_bytes(kills, monkeypatch, capsys):
+    monkeypatch.setattr(kills, "Project", small)
+    monkeypatch.setattr(sys, "argv", [str(PATH), "--kills", "2", "--seed", "0"])
+    status = kills.main()
+    said = capsys.readouterr().out
+    assert status == 0, said
+    assert said.splitlines()[-2].startswith("| all | 2 | ")
