@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import json
 import os
 import shlex
 import shutil
@@ -23,7 +24,8 @@ from permafrost.probes.kinds import KINDS
 from safetensors.torch import save_file
 
 CONFIGURATIONS = documents.configurations()
-COMMANDS = documents.commands()
+# a command that several documents print is run once
+COMMANDS = list({command: (place, command) for place, command in documents.commands()}.values())
 # the one configuration that is whole: a backbone and a dataset of one's own
 OWN_KEYS = ("extra_backbones:", "extra_datasets:", "datasets: [my-scenes]")
 (OWN,) = (
@@ -132,8 +134,10 @@ def entries() -> dict:
 
 @pytest.mark.slow
 def test_all_configurations_together_run(own, tmp_path):
-    """Every dataset, probe and measure that a block shows, on one light backbone."""
-    together = {"backbones": ["imagestats"], "datasets": list(entries()), "probes": {}}
+    """Every source, probe and measure that a block shows, on one light backbone."""
+    # hub-scenes reads the files of my-scenes, and coast those of my-scene
+    names = [name for name in entries() if name not in ("hub-scenes", "coast")]
+    together = {"backbones": ["imagestats"], "datasets": names, "probes": {}}
     for _, content in CONFIGURATIONS:
         for key, value in content.items():
             if key in ("probes", "extra_datasets"):
@@ -141,8 +145,9 @@ def test_all_configurations_together_run(own, tmp_path):
             elif isinstance(value, dict):
                 # blocks about one option are alternatives
                 together[key] = copy.deepcopy(value)
-    # the probe of series needs some
-    together["datasets"].append("demo-series-clear")
+    # what several blocks show under different names is run once
+    of_options = {json.dumps(value, sort_keys=True): n for n, value in together["probes"].items()}
+    together["probes"] = {name: together["probes"][name] for name in of_options.values()}
     # this shows that they run, not how well: one epoch of few channels each, and few resamples and views
     together["bootstrap"] = {**together.get("bootstrap", {}), "resamples": 100}
     # a profile of each dataset takes minutes: test_environments.py and test_measures.py run some
@@ -206,8 +211,11 @@ def test_a_command_runs_as_printed(place, command, request, tmp_path):
 
 @pytest.mark.slow
 def test_python_blocks_run(own):
-    for place, text in documents.blocks("python"):
-        run([sys.executable, "-c", text], own.folder, place)
+    # in one process, which imports the libraries once; each block has only the names that it gives itself
+    blocks = documents.blocks("python")
+    each = "exec(compile({!r}, {!r}, 'exec'), {{'__name__': '__main__'}})"
+    text = "\n".join(each.format(text, place) for place, text in blocks)
+    run([sys.executable, "-c", text], own.folder)
 
 
 def run(words: list[str], folder, place: str = "") -> None:
