@@ -177,8 +177,8 @@ def test_the_bytes_of_an_undivided_run(tmp_path, name):
     whole.run(entry)
     expected = whole.contents()
     assert sum("train.zarr/images/c/" in path for path in expected) > 2
-    # more parts than chunks only once: what they do is the same for all
-    for parts in (1, 2, 3, 7, 40) if name == "flat" else (2, 3, 7):
+    # the numbers of parts only once: what they do is the same for all
+    for parts in (1, 2, 3, 7, 40) if name == "flat" else (3,):
         out = Prepared(tmp_path / f"in-{parts}" / "out")
         out.run(entry, parts=parts)
         found = out.contents()

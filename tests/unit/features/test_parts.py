@@ -55,7 +55,8 @@ def test_the_bytes_of_an_undivided_run(tmp_path, name):
     whole = dataset.extract(entry, extraction=EXTRACTION, out="whole", batch_size=8)
     expected = contents(tmp_path / "whole")
     assert sum("/c/" in path for path in expected) > 7
-    for parts in (1, 2, 3, 7):
+    # the numbers of parts only once: what they do is the same for all
+    for parts in (1, 2, 3, 7) if name == "images" else (3,):
         dataset.extract(entry, extraction=EXTRACTION, out=f"in-{parts}", batch_size=8, parts=parts)
         found = contents(tmp_path / f"in-{parts}")
         assert found.keys() == expected.keys()
