@@ -15,6 +15,7 @@ import torch
 from helpers.catalogue import build_untrained, catalogue, check_promises, untrained
 from permafrost.backbones import timm_models
 from permafrost.backbones.torchgeo import models as torchgeo_kind
+from torchgeo.models import croma
 
 CATALOGUE = catalogue()
 NAMES = CATALOGUE.names(["all"])
@@ -118,9 +119,15 @@ def test_a_backbone_does_what_its_entry_promises(name):
 @pytest.mark.parametrize("name", LARGE)
 def test_a_large_backbone_is_built_without_memory(name, monkeypatch):
     """The number of parameters and the layers of what is too large to be fed here, on the meta device."""
+    # values do not exist there
     for module in (timm_models, torchgeo_kind):
-        # values do not exist there
         monkeypatch.setattr(module, "check_finite", lambda *values, **where: None)
+    # CROMA's distances of all pairs of patches are computed one by one
+    monkeypatch.setattr(
+        croma,
+        "get_2dalibi",
+        lambda num_heads, num_patches: torch.empty(1, num_heads, num_patches, num_patches),
+    )
     entry = entry_of(name)
     backbone = build_untrained(name, entry, device="meta")
     assert entry["parameters"] == backbone.parameters
