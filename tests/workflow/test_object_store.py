@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -97,23 +96,29 @@ def test_a_run_leaves_on_the_store_what_another_leaves_in_its_folder(stored, pro
 
 
 @pytest.mark.slow
-def test_a_changed_backbone_reruns_its_jobs_only(stored, project):
+def test_a_changed_backbone_reruns_its_jobs_only_and_parts_leave_the_same_features(stored, project):
     changed = {**project.config["extra_backbones"]["tiny-network"]}
     changed["input"] = {**changed["input"], "size": 48}
     for one in (stored.project, project):
         one.configure(extra_backbones={"tiny-network": changed})
-    assert stored.pending() == ONE_BACKBONE
+    runtime = stored.project.config["runtime"]
+    stored.project.configure(runtime={**runtime, "parts": 3})
+    assert stored.pending() == {**ONE_BACKBONE, "extract_part": 3}
     before = stored.bucket.written()
-    stored.snakemake()
+    stored.snakemake("results/leaderboard.parquet")
     after = stored.bucket.written()
     others = [path for path in before if "/imagestats/" in path and "/report/" not in path]
     assert len(others) > 10 and all(after[path] == before[path] for path in others)
-    project.snakemake()
+    project.snakemake("results/leaderboard.parquet")
     here = of_results(project)
     there = comparable(stored.bucket.objects(snakemakes=False))
     # what the first run left of stamps, it left in both
     assert {path: here[path] for path in there} == there
-    assert stored.pending() == {}
+    assert not [path for path in after if path.startswith("results/parts/")]
+    assert any("/extract_part/" in path for path in after)
+    # as many as they were made of, whatever is asked for now
+    stored.project.configure(runtime={**runtime, "parts": 2})
+    assert stored.pending() == {"compare": 2, "report": 1}
 
 
 def test_what_changes_no_number_reruns_nothing(stored):
@@ -122,42 +127,9 @@ def test_what_changes_no_number_reruns_nothing(stored):
     assert stored.pending() == {}
 
 
-@pytest.mark.slow
-def test_deleted_objects_are_made_again(stored):
-    before = stored.bucket.objects(snakemakes=False)
-    score = "results/scores/tiny-landcover/imagestats/seed0/knn.parquet"
-    for path in (score, "results/report/figures/"):
-        stored.bucket.delete(path)
-    assert stored.pending() == {"bootstrap": 1, "aggregate": 1, "report": 1}
-    stored.snakemake()
-    assert comparable(stored.bucket.objects(snakemakes=False)) == comparable(before)
-
-
 def test_features_may_be_deleted(stored):
     stored.bucket.delete("results/features/")
     assert stored.pending() == {}
-
-
-@pytest.mark.slow
-def test_extraction_in_parts_leaves_the_same_features_and_no_part(stored):
-    before = stored.bucket.objects(snakemakes=False)
-    runtime = {**stored.project.config["runtime"], "parts": 3}
-    stored.project.configure(runtime=runtime)
-    stored.bucket.delete("results/features/")
-    stored.snakemake(
-        *(
-            f"results/features/tiny-landcover/{backbone}/train.zarr"
-            for backbone in stored.project.config["backbones"]
-        )
-    )
-    after = stored.bucket.objects()
-    features = [path for path in before if path.startswith("results/features/")]
-    assert [path for path in features if after.get(path) != before[path]] == []
-    assert not [path for path in after if path.startswith("results/parts/")]
-    assert any("/extract_part/" in path for path in after)
-    # as many as they were made of, whatever is asked for now
-    stored.project.configure(runtime={**runtime, "parts": 2})
-    assert not {"extract", "extract_part"} & stored.pending().keys()
 
 
 @pytest.mark.slow
@@ -188,15 +160,19 @@ def test_a_failed_job_is_named_with_its_log_and_the_rest_is_gathered_from_a_copy
 
 
 @pytest.mark.slow
-def test_a_run_that_was_killed_goes_on_where_it_stood(stored):
+def test_deleted_objects_are_made_again_and_a_run_that_was_killed_goes_on_where_it_stood(stored):
     before = stored.bucket.objects(snakemakes=False)
-    stored.bucket.empty()
-    shutil.rmtree(stored.project.path(".snakemake"))
+    score = "results/scores/tiny-landcover/imagestats/seed0/knn.parquet"
+    predictions = score.replace("scores", "predictions")
+    for path in (score, "results/report/figures/"):
+        stored.bucket.delete(path)
+    assert stored.pending() == {"bootstrap": 1, "aggregate": 1, "report": 1}
+    stored.bucket.delete(predictions)
+    missing = {"probe_embeddings": 1, "bootstrap": 1, "compare": 1, "aggregate": 1, "report": 1}
+    assert stored.pending() == missing
     killed = stored.start()
     try:
         # what is made of predictions is begun when these are whole, with Snakemake's record of them
-        score = "results/scores/tiny-landcover/imagestats/seed0/knn.parquet"
-        predictions = score.replace("scores", "predictions")
         deadline = time.monotonic() + 300
         while score not in stored.bucket.written():
             assert killed.poll() is None, "the run ended"
@@ -208,7 +184,7 @@ def test_a_run_that_was_killed_goes_on_where_it_stood(stored):
     left = stored.bucket.written()
     stored.snakemake("--unlock")
     pending = stored.pending()
-    assert "prepare" not in pending and pending["report"] == 1
+    assert "probe_embeddings" not in pending and pending["report"] == 1
     stored.snakemake()
     assert stored.bucket.written()[predictions] == left[predictions]
     assert comparable(stored.bucket.objects(snakemakes=False)) == comparable(before)
