@@ -11,9 +11,9 @@ from helpers.project import Project
 SPLITS = {"train": 12, "val": 5, "test": 5}
 
 
-def failed_run(project: Project) -> str:
+def failed_run(project: Project, *targets: str) -> str:
     """What a run says that must fail; nothing half-written may be left."""
-    done = project.snakemake(check=False)
+    done = project.snakemake(*targets, check=False)
     assert done.returncode != 0
     assert [str(path) for path in project.path("results").rglob("*.partial-*")] == []
     return done.stdout + done.stderr
@@ -56,7 +56,7 @@ def test_weights_that_cannot_be_used_fail_by_name_and_the_others_go_on(project):
         }
     project.configure(backbones=["imagestats", *files], probes={"knn": {"kind": "knn", "k": 3}})
 
-    output = failed_run(project)
+    output = failed_run(project, "scores")
     other_model = message_about(output, "backbone other-model")
     assert "other-model.safetensors" in other_model and "conv1.0.weight" in other_model
     assert "Remedy: name the model that the checkpoint was saved from" in other_model
@@ -69,8 +69,8 @@ def test_weights_that_cannot_be_used_fail_by_name_and_the_others_go_on(project):
 
     for name in files:
         save_file(right, project.path(f"{name}.safetensors"))
-    project.snakemake()
-    assert project.pending() == {}
+    project.snakemake("features")
+    assert project.pending("--", "features") == {}
 
 
 @pytest.mark.slow
@@ -116,5 +116,5 @@ def test_datasets_that_cannot_be_used_fail_by_name_and_leave_nothing(fresh_proje
     write_zip(archive, images)
     for number in range(SPLITS["train"]):
         write_folder(folder, {f"train/water/{number}.png": encode(photo(5000 + number))})
-    project.snakemake()
-    assert project.pending() == {}
+    project.snakemake("features")
+    assert project.pending("--", "features") == {}
