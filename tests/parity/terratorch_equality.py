@@ -372,10 +372,12 @@ def neighbours() -> None:
 def registry() -> None:
     """Every registered model is known: built, or refused with a reason; and of torchgeo's, by the right weights."""
     import inspect
+    from importlib.metadata import version
 
     from permafrost.backbones.terratorch.families import family_of
     from permafrost.backbones.torchgeo.weights import contract_of, find_weights
     from permafrost.core.errors import PermafrostError
+    from terratorch.registry import BACKBONE_REGISTRY
     from terratorch.registry import TERRATORCH_BACKBONE_REGISTRY as known
 
     wrong, refused = [], []
@@ -398,6 +400,8 @@ def registry() -> None:
                 "maps": True,
                 "wrong": wrong,
                 "refused": refused,
+                "version": version("terratorch"),
+                "names": sorted(BACKBONE_REGISTRY["terratorch"]),
             }
         )
     )
