@@ -29,21 +29,23 @@ def finished(tmp_path_factory):
         "datasets": list(entries),
         "extra_datasets": entries,
         "extraction": {"size": 48},
-        "probes": {
-            "max": {**HEAD, "temporal": "max"},
-            "last": {**HEAD, "temporal": "last"},
-            "ltae": {**HEAD, **LTAE},
-        },
+        "probes": {"max": {**HEAD, "temporal": "max"}},
+        # intervals are not looked at
+        "bootstrap": {"resamples": 20},
     }
     return Project.finished(folder / "project", config)
 
 
 @pytest.fixture(scope="module")
 def found(finished) -> dict:
+    return scores(finished)
+
+
+def scores(project) -> dict:
     """AP50 of every class by dataset, backbone and probe."""
     return {
         (row["dataset"], row["backbone"], row["probe"], row["class"]): row["value"]
-        for row in finished.leaderboard()
+        for row in project.leaderboard()
         if row["metric"] == "class_AP50"
     }
 
@@ -56,7 +58,18 @@ def test_both_sensors_find_what_one_does_not_show(found):
                 assert value > 0.6 if name in seen else value < 0.3
 
 
-def test_dates_are_pooled_as_the_probe_says(found):
+def test_dates_are_pooled_as_the_probe_says(finished, tmp_path):
+    project = finished.copied(tmp_path / "project")
+    others = {"last": {**HEAD, "temporal": "last"}, "ltae": {**HEAD, **LTAE}}
+    project.configure(
+        backbones=["both"],
+        datasets=["series"],
+        probes={**project.config["probes"], **others},
+    )
+    # one that is there is not made again for other probes
+    project.path("results/leaderboard.parquet").unlink()
+    project.snakemake("results/leaderboard.parquet")
+    found = scores(project)
     for probe, sees in (("max", True), ("ltae", True), ("last", False)):
         assert (found["series", "both", probe, "field"] > 0.4) == sees
         assert found["series", "both", probe, "ship"] > 0.4
