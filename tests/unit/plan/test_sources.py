@@ -113,24 +113,22 @@ for stage, names in {quick!r}.items():
     assert not any(more.values()), more
 
 
-@pytest.mark.parametrize("stage", ["bootstrap", "compare", "aggregate"])
-def test_light_stages_know_no_heavy_library_at_all(stage):
-    assert libraries_named(stage_modules(stage)) & HEAVY == set()
+def modules_of(stages) -> list[str]:
+    """The modules of all of these stages: what they together do not load, none of them loads."""
+    return sorted({module for stage in stages for module in stage_modules(stage)})
+
+
+def test_light_stages_know_no_heavy_library_at_all():
+    modules = modules_of(["bootstrap", "compare", "aggregate"])
+    assert libraries_named(modules) & HEAVY == set()
     # matching of objects loads SciPy, and resamples of detections the compiler
-    loaded = loaded_by(stage_modules(stage))
+    loaded = loaded_by(modules)
     assert loaded & (HEAVY | {"zarr", "matplotlib"}) == set()
 
 
-@pytest.mark.parametrize(
-    "stage",
-    [
-        *sorted(KINDS.keys() - {"segmentation", "detection", "fine_tune", "ltae"}),
-        "measure",
-        "similarity",
-    ],
-)
-def test_probes_load_no_torch_and_no_scikit_learn(stage):
-    assert loaded_by(stage_modules(stage)) & HEAVY == set()
+def test_probes_load_no_torch_and_no_scikit_learn():
+    light = KINDS.keys() - {"segmentation", "detection", "fine_tune", "ltae"}
+    assert loaded_by(modules_of([*light, "measure", "similarity"])) & HEAVY == set()
 
 
 def test_starting_the_command_line_loads_nothing_but_errors_and_the_command():
