@@ -106,9 +106,12 @@ def test_an_edited_result_is_not_archived_and_the_remedy_makes_it_again(project,
     assert "altered since it was written" in refused.stdout + refused.stderr
     assert not list(project.path("results").glob("archive/*.zip"))
     assert permafrost(project, "stale", "--delete").returncode == 0
-    project.snakemake("archive")
-    assert permafrost(project, "show").returncode == 0
-    assert len(list(project.path("results").glob("archive/*.zip"))) == 1
+    assert project.pending()["report"] == 1
+    # what is pending is made as after any other loss; once is enough
+    if edit == "leaderboard.parquet":
+        project.snakemake("archive")
+        assert permafrost(project, "show").returncode == 0
+        assert len(list(project.path("results").glob("archive/*.zip"))) == 1
 
 
 def test_a_recorded_plan_that_was_truncated_is_mended_by_a_run_without_jobs(project):
