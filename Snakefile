@@ -54,6 +54,7 @@ onerror:
         EVENTS.messages,
         since=STARTED,
         on_store=PLACES.on_store,
+        program=gathering_program,
     )
 
 

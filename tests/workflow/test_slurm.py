@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -353,10 +354,15 @@ def test_jobs_that_fail_cost_only_their_own_backbones_in_any_environment(slurm, 
         backbones=["imagestats", "tiny-network", *sources, *own],
         probes=probes,
     )
+    # what gathers the others' results says where it runs
+    gathers = project.path("workflow/permafrost/stages/incomplete.py")
+    says = 'import os\n\nprint("gathered in allocation", os.environ.get("SLURM_JOB_ID", "none"))\n'
+    gathers.write_text(f"{gathers.read_text()}\n{says}")
     resources = {"extract": {"mem_mb": 2000, "slurm_partition": "cpu", "gpu": 0}}
     set_profile(project, retries=0, **SOONER, **{"set-resources": resources})
     done = project.snakemake(profile="slurm", check=False)
     assert done.returncode == 1
+    assert re.findall(r"gathered in allocation (\w+)", done.stdout) not in ([], ["none"])
     table = done.stdout[done.stdout.index("3 jobs failed:") :]
     errors = {}
     for name in (*sources, "nowhere"):

@@ -1,6 +1,8 @@
 # How jobs run: in forks of processes that have imported what they need, light ones on a cluster in workers, or alone.
 
+from permafrost.core.snakemake_internals import jobs_of_rules
 from permafrost.operate.failures import LIGHT, light_jobs_of
+from permafrost.operate.light_client import WORKERS
 from permafrost.operate.light_workers import asks, start_workers
 from permafrost.operate.snakemake_process import (
     keep_warm,
@@ -36,6 +38,20 @@ def start_needed_workers():
     """Start the workers of a run that has light jobs for them."""
     if has_workers() and rules_to_run(workflow).intersection(LIGHT):
         start_workers(Path(PLACES.folder) / "logs/slurm", here=LIGHT_JOBS == "here")
+
+
+def gathering_program():
+    """The program of `permafrost incomplete` after a run that failed: in a worker, if others are in allocations."""
+    if not (has_workers() and LIGHT_JOBS == "workers"):
+        return "permafrost"
+    # it does what these jobs would have done
+    jobs = jobs_of_rules(workflow, ("aggregate", "report"))
+    if not jobs:
+        return "permafrost"
+    if WORKERS not in os.environ:
+        start_workers(Path(PLACES.folder) / "logs/slurm", here=False)
+    largest = max((job.resources for job in jobs), key=lambda one: one["mem_mb"])
+    return light_program("incomplete", asks(largest, 1, workflow.executor_settings))
 
 
 def light_command(stage, *names):

@@ -101,6 +101,11 @@ def rules_of_run(workflow) -> set[str]:
     return {job.rule.name for job in workflow.dag.jobs}
 
 
+def jobs_of_rules(workflow, rules: Iterable[str]) -> list:
+    """All jobs of these rules in the job graph of this run."""
+    return [job for job in workflow.dag.jobs if job.rule.name in rules]
+
+
 def failed_jobs(workflow) -> list:
     """Jobs, or groups of jobs, that have failed."""
     return list(workflow.scheduler.failed)

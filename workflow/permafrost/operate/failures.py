@@ -9,7 +9,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -134,6 +134,7 @@ def end_failed_run(
     *,
     since: float,
     on_store: bool = False,
+    program: Callable[[], str] = lambda: "permafrost",
 ) -> None:
     """List the failed jobs, and write leaderboard and report of the successful ones.
 
@@ -147,6 +148,8 @@ def end_failed_run(
     plan, plan_file, results : the plan, the path of its record, and the folder of results.
     messages, since : as in `failures_of`.
     on_store : whether results are on an object store.
+    program : gives the start of the shell command that writes leaderboard and report. Where it runs
+        elsewhere and fails there, this machine lists the failed jobs.
     """
     failures = failures_of(
         failed_jobs(workflow), messages, since=since, printed=log_files(workflow)
@@ -156,10 +159,11 @@ def end_failed_run(
     gathered = not is_running(workflow) and "aggregate" in rules_of_run(workflow)
     try:
         record = record_failures(plan, plan_file, results, failures)
-        command: list[str | Path] = ["permafrost", "incomplete", "--failures", record]
-        if on_store or not gathered:
-            command.append("--list")
-        subprocess.run(command, check=False)
+        command = shlex.join(["incomplete", "--failures", str(record)])
+        gathering = f"{program()} {command}" if gathered and not on_store else ""
+        made = gathering and not subprocess.run(gathering, shell=True, check=False).returncode
+        if not made and not gathering.startswith("permafrost "):
+            subprocess.run(f"permafrost {command} --list", shell=True, check=False)
     except (PermafrostError, OSError) as error:
         # the record cannot be written, for example on a full disk, or no process be started
         _print_table(failures, error)
