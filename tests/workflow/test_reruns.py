@@ -101,6 +101,14 @@ def test_pruned_stores_rerun_nothing_and_are_made_again_for_the_job_that_needs_t
     assert project.pending() == {"compare": 2, "report": 1}
 
 
+def test_a_table_or_page_that_is_asked_for_by_name_is_that_of_the_plan(project):
+    """Snakemake has no record of this plan's stamp, which these jobs write too."""
+    project.configure(probes={**project.config["probes"], "knn-of-3": {"kind": "knn", "k": 3}})
+    for target, rule in (("leaderboard.csv", "aggregate"), ("report/index.html", "report")):
+        pending = project.pending("--", f"results/{target}")
+        assert pending["probe_embeddings"] == 2 and pending[rule] == 1
+
+
 def test_a_changed_dataset_reruns_everything_of_it_in_one_go(project):
     project.config["extra_datasets"]["tiny-landcover"]["source"]["seed"] = 7
     project.configure()

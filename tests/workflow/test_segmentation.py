@@ -94,6 +94,16 @@ def test_predicted_masks_are_kept_where_they_are_asked_for(finished):
     assert kept == ["imagestats/seed0/seg-knn", "tiny-network/seed0/seg-knn"]
 
 
+def test_masks_that_are_asked_for_later_are_made(finished, tmp_path):
+    project = finished.copied(tmp_path / "project")
+    probes = project.config["probes"]
+    (head,) = [name for name in probes if name != "seg-knn"][:1]
+    project.configure(probes={**probes, head: {**probes[head], "masks": "zarr"}})
+    pending = project.pending()
+    assert pending["probe_maps_with_masks"] == len(project.config["backbones"]) * 2
+    assert "probe_maps" not in pending and "probe_patches_with_masks" not in pending
+
+
 def test_the_report_shows_pictures_of_masks(finished):
     names = {path.name for path in finished.path("results/report/figures").iterdir()}
     assert any("tiny-segmentation" in name for name in names)

@@ -66,11 +66,11 @@ from permafrost.operate.snakemake_process import (
     expose_commands,
     follow_run,
     plain_errors,
-    plan_faster,
+    set_up_planning,
 )
 from permafrost.core.shared_cache import CACHE
 
-plan_faster()
+set_up_planning()
 expose_commands(WORKFLOW)
 STARTED = time.time()
 

@@ -23,6 +23,7 @@ import json, sys
 from pathlib import Path
 from permafrost.core import snakemake_internals as internals
 
+internals.compare_every_record()
 seen = {"files": list(map(str, internals.configuration_files(workflow)))}
 value = Path("value").read_text()
 compared = Path("compared").read_text()
@@ -41,6 +42,7 @@ onstart:
     seen["resources"] = [list(one) for one in internals.resources_set(workflow)]
     seen["inputs"] = list(internals.recorded_inputs(workflow, "b") or ())
     seen["storage"] = internals.default_storage(workflow)
+    seen["first"] = [job.rule.name for job in internals.jobs_of_rules(workflow, ("first",))]
     internals.redirect_jobs(open("printed", "w"))
     show("started")
 
@@ -64,6 +66,10 @@ def of_second(wildcards):
         internals.run_again(workflow, "b")
     return "b"
 
+rule growing:
+    output: "d", *(["e"] if Path("more").exists() else [])
+    params: more=Path("more").exists()
+    shell: "touch {output}"
 rule third:
     input: of_second
     output: "c"
@@ -116,6 +122,7 @@ def test_the_jobs_of_a_run_and_what_depends_on_them_are_known_when_it_starts(run
     seen = run.seen("started")
     assert seen["to_run"] == seen["rules_to_run"] == ["all", "first", "second", "third"]
     assert seen["rules"] == seen["to_run"] and seen["dependent"] == ["second"]
+    assert seen["first"] == ["first"]
 
 
 def test_groups_and_resources_of_the_command_line_and_the_profile_are_known(run):
@@ -152,6 +159,13 @@ def test_parameters_that_depend_on_output_rerun_nothing_and_others_do(run):
     assert "Nothing to be done" in (done := run("-n")).stdout + done.stderr
     run.write(compared="2")
     assert "Params have changed" in run("-n").stdout
+
+
+def test_a_job_that_gets_another_output_runs_again_also_for_the_old_one(run):
+    assert run("d").returncode == 0
+    assert "Nothing to be done" in (done := run("-n", "d")).stdout + done.stderr
+    run.write(more="")
+    assert "Params have changed" in run("-n", "d").stdout
 
 
 def test_an_output_can_be_made_again_where_snakemake_misses_nothing(run):

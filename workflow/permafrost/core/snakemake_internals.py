@@ -34,6 +34,21 @@ def fast_resources() -> None:
     fast_params(Resource.evaluate)
 
 
+def compare_every_record() -> None:
+    """Have Snakemake compare a job with all that it has recorded of it.
+
+    By itself it compares nothing as long as one of the outputs has no record. Such an output was never
+    made: masks that a probe keeps from now on, or the stamp of a new plan. If it is not asked for
+    either, the job would not run again although its parameters changed.
+    """
+    from snakemake.persistence import PersistenceBase
+
+    def has_metadata(self, job) -> bool:
+        return any(self.metadata(path) is not None for path in job.output)
+
+    PersistenceBase.has_metadata = has_metadata
+
+
 def without_rerun(**values) -> dict[str, Callable]:
     """Parameters of a rule whose change does not rerun a job.
 
