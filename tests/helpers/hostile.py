@@ -67,17 +67,31 @@ def npz(size: int = 1_100_000_000) -> bytes:
     return stream.getvalue()
 
 
+def equal_texts(name: str = "id", count: int = 400_000, length: int = 10_000, **columns) -> bytes:
+    """A parquet table with a text in column `name` that each row repeats, and `columns` of one value each."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows, stream = pa.array([0] * count, pa.int32()), io.BytesIO()
+    text = pa.DictionaryArray.from_arrays(rows, pa.array(["x" * length]))
+    others = {name: pa.array([value]).take(rows) for name, value in columns.items()}
+    pq.write_table(pa.table({name: text, **others}), stream, store_schema=False)
+    return stream.getvalue()
+
+
 def main(folder: Path) -> None:
     """Read each file, with 200 MB more than the libraries take; print what its reader says."""
+    from permafrost.data.embeddings.tables import TableEmbeddings, TableOptions
     from permafrost.data.files import opening
     from permafrost.data.files.decode import Decoding, decode_image, read_tiff
     from permafrost.data.files.members import DirectoryMembers
-    from permafrost.data.files.tortilla import Extent, Item
-    from permafrost.data.files.tortilla_parts import read_sensor
+    from permafrost.data.files.tortilla import Extent, Item, read_items
+    from permafrost.data.files.tortilla_parts import annotations_of, read_sensor
     from permafrost.data.labels.masks import decode_mask
     from permafrost.data.labels.rasters import decode_raster
     from permafrost.data.proposal.looks import pixel_values
     from permafrost.data.sources.geobench_sample import open_sample, read_array
+    from permafrost.data.sources.table_files import read_file, row_groups
     from permafrost.evaluators.raster import evaluate
 
     def sample(name: str) -> None:
@@ -113,6 +127,14 @@ def main(folder: Path) -> None:
         "a PNG as a mask": lambda: decode_mask(png(), colours=True),
         "a npy": lambda: decode_image(npy((3, SIDE, SIDE)), colours),
         "a npz": lambda: opening.load_npz(folder / "bomb.npz"),
+        "a table": lambda: read_file(folder / "texts.parquet", "table", row_groups()),
+        "embeddings": lambda: TableEmbeddings(
+            str(folder / "texts.parquet"), TableOptions(embedding="e", by="id", id="id"), "table"
+        ),
+        "a footer": lambda: read_items(Extent.whole(folder / "footer.tortilla")),
+        "objects": lambda: annotations_of(
+            Item("boxes", "GeoParquet", Extent.whole(folder / "objects.parquet"), {})
+        ),
     }
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + 200 * 10**6,) * 2)

@@ -18,6 +18,7 @@ from scipy.spatial import cKDTree
 
 from permafrost.core.errors import PermafrostError, first_line, look_up
 from permafrost.core.options import Above0, LeftOut, Options, Some, Text
+from permafrost.core.parquet_files import check_expansion
 from permafrost.data.embeddings.files import find_files
 from permafrost.data.embeddings.places import DEGREES, Place, ordinal, unit_vectors
 from permafrost.data.files.georeference import check_crs
@@ -190,7 +191,9 @@ class TableEmbeddings:
                 )
             if options.geometry:
                 _check_degrees(schema, options.geometry, file)
-            return pq.read_table(file, columns=[one for one in names if one is not None])
+            wanted = [one for one in names if one is not None]
+            check_expansion(file, wanted)
+            return pq.read_table(file, columns=wanted)
         except PermafrostError:
             raise
         except Exception as error:  # a damaged file raises errors of any type
@@ -249,6 +252,7 @@ class TableEmbeddings:
             for group in np.unique(of_row):
                 here = np.flatnonzero(of_row == group)
                 start = ends[group] - groups[group]
+                check_expansion(file, names, int(group))
                 read = source.read_row_group(int(group), columns=names)
                 taken = read.take(rows[here] - start)
                 for place, vector in zip(here, _matrix(taken, names), strict=True):

@@ -21,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from permafrost.core.parquet_files import check_expansion
 from permafrost.data.files.decode import UnreadableImage, readable
 
 NESTED = "TORTILLA"
@@ -197,7 +198,8 @@ def _footer(extent: Extent, columns: Sequence[str] | None) -> list[dict]:
             remedy=_CUT,
         )
     with readable("has a footer that is no parquet table"):
-        table = pq.ParquetFile(pa.BufferReader(extent.read(start, length)))
+        footer = extent.read(start, length)
+        table = pq.ParquetFile(pa.BufferReader(footer))
         groups = range(table.metadata.num_row_groups)
         size = sum(table.metadata.row_group(group).total_byte_size for group in groups)
         names = table.schema_arrow.names
@@ -208,6 +210,7 @@ def _footer(extent: Extent, columns: Sequence[str] | None) -> list[dict]:
         raise UnreadableImage(f"has a footer without {', '.join(missing)}")
     wanted = None if columns is None else [n for n in names if n in (*_REQUIRED, *columns)]
     with readable("has a footer that is damaged"):
+        check_expansion(footer, wanted)
         return table.read(wanted).to_pylist()
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from permafrost.core.parquet_files import check_expansion
 from permafrost.data.files.decode import (
     UnreadableImage,
     check_page,
@@ -194,6 +195,7 @@ def _boxes_of_table(data: bytes) -> list[dict]:
             f"its table of objects has no column of {lacking}, only {', '.join(names)}",
             remedy="name another part with boxes in source, or write the table with such columns",
         )
+    check_expansion(data, [label, *box, *corners])
     rows = file.read([label, *box, *corners]).to_pylist()
     rings = [[row[name] for name in corners] for row in rows]
     return [

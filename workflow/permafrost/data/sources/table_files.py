@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from permafrost.core.parquet_files import check_expansion
 from permafrost.data.files.cache import LeastRecentlyUsed
 from permafrost.data.files.members import open_members
 
@@ -74,6 +75,7 @@ def _columns_of(place: tuple[Path, int]) -> LeastRecentlyUsed:
     path, group = place
 
     def read(column: str):
+        check_expansion(path, [column], group)
         with pq.ParquetFile(path) as file:
             return file.read_row_group(group, columns=[column]).column(0)
 
@@ -130,6 +132,7 @@ def _read_parquet(path: Path, groups: LeastRecentlyUsed) -> TableFile:
     paths = [
         f"{name}.path" for name in structs if schema.field(name).type.get_field_index("path") >= 0
     ]
+    check_expansion(path, [*wanted, *paths])
     table = pq.ParquetFile(path).read(columns=[*wanted, *paths])
     classes = _class_names(schema.metadata or {})
     columns = {
