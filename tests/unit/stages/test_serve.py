@@ -329,6 +329,21 @@ def test_runs_of_a_session_share_a_process_also_for_their_light_jobs(shared):
     assert shared.do("--version") == EXPECTED and len(shared.servers()) == 2
 
 
+def test_a_process_of_more_libraries_is_a_fork_of_one_of_fewer_and_outlives_it(shared):
+    assert shared.do("--version") == EXPECTED
+    (fewer,) = shared.servers()
+    shared.code += ",wave"
+    assert shared.do("--version") == EXPECTED
+    (more,) = set(shared.servers()) - {fewer}
+    (path,) = shared.paths()
+    assert (path / LOCK).read_text() == str(more)
+    command = [Path(f"/proc/{process}/cmdline").read_bytes() for process in (fewer, more)]
+    assert command[0] == command[1] and b"wave" not in command[0]
+    os.kill(fewer, signal.SIGKILL)
+    assert shared.do("--version") == EXPECTED
+    assert shared.servers() == [more]
+
+
 def test_a_job_runs_the_library_of_its_own_path(shared, tmp_path):
     shared.do("--version")
     copied = shutil.copytree(

@@ -80,12 +80,15 @@ def address_of(path):
     return f"/proc/self/fd/{os.open(path, os.O_RDONLY | os.O_DIRECTORY)}/{SOCKET}"
 
 
-def serve(path, argv):
+def serve(path, argv, variables=None):
     """Run a job in the preloaded process; its exit status, or None if that process did not run it.
 
     None: the process does not exist, refuses, or dies.
+
+    variables : of the job, besides those of this process.
     """
-    environment = [f"{name}={value}" for name, value in os.environ.items()]
+    own = {**os.environ, **(variables or {})}
+    environment = [f"{name}={value}" for name, value in own.items()]
     lines = [os.getcwd(), str(len(argv)), *argv, *environment]
     text = "\0".join(lines).encode("utf-8", "surrogateescape")
     descriptors = array.array("i", [0, 1, 2])
@@ -134,11 +137,19 @@ def start(path):
             start_now(path, dict.fromkeys(THREADS, "1"))
 
 
-def start_now(path, variables, *options):
-    """Start the preloaded process, unless that was done before."""
+def start_now(path, variables, *options, beside=None):
+    """Start the preloaded process, unless that was done before.
+
+    beside : folder of a preloaded process, of which it is to be a fork if there is one.
+    """
     try:
         lock = os.open(os.path.join(path, LOCK), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     except OSError:
+        return
+    command = ["serve", "--folder", path, *options]
+    # the fork writes its number into the lock itself
+    if beside and serve(beside, [*command, "--detached"], variables) == 0:
+        os.close(lock)
         return
     if process := os.fork():
         os.write(lock, b"%d" % process)
@@ -153,7 +164,7 @@ def start_now(path, variables, *options):
     os.environ.update(variables)
     # the process forks, so pyarrow's allocator must not start a thread
     os.environ["JE_ARROW_MALLOC_CONF"] = "background_thread:false"
-    run(["serve", "--folder", path, *options])
+    run(command)
 
 
 def serve_by_code(code, argv):
@@ -183,13 +194,24 @@ def serve_by_libraries(libraries, threads, argv):
         return status
     # OpenBLAS starts its threads when it is loaded, which a fork would lose; jobs set their number
     variables = {**dict.fromkeys(THREADS, threads), "OPENBLAS_NUM_THREADS": "1", RUN: run_of}
-    start_now(path, variables, "--libraries", libraries)
+    start_now(path, variables, "--libraries", libraries, beside=_fewer(path, libraries))
     end = time.monotonic() + _STARTS_WITHIN
     while not os.path.exists(os.path.join(path, SOCKET)):
         if time.monotonic() > end or not _is_starting(path):
             return None
         time.sleep(0.02)
     return serve(path, argv)
+
+
+def _fewer(path, libraries):
+    """The folder of a process that has imported the most of `libraries`, in this order; None if there is none."""
+    folder, own = os.path.split(path)
+    suffix, names = own.removeprefix(libraries), libraries.split(",")
+    for count in range(len(names) - 1, 0, -1):
+        other = os.path.join(folder, f"{','.join(names[:count])}{suffix}")
+        if os.path.exists(os.path.join(other, SOCKET)):
+            return other
+    return None
 
 
 def _is_starting(path):

@@ -53,9 +53,23 @@ _DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 def add_arguments(parser) -> None:
     parser.add_argument("--folder", type=Path, required=True, help="folder of the socket")
     parser.add_argument("--libraries", default="", help="modules to import, with commas")
+    parser.add_argument(
+        "--detached", action="store_true", help="return at once, and serve in another process"
+    )
 
 
 def run(arguments) -> None:
+    if not arguments.detached:
+        _run(arguments)
+    elif _detach(arguments.folder):
+        # what called this function belongs to the job that this process was
+        try:
+            _run(arguments)
+        finally:
+            os._exit(0)
+
+
+def _run(arguments) -> None:
     sources = _sources()
     libraries = [name for name in arguments.libraries.split(",") if name]
     if not libraries:
@@ -215,6 +229,22 @@ class _Server:
             _import_all(job.names.decode().split())
 
 
+def _detach(folder: Path) -> bool:
+    """Go on in a fork of this process, which outlives it and has none of its files; whether this is the fork.
+
+    This process is a job of another that has imported some of the libraries.
+    """
+    if process := os.fork():
+        (folder / LOCK).write_text(str(process))
+        return False
+    os.setsid()
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nowhere, descriptor)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    return True
+
+
 def _sources() -> dict[str, tuple[int, int]]:
     return {str(path): _state(str(path)) for path in _PACKAGE.rglob("*.py")}
 
@@ -292,7 +322,8 @@ def _run_job(request: list[str], descriptors: list[int], tell: int, *, anew: boo
     before, status = set(sys.modules), 1
     # the server's temporary folder may be another
     tempfile.tempdir = None
-    _set_threads()
+    if argv[:1] != ["serve"]:
+        _set_threads()
     sys.argv = ["permafrost", *argv]
     try:
         os.chdir(folder)
