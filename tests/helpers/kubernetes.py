@@ -91,7 +91,7 @@ class Cluster:
         return [
             one
             for one in self.jobs.values()
-            if re.search(rf"--allowed-rules \S*{rule}\b", one["args"][1])
+            if re.search(rf"--allowed-rules [\w ]*\b{rule}\b", one["args"][1])
         ]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from helpers import forked
 from helpers.file_server import Served, file_server
 from helpers.project import BASE, REPOSITORY, TINY
 
@@ -27,6 +28,7 @@ OWN = {
     **{key: TINY[key] for key in ("datasets", "extra_datasets", "runtime")},
     "probes": {"knn": {"kind": "knn"}},
 }
+PLAIN = ("-m", "snakemake")
 CONFIGFILE = 'configfile: "config/config.yaml"\n'
 # as `snakedeploy deploy-workflow` 0.17 writes it
 MODULE = """
@@ -70,10 +72,13 @@ def _url(served) -> str:
     return f'"{served.url}/permafrost/Snakefile"'
 
 
-def _snakemake(folder, *options: str, python=("-m", "snakemake"), **environment: str):
+def _snakemake(folder, *options: str, python=PLAIN, **environment: str):
     command = [sys.executable, *python, "--cores", "2", *options]
     environment = {**os.environ, **environment}
     environment.pop("SNAKEMAKE_PROFILE", None)
+    if "-n" in options and python == PLAIN:
+        environment["PYTHONPATH"] = str(REPOSITORY / "workflow")
+        return forked.snakemake(["--cores", "2", *options], folder, environment, timeout=900)
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=900
     )
