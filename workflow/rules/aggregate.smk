@@ -4,7 +4,9 @@
 
 rule aggregate:
     input:
-        lazy(every_evaluation, "scores"),
+        for_this_plan(
+            AGGREGATED, f"{RESULTS}/leaderboard.parquet", every_evaluation, "scores"
+        ),
         lazy(every_measure),
         lazy(every_profile),
     output:

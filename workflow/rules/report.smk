@@ -8,7 +8,9 @@ rule report:
         published=list(PUBLISHED.values())[:1],
         stamp=AGGREGATED,
         predictions=lazy(every_evaluation, "predictions"),
-        scores=lazy(every_evaluation, "scores"),
+        scores=for_this_plan(
+            REPORTED, f"{REPORT}/index.html", every_evaluation, "scores"
+        ),
         comparisons=lazy(every_comparison),
         similarities=lazy(every_similarity),
         cards=[f"{RESULTS}/images/{d}/card.json" for d in PLAN.datasets],

@@ -10,6 +10,23 @@ def lazy(paths, *arguments):
     return fast_params(lambda wildcards: paths(*arguments))
 
 
+def for_this_plan(stamp, made, paths, *arguments):
+    """`lazy`, for the rule that writes `stamp`: it runs again if `made` is not of this plan, or a file is lost.
+
+    Snakemake does not miss a stamp that is not asked for, and has no record of tables that
+    `permafrost incomplete` wrote.
+    """
+
+    @fast_params
+    def inputs(wildcards):
+        here = workflow.is_main_process and not PLACES.on_store
+        if here and os.path.exists(made) and lost_files(stamp, expect=Path(stamp).stem):
+            run_again(workflow, stamp)
+        return paths(*arguments)
+
+    return inputs
+
+
 def every_evaluation(stage):
     return [evaluation_path(stage, *evaluation) for evaluation in PLAN.evaluations()]
 
@@ -48,9 +65,6 @@ def every_detection_folder():
 
 def make_again_what_lost_files():
     """Rerun the jobs whose folders have lost a file; Snakemake only looks at the folders themselves."""
-    for stamp in (AGGREGATED, REPORTED):
-        if lost_files(stamp, expect=Path(stamp).stem):
-            run_again(workflow, stamp)
     for folder in every_detection_folder():
         if not all(os.path.exists(f"{folder}/{name}") for name in DETECTIONS):
             run_again(workflow, folder)

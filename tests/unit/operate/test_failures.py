@@ -127,6 +127,33 @@ def test_the_table_of_failures_is_printed_whatever_the_record_meets(
     assert "1 job failed:" in said and os.strerror(code) in said
 
 
+@pytest.mark.parametrize(
+    ("start", "status", "listed"),
+    [("permafrost", 1, 0), ("elsewhere", 0, 0), ("elsewhere", 1, 1), (None, 0, 1)],
+)
+def test_failures_are_listed_here_where_what_gathers_results_elsewhere_fails(
+    tmp_path, monkeypatch, start, status, listed
+):
+    commands = []
+
+    def run(command, **_):
+        commands.append(command)
+        return SimpleNamespace(returncode=status)
+
+    monkeypatch.setattr(failures, "record_failures", lambda *_: tmp_path / "a b.json")
+    monkeypatch.setattr(failures.subprocess, "run", run)
+    job = make_job(tmp_path, "extract", log="", dataset="d", backbone="b")
+    rules = [] if start is None else [SimpleNamespace(rule=SimpleNamespace(name="aggregate"))]
+    workflow = SimpleNamespace(
+        scheduler=SimpleNamespace(failed=[job], running=[]), dag=SimpleNamespace(jobs=rules)
+    )
+    given = {"program": lambda: start}
+    failures.end_failed_run(workflow, None, "plan", "results", {}, since=0.0, **given)
+    command = f"incomplete --failures '{tmp_path}/a b.json'"
+    expected = [] if start is None else [f"{start} {command}"]
+    assert commands == expected + [f"permafrost {command} --list"] * listed
+
+
 def test_a_log_that_tee_could_not_write_is_named_also_when_there_is_room_again(tmp_path):
     """Another job on the same full disk failed meanwhile, and its files are gone."""
     log, printed = logged(tmp_path, ""), tmp_path / "snakemake.log"

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 # matrices of many classes, which are mostly zeros, need some hundreds
 _ANY, _TIMES = 1 << 30, 1000
 _BYTES = {"BOOLEAN": 1 / 8, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
-# encodings in which texts take less room than they have letters
+# encodings in which texts share letters
 _DICTIONARY, _DELTA = ("RLE_DICTIONARY", "PLAIN_DICTIONARY"), "DELTA_BYTE_ARRAY"
 _ROWS = 1024  # of texts, whose length no header says, at a time
 
@@ -26,8 +26,8 @@ def check_expansion(
 ) -> None:
     """Refuse cells that would take far more memory than their file.
 
-    Numbers are counted by the footer alone. Texts that are stored in short are read as a dictionary, or
-    some rows at a time, and counted.
+    The footer says how many numbers there are. Texts that share their letters are read as a dictionary, or
+    some rows at a time, and their bytes are added.
 
     Parameters
     ----------

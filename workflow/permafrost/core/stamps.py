@@ -56,10 +56,8 @@ def altered_files(path, *, expect: str) -> dict[Path, str]:
 
 
 def lost_files(path, *, expect: str) -> list[Path]:
-    """Files of a stamp that do not exist, the stamp itself if it is damaged; without a stamp none."""
+    """Files of a stamp that do not exist; the stamp itself if it is missing or damaged."""
     path = Path(path)
-    if not path.exists():
-        return []
     try:
         files = [path.parent.parent / name for name in read_stamp(path, expect=expect)]
     except PermafrostError:

@@ -160,9 +160,10 @@ def end_failed_run(
     try:
         record = record_failures(plan, plan_file, results, failures)
         command = shlex.join(["incomplete", "--failures", str(record)])
-        gathering = f"{program()} {command}" if gathered and not on_store else ""
-        made = gathering and not subprocess.run(gathering, shell=True, check=False).returncode
-        if not made and not gathering.startswith("permafrost "):
+        start = program() if gathered and not on_store else None
+        made = start and not subprocess.run(f"{start} {command}", shell=True).returncode
+        # where it could not run elsewhere, it has printed nothing
+        if not made and start != "permafrost":
             subprocess.run(f"permafrost {command} --list", shell=True, check=False)
     except (PermafrostError, OSError) as error:
         # the record cannot be written, for example on a full disk, or no process be started

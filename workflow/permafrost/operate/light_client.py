@@ -137,10 +137,10 @@ def start(path):
             start_now(path, dict.fromkeys(THREADS, "1"))
 
 
-def start_now(path, variables, *options, beside=None):
+def start_now(path, variables, *options, parent=None):
     """Start the preloaded process, unless that was done before.
 
-    beside : folder of a preloaded process, of which it is to be a fork if there is one.
+    parent : folder of another preloaded process; the new one becomes its fork.
     """
     try:
         lock = os.open(os.path.join(path, LOCK), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
@@ -148,7 +148,7 @@ def start_now(path, variables, *options, beside=None):
         return
     command = ["serve", "--folder", path, *options]
     # the fork writes its number into the lock itself
-    if beside and serve(beside, [*command, "--detached"], variables) == 0:
+    if parent and serve(parent, [*command, "--detached"], variables) == 0:
         os.close(lock)
         return
     if process := os.fork():
@@ -194,7 +194,7 @@ def serve_by_libraries(libraries, threads, argv):
         return status
     # OpenBLAS starts its threads when it is loaded, which a fork would lose; jobs set their number
     variables = {**dict.fromkeys(THREADS, threads), "OPENBLAS_NUM_THREADS": "1", RUN: run_of}
-    start_now(path, variables, "--libraries", libraries, beside=_fewer(path, libraries))
+    start_now(path, variables, "--libraries", libraries, parent=_parent_of(path, libraries))
     end = time.monotonic() + _STARTS_WITHIN
     while not os.path.exists(os.path.join(path, SOCKET)):
         if time.monotonic() > end or not _is_starting(path):
@@ -203,8 +203,8 @@ def serve_by_libraries(libraries, threads, argv):
     return serve(path, argv)
 
 
-def _fewer(path, libraries):
-    """The folder of a process that has imported the most of `libraries`, in this order; None if there is none."""
+def _parent_of(path, libraries):
+    """The folder of the process that has imported the most of the first `libraries`; None if there is none."""
     folder, own = os.path.split(path)
     suffix, names = own.removeprefix(libraries), libraries.split(",")
     for count in range(len(names) - 1, 0, -1):

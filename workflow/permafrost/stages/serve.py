@@ -62,7 +62,7 @@ def run(arguments) -> None:
     if not arguments.detached:
         _run(arguments)
     elif _detach(arguments.folder):
-        # what called this function belongs to the job that this process was
+        # never return: the callers are those of the job
         try:
             _run(arguments)
         finally:
