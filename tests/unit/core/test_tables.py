@@ -5,7 +5,7 @@ import os
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from permafrost.core import tables
+from permafrost.core import parquet_files, tables
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_metadata, read_table, write_table
 
@@ -25,6 +25,18 @@ def test_rows_and_metadata_are_read_back(path):
     assert {**metadata, "versions": None} == {**METADATA, "versions": None}
     assert metadata["versions"]["pyarrow"]
     assert read_metadata(path, expect="plan-a") == metadata
+
+
+def test_a_table_of_a_stranger_may_not_take_far_more_memory_than_its_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet_files, "_ANY", 50_000)
+    monkeypatch.setattr(parquet_files, "_TIMES", 20)
+    path = tmp_path / "scores.parquet"
+    write_table(path, pa.table({"value": [0] * 20_000, "name": ["x"] * 20_000}), METADATA)
+    with pytest.raises(PermafrostError, match=r"scores.parquet.* would take more than 0 MB"):
+        read_table(path)
+    # one of the plan is that of a run, which may have many equal cells
+    assert len(read_table(path, expect="plan-a")[0]) == 20_000
+    assert len(read_table(path, columns=["name"])[0]) == 20_000
 
 
 def test_chosen_columns_are_read_alone(path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import os
@@ -17,12 +18,17 @@ import pyarrow.parquet as pq
 _ANY, _TIMES = 1 << 30, 1000
 _BYTES = {"BOOLEAN": 1 / 8, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 # encodings in which texts share letters
-_DICTIONARY, _DELTA = ("RLE_DICTIONARY", "PLAIN_DICTIONARY"), "DELTA_BYTE_ARRAY"
+_DICTIONARY, _DELTA = {"RLE_DICTIONARY", "PLAIN_DICTIONARY"}, "DELTA_BYTE_ARRAY"
+_TEXT, _FIXED = "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"
 _ROWS = 1024  # of texts, whose length no header says, at a time
 
 
 def check_expansion(
-    source: Path | bytes, columns: Sequence[str] | None = None, group: int | None = None
+    source: Path | bytes,
+    columns: Sequence[str] | None = None,
+    group: int | None = None,
+    *,
+    file: pq.ParquetFile | None = None,
 ) -> None:
     """Refuse cells that would take far more memory than their file.
 
@@ -34,6 +40,7 @@ def check_expansion(
     source : path of the file, or its bytes.
     columns : what will be read, as `pyarrow.parquet.ParquetFile.read` names it; None: everything.
     group : the only row group that will be read; None: all.
+    file : the same file, if it is open.
 
     Raises
     ------
@@ -41,29 +48,37 @@ def check_expansion(
     """
     size = len(source) if isinstance(source, bytes) else os.path.getsize(source)
     most = max(_ANY, _TIMES * size)
-    with _opened(source) as file:
-        leaves = [
-            leaf
-            for leaf in range(len(file.schema))
-            if columns is None or _is_of(file.schema.column(leaf).path, columns)
-        ]
-        groups = range(file.metadata.num_row_groups) if group is None else [group]
-        as_dictionary: set[str] = set()
-        by_rows: set[str] = set()
-        total, longest = 0.0, 1
+    with contextlib.nullcontext(file) if file is not None else _opened(source) as known:
+        footer, schema = known.metadata, known.schema
+    groups = range(footer.num_row_groups) if group is None else [group]
+    leaves = [
+        leaf
+        for leaf in range(footer.num_columns)
+        if columns is None or _is_of(schema.column(leaf).path, columns)
+    ]
+    as_dictionary: set[str] = set()
+    by_rows: set[str] = set()
+    total, longest = 0.0, 1
+    for number in groups:
+        row_group = footer.row_group(number)
         for leaf in leaves:
-            column = file.schema.column(leaf)
-            for number in groups:
-                chunk = file.metadata.row_group(number).column(leaf)
-                stored, encodings = chunk.total_uncompressed_size, set(chunk.encodings)
-                width = _BYTES.get(chunk.physical_type, max(column.length, 0))
-                total += max(stored, chunk.num_values * width)
-                text = chunk.physical_type == "BYTE_ARRAY" and encodings & {*_DICTIONARY, _DELTA}
-                if text and chunk.num_values * stored > most:
-                    # the library reads neither lists nor this encoding as dictionaries
-                    no_dictionary = _DELTA in encodings or "." in column.path
-                    (by_rows if no_dictionary else as_dictionary).add(column.path)
-                    longest = max(longest, stored)
+            chunk = row_group.column(leaf)
+            kind, count, stored = (
+                chunk.physical_type,
+                chunk.num_values,
+                chunk.total_uncompressed_size,
+            )
+            width = schema.column(leaf).length if kind == _FIXED else _BYTES.get(kind, 0)
+            total += max(stored, count * width)
+            if kind != _TEXT or count * stored <= most:
+                continue
+            path, encodings = schema.column(leaf).path, set(chunk.encodings)
+            if _DELTA in encodings or (encodings & _DICTIONARY and "." in path):
+                # the library reads neither as a dictionary
+                by_rows.add(path)
+            elif encodings & _DICTIONARY:
+                as_dictionary.add(path)
+            longest = max(longest, stored)
     _refuse(total, most, size)
     if as_dictionary:
         with _opened(source, read_dictionary=list(as_dictionary)) as file:

@@ -18,6 +18,7 @@ from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.identity import canonical_json
 from permafrost.core.inputs import check_regular
 from permafrost.core.outputs import Group, whole_file
+from permafrost.core.parquet_files import check_expansion
 from permafrost.core.versions import imported_versions
 
 KEY = b"permafrost"
@@ -142,6 +143,9 @@ def read_table(
             left_out = without(metadata)
             columns = [name for name in known if name not in left_out]
         _refuse_absent(path, set(columns or ()) - set(known))
+        if expect is None:
+            # nobody says that a run of this plan wrote it
+            check_expansion(path, columns, file=file)
         return file.read(columns=columns), metadata
 
 
