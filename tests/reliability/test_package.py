@@ -204,32 +204,28 @@ def test_an_installed_library_validates_and_plans(installed):
 
 
 @pytest.mark.slow
-def test_a_new_project_runs_with_an_installed_workflow(installed):
+def test_a_new_project_runs_with_an_installed_workflow_and_in_an_environment_of_its_own(installed):
     installed("permafrost", "init", "mine")
-    assert "terrafm-base" in installed("permafrost", "list", "backbones", inside="mine")
-    shown = installed("permafrost", "run", inside="mine")
-    assert "my-backbone" in shown and "Leaderboard: results/leaderboard.csv" in shown
-    recorded = json.dumps(json.loads(_current_plan(installed.folder / "mine")))
-    assert str(REPOSITORY) not in recorded
-    slurm = ["-m", "snakemake", "--profile", "profiles/slurm", "--dry-run"]
-    assert "Nothing to be done" in installed("python", *slurm, inside="mine")
-
-
-@pytest.mark.slow
-def test_a_backbone_of_an_environment_of_its_own_runs_with_an_installed_workflow(installed):
     shipped = installed("python", "-c", "from permafrost.core.home import HOME; print(HOME)")
     write_lock(Path(shipped.strip()) / "envs/small.lock", listed(STAGES))
-    installed("permafrost", "init", "own")
-    project = installed.folder / "own"
+    project = installed.folder / "mine"
     (project / "own.py").write_text(OWN)
     config = yaml.safe_load((project / "config/config.yaml").read_text())
-    config["backbones"] = ["in-small"]
+    config["backbones"] = ["my-backbone", "in-small"]
     config["extra_backbones"] = {
         "in-small": living("small", "pandas") | {"input": {**INPUT, "size": 16}}
     }
+    config["probes"] = {"knn": {"kind": "knn"}}
     (project / "config/config.yaml").write_text(yaml.safe_dump(config))
-    assert "in-small" in installed("permafrost", "run", inside="own")
+    assert "terrafm-base" in installed("permafrost", "list", "backbones", inside="mine")
+    shown = installed("permafrost", "run", inside="mine")
+    assert "my-backbone" in shown and "in-small" in shown
+    assert "Leaderboard: results/leaderboard.csv" in shown
     assert (project / ".venv-small/permafrost.lock").is_file()
+    recorded = json.dumps(json.loads(_current_plan(project)))
+    assert str(REPOSITORY) not in recorded
+    slurm = ["-m", "snakemake", "--profile", "profiles/slurm", "--dry-run"]
+    assert "Nothing to be done" in installed("python", *slurm, inside="mine")
     shutil.rmtree(project / ".venv-small")
 
 

@@ -52,7 +52,7 @@ NOT_RUN = {
     "permafrost suite": "whole suites; test_suites.py tries the command",
     "permafrost check": "of a dataset and weights to be downloaded; test_check.py runs one of the demo",
     "rsync": "a cluster of the reader's",
-    "cd my-project && permafrost run": "test_own_project.py runs it",
+    "cd my-project && permafrost run": "test_tutorials.py runs such a one",
     "HF_HUB_OFFLINE=1 permafrost run": "minutes, like permafrost run",
     "printf": "a package of the reader's; test_environments.py writes such files",
     "envs/lock.sh": "asks the package registry",

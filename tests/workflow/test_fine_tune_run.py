@@ -72,8 +72,6 @@ def test_deleted_image_stores_are_made_again_when_another_backbone_needs_them(fi
         shutil.rmtree(path)
     assert project.pending() == {}
     project.configure(datasets=["tiny-landcover"], backbones=["imagestats", "tiny-network"])
-    # one that is there is not made again for another backbone
-    project.path("results/leaderboard.parquet").unlink()
     compared = "results/comparisons/tiny-landcover/fine-tune.parquet"
     targets = ("results/leaderboard.parquet", compared)
     jobs = {"probe_images": 1, "bootstrap": 1, "compare": 1, "aggregate": 1}

@@ -106,7 +106,6 @@ def accuracy_of_sklearn(project: Project) -> float:
 
 
 def test_an_option_of_it_reruns_it_alone(extended):
-    assert extended.pending() == {}
     probes = {"knn": {"kind": "knn"}, "mean": {"kind": "centroid", "metric": "largest"}}
     extended.configure(probes=probes)
     assert extended.pending() == {

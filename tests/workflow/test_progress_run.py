@@ -31,7 +31,7 @@ def broken(fresh_project) -> Project:
         "entrypoint": "broken.py:build",
         "input": {"bands": "rgb", "size": 16, "normalization": "dataset"},
     }
-    project.configure(backbones=["imagestats", "broken"])
+    project.configure(backbones=["imagestats", "broken"], probes={"knn": {"kind": "knn"}})
     return project
 
 
@@ -44,9 +44,9 @@ def test_in_a_file_lines_say_how_far_it_is_and_verbose_says_all(broken):
     done = broken.snakemake(check=False)
     lines = [re.sub(r" in [\d.]+ s", " in T", line) for line in done.stderr.splitlines()]
     assert done.returncode == 1 and FAILED in lines
-    first = next(n for n in lines if n.startswith("1 of 15 jobs done in T"))
+    first = next(n for n in lines if n.startswith("1 of 10 jobs done in T"))
     assert first.endswith(": prepare 1/1")
-    assert lines[-1] == "6 of 15 jobs done in T, 1 failed, 8 not run"
+    assert lines[-1] == "4 of 10 jobs done in T, 1 failed, 5 not run"
     assert PRINTED_BY_A_JOB not in done.stdout + done.stderr
     # what jobs print and what Snakemake says of them
     assert PRINTED_BY_A_JOB in log_of(broken) and "rule extract:" in log_of(broken)
@@ -69,7 +69,7 @@ def test_a_terminal_shows_one_view_with_failures_above_it(broken):
         assert len(frames) > 1 and [int(n) for n in frames] == sorted(int(n) for n in frames)
         last = text[text.rindex("running  failed") :]
         assert re.search(r"^extract .* [01]/[12] +1$", last, flags=re.MULTILINE)
-        assert "1 failed, 8 not run" in last and last.index("not run") < last.index(TABLE)
+        assert "1 failed, 5 not run" in last and last.index("not run") < last.index(TABLE)
         assert PRINTED_BY_A_JOB not in text
         if not options:
             assert re.search(r"jobs done in .*, about [\d.]+ (s|min) left", text)

@@ -97,7 +97,7 @@ def test_predicted_masks_are_kept_where_they_are_asked_for(finished):
 def test_masks_that_are_asked_for_later_are_made(finished, tmp_path):
     project = finished.copied(tmp_path / "project")
     probes = project.config["probes"]
-    (head,) = [name for name in probes if name != "seg-knn"][:1]
+    head = next(name for name in probes if name != "seg-knn")
     project.configure(probes={**probes, head: {**probes[head], "masks": "zarr"}})
     pending = project.pending()
     assert pending["probe_maps_with_masks"] == len(project.config["backbones"]) * 2

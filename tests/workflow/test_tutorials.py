@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
@@ -61,10 +62,11 @@ def test_a_tutorial_works_as_it_is_printed(page, tmp_path):
     everything = "\n".join(said)
     assert "Leaderboard: results/leaderboard.csv" in everything
     assert (reader.folder / "results/report/index.html").exists()
-    EXPECTED[page.stem](everything, reader.folder)
+    EXPECTED[page.stem](everything, reader)
 
 
-def first_run(said: str, folder: Path) -> None:
+def first_run(said: str, reader: Reader) -> None:
+    folder = reader.folder
     planned = said[said.index("Leaderboard") :]
     # one probe changed, as the table of a dry run says: features stay
     counts = dict(re.findall(r"^(\w+) +(\d+)$", planned, re.MULTILINE))
@@ -77,18 +79,25 @@ def first_run(said: str, folder: Path) -> None:
     told_apart = set(results.standings["letters"].dropna())
     assert len(tested) == 40 and told_apart <= {"a", ""}
     assert "We evaluated 2 frozen backbones" in said and list(folder.glob("results/archive/*.zip"))
+    # a new project, as it is written, runs: eight classes in equal parts
+    with open(folder / "results/leaderboard.csv") as table:
+        rows = [row for row in csv.DictReader(table) if row["metric"] == "accuracy"]
+    values = {(row["backbone"], row["probe"]): float(row["value"]) for row in rows}
+    names = {(b, p) for b in ("imagestats", "my-backbone") for p in ("knn", "linear")}
+    assert set(values) == names and min(values.values()) > 2 / 8
+    assert "Nothing to be done" in reader.types("permafrost run -n")
 
 
-def own_backbone(said: str, folder: Path) -> None:
+def own_backbone(said: str, reader: Reader) -> None:
     assert "nothing strange was found" in said
-    assert "pyramid" in (folder / "results/leaderboard.csv").read_text()
+    assert "pyramid" in (reader.folder / "results/leaderboard.csv").read_text()
 
 
-def own_dataset(said: str, folder: Path) -> None:
+def own_dataset(said: str, reader: Reader) -> None:
     assert "datasets: [parcels]" in said and "nothing strange was found" in said
     assert (
         "spatially random"
-        not in (folder / "results/report/datasets/parcels.html").read_text().lower()
+        not in (reader.folder / "results/report/datasets/parcels.html").read_text().lower()
     )
 
 

@@ -23,7 +23,6 @@ def test_a_pair_that_does_not_fit_is_a_cell_of_the_table(fresh_project):
         },
         extra_datasets={**TINY["extra_datasets"], "tiny-narrow": narrow},
         probes={"knn": {"kind": "knn"}},
-        measures={},
         report={"examples": 2},
     )
     done = project.snakemake()
