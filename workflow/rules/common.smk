@@ -40,6 +40,7 @@ from permafrost.core.snakemake_internals import (
     fast_params,
     keep_error_hook,
     recorded_inputs,
+    renamed_rule,
     rules_to_run,
     without_rerun,
 )
@@ -53,6 +54,7 @@ from permafrost.operate.failures import (
     check_groups,
     end_failed_run,
 )
+from permafrost.operate.maps_on_disk import limit_maps
 from permafrost.plan.hosted import check_module
 from permafrost.plan.misfits import misfit_lines, recorded_misfits
 from permafrost.plan.object_store import Places, check_archive
@@ -129,8 +131,14 @@ def start_run():
         PLAN.keep_misfits()
         record_plan(PLAN, RESULTS)
     start_needed_workers()
+    with plain_errors():
+        limit_maps(workflow, PLAN, RESULTS, EXTRACTING, on_store=PLACES.on_store)
 
 
+EXTRACTING = (
+    renamed_rule(workflow, "extract"),
+    renamed_rule(workflow, "extract_part"),
+)
 EVENTS = None
 if workflow.is_main_process:
     EVENTS = follow_run(workflow, PLAN, start_run)

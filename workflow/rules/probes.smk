@@ -11,6 +11,8 @@ rule probe_embeddings:
         **logs("probe/{dataset}/{backbone}/seed{seed}/{probe}"),
     wildcard_constraints:
         probe=probes_that_read("embeddings"),
+    # before further extractions, so that maps are read, and may go, before more are made
+    priority: 1
     resources:
         **resources_for("probe"),
         gpu=probe_gpu,

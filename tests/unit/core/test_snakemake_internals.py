@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -176,6 +177,132 @@ def test_an_output_can_be_made_again_where_snakemake_misses_nothing(run):
     said = run("-n").stdout
     (run.folder / "lost").unlink()
     assert "rule second" in said and "Forced execution" in said and "rule first" not in said
+
+
+STORES = """
+from pathlib import Path
+from permafrost.core import snakemake_internals as internals
+
+internals.spare_finished_jobs()
+given = {name: Path(name).read_text() for name in ("store", "reader", "late")}
+started = []
+
+def one_after_the_other(ready):
+    jobs = sorted(ready, key=lambda job: (job.rule.name != "reader", str(job.output)))[:1]
+    if internals.running_jobs(workflow):
+        return []
+    made = internals.jobs_of_rules(workflow, ("store",))
+    left = sum(len(internals.readers_left(workflow, job)) for job in made)
+    started.extend((str(job.output), left) for job in jobs)
+    Path("started").write_text(str(started))
+    return jobs
+
+onstart:
+    if Path("few").exists():
+        internals.remove_after_use(internals.jobs_of_rules(workflow, ("store",)))
+        internals.choose_among(workflow, one_after_the_other)
+
+rule all:
+    input: "summary"
+rule summary:
+    input: [f"{n}.{kind}" for n in (1, 2) for kind in ("read", *(["late"] if given["late"] else []))]
+    output: "summary"
+    params: job=list(given.items())
+    shell: "cat {input} > {output}"
+rule store:
+    output: directory("{n}.zarr")
+    params: job=given["store"]
+    shell: "mkdir {output} && echo {params.job} > {output}/values"
+rule reader:
+    input: "{n}.zarr"
+    output: "{n}.read", touch("{n}.mask")
+    params: job=(given["store"], given["reader"])
+    shell: "cp {input}/values {output[0]}"
+rule late:
+    input: "{n}.zarr"
+    output: "{n}.late"
+    params: job=given["store"]
+    shell: "cp {input}/values {output}"
+"""
+
+
+def to_run(stores: Run, *arguments: str) -> dict[str, int]:
+    import re
+
+    said = stores("-n", "--quiet", "host", *arguments)
+    counts = dict(re.findall(r"^(\w+)\s+(\d+)\s*$", said.stdout + said.stderr, flags=re.MULTILINE))
+    return {rule: int(count) for rule, count in counts.items() if rule not in ("all", "total")}
+
+
+@pytest.fixture
+def stores(tmp_path) -> Run:
+    """Two stores, which were read by a job each and deleted."""
+    run = Run(tmp_path)
+    run.write(Snakefile=STORES, store="1", reader="1", late="")
+    assert run().returncode == 0
+    for name in ("1.zarr", "2.zarr"):
+        shutil.rmtree(tmp_path / name)
+    assert to_run(run) == {}
+    return run
+
+
+NEW = {"store": 2, "late": 2, "summary": 1}
+
+
+def test_what_has_read_a_deleted_store_does_not_run_again_when_the_store_is_made_for_another_job(
+    stores,
+):
+    stores.write(late="yes")
+    assert to_run(stores) == NEW
+    (stores.folder / "1.mask").unlink()
+    assert to_run(stores) == NEW, "nobody asks for it"
+    assert stores().returncode == 0 and to_run(stores) == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "asked", "readers"),
+    [
+        ({"reader": "2"}, (), 2),
+        ({"store": "2"}, (), 2),
+        ({}, ("--forcerun", "store"), 2),
+        ({}, ("--forcerun", "reader"), 2),
+        ({}, ("--", "1.mask", "summary"), 1),
+    ],
+)
+def test_what_has_read_it_runs_again_if_it_changed_was_forced_or_lost_an_output(
+    stores, change, asked, readers
+):
+    stores.write(late="yes", **change)
+    (stores.folder / "1.mask").unlink()
+    assert to_run(stores, *asked) == {**NEW, "reader": readers}
+
+
+def test_a_result_without_a_record_is_made_again_with_its_store(stores):
+    shutil.rmtree(stores.folder / ".snakemake")
+    (stores.folder / "summary").unlink()
+    stores.write(late="yes")
+    assert to_run(stores) == {**NEW, "reader": 2}
+
+
+def test_outputs_go_after_use_and_jobs_start_as_they_are_chosen(stores):
+    stores.write(late="yes", reader="2", few="")
+    done = stores("--cores", "2")
+    assert done.returncode == 0, done.stderr
+    assert not list(stores.folder.glob("*.zarr"))
+    started = (stores.folder / "started").read_text()
+    # of two readers of each store those are left that have not ended
+    assert started == str(
+        [
+            ("1.zarr", 4),
+            ("1.read 1.mask", 4),
+            ("1.late", 3),
+            ("2.zarr", 2),
+            ("2.read 2.mask", 2),
+            ("2.late", 1),
+            ("summary", 0),
+            ("", 0),
+        ]
+    )
 
 
 def test_hooks_of_a_module_are_run_if_they_are_kept(tmp_path):

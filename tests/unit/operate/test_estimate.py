@@ -6,6 +6,7 @@ import base64
 import copy
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,14 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.snakemake_internals import METADATA, Record, read_records
 from permafrost.operate.estimate import work as work_module
 from permafrost.operate.estimate.estimate import Machines, estimate, uncorrected
-from permafrost.operate.estimate.shown import check_lines, disk, duration, lines, rates_json
+from permafrost.operate.estimate.shown import (
+    check_lines,
+    disk,
+    duration,
+    lines,
+    maps_at_once,
+    rates_json,
+)
 from permafrost.operate.estimate.sizes import dataset_size
 from permafrost.operate.estimate.work import Context, default_rates, work_of
 from permafrost.plan.configured import read_configuration
@@ -57,6 +65,8 @@ def made(project: Path, seconds: dict[str, float], *, of_other_plan=()) -> dict[
         known = "of another plan" if job.kind in of_other_plan else wanted
         for path in job.paths:
             records[path] = Record(frozenset({known}), clock, clock + seconds[job.kind])
+            if path.endswith(".zarr"):
+                (project / path).mkdir(parents=True, exist_ok=True)
         clock += seconds[job.kind]
     return records
 
@@ -144,6 +154,8 @@ def test_finished_jobs_correct_those_of_their_backbone_then_those_of_their_stage
     wanted = grid.extract(*one.names).fingerprint
     took = 3 * one.estimated
     records = {path: Record(frozenset({wanted}), 5.0, 5.0 + took) for path in one.paths}
+    for path in one.paths:
+        (project / path).mkdir(parents=True)
     found = estimated(project, records)
     by_names = {job.names: job for job in found.jobs if job.stage == "extract"}
     assert by_names[one.names].seconds == pytest.approx(took) and by_names[one.names].done
@@ -186,15 +198,57 @@ def test_jobs_of_another_plan_are_not_done_and_correct_nothing(project):
     assert found.corrections == {} and not any(job.done for job in found.jobs)
 
 
-def test_tables_that_were_deleted_are_to_do_and_stores_are_not(project):
-    found = estimated(project, made(project, {"extract": 5.0, "knn": 1.0}))
+def test_tables_that_were_deleted_are_to_do_and_stores_only_where_a_job_reads_them(project):
+    every = {stage: 1.0 for stage in ("extract", "measure", "similarity", "knn", "linear")}
+    records = made(project, every)
+    found = estimated(project, records)
     assert {job.kind for job in found.jobs if job.done} == {"extract"}
     for job in found.jobs:
-        if job.kind == "knn":
+        if job.kind in every and job.kind != "extract":
             Path(job.paths[0]).parent.mkdir(parents=True, exist_ok=True)
             Path(job.paths[0]).touch()
-    found = estimated(project, made(project, {"extract": 5.0, "knn": 1.0}))
-    assert {job.kind for job in found.jobs if job.done} == {"extract", "knn"}
+    shutil.rmtree("results/features")
+    found = estimated(project, records)
+    assert {job.kind for job in found.jobs if job.done} == set(every)
+    Path("results/predictions/demo-landcover/rcf/seed0/knn.parquet").unlink()
+    left = {
+        (job.kind, job.names[1])
+        for job in estimated(project, records).jobs
+        if not job.done and job.kind in every
+    }
+    assert left == {("extract", "rcf"), ("knn", "rcf")}
+
+
+@pytest.mark.parametrize(
+    ("keep", "at_once"), [("true", 5), ("false", 2), ("150 MB", 1), ("60 MB", 0.5), ("1 TB", 2)]
+)
+def test_maps_that_are_removed_count_as_many_as_jobs_can_read_or_up_to_the_bound(
+    project, keep, at_once
+):
+    mine = project / "mine.yaml"
+    mine.write_text(
+        "backbones: [imagestats]\ndatasets: [demo-segmentation]\nprobes: {seg: {kind: dense_knn}}\n"
+        f"measures: null\nruntime: {{keep_maps: {keep}}}\n"
+    )
+    grid, why = read_configuration(project, [Path("config/config.yaml"), mine])
+    assert why is None
+    machines = Machines(2, 0)
+    found = estimate(grid, default_rates(), machines, results="results", records={})
+    ((pair, size),) = found.context.features.items()
+    # five backbones whose stores take 100 MB each, or one of them less
+    one = dataclasses.replace(
+        found.context.datasets[pair[0]], images={"train": 1, "test": 0}, side=0, dates=1
+    )
+    five = {
+        (pair[0], str(number)): dataclasses.replace(size, width=0, maps=50_000_000)
+        for number in range(5)
+    }
+    grid.mapped = grid.pairs = lambda: list(five)
+    context = Context(grid, {pair[0]: one}, five)
+    shown = dataclasses.replace(found, context=context)
+    each = 100e6
+    expected = {0.5: each, 1: 150e6}.get(at_once, at_once * each)
+    assert maps_at_once(shown) == expected == disk(shown)["features"]
 
 
 def test_time_is_shared_by_the_cores_but_no_less_than_the_longest_chain(project):

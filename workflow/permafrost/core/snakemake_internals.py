@@ -49,6 +49,69 @@ def compare_every_record() -> None:
     PersistenceBase.has_metadata = has_metadata
 
 
+def spare_finished_jobs() -> None:
+    """Have Snakemake not rerun a finished job because a deleted store that it once read is made again.
+
+    By itself it reruns all that follows a job. Here the parameter ``job`` is a fingerprint, which
+    changes with every input: while all parameters are as recorded, the store will be the one that
+    the job has read. Jobs that are forced, with what follows them, run as always.
+    """
+    from snakemake.dag import DAG
+
+    by_snakemake = DAG.update_needrun
+
+    async def update_needrun(self, create_inventory=False):
+        await by_snakemake(self, create_inventory)
+        if not any(map(_makes_stores, self._needrun)):
+            return
+        spared, made_again = set(), set()
+        for level in self.toposorted():
+            for job in self._needrun.intersection(level):
+                before = self._needrun.intersection(self.dependencies[job]) - spared
+                if before - made_again or not _is_as_recorded(self, job):
+                    continue
+                if _makes_stores(job):
+                    made_again.add(job)
+                elif all([await file.exists() for file in _asked_for(self, job)]):
+                    spared.add(job)
+        self._needrun -= spared
+        for job in spared:
+            self.reason(job).clear()
+            del self._n_until_ready[job]
+        for job in self._needrun:
+            self._n_until_ready[job] = len(self._needrun.intersection(self.dependencies[job]))
+        self._len = len(self._finished | self._needrun)
+
+    DAG.update_needrun = update_needrun
+
+
+def _makes_stores(job) -> bool:
+    """Whether the job makes feature stores, or a part of one, and nothing else."""
+    return all(file.endswith(".zarr") or file.is_flagged("temp") for file in job.output)
+
+
+def _asked_for(dag, job) -> list:
+    """The outputs of the job that are targets, or that other jobs read."""
+    read = set().union(*dag.depending[job].values())
+    return [file for file in job.output if file in read or file in dag.targetfiles]
+
+
+def _is_as_recorded(dag, job) -> bool:
+    """Whether the job is not forced, and as it was when its outputs were made."""
+    if job.rule in dag.forcerules or not dag.forcefiles.isdisjoint(job.output):
+        return False
+    if job.params.get("job") is None:
+        return False
+    records = dag.workflow.persistence
+    return records.has_metadata(job) and not (
+        records.has_outdated_metadata(job)
+        or records.params_changed(job)
+        or any(records.input_changed(job))
+        or any(records.code_changed(job))
+        or any(records.software_stack_changed(job))
+    )
+
+
 def without_rerun(**values) -> dict[str, Callable]:
     """Parameters of a rule whose change does not rerun a job.
 
@@ -109,6 +172,38 @@ def rules_to_run(workflow) -> set[str]:
 def run_again(workflow, output: str) -> None:
     """Rerun the job of `output`; call it in an input function, before Snakemake decides what to run."""
     workflow.dag.forcefiles.add(output)
+
+
+def remove_after_use(jobs: Iterable) -> None:
+    """Have Snakemake delete the outputs of these jobs as soon as no job of the run still reads them."""
+    for job in jobs:
+        for file in job.output:
+            file.flags["temp"] = True
+
+
+def readers_left(workflow, job) -> list:
+    """The jobs of this run that read outputs of `job` and have neither finished nor failed."""
+    dag, failed = workflow.dag, workflow.scheduler.failed
+    return [
+        one
+        for one in dag.depending.get(job, ())
+        if dag.needrun(one) and not dag.finished(one) and one not in failed
+    ]
+
+
+def choose_among(workflow, allowed: Callable[[Iterable], list]) -> None:
+    """Have Snakemake's scheduler choose the jobs that start next among those that `allowed` returns.
+
+    `allowed` gets all that are ready. While no job runs, it must return one, or the run never ends.
+    """
+    scheduler = workflow.scheduler
+    chosen = scheduler.job_selector
+    scheduler.job_selector = lambda ready: chosen(allowed(ready))
+
+
+def running_jobs(workflow) -> set:
+    """Jobs, or groups of jobs, that are running."""
+    return set(workflow.scheduler.running)
 
 
 def rules_of_run(workflow) -> set[str]:

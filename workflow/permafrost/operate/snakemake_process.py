@@ -21,7 +21,11 @@ from pathlib import Path
 from permafrost.core.environment import MAIN_PYTHON
 from permafrost.core.errors import PermafrostError
 from permafrost.core.limits import limits_named
-from permafrost.core.snakemake_internals import compare_every_record, fast_resources
+from permafrost.core.snakemake_internals import (
+    compare_every_record,
+    fast_resources,
+    spare_finished_jobs,
+)
 from permafrost.operate import light_client
 from permafrost.operate.progress.run import Run
 from permafrost.operate.progress.view import LAST_WORDS, View
@@ -120,6 +124,7 @@ def set_up_planning() -> None:
     warnings.filterwarnings("ignore", "coroutine .* was never awaited", module="snakemake")
     fast_resources()
     compare_every_record()
+    spare_finished_jobs()
 
 
 def _prepend(variable: str, folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from permafrost.backbones.kinds import kind_of
+from permafrost.core.tasks import targets_of
 from permafrost.plan.configuration import Configuration
 from permafrost.plan.options import is_seeded, is_several
 from permafrost.probes.kinds import KINDS
@@ -67,6 +68,14 @@ class Grid:
     def pairs(self) -> list[tuple[str, str]]:
         """(dataset, backbone) pairs that fit each other, in the configuration's order."""
         return [(dataset, one) for dataset in self.datasets for one in self.backbones_on(dataset)]
+
+    def mapped(self) -> list[tuple[str, str]]:
+        """(dataset, backbone) pairs whose features include maps of layers."""
+        return [(dataset, one) for dataset, one in self.pairs() if self.has_maps(dataset)]
+
+    def has_maps(self, dataset: str) -> bool:
+        """Whether features of the dataset include maps of layers."""
+        return targets_of(self.datasets[dataset]["task"]).dense
 
     def backbones_on(self, dataset: str, probe: str | None = None) -> list[str]:
         """Names of the backbones that fit the dataset, and the probe if given."""

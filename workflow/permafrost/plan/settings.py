@@ -216,6 +216,18 @@ class Runtime(Options):
     cache: Text | None = None
     """Folder shared by projects: they reuse each other's image and feature stores if data, options and code are the
     same. Users without write permission reuse stores but add none."""
+    keep_maps: (
+        bool
+        | Annotated[
+            str,
+            Matches(
+                "true, false, or a size such as 500 GB", r"^[0-9]+(\.[0-9]+)? ?(MB|GB|TB)$(?!\n)"
+            ),
+        ]
+    ) = True
+    """Whether feature stores with maps (of tasks of pixels and objects) stay on disk. false: each is removed as soon
+    as no job of the run reads it; 500 GB: also, an extraction waits while such stores take more than that. A probe
+    that is added later extracts again, and no other result is computed again."""
     light_jobs: Literal["fork", "process"] = "fork"
     """How jobs run on the machine of Snakemake: as forks of processes that have imported what they need (Linux), or as
     processes of their own, which import it again. Results are the same to the byte."""

@@ -8,13 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from permafrost.core.snakemake_internals import Record
-from permafrost.core.specification import SPLITS
-from permafrost.operate.estimate.sizes import ASSUMED_IMAGES, dataset_size, feature_size
+from permafrost.operate.estimate.sizes import ASSUMED_IMAGES, dataset_size, size_of_features
 from permafrost.operate.estimate.work import (
     Context,
     Rates,
     forward_macs,
-    task_has_maps,
     uses_gpu,
     work_of,
 )
@@ -162,6 +160,7 @@ def estimate(
         for stage, every in grid.every().items()
         for names in every
     ]
+    jobs = _with_deleted_stores(grid, jobs)
     known = {**(corrections or {}), **corrections_of(jobs)}
     corrected = [_corrected(job, known) for job in jobs]
     return Estimate(context, corrected, machines, known)
@@ -207,13 +206,7 @@ def _context(grid: Grid, results: Path, assumed: int, data: Path | None) -> Cont
         for name, entry in grid.datasets.items()
     }
     features = {
-        (dataset, backbone): feature_size(
-            grid.backbones[backbone],
-            sizes[dataset],
-            grid.config["extraction"],
-            task_has_maps(grid.datasets[dataset]["task"]),
-            results / "features" / dataset / backbone / f"{SPLITS[0]}.zarr",
-        )
+        (dataset, backbone): size_of_features(grid, sizes[dataset], dataset, backbone, results)
         for dataset, backbone in grid.pairs()
     }
     return Context(grid, sizes, features)
@@ -257,6 +250,28 @@ def _job(
         done=isinstance(grid, Plan) and bool(made) and _is_done(stage, paths),
         parts=parts,
     )
+
+
+def _with_deleted_stores(grid: Grid, jobs: list[JobEstimate]) -> list[JobEstimate]:
+    """The jobs, with finished extractions to do again if their stores are gone and a job reads them."""
+    reading = {
+        (job.names[0], backbone)
+        for job in jobs
+        if not job.done and _reads_features(grid, job)
+        for backbone in (job.names[1:2] or grid.backbones_on(job.names[0]))
+    }
+    return [
+        replace(job, done=job.done and all(Path(path).exists() for path in job.paths))
+        if job.stage == "extract" and job.names in reading
+        else job
+        for job in jobs
+    ]
+
+
+def _reads_features(grid: Grid, job: JobEstimate) -> bool:
+    if job.stage == "probe":
+        return KINDS[grid.probes[job.names[2]]["kind"]].reads != "images"
+    return job.stage in ("measure", "similarity")
 
 
 def _is_done(stage: str, paths: tuple[str, ...]) -> bool:

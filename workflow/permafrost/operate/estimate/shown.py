@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,9 @@ from permafrost.core.device import NO_GPU, NO_GPU_REMEDY, gpu_is_visible
 from permafrost.core.text import bytes_words
 from permafrost.operate.estimate.estimate import Estimate, JobEstimate, corrections_of, uncorrected
 from permafrost.operate.estimate.found import findable, findable_lines
+from permafrost.operate.estimate.sizes import store_bytes
 from permafrost.plan.grid import LABELS
+from permafrost.plan.options import bytes_of_text
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ def _row(stage: str, jobs: Sequence[JobEstimate]) -> Row:
 
 
 def disk(estimate: Estimate) -> dict[str, float]:
-    """Kind of output -> bytes, for all outputs of the plan.
+    """Kind of output -> bytes, for all outputs of the plan that are on disk at the same time.
 
     Compression reduces images by about a fifth, and features hardly.
     """
@@ -71,18 +74,38 @@ def disk(estimate: Estimate) -> dict[str, float]:
     images = sum(
         size.values * (1 if size.channels == 3 else 2) * 0.8 for size in context.datasets.values()
     )
-    features = sum(
-        context.datasets[dataset].count
-        * context.datasets[dataset].dates
-        * (4 * size.width + 2 * size.maps)
-        for (dataset, _), size in context.features.items()
-    )
+    features = sum(_stores(estimate, grid.pairs())) - sum(_stores(estimate, grid.mapped()))
+    features += maps_at_once(estimate)
     tables = sum(
         20_000
         + context.datasets[dataset].images["test"] * (60 + 4 * context.datasets[dataset].classes)
         for dataset, *_ in grid.evaluations()
     )
     return {"images": images, "features": features, "tables": tables, "report": 4e6 + tables / 10}
+
+
+def maps_at_once(estimate: Estimate) -> float:
+    """Bytes of feature stores with maps that are on disk at the same time, at most.
+
+    If they are removed after use, jobs on all cores may read the largest ones, each another store.
+    """
+    grid = estimate.context.grid
+    keep, each = grid.config["runtime"]["keep_maps"], _stores(estimate, grid.mapped())
+    if keep is True or not each:
+        return sum(each)
+    largest = sorted(each, reverse=True)[: math.ceil(estimate.machines.cores)]
+    # a store that exceeds the bound is made when there is no other
+    most = math.inf if keep is False else max(bytes_of_text(keep), largest[0])
+    return min(sum(largest), most)
+
+
+def _stores(estimate: Estimate, pairs: Iterable[tuple[str, str]]) -> list[float]:
+    """Bytes of the feature stores of each pair."""
+    context = estimate.context
+    options = context.grid.config["extraction"]
+    return [
+        store_bytes(context.datasets[pair[0]], context.features[pair], options) for pair in pairs
+    ]
 
 
 def lines(estimate: Estimate, downloads: Sequence[tuple[str, str, float | None]], why: str | None):
@@ -116,6 +139,15 @@ def lines(estimate: Estimate, downloads: Sequence[tuple[str, str, float | None]]
     kinds = disk(estimate)
     each = ", ".join(f"{name} {bytes_words(size)}" for name, size in kinds.items())
     yield f"Disk:      {bytes_words(sum(kinds.values()))} ({each})"
+    at_once, written = (
+        maps_at_once(estimate),
+        sum(_stores(estimate, estimate.context.grid.mapped())),
+    )
+    if estimate.context.grid.config["runtime"]["keep_maps"] is not True and written:
+        yield (
+            f"Maps:      at most {bytes_words(at_once)} at any moment, of {bytes_words(written)}; each is "
+            "removed after use (runtime.keep_maps)"
+        )
     yield from findable_lines(estimate.context)
     yield from _of_downloads(downloads)
     yield from _of_sizes(estimate)

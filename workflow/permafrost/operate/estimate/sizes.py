@@ -13,6 +13,7 @@ from permafrost.data.store.card import Card, read_card
 from permafrost.operate.chosen import HERE, weights_state
 from permafrost.operate.offers import Offers, state_of
 from permafrost.plan.catalogue import result_fields
+from permafrost.plan.grid import Grid
 
 #: assumed if unknown: number of images of all splits, and image size in pixels
 ASSUMED_IMAGES, ASSUMED_PIXELS = 10_000, 224
@@ -23,6 +24,7 @@ _PUBLISHED = re.compile(r"(\d+) / (\d+) / (\d+) images of (\d+) px")
 # (largest number of parameters in millions, embedding width of such networks)
 _WIDTHS = ((4, 192), (40, 384), (200, 768), (450, 1024), (float("inf"), 1280))
 _PATCH = 16  # patch size in pixels
+_BYTES = {"float32": 4, "float16": 2}
 
 
 @dataclass(frozen=True)
@@ -184,6 +186,31 @@ def feature_size(
         first = kept[0][-1] * kept[0][-2] if kept else places
         return FeatureSize(macs, width, sum(map(_product, kept)), first)
     return FeatureSize(macs, width, 4 * width * places if maps else 0, places)
+
+
+def size_of_features(grid: Grid, size: DatasetSize, dataset: str, backbone: str, results: Path):
+    """The `FeatureSize` of a pair of a configuration, for a dataset of this size."""
+    return feature_size(
+        grid.backbones[backbone],
+        size,
+        grid.config["extraction"],
+        grid.has_maps(dataset),
+        results / "features" / dataset / backbone / f"{SPLITS[0]}.zarr",
+    )
+
+
+def store_bytes(size: DatasetSize, features: FeatureSize, extraction: dict) -> float:
+    """Bytes of the feature stores of a pair, which compression hardly reduces.
+
+    Parameters
+    ----------
+    extraction : the options, with the types of embeddings and maps.
+    """
+    values = features.width * _BYTES[extraction["dtype"]]
+    values += features.maps * _BYTES[extraction["maps_dtype"]]
+    # a store with maps has the masks or targets, too
+    native = size.side**2 if features.maps else 0
+    return size.count * (size.dates * values + native)
 
 
 def _product(shape: list[int]) -> int:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from permafrost.core.tasks import targets_of
 from permafrost.operate.estimate.sizes import DatasetSize, FeatureSize
 from permafrost.plan.grid import Grid
 from permafrost.plan.resources import device_of
@@ -217,8 +216,3 @@ _OF_PROBES: dict[str, Callable[[DatasetSize, FeatureSize, dict], float]] = {
     "patch_solving": _solved,
     "tuning": lambda size, features, options: size.images["train"] * options["epochs"] / 1e3,
 }
-
-
-def task_has_maps(task: str) -> bool:
-    """Whether the features of this task include maps of layers."""
-    return targets_of(task).dense
