@@ -128,11 +128,10 @@ def start_run():
         check_groups(workflow, RUNTIME["light_jobs_on"])
         check_gpu(workflow, RUNTIME["device"])
         check_archive(PLACES, rules_to_run(workflow))
+        limit_maps(workflow, PLAN, RESULTS, EXTRACTING, on_store=PLACES.on_store)
         PLAN.keep_misfits()
         record_plan(PLAN, RESULTS)
     start_needed_workers()
-    with plain_errors():
-        limit_maps(workflow, PLAN, RESULTS, EXTRACTING, on_store=PLACES.on_store)
 
 
 EXTRACTING = (

@@ -191,6 +191,7 @@ OPTIONS: dict[str, tuple[object, set[str]]] = {
     "runtime.workers": (1, set()),
     "runtime.parts": (3, set()),
     "runtime.cache": ("shared", set()),
+    "runtime.keep_maps": ("500 GB", set()),
     "runtime.light_jobs": ("process", set()),
     "runtime.light_jobs_on": ("driver", set()),
     "ranking.uncertainty": ("items", {"aggregate"}),

@@ -87,7 +87,9 @@ def spare_finished_jobs() -> None:
 
 def _makes_stores(job) -> bool:
     """Whether the job makes feature stores, or a part of one, and nothing else."""
-    return all(file.endswith(".zarr") or file.is_flagged("temp") for file in job.output)
+    return bool(job.output) and all(
+        file.endswith(".zarr") or file.is_flagged("temp") for file in job.output
+    )
 
 
 def _asked_for(dag, job) -> list:
