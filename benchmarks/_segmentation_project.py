@@ -27,11 +27,11 @@ MODELS = {"mobilenetv2": "mobilenetv2_100", "resnet18": "resnet18"}
 STAGES = {
     "prepare": (
         ["permafrost.data.store.prepare", "zarr", "PIL.Image"],
-        {"permafrost.data.store.prepare:_read_pixels": "prepare"},
+        {"permafrost.data.store.prepare:read_pixels": "prepare"},
     ),
     "extract": (
         ["permafrost.features.extract", "zarr", "timm"],
-        {"permafrost.features.extract:_extract_split": "extract"},
+        {"permafrost.features.extract:extract_split": "extract"},
     ),
     "segmentation": (
         ["permafrost.probes.segmentation.probe", "zarr"],

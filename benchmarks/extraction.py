@@ -6,7 +6,8 @@ Runs alternate, medians are compared, of seconds on the wall and of CPU seconds 
 threads; where other work keeps the machine busy, the latter are to be trusted. Memory: peak resident size of a process
 that extracts N and 4 N images.
 
-    python benchmarks/extraction.py [--model mobilenetv2_100] [--images 256] [--device cpu] [--threads 1]
+    python benchmarks/extraction.py [--model mobilenetv2_100] [--images 256] [--device cpu] [--threads 1] \
+        [--no-memory]
 
 Models of TerraTorch in their own environment, fed the bands of Sentinel-2, untrained as all models here:
 
@@ -90,7 +91,8 @@ def timed(function, *arguments) -> tuple[np.ndarray, object]:
 
 def run_extraction(folder: Path, arguments) -> dict:
     """Extract once; returns the wall and CPU seconds spent on the train split's batches, and the peak memory."""
-    from permafrost.features import extract as stage
+    from permafrost.features.devices import exact_numerics
+    from permafrost.features.extract import extract_split, open_backbone
     from permafrost.features.specification import (
         Extraction,
         ExtractionSettings,
@@ -98,15 +100,8 @@ def run_extraction(folder: Path, arguments) -> dict:
         OfImages,
         Running,
     )
+    from permafrost.features.split import Shapes
 
-    seconds = {}
-    inner = stage._extract_split
-
-    def watched(opened, split, path, *rest):
-        seconds[Path(path).name], result = timed(inner, opened, split, path, *rest)
-        return result
-
-    stage._extract_split = watched
     spec = ExtractSpec(
         backbone=arguments.model,
         dataset="noise",
@@ -116,24 +111,21 @@ def run_extraction(folder: Path, arguments) -> dict:
         ),
         inputs=OfImages(images="images"),
     )
-    try:
-        with tempfile.TemporaryDirectory() as out:
-            stage.extract(
-                spec,
-                images={split: folder / f"{split}.zarr" for split in ("train", "val", "test")},
-                card=folder / "card.json",
-                outputs={split: Path(out) / f"{split}.zarr" for split in ("train", "val", "test")},
-                fingerprint="features",
-                running=Running(
-                    device=arguments.device,
-                    batch_size=arguments.batch_size,
-                    threads=arguments.threads,
-                ),
-            )
-    finally:
-        stage._extract_split = inner
+    running = Running(
+        device=arguments.device, batch_size=arguments.batch_size, threads=arguments.threads
+    )
+    with tempfile.TemporaryDirectory() as out, exact_numerics(running.threads):
+        opened = open_backbone(
+            spec,
+            images={split: folder / f"{split}.zarr" for split in ("train", "val", "test")},
+            card=folder / "card.json",
+            device=running.device,
+            batch_size=running.batch_size,
+        )
+        target = Path(out) / "train.zarr"
+        seconds, _ = timed(extract_split, opened, "train", target, "features", running, Shapes())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"seconds": seconds["train.zarr"], "peak_mb": peak}
+    return {"seconds": seconds, "peak_mb": peak}
 
 
 def bare_loop(model, batches, device, precision) -> np.ndarray:
@@ -239,6 +231,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16", "fp16"])
+    parser.add_argument("--no-memory", action="store_true", help="throughput only")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
@@ -246,7 +239,8 @@ def main() -> None:
         print(json.dumps({"peak_mb": peak}))
         return
     compare(arguments)
-    memory(arguments)
+    if not arguments.no_memory:
+        memory(arguments)
 
 
 if __name__ == "__main__":

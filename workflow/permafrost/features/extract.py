@@ -97,7 +97,7 @@ def extract(
         )
         shapes = Shapes()
         for split, path in outputs.items():
-            shapes = _extract_split(opened, split, path, fingerprint, running, shapes)
+            shapes = extract_split(opened, split, path, fingerprint, running, shapes)
 
 
 def open_backbone(
@@ -150,7 +150,7 @@ def open_backbone(
     return Opened(run, stores, card_content, extraction, {**attributes, **told, **dense}, promised)
 
 
-def _extract_split(
+def extract_split(
     opened: Opened, split: str, path: Path, fingerprint: str, running: Running, before: Shapes
 ) -> Shapes:
     """Write the feature store of one split; feature shapes must match those of the splits `before`."""
