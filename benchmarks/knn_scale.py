@@ -1,6 +1,7 @@
 """Nearest neighbours of large training sets: CPU time and peak memory, beside FAISS and scikit-learn.
 
-    python benchmarks/knn_scale.py --folder DIR [--rows 100000 1000000] [--queries 2000] [--job-rows 400000]
+    python benchmarks/knn_scale.py --folder DIR [--rows 100000 1000000] [--queries 2000] [--job-rows 400000] \
+        [--repeats 3] [--features ordinary identical]
 
 DIR is a folder for temporary files: 3.1 GB for a million rows of 768 numbers. Features are made block by block and lie
 in a `RowFile`, as a large split of a job does; the peers hold theirs in memory. Every run is a process of its own with
@@ -32,6 +33,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from _timing import cpu_seconds, one_thread, print_table
 
 WIDTH, CLASSES, K = 768, 100, 20
+FEATURES = ("ordinary", "identical")  # with 30 % identical rows
 BLOCK = 10_000
 ALL_QUERIES = 100_000
 #: CPU seconds before the first query: checking rows, their mean, equal ones
@@ -133,21 +135,19 @@ def job(arguments) -> dict:
 
 def ranking(arguments) -> dict:
     """What retrieval does: queries rank a whole gallery that lies in a file."""
-    from permafrost.metrics.retrieval import average_precisions, found_within
-    from permafrost.probes import retrieval
+    from permafrost.probes.embeddings.features import Features
+    from permafrost.probes.retrieval import RetrievalOptions, run_retrieval
 
-    gallery = in_file(arguments.rows[0], arguments.kind, 0, arguments.folder)
-    queries = in_memory(arguments.queries, arguments.kind, 1)
-    labels = np.arange(len(gallery)) % CLASSES
-
-    def rank() -> None:
-        distances = retrieval._Distances(gallery, arguments.metric)
-        for rows, found in retrieval._in_blocks(distances, queries):
-            relevant = labels[rows, None] == labels[None]
-            average_precisions(found, relevant)
-            found_within(found, relevant, [1, 5, 10])
-
-    return {"cpu_s": cpu_seconds(rank)[0]}
+    rows = {
+        "train": in_file(arguments.rows[0], arguments.kind, 0, arguments.folder),
+        "test": in_memory(arguments.queries, arguments.kind, 1),
+    }
+    splits = {
+        name: Features(each, np.arange(len(each)) % CLASSES, samples=None, attributes={})
+        for name, each in rows.items()
+    }
+    options = RetrievalOptions(gallery="train", k=[1, 5, 10], metric=arguments.metric)
+    return {"cpu_s": cpu_seconds(lambda: run_retrieval(splits, options))[0]}
 
 
 def write_stores(folder: Path, counts: dict[str, int]) -> None:
@@ -215,6 +215,9 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--job-rows", type=int, default=0, help="of the job's training set")
     parser.add_argument("--worker", choices=[*SIDES, "job", "retrieval"], help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--features", nargs="+", choices=FEATURES, default=FEATURES, help="their kinds"
+    )
     parser.add_argument("--kind", default="ordinary", help=argparse.SUPPRESS)
     parser.add_argument("--metric", default="l2", help=argparse.SUPPRESS)
     parser.add_argument("--save", default="", help=argparse.SUPPRESS)
@@ -227,11 +230,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
         folder = Path(name)
         if arguments.repeats:
-            for kind in ("ordinary", "identical"):
+            for kind in arguments.features:
                 against_peers(arguments.rows[0], arguments.queries, kind, arguments.repeats, folder)
         lines = []
         for rows in arguments.rows:
             for kind, metric in (("ordinary", "l2"), ("ordinary", "cosine"), ("identical", "l2")):
+                if kind not in arguments.features:
+                    continue
                 one = run("ours", rows, arguments.queries, kind, metric, folder)
                 start = one["start_s"]
                 each = (one["cpu_s"] - start) / arguments.queries
@@ -247,7 +252,8 @@ def main() -> None:
         )
         lines = []
         for rows in arguments.rows:
-            queries = max(1, 64_000_000 // rows)  # as many as go through a large gallery together
+            # as many as go through a large gallery together
+            queries = min(max(1, 64_000_000 // rows), arguments.queries)
             one = run("retrieval", rows, queries, "ordinary", "cosine", folder)
             each = f"{1e3 * one['cpu_s'] / queries:.0f}"
             lines.append([rows, queries, each, f"{one['peak_mb']:.0f}"])

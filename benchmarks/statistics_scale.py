@@ -71,9 +71,9 @@ def answers(task: str, classes: int, count: int, rng, target_rng):
 def write_predictions(path: Path, task: str, classes: int, rows: int, grouped: bool, seed=0):
     """A table of predictions, as probes write it."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
-    from permafrost.core import tables
-    from permafrost.probes.embeddings.predictions import _column
+    from permafrost.core.tables import write_table
+    from permafrost.probes.embeddings.features import Features
+    from permafrost.probes.embeddings.predictions import Prediction, answer_columns
 
     path.parent.mkdir(parents=True, exist_ok=True)
     metadata = {
@@ -82,31 +82,19 @@ def write_predictions(path: Path, task: str, classes: int, rows: int, grouped: b
         "n_train": rows, "n_val": 0, "n_test": rows, "feature_dim": WIDTH, "settings": {}, "gates": [],
         "split_method": "random", "spatially_random": False, "backbone_fingerprint": MARK,
     }  # fmt: skip
-    rng, target_rng, writer = np.random.default_rng(seed + 1), np.random.default_rng(0), None
+    rng, target_rng, parts = np.random.default_rng(seed + 1), np.random.default_rng(0), []
     for start, stop in blocks(rows, classes):
-        columns = answers(task, classes, stop - start, rng, target_rng)
+        target, *answered = answers(task, classes, stop - start, rng, target_rng)
+        test = Features(None, target, samples=None, attributes={})
         numbers = range(start, stop)
         groups = [f"scene {i // PER_GROUP:07}" if grouped else None for i in numbers]
-        table = pa.table(
-            {
-                "sample_id": [f"sample {i:07}" for i in numbers],
-                "group_id": pa.array(groups, pa.string()),
-                **{
-                    name: _column(values)
-                    for name, values in zip(
-                        ("target", "prediction", "scores"), columns, strict=True
-                    )
-                    if values is not None
-                },
-            }
-        )
-        if writer is None:
-            own = {tables.KEY: json.dumps(metadata).encode(), tables.SEAL: tables._BLANK}
-            schema = table.schema.with_metadata(own)
-            writer = pq.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True)
-        writer.write_table(table.replace_schema_metadata(own))
-    writer.close()
-    tables._seal(path)
+        columns = {
+            "sample_id": [f"sample {i:07}" for i in numbers],
+            "group_id": pa.array(groups, pa.string()),
+            **answer_columns(test, Prediction(*answered)),
+        }
+        parts.append(pa.table(columns))
+    write_table(path, pa.concat_tables(parts), metadata)
 
 
 def write_features(path: Path, rows: int, seed: int = 0, classes: int = 10) -> None:
@@ -149,11 +137,14 @@ def bootstrap_options(resamples: int, task: str) -> dict:
     return {"resamples": resamples, "confidence": 0.95, "seed": 0, "method": "auto", **judged}
 
 
-def bootstrap(folder: Path, rows: int, most: int):
+def scored(rows: int, most: int, what: str) -> list[tuple]:
+    """Those of `SCORED` with `what` in their name, and no more than `most` scores."""
+    return [one for one in SCORED if what in one[0] and rows * max(one[2], 1) <= most]
+
+
+def bootstrap(folder: Path, rows: int, most: int, what: str):
     written: dict = {}
-    for name, task, classes, grouped, resamples in SCORED:
-        if rows * max(classes, 1) > most:
-            continue
+    for name, task, classes, grouped, resamples in scored(rows, most, what):
         path = folder / f"{task}{classes}{grouped}.parquet"
         if path not in written:
             for other in written:
@@ -168,9 +159,9 @@ def bootstrap(folder: Path, rows: int, most: int):
         path.unlink(missing_ok=True)
 
 
-def compare(folder: Path, rows: int, most: int, backbones: int):
-    for name, task, classes, grouped, _ in SCORED:
-        if rows * max(classes, 1) > most or "resamples" in name:
+def compare(folder: Path, rows: int, most: int, what: str, backbones: int):
+    for name, task, classes, grouped, _ in scored(rows, most, what):
+        if "resamples" in name:
             continue
         for seed in range(backbones):
             path = folder / "predictions/made" / f"net{seed}" / "seed0/knn.parquet"
@@ -276,7 +267,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=stages, default=stages)
     parser.add_argument("--backbones", type=int, default=4, help="of compare and similarity")
     parser.add_argument("--entries", type=int, default=10**8, help="no larger tables of scores")
-    parser.add_argument("--what", default="", help="only what has this in its name")
+    parser.add_argument("--what", default="", help="only predictions with this in their name")
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--peer", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -287,16 +278,16 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     table: list[list[str]] = []
     for stage in options.only:
+        chosen = {"most": options.entries, "what": options.what}
         cases = {
-            "bootstrap": partial(bootstrap, folder, most=options.entries),
-            "compare": partial(compare, folder, most=options.entries, backbones=options.backbones),
+            "bootstrap": partial(bootstrap, folder, **chosen),
+            "compare": partial(compare, folder, **chosen, backbones=options.backbones),
             "measure": partial(measure, folder),
             "similarity": partial(similarity, folder, backbones=options.backbones),
         }[stage]
         for rows in options.rows:
             for name, call in cases(rows=rows):
-                if options.what in name:
-                    add(table, stage, name, rows, call)
+                add(table, stage, name, rows, call)
         if options.no_peers:
             continue
         for name in PEERS.get(stage, ()):
