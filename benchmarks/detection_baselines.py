@@ -55,7 +55,8 @@ def show(results: Path, dataset: str, rows: list[dict]) -> None:
     print(f"\n{dataset}: {len(found)} test images, {count} objects")
     print(f"{'':44}" + "".join(f"{name:>16}" for name in names))
     for name, detections in baselines(results, dataset, found).items():
-        values = replace(found, detections=detections, score_threshold=0.0).evaluate()
+        scoring = replace(found.scoring, score_threshold=0.0)
+        values = replace(found, detections=detections, scoring=scoring).evaluate()
         print_line(name, [values[metric] for metric in names])
     for key, values in sorted(lines.items(), key=lambda item: -(item[1][names[0]] or 0)):
         print_line(" ".join(key), [values[metric] for metric in names])

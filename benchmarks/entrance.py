@@ -1,7 +1,8 @@
 """Size of the data of the report's entrance, and how soon a browser shows them, from generated scores.
 
 Pairs of backbones are compared on every dataset. The entrance of a finished report (`results/report/index.html`, of the
-demo, say) is given these data instead of its own. The browser is Debian's Chromium, driven by selenium.
+demo, say) is given these data instead of its own. The browser is Debian's Chromium, driven by selenium; without them,
+only the size is printed.
 
     python benchmarks/entrance.py [--size 100x40x4] [--page results/report/index.html]
 """
@@ -16,6 +17,7 @@ import shutil
 import statistics
 import tempfile
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +55,9 @@ def main() -> None:
         took = time.perf_counter() - start
         size = sum(len(text.encode()) for text in given.values()) / 1e6
         print(f"{arguments.size}: {size:.1f} MB, made in {took:.0f} s from scores")
+        if not all(map(shutil.which, ("chromium", "chromedriver"))) or not find_spec("selenium"):
+            print("not shown in a browser, which needs chromium, chromedriver and selenium")
+            return
         page, text = Path(folder) / "index.html", arguments.page.read_text()
         for name, held in given.items():
             element = re.compile(
@@ -91,6 +96,7 @@ def pairs(values: dict[str, float]):
         yield {
             "metric": "accuracy", "backbone_a": a, "backbone_b": b, "seed": 0, "confidence": 0.95, "difference": gap,
             "lower": gap - 0.02, "upper": gap + 0.02, "p_adjusted": float(np.exp(-60 * abs(gap))),
+            "detectable": 0.03,
         }  # fmt: skip
 
 

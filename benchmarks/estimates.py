@@ -21,8 +21,8 @@ from scipy.optimize import nnls
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "workflow"))
 
+from permafrost.core.snakemake_internals import read_records
 from permafrost.operate.estimate.estimate import Machines, estimate, uncorrected
-from permafrost.operate.estimate.records import read_records
 from permafrost.operate.estimate.work import default_rates, forward_macs, work_of
 from permafrost.plan.configured import read_configuration
 from permafrost.probes.kinds import KINDS

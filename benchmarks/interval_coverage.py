@@ -1,7 +1,7 @@
 """How often intervals of 95 % hold the truth, and how often equal backbones differ at 5 %, on made-up test sets.
 
-    envs/run python benchmarks/interval_coverage.py [--sets 400] [--cells accuracy,r2] [--seed 0] \
-        [--no-before] [--json FILE]
+    envs/run python benchmarks/interval_coverage.py [--sets 400] [--cells masks,numbers] [--groups 0,15] \
+        [--seed 0] [--no-before] [--json FILE]
 
 Every cell draws test sets of one kind, each with the predictions of two backbones that are equally good. The
 truth is the metric of a test set so large that chance no longer matters. "Before" are percentiles of 400
@@ -459,6 +459,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the figures there too")
     arguments = parser.parse_args()
     chosen = [name for name in arguments.cells.split(",") if name] or list(GENERATORS)
+    if unknown := {*chosen} - {*GENERATORS}:
+        parser.error(f"--cells: {', '.join(unknown)} is none of {', '.join(GENERATORS)}")
     counts = {int(count) for count in arguments.groups.split(",") if count}
     print(
         "| test sets | images | groups | metric | interval | before | after | reject before | after |"

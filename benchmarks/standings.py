@@ -104,7 +104,7 @@ def write_scores(folder: Path, backbones: int, datasets: int, probes: int) -> tu
                     {"stage": "bootstrap", "path": str(path), "fingerprint": "f", **common}
                 )
     plan = folder / "plan.json"
-    plan.write_text(json.dumps({"outputs": outputs}))
+    plan.write_text(json.dumps({"results": str(folder), "outputs": outputs}))
     return plan, list(groups_of(entries, {}).items())
 
 
