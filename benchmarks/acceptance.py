@@ -72,8 +72,8 @@ SUITES = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--packages", type=Path, required=True, help="folder with further packages")
-    for name in ("torchmetrics", "torchvision", "detectron2", "faster-coco-eval"):
-        parser.add_argument(f"--{name}", type=Path, metavar="CLONE")
+    for name in ("--torchmetrics", "--torchvision", "--detectron2", "--faster-coco-eval"):
+        parser.add_argument(name, type=Path, metavar="CLONE")
     parser.add_argument("--details", action="store_true", help="say why each test fails")
     options = parser.parse_args()
     rows, reasons = [], []

@@ -3,7 +3,8 @@
 Of typical backbones, or of those of the public table of GEO-Bench-2. Asks the planner's own functions; nothing is read
 but entries.
 
-    envs/run python -m benchmarks.cells [--fit strict|authors|geobench2] [--table typical|geobench2] [--list]
+    envs/run python -m benchmarks.cells [--fit strict|authors|geobench2] [--table typical|geobench2] [--list] \
+        [--backbones NAME ...] [--datasets NAME ...]
 """
 
 from __future__ import annotations
@@ -83,11 +84,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--fit", choices=("strict", "authors", "geobench2"), default="strict")
     parser.add_argument("--table", choices=tuple(TABLES), default="typical")
+    parser.add_argument("--backbones", nargs="+", help="instead of those of the table")
+    parser.add_argument("--datasets", nargs="+", help="instead of those of the table")
     parser.add_argument("--list", action="store_true", help="also every cell with its reason")
     arguments = parser.parse_args()
     offers = read_offers(ROOT)
     offers = replace(offers, config={**offers.config, "fit": arguments.fit})
-    found = cells(offers, *TABLES[arguments.table])
+    backbones, datasets = TABLES[arguments.table]
+    found = cells(offers, arguments.backbones or backbones, arguments.datasets or datasets)
     if arguments.list:
         for (dataset, backbone), (fit, reason) in found.items():
             print(f"{dataset}\t{backbone}\t{fit}\t{reason}")

@@ -3,10 +3,11 @@
     uv venv --python 3.12 .peers-detection
     VIRTUAL_ENV=.peers-detection uv pip install pycocotools==2.0.11 faster-coco-eval==1.8.0 \
         vernier==0.5.4
-    envs/run python benchmarks/detection.py --peers .peers-detection --data FOLDER
+    envs/run python benchmarks/detection.py [--peers .peers-detection] --data FOLDER [--images 5000]
 
-FOLDER receives a generated set (5,000 images, 80 categories, 36,000 truths, 200,000 detections)
-unless it holds one, and one of people with 17 keypoints (11,000 truths, 200,000 detections). CPU seconds
+FOLDER receives a generated set (5,000 images, 80 categories, 36,000 truths, 200,000 detections; of other --images
+in proportion) unless it holds one, and one of people with 17 keypoints (11,000 truths, 200,000 detections).
+Without --peers, only ours is run. CPU seconds
 are those of the whole process, imports and reading included, on one thread; the runs alternate. All tools must
 agree on every statistic.
 """
@@ -18,7 +19,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from _detection_data import make_keypoints, make_set
+from _detection_data import make_keypoints, make_set, sizes_of
 from _timing import alternate, median_cpu, print_table, venv_python
 
 WORKER = Path(__file__).with_name("_detection_worker.py")
@@ -29,7 +30,8 @@ TOOLS = ("permafrost", "vernier", "faster_coco_eval", "pycocotools")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="folder of the generated set")
-    parser.add_argument("--peers", type=Path, required=True, help="environment with the peers")
+    parser.add_argument("--peers", type=Path, help="environment with the peers")
+    parser.add_argument("--images", type=int, help="of a generated set")
     parser.add_argument("--tools", nargs="+", default=list(TOOLS), choices=TOOLS)
     parser.add_argument("--iou-types", nargs="+", default=["bbox", "segm", "keypoints"])
     parser.add_argument("--repeats", type=int, default=3)
@@ -41,8 +43,12 @@ def main() -> None:
     for make, made in ((make_keypoints, {"keypoints"}), (make_set, {"bbox", "segm"})):
         if not all(path[kind].exists() for path in (paths, truths) for kind in made & {*kinds}):
             print("making the set", file=sys.stderr)
-            make(options.data, seed=options.seed)
-    peers = venv_python(options.peers)
+            sizes = sizes_of(options.images) if options.images else {}
+            make(options.data, seed=options.seed, **sizes)
+    if options.peers is None:
+        print("no --peers given: only ours")
+        options.tools = [tool for tool in options.tools if tool == "permafrost"]
+    peers = options.peers and venv_python(options.peers)
     rows = []
     for iou_type in options.iou_types:
         workers = {

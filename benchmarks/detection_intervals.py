@@ -1,11 +1,13 @@
 """CPU time of the intervals of detection scores, against evaluating every resample anew.
 
-    envs/run python benchmarks/detection_intervals.py --data FOLDER [--resamples 400] [--categories 80 1203]
+    envs/run python benchmarks/detection_intervals.py --data FOLDER [--resamples 400] [--categories 80 1203] \
+        [--images N]
 
 FOLDER receives a generated set per number of categories (80: 5,000 images, 36,000 truths and 200,000
-detections, the size of COCO's validation part; more: 20,000, 100,000 and 600,000, about LVIS's) unless it
-holds one. Each set is evaluated and resampled in a process of its own, on one thread. The last column
-is what the resamples would cost if each were evaluated, over what they cost.
+detections, the size of COCO's validation part; more: 20,000, 100,000 and 600,000, about LVIS's; with --images as many
+images, and truths and detections in the first proportion) unless it holds one. Each set is evaluated and resampled in
+a process of its own, on one thread. The last column is what the resamples would cost if each were evaluated, over what
+they cost.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import sys
 import time
 from pathlib import Path
 
-from _detection_data import make_set
+from _detection_data import make_set, sizes_of
 from _timing import print_table
 
 
@@ -26,6 +28,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder of the generated sets")
     parser.add_argument("--resamples", type=int, default=400)
     parser.add_argument("--categories", type=int, nargs="+", default=[80, 1203])
+    parser.add_argument("--images", type=int, help="of a generated set")
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
@@ -36,9 +39,11 @@ def main() -> None:
         folder = options.data / f"{categories}_categories"
         if not (folder / "truth.json").exists():
             sizes = {"images": 20_000, "truths": 100_000, "detections": 600_000}
-            make_set(
-                folder, categories=categories, masks=False, **(sizes if categories > 80 else {})
-            )
+            if options.images:
+                sizes = sizes_of(options.images)
+            elif categories <= 80:
+                sizes = {}
+            make_set(folder, categories=categories, masks=False, **sizes)
         command = [sys.executable, __file__, "--data", folder, "--worker", folder]
         command += ["--resamples", str(options.resamples)]
         ran = subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True)

@@ -1,9 +1,12 @@
 """What it costs to start a job in an environment of a backbone's own, against the same job in the main one.
 
 Each job is the whole command `extract` for three images, through `envs/run` as Snakemake starts it. Runs alternate;
-wall and CPU seconds on one thread are medians after a first run.
+wall and CPU seconds on one thread are medians after a first run (of that run with `--repeats 0`). Jobs of an
+environment that is not installed are left out.
 
-    envs/run python benchmarks/environment.py [--environment terratorch] [--model terramind_v1_tiny] [--repeats 5]
+    PERMAFROST_ENV=terratorch envs/run true  # installs it
+    envs/run python benchmarks/environment.py [--environment terratorch] [--model terramind_v1_tiny] [--repeats 5] \
+        [--jobs nothing imagestats]
 """
 
 from __future__ import annotations
@@ -61,11 +64,17 @@ def named(environment: str | None) -> list[str]:
     return ["env", f"PERMAFROST_ENV={environment}"]
 
 
+def installed(environment: str) -> bool:
+    main = os.environ.get("PERMAFROST_VENV", RUN.parents[1] / ".venv")
+    return Path(f"{main}-{environment}", ".permafrost").exists()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--environment", default="terratorch")
     parser.add_argument("--model", default="terramind_v1_tiny", help="of kind terratorch")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--jobs", nargs="+", help="their names in the table, without environments")
     arguments = parser.parse_args()
     numbers = {"kind": "imagestats"}
     network = {"kind": "timm", "model": "resnet18", "weights": {"source": "random"}}
@@ -74,8 +83,6 @@ def main() -> None:
     there = arguments.environment
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        # installed before anything is timed
-        measure_command([*named(there), "bash", str(RUN), "true"])
         make_dataset(folder, 1, 64, "terratorch")
         commands = {
             "nothing, main": [*named(None), "bash", str(RUN), "python", "-c", ""],
@@ -86,13 +93,20 @@ def main() -> None:
             f"resnet18, {there}": command_of(folder, there, network),
             f"{arguments.model}, {there}": command_of(folder, there, own),
         }
+        if not installed(there):
+            print(f"the environment {there} is not installed: its jobs are left out")
+            commands = {job: each for job, each in commands.items() if job.endswith(", main")}
+        if arguments.jobs:
+            wanted = {job for job in commands if job.split(", ")[0] in arguments.jobs}
+            commands = {job: commands[job] for job in commands if job in wanted}
         runs: dict[str, list] = {job: [] for job in commands}
         for _ in range(arguments.repeats + 1):
             for job, command in commands.items():
                 runs[job].append(measure_command(command))
     rows = []
     for job, measured in runs.items():
-        wall, cpu, _ = (statistics.median(one) for one in zip(*measured[1:], strict=True))
+        counted = measured[1:] or measured
+        wall, cpu, _ = (statistics.median(one) for one in zip(*counted, strict=True))
         rows.append([job, f"{cpu:.2f}", f"{wall:.2f}"])
     print_table(["job, environment", "CPU s", "wall s"], rows)
 

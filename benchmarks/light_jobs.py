@@ -1,7 +1,7 @@
 """What a light job costs beside its work: as a process of its own, and as a fork of a warm one.
 
     envs/run permafrost run
-    envs/run python benchmarks/light_jobs.py [--jobs 20]
+    envs/run python benchmarks/light_jobs.py [--jobs 20] [--only knn compare]
 
 Runs the real command of each light stage as the rules do, on the results of a finished run, into a temporary folder.
 CPU seconds per job are those of all processes that it needs; `work` is what further jobs of one process take, which
@@ -32,6 +32,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--config", type=Path, default=Path("config/demo.yaml"))
     parser.add_argument("--jobs", type=int, default=20)
+    parser.add_argument("--only", nargs="+", help="stages, by their names")
     arguments = parser.parse_args()
     os.environ.update(one_thread())
     expose_commands(Path(light_client.__file__).parents[2])
@@ -39,7 +40,7 @@ def main() -> None:
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for stage, command in commands(plan, Path(folder)).items():
-            if stage == "aggregate":
+            if stage == "aggregate" or arguments.only and stage not in arguments.only:
                 continue
             argv = command[command.index(stage) :]
             work = in_one_process(argv, arguments.jobs)

@@ -1,6 +1,7 @@
 """Preparing and extracting ever more images of 64 px: seconds and peak memory of each command, alone and in parts.
 
-    python benchmarks/million.py --folder DIR [--images 10000 40000] [--backbone rcf] [--parts 4] [--files]
+    python benchmarks/million.py --folder DIR [--images 10000 40000] [--backbone rcf] [--parts 4] [--files] \
+        [--prepare-only] [--held-out 512]
 
 Images are the demo's, rendered while they are prepared, or with --files PNG files of noise, which cost little. The
 commands are those that the rules call, one thread each. Lines say what a million would take, and how peak memory grows,
@@ -25,26 +26,25 @@ from permafrost.plan.record import record_plan
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAM = [sys.executable, "-m", "permafrost.stages.cli"]
 CHIPS_OF_A_SCENE = 256  # of 64 px in 1024 px
-HELD_OUT = 512  # images of validation and of test
+STAGES = ("prepare", "extract")
 HEADER = ["images", "command", "wall s", "CPU s", "images / CPU s", "peak MB", "MB on disk"]
 MILLION = 1_000_000
 
 
-def demo(images: int) -> str:
+def demo(chips: dict[str, int]) -> str:
     """The entry of generated images."""
-    chips = {"train": images, "val": HELD_OUT, "test": HELD_OUT}
     scenes = {split: -(-2 * count // CHIPS_OF_A_SCENE) for split, count in chips.items()}
     source = {"kind": "demo", "chip_size": 64, "scene_size": 1024, "scenes": scenes, "chips": chips}
     return json.dumps({"task": "classification", "source": source})
 
 
-def files(folder: Path, images: int) -> str:
+def files(folder: Path, chips: dict[str, int]) -> str:
     """The entry of PNG files of three bands that this writes."""
     import numpy as np
     from PIL import Image
 
     generator = np.random.default_rng(0)
-    for split, count in {"train": images, "val": HELD_OUT, "test": HELD_OUT}.items():
+    for split, count in chips.items():
         for number in range(count):
             place = folder / "files" / split / ("field", "town")[number % 2]
             place.mkdir(parents=True, exist_ok=True)
@@ -86,8 +86,8 @@ def same_files(folder: str, other: str) -> bool:
     )
 
 
-def measured(folder: Path, entry: str, backbone: str, parts: int) -> list[tuple]:
-    """(command, wall seconds, CPU seconds, peak MB, MB written) of each command."""
+def measured(folder: Path, entry: str, backbone: str, parts: int, stages) -> list[tuple]:
+    """(command, wall seconds, CPU seconds, peak MB, MB written) of each command of the stages."""
     configure(folder, entry, backbone)
     os.chdir(folder)
     plan, why = read_configuration(folder)
@@ -110,9 +110,12 @@ def measured(folder: Path, entry: str, backbone: str, parts: int) -> list[tuple]
     }
     found = []
     for name, (command, place) in commands.items():
+        if name.split()[0] not in stages:
+            continue
         print(f"  {folder.name} {name}", file=sys.stderr, flush=True)
         found.append((name, *measure_command(command), megabytes(Path("results", place))))
-    if not (same_files("joined-images", "images") and same_files("joined", "whole")):
+    pairs = {"prepare": ("joined-images", "images"), "extract": ("joined", "whole")}
+    if not all(same_files(*pairs[stage]) for stage in stages):
         raise SystemExit("parts gave other bytes than one job")
     return found
 
@@ -137,15 +140,20 @@ def main() -> None:
     parser.add_argument("--images", type=int, nargs="+", default=[10_000, 40_000])
     parser.add_argument("--backbone", default="rcf")
     parser.add_argument("--parts", type=int, default=4)
+    parser.add_argument("--prepare-only", action="store_true", help="extract nothing")
+    parser.add_argument("--held-out", type=int, default=512, help="images of val, and of test")
     parser.add_argument("--files", action="store_true", help="PNG files instead of the demo's")
     options = parser.parse_args()
+    stages = STAGES[:1] if options.prepare_only else STAGES
     base, table, last = options.folder.absolute(), [], {}
     os.environ["PYTHONPATH"] = str(ROOT / "workflow")
     for images in options.images:
         folder = base / str(images)
         shutil.rmtree(folder, ignore_errors=True)
-        entry = files(folder, images) if options.files else demo(images)
-        for name, wall, cpu, peak, size in measured(folder, entry, options.backbone, options.parts):
+        chips = {"train": images, "val": options.held_out, "test": options.held_out}
+        entry = files(folder, chips) if options.files else demo(chips)
+        given = options.backbone, options.parts, stages
+        for name, wall, cpu, peak, size in measured(folder, entry, *given):
             rate = f"{images / cpu:,.0f}" if name in ("prepare", "extract") else ""
             table.append(
                 [
@@ -162,7 +170,7 @@ def main() -> None:
         shutil.rmtree(folder)
     print_table(HEADER, table)
     if len(options.images) > 1:
-        for name in ("prepare", "prepare --parts", "extract", "extract --parts"):
+        for name in (f"{stage}{more}" for stage in stages for more in ("", " --parts")):
             (few, less, _, low), (many, more, size, high) = last[name][-2:]
             hours = (more + (MILLION - many) * (more - less) / (many - few)) / 3600
             disk = size * MILLION / many / 1000

@@ -1,6 +1,7 @@
 """What the report costs: of a finished run, and of the same run grown to many backbones and datasets.
 
-    python benchmarks/report.py [--results results] [--backbones 40] [--datasets 20] [--keep FOLDER]
+    python benchmarks/report.py [--results results] [--backbones 40] [--datasets 20] [--keep FOLDER] \
+        [--grown-only]
 
 The grown run repeats the datasets of the finished one under new names, and its predictions under the names of more
 backbones, with values moved a little so that orders differ. Its pictures repeat, but it has as much to read, draw and
@@ -33,6 +34,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=Path("results"))
     parser.add_argument("--backbones", type=int, default=40)
     parser.add_argument("--datasets", type=int, default=20)
+    parser.add_argument("--grown-only", action="store_true", help="not the run as it is")
     parser.add_argument("--keep", type=Path, help="keep the reports in this folder")
     parser.add_argument(
         "--build", type=Path, help=argparse.SUPPRESS
@@ -43,7 +45,9 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         where = Path(folder) if options.keep is None else options.keep
-        jobs = {"the run as it is": write_job(options.results, where / "run")}
+        jobs = {}
+        if not options.grown_only:
+            jobs["the run as it is"] = write_job(options.results, where / "run")
         title = f"{options.backbones} backbones, {options.datasets} datasets"
         jobs[title] = write_job(
             options.results, where / "grown", options.backbones, options.datasets

@@ -1,7 +1,7 @@
 """What light stages cost and import, on the results of a finished run, and what the imports that jobs share cost.
 
     envs/run permafrost run
-    envs/run python benchmarks/startup.py [--repeats 5]
+    envs/run python benchmarks/startup.py [--repeats 5] [--only knn heads]
 
 Runs the real command of each stage again, into a temporary folder, and prints the median CPU and wall
 seconds, the peak memory and the heavy libraries that the process imported. Then the same for the import
@@ -32,15 +32,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--config", type=Path, default=Path("config/demo.yaml"))
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--only", nargs="+", help="stages and groups of imports, by their names")
     arguments = parser.parse_args()
     plan = Plan(read_yaml(arguments.config), Path.cwd())
     with tempfile.TemporaryDirectory() as folder:
         for stage, command in commands(plan, Path(folder)).items():
+            if arguments.only and stage not in arguments.only:
+                continue
             plain = [part for part in command if part not in ("-X", "importtime")]
             show(stage, plain, arguments.repeats, ", ".join(imported(command)) or "none")
     shared = {"images": IMAGES, "page": PAGE, "heads": of_probe("segmentation")}
     shared |= {kind: of_backbone(kind) for kind in ("timm", "torchgeo")}
     for name, libraries in shared.items():
+        if arguments.only and name not in arguments.only:
+            continue
         command = [sys.executable, "-c", f"import {', '.join(libraries)}"]
         show(name, command, arguments.repeats, ", ".join(libraries))
 
