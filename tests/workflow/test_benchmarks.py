@@ -162,7 +162,12 @@ TOYS = {
 IN_PARTS = {"slurm"}
 
 
-@pytest.mark.parametrize("name", [name for name in SCRIPTS if name not in IN_PARTS])
+def case(name: str):
+    real = name in TOYS and "{data}" in TOYS[name].arguments
+    return pytest.param(name, marks=[pytest.mark.shared] if real else [])
+
+
+@pytest.mark.parametrize("name", [case(name) for name in SCRIPTS if name not in IN_PARTS])
 def test_benchmark_runs_at_toy_size(name, tmp_path, request, monkeypatch):
     toy = TOYS.get(name)
     assert toy, (
