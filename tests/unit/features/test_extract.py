@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from helpers.stages.specifications import extraction_of, specification
 from helpers.stores.images import Dataset, sentinel2_bands
 from permafrost.core.errors import PermafrostError
 from permafrost.features.devices import exact_numerics
+from permafrost.features.writing import worth_compressing
 from torch.nn import functional as F
 
 DEVICES = [
@@ -162,6 +165,21 @@ def test_bfloat16_is_close_and_recorded(dataset, device):
 def test_float16_on_disk_is_an_option(dataset):
     store = dataset.extract(MODEL, extraction={**SMALL, "dtype": "float16"}, out="f16")["val"]
     assert store.read("embeddings").dtype == np.float16
+
+
+def test_features_are_compressed_where_that_pays(dataset, tmp_path):
+    noise = np.random.default_rng(0).standard_normal((4, 8, 14, 14))
+    for kind in (np.float16, np.float32):
+        assert not worth_compressing(noise.astype(kind))
+        assert worth_compressing(np.maximum(noise, 0).astype(kind))
+    dense = "torch.sin(images.mean((1, 2, 3))[:, None] * torch.arange(1.0, 601.0))"
+    for name, expression, compressed in (
+        ("dense", dense, False),
+        ("sparse", f"{dense}.relu()", True),
+    ):
+        store = dataset.extract(_entrypoint(tmp_path, expression), out=name)["train"]
+        codecs = json.loads((store.path / "embeddings/zarr.json").read_bytes())["codecs"]
+        assert ("zstd" in [codec["name"] for codec in codecs]) is compressed
 
 
 def test_values_beyond_float16_are_an_error_not_infinity(tmp_path):

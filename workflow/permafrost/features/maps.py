@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numcodecs.zstd import Zstd
 
 from permafrost.backbones.input.contract import InputPlan
 from permafrost.core.errors import PermafrostError
@@ -15,7 +14,7 @@ from permafrost.core.stores import StoreWriter
 from permafrost.core.tasks import targets_of
 from permafrost.data.store.image_store import ImageStore
 from permafrost.features.health import check_finite
-from permafrost.features.writing import Rows
+from permafrost.features.writing import Rows, worth_compressing
 
 if TYPE_CHECKING:
     from permafrost.data.store.card import Card
@@ -26,11 +25,6 @@ NATIVE = ("masks", "targets")
 CHUNK_BYTES, SHARD_BYTES = 8_000_000, 64_000_000
 #: limit for small samples, since head training shuffles chunks
 MOST_ROWS_PER_CHUNK = 16
-# Measured on 256 px images with zstd level 1: maps after a ReLU (ResNet-18, half zeros) shrink to 56 %
-# and are read at 430 instead of 790 MB/s per core, still far faster than any head trains. Other maps
-# (MobileNetV2) shrink to 92 % only and are read at half the speed. Byte shuffling made both slower and
-# neither smaller.
-WORTH_COMPRESSING, ROWS_TRIED = 0.75, 8
 
 
 def whole_image(plan: InputPlan) -> tuple[InputPlan, str | None]:
@@ -117,16 +111,6 @@ def rows_per_shard(chunk: int, bytes_per_sample: int) -> int:
     return chunk * max(1, SHARD_BYTES // (chunk * bytes_per_sample))
 
 
-def worth_compressing(values: np.ndarray) -> bool:
-    """Whether zstd shrinks these maps enough to justify slower reading."""
-    return len(Zstd(level=1).encode(values)) < WORTH_COMPRESSING * values.nbytes
-
-
-def tried_to_compress(maps: Sequence[np.ndarray]) -> list[bool]:
-    """Whether to compress each map (n, …) of a split, by the first samples of its first batch."""
-    return [worth_compressing(values[:ROWS_TRIED]) for values in maps]
-
-
 class MapWriter:
     """Collects the maps of batches in order and writes them shard by shard.
 
@@ -177,7 +161,8 @@ class MapWriter:
                 self._refuse(layer, values, first)
         if not self.arrays:
             self._begin(
-                [values.shape[1:] for values in maps], self._compress or tried_to_compress(maps)
+                [values.shape[1:] for values in maps],
+                self._compress or list(map(worth_compressing, maps)),
             )
         for rows, values in zip(self.arrays, maps, strict=True):
             rows.put(values)

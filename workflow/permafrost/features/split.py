@@ -10,11 +10,11 @@ import numpy as np
 
 from permafrost.core.progress import progress
 from permafrost.core.stores import StoreWriter
-from permafrost.features.maps import MapWriter, tried_to_compress
+from permafrost.features.maps import MapWriter
 from permafrost.features.reading import Batch, SampleReader, read_batches
 from permafrost.features.running import Outputs, batch_outputs, fetch, moved
 from permafrost.features.specification import Running
-from permafrost.features.writing import FeatureWriter, by_sample
+from permafrost.features.writing import FeatureWriter, by_sample, worth_compressing
 
 if TYPE_CHECKING:
     import torch
@@ -66,7 +66,8 @@ class SplitRun:
     def write(self, writer: StoreWriter, before: Shapes) -> Made:
         """Write the feature arrays; raises if their shapes differ from those of splits `before`."""
         extraction, names = self.opened.extraction, self.store.samples["sample_id"]
-        maps = self._map_writer(writer, before, names) if extraction.maps else None
+        features_shrink, maps_shrink = self._compressed()
+        maps = self._map_writer(writer, before, names, maps_shrink) if extraction.maps else None
         sink = FeatureWriter(
             writer,
             names,
@@ -76,6 +77,7 @@ class SplitRun:
             dimension=before.dimension,
             dates=self._most,
             span=self.span,
+            compress=features_shrink,
         )
         try:
             self._feed(sink)
@@ -96,15 +98,21 @@ class SplitRun:
         shapes = Shapes(sink.dimension, maps.shapes if maps is not None else ())
         return Made(attributes, sink.gate.state(), shapes)
 
-    def _map_writer(self, writer: StoreWriter, before: Shapes, names) -> MapWriter:
-        compress = None
-        if self.span is not None and self.span[0] > 0:
-            # all parts decide by the first batch of the split
-            first = self._outputs(next(self._batches(0)))()
-            maps = first.maps
-            if self._most is not None:
-                maps = [by_sample(one, first.dates, self._most) for one in maps]
-            compress = tried_to_compress(maps)
+    def _compressed(self) -> tuple[bool | None, list[bool] | None]:
+        """Whether to compress the features, and each map; None: the writers decide.
+
+        All parts of a split decide by its first batch.
+        """
+        if self.span is None or self.span[0] == 0:
+            return None, None
+        first = self._outputs(next(self._batches(0)))()
+        arrays = [first.features.astype(self.opened.extraction.dtype, copy=False), *first.maps]
+        if self._most is not None:
+            arrays = [by_sample(one, first.dates, self._most) for one in arrays]
+        features, *maps = map(worth_compressing, arrays)
+        return features, maps
+
+    def _map_writer(self, writer: StoreWriter, before: Shapes, names, compress) -> MapWriter:
         return MapWriter(
             writer,
             self.opened.run.backbone.layers,
