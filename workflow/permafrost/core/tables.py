@@ -249,16 +249,15 @@ def write_csv(path, table: pa.Table) -> None:
     Floats are written by Python's ``repr``, so reading restores every bit. A missing value is an
     empty field; an undefined number is ``nan``.
     """
-    columns = [[_cell(value) for value in column.to_pylist()] for column in table.columns]
     with whole_file(path) as partial, open(partial, "w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(table.column_names)
-        writer.writerows(zip(*columns, strict=True))
+        writer.writerows(zip(*map(_cells, table.columns), strict=True))
 
 
-def _cell(value) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return repr(value) if isinstance(value, float) else str(value)
+def _cells(column: pa.ChunkedArray) -> list:
+    """The values of a column as the CSV writer takes them: it writes floats by `repr` and None as nothing."""
+    values = column.to_pylist()
+    if pa.types.is_boolean(column.type):
+        return [{None: None, True: "true", False: "false"}[value] for value in values]
+    return values
