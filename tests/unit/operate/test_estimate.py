@@ -147,6 +147,27 @@ def test_work_is_what_is_counted_by_hand(project):
     assert work_of(context, "prepare", pair[:1]) == size.count * size.channels * size.side**2 / 1e6
 
 
+@pytest.mark.parametrize("most", [200_000, 50])
+def test_a_search_of_patches_grows_with_those_of_train_that_are_kept_times_those_of_test(
+    project, most
+):
+    mine = project / "mine.yaml"
+    mine.write_text(
+        "backbones: [rcf]\ndatasets: [demo-segmentation]\nmeasures: null\n"
+        f"probes: {{seg: {{kind: dense_knn, max_patches: {most}}}}}\n"
+    )
+    grid, _ = read_configuration(project, [Path("config/config.yaml"), mine])
+    context = estimate(grid, default_rates(), ONE, results="results", records={}).context
+    pair = ("demo-segmentation", "rcf")
+    size, features = context.datasets[pair[0]], context.features[pair]
+    patches, width = (224 // 16) ** 2, 512
+    assert (features.patches, features.width) == (patches, width)
+    known, test = min(size.images["train"] * patches, most), size.images["test"]
+    read = size.count * patches * width + test * size.side**2 * size.classes
+    search = known * test * patches * width
+    assert work_of(context, "probe", (*pair, "seg", 0)) == (search + 200 * read) / 1e9
+
+
 def test_finished_jobs_correct_those_of_their_backbone_then_those_of_their_stage(project):
     first = {job.names: job for job in estimated(project).jobs if job.stage == "extract"}
     one, other = first.values()
