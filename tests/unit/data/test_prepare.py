@@ -140,10 +140,11 @@ def test_a_store_or_card_of_another_plan_is_refused(out, images):
         read_card(out.card_path)
 
 
-@pytest.mark.parametrize("key", ["classes", "sha256", "unknown"])
+@pytest.mark.parametrize("key", ["classes", "sha256", "unknown", "not a number"])
 def test_a_card_without_a_key_or_with_another_is_refused(out, images, key):
     content = out.run(folder_entry(images)) | {"sha256": "0" * 64}
-    content.pop(key, None) if key != "unknown" else content.update(unknown=1)
+    more = {"unknown": {"unknown": 1}, "not a number": {"size_bytes": float("nan")}}
+    content.update(more[key]) if key in more else content.pop(key, None)
     out.card_path.write_text(json.dumps(content))
     with pytest.raises(PermafrostError, match="not a complete card"):
         read_card(out.card_path)

@@ -112,7 +112,8 @@ def read_card(path, *, expect: str | None = None) -> Card:
         whole = text == _text(content)
         digest = content.pop(DIGEST)
         card = Card(**content)
-    except (TypeError, KeyError, AttributeError) as error:
+    # a ValueError: NaN, which JSON does not have but its parser takes
+    except (TypeError, KeyError, AttributeError, ValueError) as error:
         raise PermafrostError("not a complete card", where=path, remedy=remedy) from error
     if not whole or digest != content_digest(content, DIGEST):
         raise PermafrostError("it is not what was written", where=path, remedy=remedy)
