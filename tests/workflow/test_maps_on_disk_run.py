@@ -75,6 +75,9 @@ def test_a_probe_that_is_added_extracts_again_and_nothing_else_is_computed_again
     assert planned["extract"] == "2" and planned["prepare"] == "0"
     project.configure(runtime={**CONFIG["runtime"], "keep_maps": True})
     project.snakemake(LEADERBOARD)
+    assert project.pending("--", LEADERBOARD) == {}, (
+        "though stores are newer than their predictions"
+    )
     stores = list(project.path("results/features").glob(f"{MASKS}/*/*.zarr"))
     assert len(stores) == 6
     # so much that no two fit into the bound, as was assumed above

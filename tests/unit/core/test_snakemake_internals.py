@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -256,7 +257,20 @@ def test_what_has_read_a_deleted_store_does_not_run_again_when_the_store_is_made
     assert to_run(stores) == NEW
     (stores.folder / "1.mask").unlink()
     assert to_run(stores) == NEW, "nobody asks for it"
-    assert stores().returncode == 0 and to_run(stores) == {}
+    assert stores().returncode == 0
+    # the stores are newer than what was read of them
+    later = time.time() + 100
+    for name in ("1.zarr", "2.zarr"):
+        os.utime(stores.folder / name / "values", (later, later))
+        os.utime(stores.folder / name / ".snakemake_timestamp", (later, later))
+        os.utime(stores.folder / name, (later, later))
+    assert to_run(stores) == {}
+    os.utime(stores.folder / "1.read", (later + 9, later + 9))
+    (stores.folder / "1.read").write_text("edited")
+    os.utime(stores.folder / "1.read", (later + 9, later + 9))
+    assert to_run(stores) == {"summary": 1}, (
+        "of other files Snakemake compares the times and the bytes"
+    )
 
 
 @pytest.mark.parametrize(

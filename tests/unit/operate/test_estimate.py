@@ -163,9 +163,9 @@ def test_a_search_of_patches_grows_with_those_of_train_that_are_kept_times_those
     patches, width = (224 // 16) ** 2, 512
     assert (features.patches, features.width) == (patches, width)
     known, test = min(size.images["train"] * patches, most), size.images["test"]
-    read = size.count * patches * width + test * size.side**2 * size.classes
+    read = size.count * (size.side**2 + patches * width / 10)
     search = known * test * patches * width
-    assert work_of(context, "probe", (*pair, "seg", 0)) == (search + 200 * read) / 1e9
+    assert work_of(context, "probe", (*pair, "seg", 0)) == (search + 3500 * read) / 1e9
 
 
 def test_finished_jobs_correct_those_of_their_backbone_then_those_of_their_stage(project):
