@@ -18,8 +18,8 @@ from permafrost.probes.kinds import KINDS
 
 RATES = Path(__file__).with_name("rates.json")
 _GIGA = 1e9
-# multiply-adds of a search that take as long as reading a value of a map, or resizing one of a prediction
-_READ = 200
+# multiply-adds of a search that take as long as a pixel of a mask: its patch's class, or its prediction
+_PIXEL = 3500
 # time of segmentation heads relative to a linear head, see benchmarks/estimates.py
 _HEADS = {"linear": 1.0, "conv_block": 1.05, "fpn": 1.7, "dpt": 5.3}
 
@@ -197,11 +197,12 @@ def _headed(size: DatasetSize, features: FeatureSize, options: dict) -> float:
 
 
 def _patched(size: DatasetSize, features: FeatureSize, options: dict) -> float:
-    """10⁹ multiply-adds of the search, and what reading maps and drawing predictions takes of them."""
+    """10⁹ multiply-adds of the search, and as many as pixels and maps take time."""
     known = min(size.images["train"] * features.patches, options["max_patches"])
-    asked = size.images["test"]
-    read = size.count * features.patches * features.width + asked * size.side**2 * size.classes
-    return (known * asked * features.patches * features.width + _READ * read) / _GIGA
+    values = features.patches * features.width
+    # reading a value of a map takes a tenth of what a pixel of a mask takes
+    read = size.count * (size.side**2 + values / 10)
+    return (known * size.images["test"] * values + _PIXEL * read) / _GIGA
 
 
 def _solved(size: DatasetSize, features: FeatureSize, options: dict) -> float:
