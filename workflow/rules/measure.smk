@@ -9,6 +9,7 @@ rule measure:
         f"{RESULTS}/measures/{{dataset}}/{{backbone}}.parquet",
     log:
         **logs("measure/{dataset}/{backbone}"),
+    # as in probes.smk
     priority: 1
     resources:
         **resources_for("measure"),

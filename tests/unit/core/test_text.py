@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from permafrost.core.errors import PermafrostError, near_names
-from permafrost.core.text import LONGEST_LINE, printable, printable_name
+from permafrost.core.text import LONGEST_LINE, bytes_of, bytes_words, printable, printable_name
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,11 @@ def test_an_error_shows_names_so_and_keeps_them_in_full():
 def test_long_names_are_compared_by_their_ends():
     assert near_names("oak" + "k" * 100_000, ["oak", "pine"]) == "known: oak, pine"
     assert len(near_names("b", ["n" * 100_000])) < 300
+
+
+@pytest.mark.parametrize(
+    ("words", "count"), [("500 GB", 5e11), ("1.5TB", 1.5e12), ("0.3 MB", 3e5), ("2 kB", 2000)]
+)
+def test_sizes_are_read_as_they_are_written(words, count):
+    assert bytes_of(words) == pytest.approx(count, rel=1e-15)
+    assert bytes_of(bytes_words(count)) == pytest.approx(count, rel=1e-15)

@@ -259,5 +259,6 @@ def _cells(column: pa.ChunkedArray) -> list:
     """The values of a column as the CSV writer takes them: it writes floats by `repr` and None as nothing."""
     values = column.to_pylist()
     if pa.types.is_boolean(column.type):
-        return [{None: None, True: "true", False: "false"}[value] for value in values]
+        words = {None: None, True: "true", False: "false"}
+        return [words[value] for value in values]
     return values

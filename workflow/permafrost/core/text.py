@@ -35,13 +35,22 @@ def shortened(text: str, longest: int) -> str:
     return f"{text[: longest - 1 - end]}…{text[len(text) - end :]}"
 
 
+#: units of sizes, each 1000 times the one before
+_UNITS = ("bytes", "kB", "MB", "GB", "TB")
+
+
 def bytes_words(count: float) -> str:
     """A number of bytes in decimal units: ``2.07 GB``."""
-    for unit in ("bytes", "kB", "MB", "GB"):
+    for unit in _UNITS[:-1]:
         if count < 999.5:
             return f"{count:.3g} {unit}"
         count /= 1000
-    return f"{count:.3g} TB"
+    return f"{count:.3g} {_UNITS[-1]}"
+
+
+def bytes_of(words: str) -> float:
+    """The number of bytes of a size such as ``500 GB``, with or without a space."""
+    return float(words[:-2]) * 1000.0 ** _UNITS.index(words[-2:])
 
 
 def _escaped(line: str) -> str:

@@ -18,16 +18,17 @@ from permafrost.core.snakemake_internals import (
     remove_after_use,
     running_jobs,
 )
-from permafrost.core.text import bytes_words
+from permafrost.core.text import bytes_of, bytes_words
 from permafrost.operate.estimate.sizes import dataset_size, size_of_features, store_bytes
 from permafrost.plan.grid import Grid
-from permafrost.plan.options import bytes_of_text
 from permafrost.plan.parts import FOLDER
 
 Pair = tuple[str, str]
 
 
-def limit_maps(workflow, grid: Grid, results: str, rules: tuple[str, str], *, on_store: bool):
+def limit_maps(
+    workflow, grid: Grid, results: str, rules: tuple[str, str], *, on_store: bool
+) -> None:
     """Do what ``runtime.keep_maps`` says; call it before the first job starts.
 
     Parameters
@@ -61,7 +62,7 @@ def limit_maps(workflow, grid: Grid, results: str, rules: tuple[str, str], *, on
         size = _expected(grid, Path(results))
         choose_among(
             workflow,
-            MapsOnDisk(workflow, jobs, rules, results, bytes_of_text(keep), size).allowed,
+            MapsOnDisk(workflow, jobs, rules, results, bytes_of(keep), size).allowed,
         )
 
 
@@ -169,18 +170,16 @@ class MapsOnDisk:
                     shutil.rmtree(path, ignore_errors=True)
 
     def _too_large(self, job, held: dict[Pair, float]):
-        """The job, which exceeds the bound; prints why."""
-        used = sum(held.values())
-        wanted = sum(map(self._expected, self._pairs(job) - held.keys()))
-        also = (
-            f", and {bytes_words(used)} of others are on disk that one job reads together"
-            if held
-            else ""
+        """The job, whose maps do not fit even if nothing else runs; prints what exceeds the bound."""
+        pairs = self._pairs(job)
+        names = ", ".join(f"{backbone} on {dataset}" for dataset, backbone in pairs)
+        wanted = bytes_words(sum(map(self._expected, pairs)))
+        used = (
+            f", {bytes_words(sum(held.values()))} of others wait for the same job" if held else ""
         )
-        names = ", ".join(f"{backbone} on {dataset}" for dataset, backbone in self._pairs(job))
         print(
-            f"permafrost: the maps of {names} take about {bytes_words(wanted)}{also}: more than "
-            f"runtime.keep_maps allows ({bytes_words(self._most)})",
+            f"permafrost: runtime.keep_maps ({bytes_words(self._most)}) is exceeded: "
+            f"the maps of {names} take about {wanted}{used}",
             file=sys.stderr,
         )
         return job

@@ -93,11 +93,6 @@ def _without_maps(entry: dict, extraction: dict) -> tuple[dict, dict]:
     )
 
 
-def bytes_of_text(size: str) -> float:
-    """The bytes of a size in decimal units, such as ``500 GB``."""
-    return float(size[:-2]) * {"MB": 1e6, "GB": 1e9, "TB": 1e12}[size[-2:]]
-
-
 # --- probes --------------------------------------------------------------------------------------
 
 

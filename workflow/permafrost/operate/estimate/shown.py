@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from permafrost.core.device import NO_GPU, NO_GPU_REMEDY, gpu_is_visible
-from permafrost.core.text import bytes_words
+from permafrost.core.text import bytes_of, bytes_words
 from permafrost.operate.estimate.estimate import Estimate, JobEstimate, corrections_of, uncorrected
 from permafrost.operate.estimate.found import findable, findable_lines
 from permafrost.operate.estimate.sizes import store_bytes
 from permafrost.plan.grid import LABELS
-from permafrost.plan.options import bytes_of_text
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ def maps_at_once(estimate: Estimate) -> float:
         return sum(each)
     largest = sorted(each, reverse=True)[: math.ceil(estimate.machines.cores)]
     # a store that exceeds the bound is made when there is no other
-    most = math.inf if keep is False else max(bytes_of_text(keep), largest[0])
+    most = math.inf if keep is False else max(bytes_of(keep), largest[0])
     return min(sum(largest), most)
 
 
@@ -139,14 +138,12 @@ def lines(estimate: Estimate, downloads: Sequence[tuple[str, str, float | None]]
     kinds = disk(estimate)
     each = ", ".join(f"{name} {bytes_words(size)}" for name, size in kinds.items())
     yield f"Disk:      {bytes_words(sum(kinds.values()))} ({each})"
-    at_once, written = (
-        maps_at_once(estimate),
-        sum(_stores(estimate, estimate.context.grid.mapped())),
-    )
-    if estimate.context.grid.config["runtime"]["keep_maps"] is not True and written:
+    grid = estimate.context.grid
+    mapped = _stores(estimate, grid.mapped())
+    if mapped and grid.config["runtime"]["keep_maps"] is not True:
         yield (
-            f"Maps:      at most {bytes_words(at_once)} at any moment, of {bytes_words(written)}; each is "
-            "removed after use (runtime.keep_maps)"
+            f"Maps:      at most {bytes_words(maps_at_once(estimate))} at a time, of {bytes_words(sum(mapped))}"
+            " in all; removed after use (runtime.keep_maps)"
         )
     yield from findable_lines(estimate.context)
     yield from _of_downloads(downloads)

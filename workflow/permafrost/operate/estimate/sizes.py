@@ -188,8 +188,10 @@ def feature_size(
     return FeatureSize(macs, width, 4 * width * places if maps else 0, places)
 
 
-def size_of_features(grid: Grid, size: DatasetSize, dataset: str, backbone: str, results: Path):
-    """The `FeatureSize` of a pair of a configuration, for a dataset of this size."""
+def size_of_features(
+    grid: Grid, size: DatasetSize, dataset: str, backbone: str, results: Path
+) -> FeatureSize:
+    """The size of a backbone's features of a dataset, which has this size; `results`: their folder."""
     return feature_size(
         grid.backbones[backbone],
         size,
