@@ -200,6 +200,10 @@ wildcard_constraints:
     seed=r"\d+",
 
 
+ROOTS = one_of([name for name in PLAN.backbones if name not in PLAN.parents])
+DERIVED = one_of(PLAN.parents)
+
+
 def logs(name):
     """The log of a job, and its table of seconds and peak memory in the format of `benchmark:`.
 
@@ -346,11 +350,21 @@ def views_option(wildcards, input):
 
 
 @fast_params
+def parent_stores(wildcards):
+    """The stores that those of a derived backbone are read from."""
+    return [
+        path
+        for name in PLAN.parents[wildcards.backbone]
+        for path in stores(f"features/{wildcards.dataset}/{name}").values()
+    ]
+
+
+@fast_params
 def features_paired(wildcards):
-    """The measured features of all backbones of a dataset."""
+    """The measured features of all backbones of a dataset, without derived ones."""
     return [
         f"{RESULTS}/features/{wildcards.dataset}/{backbone}/{MEASURED_SPLIT}.zarr"
-        for backbone in PLAN.backbones_on(wildcards.dataset)
+        for backbone in PLAN.roots_on(wildcards.dataset)
     ]
 
 

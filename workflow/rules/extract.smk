@@ -7,6 +7,8 @@ rule extract:
         **{s: directory(p) for s, p in stores("features/{dataset}/{backbone}").items()},
     log:
         **logs("extract/{dataset}/{backbone}"),
+    wildcard_constraints:
+        backbone=ROOTS,
     conda:
         deployed("conda")
     container:
@@ -67,3 +69,28 @@ rule extract_part:
         "--part {output:q} "
         "--device {params.device} --batch-size {resources.batch_size} --threads {threads} "
         "--benchmark {log.benchmark:q} 2>&1 | tee {log.text:q}"
+
+
+# Stores of a derived backbone hold what its steps learned; features are read from those of its parents.
+rule derive:
+    input:
+        parent_stores,
+    output:
+        **{s: directory(p) for s, p in stores("features/{dataset}/{backbone}").items()},
+    log:
+        **logs("derive/{dataset}/{backbone}"),
+    wildcard_constraints:
+        backbone=DERIVED,
+    resources:
+        **resources_for("derive"),
+    params:
+        **of_run("plan", "results"),
+        **light_command("derive", "dataset", "backbone"),
+        job=job("derive", "dataset", "backbone"),
+    message:
+        "Derive features of {wildcards.backbone} on {wildcards.dataset}"
+    shell:
+        "{params.program} derive --job {params.job} --plan {params.plan:q} "
+        "--features {params.results:q}/features/{wildcards.dataset} "
+        "--output {output.train:q} {output.val:q} {output.test:q} "
+        "--threads {threads} --benchmark {log.benchmark:q} 2>&1 | tee {log.text:q}"

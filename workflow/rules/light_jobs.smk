@@ -25,6 +25,7 @@ if LIGHT_JOBS:
 
         localrules:
             probe_embeddings,
+            probe_derived,
             probe_patches,
             probe_patches_with_masks,
 

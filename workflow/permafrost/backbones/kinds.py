@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 
+from permafrost.core.errors import PermafrostError
 from permafrost.core.plugins import Registry
 
 
@@ -50,7 +51,8 @@ class Kind:
     library : package whose models and weights `plan.installed` describes, by a method of this name.
     known_by : ``module:function`` that returns a `Known` from (entry, where, offered), without
         importing a large library.
-    pixels : whether it reads pixels; else it reads locations of images.
+    pixels : whether it reads pixels; else it reads locations of images, or features of others.
+    derived : whether it reads features of others; its module then only has the options.
     """
 
     module: str
@@ -59,6 +61,7 @@ class Kind:
     library: str | None = None
     known_by: str | None = None
     pixels: bool = True
+    derived: bool = False
 
     def load(self):
         """Import its module."""
@@ -67,6 +70,15 @@ class Kind:
     def options_class(self) -> type:
         """The class of its options."""
         return getattr(self.load(), self.options)
+
+    def check_model(self, where: str) -> None:
+        """Refuse a derived backbone where a model is run."""
+        if self.derived:
+            raise PermafrostError(
+                "a derived backbone has no model: it reads the stored features of others",
+                where=where,
+                remedy="run it in a configuration, beside those it is derived from",
+            )
 
     def known(self, entry: dict, where: str, offered: Callable) -> Known | None:
         """Information on an entry before its job runs; None if only the job can find out.
@@ -121,6 +133,7 @@ KINDS = {
     ),
     "embeddings": Kind("permafrost.backbones.embeddings", "EmbeddingsOptions", pixels=False),
     "coordinates": Kind("permafrost.backbones.coordinates", "CoordinatesOptions", pixels=False),
+    "derived": Kind("permafrost.backbones.derived", "DerivedOptions", pixels=False, derived=True),
 }
 
 KINDS = PLUGINS = Registry("backbones", KINDS)

@@ -58,6 +58,7 @@ def read_entry(content: dict, *, where: str) -> BackboneEntry:
     values = {key: value for key, value in content.items() if key not in NOT_BUILT}
     kind = values.pop("kind", None)
     look_up(KINDS, kind, "unknown kind", where=where)
+    KINDS[kind].check_model(where)
     common = {key: values.pop(key) for key in _COMMON if key in values}
     options: Any = read(KINDS[kind].options_class(), values, where=where)
     return BackboneEntry(kind=kind, options=options, **common)

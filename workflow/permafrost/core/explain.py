@@ -54,6 +54,8 @@ def explain(error) -> str:
             return f"{path}: {_wrong_size(error)}"
         case "not" if "const" in wanted:
             return f"{path}: must not be {shown(wanted['const'])}"
+        case "maxProperties":
+            return f"{path}: has the keys {', '.join(error.instance)}, where one is allowed"
     return f"{path}: {error.message}"
 
 

@@ -80,10 +80,10 @@ def spare_finished_jobs() -> None:
                 before = self._needrun.intersection(self.dependencies[job]) - spared
                 if before - made_again or not _is_as_recorded(self, job):
                     continue
-                if _makes_stores(job):
-                    made_again.add(job)
-                elif all([await file.exists() for file in _asked_for(self, job)]):
+                if all([await file.exists() for file in _asked_for(self, job)]):
                     spared.add(job)
+                elif _makes_stores(job):
+                    made_again.add(job)
         self._needrun -= spared
         for job in spared:
             self.reason(job).clear()

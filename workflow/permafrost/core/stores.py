@@ -270,6 +270,10 @@ class Store:
     def shape(self, name: str) -> tuple[int, ...]:
         return tuple(self.attributes["arrays"][name][0])
 
+    def itemsize(self, name: str) -> int:
+        """Bytes of a number of an array."""
+        return np.dtype(self.attributes["arrays"][name][1]).itemsize
+
     def chunk_rows(self, name: str) -> int:
         """Samples per chunk of the array; reading whole chunks is cheapest."""
         return self._array(name).chunks[0]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from permafrost.core.errors import PermafrostError, look_up, near_names
-from permafrost.core.stores import Store
 from permafrost.core.tables import read_table
+from permafrost.features.stored import open_features
 from permafrost.interface.frames import Figures
 from permafrost.interface.plots import Plot
 from permafrost.plan.recorded import current_plan, planned, read_plan, results_in
@@ -134,7 +134,7 @@ class Results:
         PermafrostError : a name is unknown, the store was deleted, or it has only maps.
         """
         rows = self._planned("extract", dataset=dataset, backbone=backbone, split=split)
-        store = Store(self._path(rows[0]), expect=rows[0]["fingerprint"], split=split)
+        store = open_features(self._path(rows[0]), expect=rows[0]["fingerprint"], split=split)
         if "embeddings" not in store:
             raise PermafrostError(
                 f"the store of {backbone} on {dataset} holds maps and no embeddings",

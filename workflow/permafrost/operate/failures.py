@@ -75,7 +75,7 @@ _ENDS = {
 
 def stage_of(rule: str) -> str:
     """The stage of a rule; rules of probes are named after the input they read."""
-    return "probe" if rule.startswith("probe_") else rule
+    return "probe" if rule.startswith("probe_") else rule.removesuffix("_derived")
 
 
 def failures_of(
@@ -226,6 +226,7 @@ def _check_generic(settings) -> None:
 #: rules of short jobs
 LIGHT = (
     "probe_embeddings",
+    "probe_derived",
     "probe_patches",
     "probe_patches_with_masks",
     "bootstrap",

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from permafrost.backbones.derived import parents_of
 from permafrost.backbones.input.contract import input_contract, resolve_input
 from permafrost.backbones.input.matching import OfferedBands
 from permafrost.backbones.kinds import kind_of as backbone_kind_of
@@ -36,6 +37,7 @@ from permafrost.plan.compatibility import (
     check_planned,
     check_without_pixels,
 )
+from permafrost.plan.derived import misfits_of_derived
 from permafrost.plan.installed import installed
 from permafrost.plan.mistakes import Mistakes
 from permafrost.plan.options import feeding_options
@@ -295,6 +297,15 @@ def misfits(
             )
             places: dict[str, Callable[[str], str]] = {"backbone": offers.backbones.where}
             mistakes.add(*check_without_pixels(*entries, {}, places).values())
+            read = set(parents_of(offers.backbones.entry(backbone))) & set(
+                offers.backbones.names([EVERY])
+            )
+            lacking: dict[tuple[str, ...], PermafrostError] = {
+                names: PermafrostError(why)
+                for names, why in misfits(offers, [dataset], sorted(read)).items()
+                if why
+            }
+            mistakes.add(*misfits_of_derived(*entries, lacking, offers.backbones.where).values())
         try:
             mistakes.refuse(offers.backbones.where(backbone))
             found[dataset, backbone] = None
@@ -329,7 +340,9 @@ def planned_input(
     entry, described = offers.backbones.entry(backbone), offers.dataset(dataset)
     where, place = offers.backbones.where(backbone), offers.datasets.where(dataset)
     here = offers.root / ".snakemake" / "permafrost"
-    known = backbone_kind_of(entry).known(entry, where, lambda: installed(here))
+    kind = backbone_kind_of(entry)
+    kind.check_model(where)
+    known = kind.known(entry, where, lambda: installed(here))
     if known is None:
         raise PermafrostError(
             "the input of these weights is defined by their library, which is not installed",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
+from permafrost.backbones.derived import parents_of
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import fingerprint
 from permafrost.core.option_models import read
@@ -15,6 +17,7 @@ from permafrost.plan.recorded import by_names, expected, forget_gathered, planne
 from permafrost.report.archive.provenance import describe_machine
 from permafrost.report.explanations.leaderboard_state import KEY, failures_table, mark_incomplete
 from permafrost.statistics.across_datasets.standings_table import write_standings
+from permafrost.statistics.leaderboard.derived import SIZES, sizes_of
 from permafrost.statistics.leaderboard.leaderboard import build_leaderboard
 from permafrost.statistics.leaderboard.published_table import write_published
 from permafrost.statistics.scores.comparison_table import CompareSpec, compare_predictions
@@ -44,10 +47,20 @@ def read_made_scores(plan: dict, failures: list[Failure]) -> tuple[list, list[di
                         "backbone": row["backbone"],
                         "probe": name or row["probe"],
                         "seed": row.get("seed", 0),
-                        "reason": next((f.error for f in failures if f.stops(stage, row)), refused),
+                        "reason": next(_stopping(plan, failures, stage, row), refused),
                     }
                 )
     return tables, missing
+
+
+def _stopping(plan: dict, failures: list[Failure], stage: str, row: dict) -> Iterator[str]:
+    """The errors that keep a table from being made; of a derived backbone, also of extracting its parents."""
+    yield from (one.error for one in failures if one.stops(stage, row))
+    for parent in parents_of(plan["backbones"].get(row["backbone"], {})):
+        own = {**row, "backbone": parent}
+        yield from (
+            one.error for one in failures if one.stage == "extract" and one.stops(stage, own)
+        )
 
 
 def are_made(plan: dict, stage: str) -> bool:
@@ -70,12 +83,15 @@ def write_made_tables(
     """
     results = Path(plan["results"])
     cells = job.get("cells", [])
-    table = mark_incomplete(build_leaderboard(tables, cells), about["missing"])
+    table = mark_incomplete(
+        build_leaderboard(tables, cells, job.get("derived", ())), about["missing"]
+    )
     # the files below belong to no plan; without stamps, each plan rewrites them
     forget_gathered(results)
     metadata = {"fingerprint": fingerprint(KEY, about), "stage": "aggregate", KEY: about}
-    metadata |= {key: job[key] for key in ("left_out", "fit") if key in job}
+    metadata |= {key: job[key] for key in ("left_out", "fit", "derived") if key in job}
     metadata |= {"suite": suite} if (suite := plan["config"].get("suite")) else {}
+    metadata |= {SIZES: sizes} if (sizes := sizes_of(tables)) else {}
     write_csv(results / "leaderboard.csv", table)
     write_table(results / "leaderboard.parquet", table, metadata)
     options = {"groups": job["groups"], "ranking": job["ranking"], "comparison": job["options"]}

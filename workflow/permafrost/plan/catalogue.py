@@ -200,6 +200,10 @@ class Catalogue:
             )
         self._entries[name] = (substitute(entry, self._home, MARK), f"{origin}: {name}")
 
+    def add_derived(self, name: str, entry: dict) -> None:
+        """Add an entry that `derive` of the configuration makes; its name is that of no other entry."""
+        self._entries[name] = ({"kind": "derived", **entry}, f"derive in the configuration: {name}")
+
     def names(self, names: list[str]) -> list[str]:
         """`names`, with ``[all]`` replaced by all names of the catalogue, sorted."""
         return sorted(self._entries) if names == [EVERY] else names

@@ -19,6 +19,7 @@ from permafrost.data.entry_checks import entry_mistakes, selected_bands
 from permafrost.data.sources import checked_entry
 from permafrost.features.dates import check_heads
 from permafrost.plan.compatibility import check_feeding, check_without_pixels
+from permafrost.plan.derived import misfits_of_derived
 from permafrost.plan.installed import installed
 from permafrost.plan.misfits import Cells
 from permafrost.plan.mistakes import Mistakes
@@ -66,10 +67,11 @@ def check_entries(
                 offered().check_dataset(entry, where)
         if not wrong:
             bands[name] = selected_bands(dataset, where=where)
-    return {
+    found = {
         **check_without_pixels(backbones, datasets, config["probes"], places),
         **check_feeding(known, bands, feeding_options(config), mistakes, cells),
     }
+    return found | misfits_of_derived(backbones, datasets, found, places["backbone"])
 
 
 def check_options(config: dict, where: str, mistakes: Mistakes) -> None:

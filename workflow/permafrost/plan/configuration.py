@@ -21,6 +21,7 @@ from permafrost.data.sources import checked_entry
 from permafrost.plan.catalogue import EVERY, Catalogue, catalogue_folders, result_fields
 from permafrost.plan.compatibility import check_probes
 from permafrost.plan.demo import NAMED
+from permafrost.plan.derived import add_derived, check_derived
 from permafrost.plan.digests import DIGESTS, DigestCache
 from permafrost.plan.environments import Environment, environment_of
 from permafrost.plan.folders import check_folders
@@ -111,6 +112,10 @@ class Configuration:
         }
         self.backbones = self._chosen("backbone", named.get("backbone", []), mistakes)
         self.datasets = self._chosen("dataset", named.get("dataset", []), mistakes)
+        if config["derive"] and "backbone" in self._catalogues:
+            catalogue = self._catalogues["backbone"]
+            made = add_derived(catalogue, self.backbones, config["derive"])
+            self.backbones |= self._chosen("backbone", made, mistakes)
         self.probes = {name: options for name, options in config["probes"].items() if options}
         self.identified: dict[str, Identified] = {}
         self.environments: dict[str, Environment] = {}
@@ -138,6 +143,9 @@ class Configuration:
         if checked:
             self._find_misfits_again(config)
         else:
+            if "backbone" in self._catalogues:
+                place = self._catalogues["backbone"].where
+                check_derived(self.backbones, named["backbone"], place, mistakes)
             if not faults:
                 self._check_probes(named.get("dataset"), where, mistakes)
             self._check(config, where, mistakes)

@@ -7,14 +7,13 @@ import functools
 import operator
 from typing import Any
 
-from permafrost.backbones import entry
 from permafrost.backbones import kinds as backbones
 from permafrost.core.option_models import named, schema_of
 from permafrost.core.options import Name
 from permafrost.data import sources
 from permafrost.data.entry import DatasetEntry
 from permafrost.plan import settings
-from permafrost.plan.plugins import dates_of
+from permafrost.plan.plugins import common_keys, dates_of
 from permafrost.probes.kinds import KINDS
 
 _DRAFT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
@@ -34,11 +33,7 @@ _NOT_BY_HAND = (
 def backbone() -> dict:
     """The schema of a backbone's entry."""
     kinds = [
-        named(
-            kind,
-            known.options_class(),
-            entry.Imaged if known.pixels else entry.Placed,
-        )
+        named(kind, known.options_class(), *common_keys(known))
         for kind, known in backbones.KINDS.items()
     ]
     about = {

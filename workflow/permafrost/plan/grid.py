@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from permafrost.backbones.derived import parents_of
 from permafrost.backbones.kinds import kind_of
 from permafrost.core.tasks import targets_of
 from permafrost.plan.configuration import Configuration
@@ -14,6 +15,7 @@ _EVALUATION = ("dataset", "backbone", "probe", "seed")
 LABELS = {
     "prepare": ("dataset",),
     "extract": _PAIR,
+    "derive": _PAIR,
     "views": _PAIR,
     "measure": _PAIR,
     "similarity": ("dataset",),
@@ -35,6 +37,7 @@ class Grid:
     backbones, datasets : entries by name, without those that fit no partner.
     named_datasets : entries of all datasets that the configuration names.
     probes : options by name.
+    parents : derived backbone to those that it is derived from.
     misfits, cells : omitted pairs with reasons, and the input of the others, see
         `permafrost.plan.misfits`.
     """
@@ -44,6 +47,9 @@ class Grid:
         self.backbones, self.datasets = chosen.backbones, chosen.datasets
         self.named_datasets = chosen.named_datasets
         self.probes, self.misfits, self.cells = chosen.probes, chosen.misfits, chosen.cells
+        self.parents = {
+            name: names for name, one in self.backbones.items() if (names := parents_of(one))
+        }
         self._measures, self._profile = chosen.measures, chosen.profile
         self._views = self._measures and self._measures.views
 
@@ -52,7 +58,8 @@ class Grid:
         evaluations = list(self.evaluations())
         found: dict[str, list[tuple]] = {
             "prepare": [(name,) for name in self.datasets],
-            "extract": self.pairs(),
+            "extract": [pair for pair in self.pairs() if pair[1] not in self.parents],
+            "derive": [pair for pair in self.pairs() if pair[1] in self.parents],
             "views": self.viewed(),
             "measure": self.measured(),
             "similarity": [(name,) for name in self.paired()],
@@ -88,6 +95,10 @@ class Grid:
             if pair not in self.misfits and (*pair, probe) not in self.misfits
         ]
 
+    def roots_on(self, dataset: str, probe: str | None = None) -> list[str]:
+        """Like `backbones_on`, without derived backbones."""
+        return [one for one in self.backbones_on(dataset, probe) if one not in self.parents]
+
     def probes_of(self, dataset: str) -> list[str]:
         """Names of the probes that support the dataset's task and dates."""
         entry = self.datasets[dataset]
@@ -116,7 +127,7 @@ class Grid:
                         yield dataset, backbone, probe, seed
 
     def compared(self) -> list[tuple[str, str]]:
-        """(dataset, probe) pairs with at least two backbones to compare."""
+        """(dataset, probe) pairs with at least two backbones to compare; a derived one is compared with its parent."""
         return [
             (dataset, probe)
             for dataset in self.datasets
@@ -148,6 +159,6 @@ class Grid:
         return kind_of(self.backbones[backbone]).pixels
 
     def paired(self) -> list[str]:
-        """Datasets with similarities of backbones: none, or all with at least two backbones."""
+        """Datasets with similarities of backbones: none, or all with at least two that are not derived."""
         asked = self._measures is not None and self._measures.of_pairs is not None
-        return [one for one in self.datasets if asked and len(self.backbones_on(one)) > 1]
+        return [one for one in self.datasets if asked and len(self.roots_on(one)) > 1]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from permafrost.backbones.input.fit import STRICT
 from permafrost.core.environment import ROLE
@@ -168,6 +169,27 @@ class Plan(Grid):
         )
 
     @functools.cache  # noqa: B019
+    def derive(self, dataset: str, backbone: str) -> Job:
+        features = {
+            name: self.extract(dataset, name).fingerprint for name in self.parents[backbone]
+        }
+        return self._job(
+            "derive",
+            dataset=dataset,
+            backbone=backbone,
+            entry=self._identified[backbone].entry,
+            inputs={"features": features},
+        )
+
+    def features(self, dataset: str, backbone: str) -> Job:
+        """The job that makes the feature stores of a pair."""
+        return (self.derive if backbone in self.parents else self.extract)(dataset, backbone)
+
+    def _read_through(self, backbone: str) -> dict[str, Any]:
+        """The field ``derived`` of a job that reads features: the parents, if the backbone is derived."""
+        return {"derived": self.parents[backbone]} if backbone in self.parents else {}
+
+    @functools.cache  # noqa: B019
     def probe(self, dataset: str, backbone: str, probe: str, seed: int) -> Job:
         options = self.probes[probe]
         kind = KINDS[options["kind"]]
@@ -181,13 +203,18 @@ class Plan(Grid):
             **(
                 self._from_images(dataset, backbone)
                 if kind.reads == "images"
-                else {"inputs": {"features": self.extract(dataset, backbone).fingerprint}}
+                else {
+                    "inputs": {"features": self.features(dataset, backbone).fingerprint},
+                    **self._read_through(backbone),
+                }
             ),
         )
 
     def _dates(self, dataset: str, backbone: str) -> str:
         """The option ``dates`` of features; ``one`` if the backbone reads all dates together."""
-        together = self.backbones[backbone]["input"].get("dates") == "all"
+        # joined backbones get the same dates, see `derive`
+        root = self.parents.get(backbone, [backbone])[0]
+        together = self.backbones[root]["input"].get("dates") == "all"
         return "one" if together else self.datasets[dataset]["dates"]
 
     def _running(self, dataset: str, backbone: str, options_of: Callable) -> dict:
@@ -247,7 +274,15 @@ class Plan(Grid):
                 **self._calibration(dataset, probe, "bins", "like"),
             },
             inputs={"predictions": predictions},
+            **self._derived([name.rpartition("/")[0] for name in predictions]),
         )
+
+    def _derived(self, backbones: Iterable[str]) -> dict[str, Any]:
+        """The field ``derived`` of a job of several backbones: those of them that are derived, to their parents."""
+        if self.config["ranking"]["derived"]:
+            return {}
+        found = {name: self.parents[name] for name in backbones if name in self.parents}
+        return {"derived": found} if found else {}
 
     def _answers(self, dataset: str, probe: str) -> str:
         """The task that a probe's predictions on a dataset are evaluated as."""
@@ -261,13 +296,14 @@ class Plan(Grid):
             backbone=backbone,
             options=without_dates(self._measures.of_features, self._dates(dataset, backbone)),
             inputs={
-                "features": self.extract(dataset, backbone).fingerprint,
+                "features": self.features(dataset, backbone).fingerprint,
                 **(
                     {"views": self.views(dataset, backbone).fingerprint}
                     if self._views and self._is_viewed(dataset, backbone)
                     else {}
                 ),
             },
+            **self._read_through(backbone),
         )
 
     @functools.cache  # noqa: B019
@@ -284,7 +320,7 @@ class Plan(Grid):
 
     @functools.cache  # noqa: B019
     def similarity(self, dataset: str) -> Job:
-        backbones = self.backbones_on(dataset)
+        backbones = self.roots_on(dataset)
         features = {name: self.extract(dataset, name).fingerprint for name in backbones}
         return self._job(
             "similarity",
@@ -321,12 +357,13 @@ class Plan(Grid):
             options=self.config["comparison"],
             # as pairs, because canonical JSON does not keep the order of keys
             groups=list(groups_of(self.named_datasets, self.config["groups"]).items()),
-            ranking=self.config["ranking"],
+            ranking={key: one for key, one in self.config["ranking"].items() if key != "derived"},
             **({"published": published} if published else {}),
             **({"left_out": recorded_misfits(self.misfits)} if self.misfits else {}),
             cells=sorted((self.fed(*names) for names in self.pairs()), key=_place),
             **({"fit": self.config["fit"]} if self.config["fit"] != STRICT else {}),
             **({"suite": _without_title(self.config["suite"])} if "suite" in self.config else {}),
+            **self._derived(self.backbones),
             inputs={
                 "scores": fingerprint(sorted(scores)),
                 **_if_any(measures=measures, profiles=profiles),
@@ -341,6 +378,11 @@ class Plan(Grid):
         with the same input. It is a fingerprint of the entry without `input`, the files, and the
         recipe of the input.
         """
+        if backbone in self.parents:
+            # the input of the first parent, and a measurement of its own
+            made = self.derive(dataset, backbone).fingerprint
+            first = self.fed(dataset, self.parents[backbone][0])
+            return {**first, "backbone": backbone, "input_id": made}
         run = self._running(dataset, backbone, extraction_of)
         del run["places"]
         cell = self.cells.get((dataset, backbone))

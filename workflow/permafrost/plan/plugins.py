@@ -100,14 +100,21 @@ def dates_of(kind) -> tuple[type, ...]:
     return {"images": (), "maps": (dates.DatesOfHead,)}.get(kind.reads, (dates.Dates,))
 
 
+def common_keys(kind) -> tuple[type, ...]:
+    """The option classes that a kind of backbone shares with others."""
+    if kind.derived:
+        return ()
+    return (Imaged if kind.pixels else Placed,)
+
+
 def _add_source(schema: dict, name: str, kind) -> None:
     made = _schema_of(schema, name, kind.options_class())
     _add_alternative(schema["properties"]["source"], name, made)
 
 
 def _add_backbone(schema: dict, name: str, kind) -> None:
-    common = Imaged if kind.pixels else Placed
-    _add_alternative(schema, name, _schema_of(schema, name, kind.options_class(), common))
+    made = _schema_of(schema, name, kind.options_class(), *common_keys(kind))
+    _add_alternative(schema, name, made)
 
 
 def _add_alternative(schema: dict, name: str, made: dict) -> None:

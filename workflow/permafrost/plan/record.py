@@ -24,6 +24,10 @@ _OUTPUTS: dict[str, list[tuple[str, str, str | None]]] = {
     "extract": [
         ("extract", f"features/{{dataset}}/{{backbone}}/{split}.zarr", split) for split in SPLITS
     ],
+    # listed as features, which all of their readers look for
+    "derive": [
+        ("extract", f"features/{{dataset}}/{{backbone}}/{split}.zarr", split) for split in SPLITS
+    ],
     "views": [("views", "views/{dataset}/{backbone}.zarr", None)],
     "measure": [("measure", "measures/{dataset}/{backbone}.parquet", None)],
     "similarity": [("similarity", "similarity/{dataset}.parquet", None)],

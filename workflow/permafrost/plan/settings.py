@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Interval, MaxLen
 
+from permafrost.backbones.derived import Step
 from permafrost.core.options import (
     Above0,
     AtLeast2,
@@ -17,6 +18,7 @@ from permafrost.core.options import (
     Natural,
     Options,
     Positive,
+    Some,
     Text,
     Two,
 )
@@ -262,6 +264,9 @@ class Settings(Options):
     """Further backbones, name to entry, as in a catalogue file."""
     extra_datasets: dict = field(default_factory=dict)
     """Further datasets, name to entry, as in a catalogue file."""
+    derive: dict[Name, Some[Step]] = field(default_factory=dict)
+    """Smaller forms of every backbone of the run, name to steps (docs/derived.md). `int8` makes of `resnet50` the
+    backbone `resnet50@int8`, read from the stored features of `resnet50`."""
     extra_probes: Plugins = field(default_factory=dict)
     """Your own kinds of probes, name to the place of a ProbeKind (docs/architecture.md)."""
     extra_sources: Plugins = field(default_factory=dict)

@@ -40,7 +40,7 @@ CHOICES = {
     f"{PACKAGE}.core.tasks": ("task",),
 }
 #: registry -> key of the spec without which a job does not use it
-ASKED_FOR = {f"{PACKAGE}.data.store.prepare": "matched"}
+ASKED_FOR = {f"{PACKAGE}.data.store.prepare": "matched", f"{PACKAGE}.features.stored": "derived"}
 #: module -> property of targets; a job whose targets lack it gets no result from the module, which
 #: at most refuses the entry
 SERVES = {

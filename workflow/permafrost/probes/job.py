@@ -31,6 +31,8 @@ class ProbeJob[Options: DataclassInstance]:
     device, memory : how to run; not part of the result's fingerprint. `memory` is the number of bytes that train and
         validation may each fill, None a share of free memory. Larger splits are streamed.
     second_output : second output of the probe, if the options or the kind request one.
+    drawn_as : the backbone that `backbone` is derived from, whose random numbers it has, so that a difference
+        between the two is not one of draws; None: it is not derived.
     """
 
     kind: str
@@ -47,6 +49,7 @@ class ProbeJob[Options: DataclassInstance]:
     memory: int | None = None
     second_output: Path | None = None
     over_dates: OverDates | None = None
+    drawn_as: str | None = None
 
     @classmethod
     def of(cls, spec: dict, options: type[Options], **how) -> Self:
@@ -64,6 +67,7 @@ class ProbeJob[Options: DataclassInstance]:
             values.pop(name, None)
         return cls(
             kind=kind,
+            drawn_as=next(iter(spec.get("derived", ())), None),
             over_dates=reduction,
             **{name: spec[name] for name in ("dataset", "backbone", "probe", "seed")},
             options=read(options, values, where=where),
@@ -79,7 +83,12 @@ class ProbeJob[Options: DataclassInstance]:
     @property
     def derived_seed(self) -> int:
         """Seed of random numbers, from dataset, backbone, probe and seed."""
-        return derive_seed(self.dataset, self.backbone, self.probe, self.seed)
+        return self.seed_from("dataset", "backbone", "probe", "seed")
+
+    def seed_from(self, *names: str) -> int:
+        """Seed of random numbers from these attributes; of a derived backbone, from the one it is derived from."""
+        drawn = {"backbone": self.drawn_as or self.backbone}
+        return derive_seed(*(drawn.get(name, getattr(self, name)) for name in names))
 
     @property
     def recorded_options(self) -> dict:

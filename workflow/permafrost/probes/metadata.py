@@ -66,6 +66,8 @@ def prediction_metadata(
         "options": job.recorded_options,
         "backbone_fingerprint": job.features,
         **{key: attributes.get(key) for key in _INHERITED},
+        # of a derived backbone: what it reads, and bytes of a sample
+        **({"derived": attributes["derived"]} if "derived" in attributes else {}),
         # for backbones with metadata as input
         **({"metadata": attributes["metadata"]} if "metadata" in attributes else {}),
         # the table records the versions of the probe

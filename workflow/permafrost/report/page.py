@@ -20,13 +20,26 @@ from permafrost.report.explanations.leaderboard_state import left_out_words, sam
 from permafrost.report.material.dataset import Material, slug
 from permafrost.report.notation import interval, number, signed
 from permafrost.report.sections.backbone import NEEDED, backbone_page, backbone_sections
-from permafrost.report.sections.dataset import dataset_line, dataset_section, trained_on_flags
+from permafrost.report.sections.dataset import (
+    dataset_line,
+    dataset_section,
+    shown,
+    trained_on_flags,
+)
+from permafrost.report.sections.derived import derived_overview, derived_section
 from permafrost.report.sections.explorer import embedded, explorer, not_told_apart
 from permafrost.report.sections.overview import overview
 from permafrost.report.sections.published import add_published
 from permafrost.report.sections.run import incomplete_section, run_section
 from permafrost.report.sections.scores import scores_section
+from permafrost.statistics.leaderboard.derived import (
+    SIZES,
+    DerivedLine,
+    derived_lines,
+    roots_compared,
+)
 from permafrost.statistics.leaderboard.rows import copies, distinct, overall
+from permafrost.statistics.leaderboard.seeds import merge_seeds
 
 _TEMPLATE = Path(__file__).parent / "template"
 
@@ -80,13 +93,17 @@ class Report:
         PermafrostError : an input is missing, damaged or from another plan.
         """
         table, gathered = read_table(self.leaderboard, expect=self._expected(self.leaderboard))
-        rows = table.to_pylist()
+        every, derived = table.to_pylist(), gathered.get("derived", {})
+        rows = [row for row in every if row["backbone"] not in derived]
+        compared = self._compared()
+        lines_of = derived_lines(every, compared, derived, gathered.get(SIZES, {}))
+        compared = {key: roots_compared(of, derived) for key, of in compared.items()}
         made = [
             read_metadata(path, expect=self._expected(path)) for path in self.predictions.values()
         ]
         scores = scores_section(table, rows)
         standings, tests = self._standings()
-        entrance = explorer(self.plan, rows, self._compared(), standings=standings, tests=tests)
+        entrance = explorer(self.plan, rows, compared, standings=standings, tests=tests)
         shared = {"title": self.title, **scores}
         with _rare_garbage_collection(), whole_directory(folder) as partial:
             for name in ("figures", "datasets", "backbones"):
@@ -94,11 +111,17 @@ class Report:
             # one dataset at a time, to bound memory
             alike = not_told_apart(entrance)
             lines = [
-                self._write_dataset(self._material(name, rows), shared, partial, alike)
+                self._write_dataset(
+                    self._material(name, rows),
+                    shared,
+                    partial,
+                    alike,
+                    [one for one in lines_of if one.row["dataset"] == name],
+                )
                 for name in distinct(rows, "dataset")
             ]
             pages = self._write_backbones([line["told"] for line in lines], made, shared, partial)
-            shown = {key: any(line["shown"][key] for line in lines) for key in lines[0]["shown"]}
+            parts = {key: any(line["shown"][key] for line in lines) for key in lines[0]["shown"]}
             from markupsafe import Markup
 
             drawn = overview(entrance, tests, partial / "figures")
@@ -109,20 +132,32 @@ class Report:
                 **shared,
                 "datasets": [line["values"] for line in lines],
                 "dataset_pages": {line["told"]["name"]: line["told"]["href"] for line in lines},
-                "shown": shown,
+                "shown": parts,
                 **run_section(self.plan, [gathered, *made], self.hardware),
                 "pages": pages,
                 "incomplete": incomplete_section(self.incomplete),
                 "left_out": self.plan.get("left_out", []),
                 "overview": drawn,
                 "explorer": Markup(embedded(entrance)),
+                "derived": derived_overview(lines_of),
             }
             _write(partial / "index.html", "index.html.j2", values)
 
-    def _write_dataset(self, material: Material, shared: dict, folder: Path, alike: dict) -> dict:
+    def _write_dataset(
+        self,
+        material: Material,
+        shared: dict,
+        folder: Path,
+        alike: dict,
+        derived: list[DerivedLine],
+    ) -> dict:
         """Write the page of one dataset; returns its line for the overview page."""
         comparisons = _of_dataset(self.comparisons, material.name)
         section = dataset_section(material, comparisons, folder / "figures")
+        section["derived"], drawn = derived_section(
+            derived, merge_seeds(overall(material.rows)), folder / "figures"
+        )
+        section["derived_figures"] = [shown(figure) for figure in drawn]
         section["lines"] = [line for line in shared["lines"] if line["dataset"] == material.name]
         compared = {row["backbone"] for row in material.rows}
         section["flags"] += trained_on_flags(
@@ -158,7 +193,11 @@ class Report:
             name,
             self._card(name),
             [row for row in rows if row["dataset"] == name],
-            _of_dataset(self.predictions, name),
+            {
+                key: path
+                for key, path in _of_dataset(self.predictions, name).items()
+                if key[0] in {row["backbone"] for row in rows}
+            },
             _of_dataset(self.images, name),
             _of_dataset(self.scores, name),
             self.expect,

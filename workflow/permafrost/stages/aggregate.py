@@ -37,6 +37,7 @@ class AggregateSpec(Specification):
     cells: list = field(default_factory=list)
     suite: dict = field(default_factory=dict)
     fit: str | None = None
+    derived: dict[str, list[str]] = field(default_factory=dict)
 
 
 def add_arguments(parser) -> None:
@@ -67,6 +68,7 @@ def run(arguments) -> None:
         about["left_out"] = spec.left_out
     about |= {"suite": spec.suite} if spec.suite else {}
     about |= {"fit": spec.fit} if spec.fit else {}
+    about |= {"derived": spec.derived} if spec.derived else {}
     table = write_leaderboard(tables, arguments.parquet, arguments.csv, about, spec.cells)
     options: dict[str, Any] = {
         "groups": spec.groups,

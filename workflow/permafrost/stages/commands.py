@@ -179,6 +179,10 @@ STAGES: dict[str, Command] = {
         "run a frozen backbone over a dataset's image stores",
         (f"permafrost extract {_JOB} {_CARD} --output {_SPLITS}",),
     ),
+    "derive": Command(
+        "make feature stores of a derived backbone, from those of others",
+        (f"permafrost derive {_JOB} --features results/features/eurosat --output {_SPLITS}",),
+    ),
     "views": Command(
         "run a frozen backbone over augmented views of a dataset's images",
         (f"permafrost views {_JOB} {_CARD} --output views.zarr",),

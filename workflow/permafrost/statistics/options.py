@@ -122,3 +122,6 @@ class RankingSettings(Options):
     missing: Literal["common", "worst", "baseline"] = "common"
     """If a backbone lacks a score: common excludes the dataset; worst uses the worst score of the
     others there, baseline the score of the baseline; both mark imputed scores."""
+    derived: bool = False
+    """Rank and compare derived backbones as all others. If not, they have scores and differences to the backbone
+    that they are derived from, and change no rank and no test of others."""

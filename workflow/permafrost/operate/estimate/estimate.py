@@ -258,11 +258,12 @@ def _with_deleted_stores(grid: Grid, jobs: list[JobEstimate]) -> list[JobEstimat
         (job.names[0], backbone)
         for job in jobs
         if not job.done and _reads_features(grid, job)
-        for backbone in (job.names[1:2] or grid.backbones_on(job.names[0]))
+        for one in (job.names[1:2] or grid.roots_on(job.names[0]))
+        for backbone in (one, *grid.parents.get(one, ()))
     }
     return [
         replace(job, done=job.done and all(Path(path).exists() for path in job.paths))
-        if job.stage == "extract" and job.names in reading
+        if job.stage in ("extract", "derive") and job.names in reading
         else job
         for job in jobs
     ]
@@ -276,7 +277,9 @@ def _reads_features(grid: Grid, job: JobEstimate) -> bool:
 
 def _is_done(stage: str, paths: tuple[str, ...]) -> bool:
     # stores may be deleted after their results have been computed
-    return stage in ("prepare", "extract", "views") or all(Path(path).exists() for path in paths)
+    return stage in ("prepare", "extract", "derive", "views") or all(
+        Path(path).exists() for path in paths
+    )
 
 
 def _made(grid: Grid, stage: str, names: tuple, paths, records: Mapping[str, Record]) -> list:

@@ -43,7 +43,7 @@ def findable(context: Context) -> dict[str, Found]:
     for name, size in context.datasets.items():
         task, probes = grid.datasets[name]["task"], grid.probes_of(name)
         known = metric_of(primary_metric(task))
-        backbones = max((len(grid.backbones_on(name, probe)) for probe in probes), default=0)
+        backbones = max((len(grid.roots_on(name, probe)) for probe in probes), default=0)
         if backbones < 2:
             continue
         if size.known == "assumed" or not probes or known.bounds != "unit" or known.of_curves:

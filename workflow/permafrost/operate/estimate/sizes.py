@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from permafrost.backbones.derived import narrowed
 from permafrost.core.errors import PermafrostError
 from permafrost.core.specification import SPLITS, substitute
 from permafrost.data.store.card import Card, read_card
@@ -192,6 +193,14 @@ def size_of_features(
     grid: Grid, size: DatasetSize, dataset: str, backbone: str, results: Path
 ) -> FeatureSize:
     """The size of a backbone's features of a dataset, which has this size; `results`: their folder."""
+    if backbone in grid.parents:
+        read = [
+            size_of_features(grid, size, dataset, one, results) for one in grid.parents[backbone]
+        ]
+        width = sum(one.width for one in read)
+        for step in grid.backbones[backbone]["steps"]:
+            width = narrowed(*next(iter(step.items())), width)
+        return FeatureSize(0, width, 0, 1)
     return feature_size(
         grid.backbones[backbone],
         size,

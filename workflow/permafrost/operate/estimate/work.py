@@ -126,6 +126,14 @@ def _fed(context: Context, dataset: str, backbone: str) -> float:
     return (size.values / 10 + size.count * features.maps) / 1e6
 
 
+def _derived(context: Context, dataset: str, backbone: str) -> float:
+    """Millions of features that are read."""
+    size, parents = context.datasets[dataset], context.grid.parents[backbone]
+    return (
+        size.count * size.dates * sum(context.features[dataset, one].width for one in parents) / 1e6
+    )
+
+
 def _viewed(context: Context, dataset: str, backbone: str) -> float:
     options, size = (
         context.grid.config["measures"]["augmentations"],
@@ -158,6 +166,7 @@ def _compared(context: Context, dataset: str, probe: str) -> float:
 _OF_STAGES: dict[str, Callable] = {
     "prepare": _prepared,
     "extract": _fed,
+    "derive": _derived,
     "views": _viewed,
     "profile": lambda context, dataset, backbone: 1.0,
     "measure": _measured,

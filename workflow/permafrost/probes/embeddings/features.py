@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.identity import derive_seed
 from permafrost.core.row_file import BLOCK_BYTES, RowFile
 from permafrost.core.stores import Store
 from permafrost.core.targets import Targets
 from permafrost.core.tasks import targets_of
 from permafrost.features.dates import OverDates, date_counts, reduction_of
+from permafrost.features.stored import open_features
 from permafrost.probes.embeddings.arithmetic import bad_rows
 from permafrost.probes.job import ProbeJob
 
@@ -92,7 +92,7 @@ def on_embeddings(
         splits = read_features(
             job.stores, expect=job.features, over=job.over_dates, scratch=scratch
         )
-        seed = derive_seed(*(getattr(job, name) for name in seed_of))
+        seed = job.seed_from(*seed_of)
         probe(splits, job.options, device=job.device, seed=seed).write(job, splits)
 
     return run
@@ -137,7 +137,7 @@ def class_gates(labels: np.ndarray, task: str, n_classes: int) -> list[str]:
 def _read(
     path: Path, expect: str | None, split: str, over: OverDates | None, scratch: Path | None
 ) -> Features:
-    store = Store(path, expect=expect, split=split)
+    store = open_features(path, expect=expect, split=split)
     samples, labels = store.samples(), store.read("labels")
     rows = StoredRows(store, samples, reduction_of(over, store.attributes, where=path))
     if scratch is None or rows.nbytes <= HELD_BYTES:

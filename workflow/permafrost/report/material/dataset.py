@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from permafrost.core.tables import read_table
 from permafrost.core.tasks import task_of
 from permafrost.report.figures.style import save_figure
 from permafrost.report.figures.vega import as_svg
@@ -64,6 +65,12 @@ class Material:
     def expected(self, path) -> str | None:
         """The required fingerprint of the file at `path`."""
         return self.expect.get(str(path))
+
+    def compared(self, path) -> list[dict]:
+        """The rows of a table of comparisons, of backbones that have rows here."""
+        own = {row["backbone"] for row in self.rows}
+        rows = read_table(path, expect=self.expected(path))[0].to_pylist()
+        return [row for row in rows if {row["backbone_a"], row["backbone_b"]} <= own]
 
     @property
     def images(self) -> Path | None:

@@ -101,7 +101,7 @@ def _comparisons(material: Material, paths: Mapping[str, Path]) -> list[dict]:
 
     lines = []
     for probe, path in sorted(paths.items()):
-        rows = read_table(path, expect=material.expected(path))[0].to_pylist()
+        rows = material.compared(path)
         for metric in dict.fromkeys(row["metric"] for row in rows if row["metric"] in CALIBRATION):
             own = merge_seeds(overall(material.rows, primary=False, probe=probe, metric=metric))
             if not own:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from permafrost.core.specification import SPLITS
-from permafrost.core.tables import read_table
 from permafrost.core.tasks import targets_of
 from permafrost.core.text import bytes_words
 from permafrost.report.explanations.gates import explain, explain_at_length, leakage_flags
@@ -53,14 +52,14 @@ def dataset_section(material: Material, comparisons: Mapping[str, Path], folder:
         "facts": card_facts(card),
         "splits": split_lines(card),
         "audit": audit_facts(card),
-        "figures": [_shown(figure) for figure in figures],
+        "figures": [shown(figure) for figure in figures],
         "notes": notes,
         "calibration": calibration,
-        "calibration_figures": [_shown(figure) for figure in of_calibration],
+        "calibration_figures": [shown(figure) for figure in of_calibration],
         "measures": measures,
-        "measure_figures": [_shown(figure) for figure in of_measures],
+        "measure_figures": [shown(figure) for figure in of_measures],
         "costs": costs,
-        "cost_figures": [_shown(figure) for figure in of_costs],
+        "cost_figures": [shown(figure) for figure in of_costs],
         "comparisons": (compared := _comparisons(material, comparisons)),
         "comparison_remarks": comparison_remarks(compared),
     }
@@ -338,16 +337,17 @@ def _total(counts: Mapping[str, int] | None) -> int | None:
 def _comparisons(material: Material, paths: Mapping[str, Path]) -> list[dict]:
     lines = []
     for probe, path in sorted(paths.items()):
-        table, _ = read_table(path, expect=material.expect.get(str(path)))
+        compared = material.compared(path)
         of_probe = sorted(merge_seeds(overall(material.rows, probe=probe)), key=better_first)
         if of_probe:
             best, metric = of_probe[0]["backbone"], of_probe[0]["metric"]
-            rows = [row for row in table.to_pylist() if row["metric"] == metric]
+            rows = [row for row in compared if row["metric"] == metric]
             lines += [{**line, "best": best} for line in comparison_lines(rows, best)]
     return lines
 
 
-def _shown(figure: Drawn) -> dict:
+def shown(figure: Drawn) -> dict:
+    """Template values of a figure."""
     return {
         "file": figure.path.name,
         "alt": figure.alt,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from permafrost.backbones.derived import parents_of
 from permafrost.core.versions import environments_of, gather_versions, mixture_words
 from permafrost.probes.kinds import KINDS
 from permafrost.report.explanations.leaderboard_state import headline, policy_words, suite_words
@@ -109,6 +110,8 @@ def backbone_facts(entries: Mapping[str, dict]) -> list[dict]:
             "citation": entry.get("citation", ""),
         }
         for name, entry in sorted(entries.items())
+        # a derived backbone has those of its parents
+        if not parents_of(entry)
     ]
 
 

@@ -15,7 +15,14 @@ from permafrost.report.explanations.gates import leakage_said
 from permafrost.report.tables.answer import answer
 from permafrost.report.tables.blocks import Block
 from permafrost.report.tables.compared import difference_block, finds, letters_of
+from permafrost.report.tables.derived import derived_blocks
 from permafrost.report.tables.terminal import leaderboard_blocks
+from permafrost.statistics.leaderboard.derived import (
+    SIZES,
+    DerivedLine,
+    derived_lines,
+    roots_compared,
+)
 from permafrost.statistics.leaderboard.rows import distinct, overall
 from permafrost.statistics.leaderboard.seeds import merge_seeds
 
@@ -33,6 +40,7 @@ class Shown:
     comparisons : (dataset, probe) to rows of the primary metric.
     tests : from the standings' metadata, one per group and probe.
     left_out : rows of `permafrost.plan.misfits.recorded_misfits`.
+    derived : lines of derived backbones, which the others of these leave out.
     """
 
     leaderboard: pa.Table
@@ -41,6 +49,7 @@ class Shown:
     comparisons: dict[tuple[str, str], list[dict]]
     tests: list[dict]
     left_out: list[dict] = field(default_factory=list)
+    derived: list[DerivedLine] = field(default_factory=list)
 
     @classmethod
     def of(cls, leaderboard: pa.Table, results: Path, about: Mapping) -> Shown:
@@ -50,19 +59,22 @@ class Shown:
         ----------
         about : the leaderboard's metadata.
         """
-        rows = overall(leaderboard.to_pylist())
+        every, derived = leaderboard.to_pylist(), about.get("derived", {})
+        own = pa.array([row["backbone"] not in derived for row in every], pa.bool_())
+        leaderboard, rows = leaderboard.filter(own), overall(every)
         metrics = {(row["dataset"], row["probe"]): row["metric"] for row in rows}
         comparisons = {}
         for (dataset, probe), metric in metrics.items():
             path = results / "comparisons" / dataset / f"{probe}.parquet"
             compared = read_table(path)[0].to_pylist() if path.exists() else []
             comparisons[dataset, probe] = [row for row in compared if row["metric"] == metric]
+        lines = derived_lines(rows, comparisons, derived, about.get(SIZES, {}))
         standings, tests = [], []
         if (results / "standings.parquet").exists():
             found = read_table(results / "standings.parquet", expect=about["fingerprint"])
             standings, tests = found[0].to_pylist(), found[1].get("tests", [])
         left_out = about.get("left_out", [])
-        return cls(leaderboard, rows, standings, comparisons, tests, left_out)
+        return cls(leaderboard, rows, standings, comparisons, tests, left_out, lines)
 
     def blocks(
         self,
@@ -86,15 +98,26 @@ class Shown:
             return [self._difference(*compare, **chosen)]
         shown = [] if dataset else self._answers(group, probe, most)
         if group is None:
+            derived = {one.row["backbone"] for one in self.derived}
             table = self.leaderboard
             for name, value in chosen.items():
                 table = table.filter(pc.equal(table.column(name), value))
             shown += leaderboard_blocks(
                 table,
                 letters=self._letters(),
-                found={key: finds(rows) for key, rows in self.comparisons.items()},
+                found={
+                    key: finds(roots_compared(rows, derived))
+                    for key, rows in self.comparisons.items()
+                },
                 most=most,
                 left_out=self.left_out,
+            )
+            shown += derived_blocks(
+                [
+                    one
+                    for one in self.derived
+                    if all(one.row[name] == value for name, value in chosen.items())
+                ]
             )
         return shown
 
@@ -137,7 +160,10 @@ class Shown:
     def _letters(self) -> dict[tuple[str, str], dict[str, str]]:
         found = {}
         for (dataset, probe), compared in self.comparisons.items():
-            rows = merge_seeds(overall(self.rows, dataset=dataset, probe=probe))
+            derived = {one.row["backbone"] for one in self.derived}
+            rows = overall(self.rows, dataset=dataset, probe=probe)
+            rows = merge_seeds(row for row in rows if row["backbone"] not in derived)
+            compared = roots_compared(compared, derived)
             ranked = sorted(rows, key=lambda row: (row["rank"] or float("inf"), row["backbone"]))
             letters = letters_of(compared, [row["backbone"] for row in ranked])
             if letters:

@@ -240,6 +240,9 @@ def write_standings(
         **options["ranking"],
     )
     tests: list[dict] = []
+    # derived backbones are not ranked: near-copies would shift the ranks of others
+    derived = metadata.get("derived", ())
+    tables = [one for one in tables if not (len(one) and one["backbone"][0].as_py() in derived)]
     table = build_standings(tables, ranking, tests, Cells.of(options.get("cells", ())))
     if left_out := metadata.get("left_out"):
         table = _with_reasons(table, left_out, ranking.groups)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from permafrost.core.columns import Column
 from permafrost.core.errors import PermafrostError
@@ -15,6 +16,7 @@ from permafrost.core.versions import gather_versions
 from permafrost.metrics.tasks import METRICS, place_of
 from permafrost.statistics.across_datasets.cells import FACTS, Cells
 from permafrost.statistics.across_datasets.ranks import add_mean_ranks, add_ranks, add_seed_spread
+from permafrost.statistics.leaderboard.derived import SIZES, sizes_of
 from permafrost.statistics.tables import ScoreColumns
 
 _METHODS = ScoreColumns.but("method")[0].values
@@ -41,9 +43,9 @@ class Leaderboard(ScoreColumns):
     input_id : Digest of the network, its files and its input. Rows of one dataset with the same digest are one
         measurement.
     rank : Rank of the backbone within dataset, probe, setting, metric and seed; 1 is best, ties share the mean of
-        their ranks; null for single classes and undefined values.
+        their ranks; null for single classes, undefined values, and derived backbones, unless `ranking` asks for them.
     mean_rank : Mean over datasets of the backbone's rank on the primary metric, per probe; with several seeds,
-        their mean is ranked. Null if it lacks a result that another backbone has.
+        their mean is ranked. Null if it lacks a result that another backbone has, or has no ranks.
     n_seeds : Number of seeds for which this metric of this dataset, backbone and probe is defined; the same in
         the rows of all of them.
     seed_mean : Mean of the value over those seeds; null if there is none.
@@ -87,13 +89,16 @@ def read_scores(
     return [read_table(path, expect=expect.get(str(path)))[0] for path in paths]
 
 
-def build_leaderboard(tables: list[pa.Table], cells: Iterable[Mapping] = ()) -> pa.Table:
+def build_leaderboard(
+    tables: list[pa.Table], cells: Iterable[Mapping] = (), unranked: Collection[str] = ()
+) -> pa.Table:
     """All score rows with their ranks and the spread over seeds, in the leaderboard's order.
 
     Parameters
     ----------
     tables : score tables, one per evaluation (dataset, backbone, probe, seed).
     cells : facts about the input of each backbone on each dataset, if known (`cells.Cells`).
+    unranked : backbones without ranks, which leave the ranks of others as they are.
 
     Raises
     ------
@@ -113,7 +118,10 @@ def build_leaderboard(tables: list[pa.Table], cells: Iterable[Mapping] = ()) -> 
     scores = pa.concat_tables([table.replace_schema_metadata(None) for table in tables])
     _refuse_repeats(scores)
     scores = _with_cells(scores, Cells.of(cells))
-    return sort_leaderboard(add_seed_spread(add_mean_ranks(add_ranks(scores))))
+    aside = pc.is_in(scores["backbone"], pa.array(list(unranked), pa.string()))
+    ranked = add_mean_ranks(add_ranks(scores.filter(pc.invert(aside))))
+    whole = pa.concat_tables([ranked, scores.filter(aside)], promote_options="default")
+    return sort_leaderboard(add_seed_spread(whole))
 
 
 def _with_cells(scores: pa.Table, cells: Cells) -> pa.Table:
@@ -169,11 +177,13 @@ def write_leaderboard(
 ) -> pa.Table:
     """Build the leaderboard and write it as parquet, with `metadata`, and as CSV.
 
-    `metadata` has at least ``fingerprint``; `cells` as in `build_leaderboard`. Returns the table.
+    `metadata` has at least ``fingerprint``; its ``derived`` names backbones without ranks. `cells` as in
+    `build_leaderboard`. Returns the table.
     """
-    table = build_leaderboard(tables, cells)
+    table = build_leaderboard(tables, cells, metadata.get("derived", ()))
     versions = gather_versions([metadata_of(one) for one in tables])
     metadata = {**metadata, "score_versions": versions}
+    metadata |= {SIZES: sizes} if (sizes := sizes_of(tables)) else {}
     write_csv(csv_path, table)
     write_table(parquet_path, table, metadata)
     return table

@@ -95,6 +95,7 @@ class MeasureSpec(Specification):
     backbone: str
     options: dict
     inputs: OfFeatures
+    derived: list[str] | None = None
 
 
 def measure_features(

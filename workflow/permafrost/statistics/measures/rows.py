@@ -12,6 +12,7 @@ from permafrost.core.identity import derive_seed
 from permafrost.core.leakage import IDENTIFYING, sample_columns
 from permafrost.core.stores import Store
 from permafrost.features.dates import OverDates, date_counts, over_dates, reduction_of
+from permafrost.features.stored import open_features
 from permafrost.metrics.representation.points import draw_rows
 from permafrost.statistics.resampling.units import Units, find_units
 
@@ -58,7 +59,7 @@ def read_rows(path: Path, options: dict, *, dataset: str, expect: str | None = N
     PermafrostError : a damaged store or one of another plan, a split without samples, NaN or
         infinity (the message names the sample).
     """
-    store = Store(path, expect=expect, split=options["split"])
+    store = open_features(path, expect=expect, split=options["split"])
     over = reduction_of(over_dates(options), store.attributes, where=path)
     if not len(store):
         raise PermafrostError(

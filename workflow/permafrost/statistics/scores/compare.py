@@ -52,6 +52,7 @@ def compare(
     confidence: float = Comparison.confidence,
     seed: int,
     calibration: dict | None = None,
+    reference: str | None = None,
 ) -> list[dict]:
     """Differences between all pairs of backbones, each with interval and p-values.
 
@@ -65,6 +66,7 @@ def compare(
     resamples : adjusted p-values are at least 1 / (resamples + 1).
     seed : the dataset's, so that all its comparisons have the same resamples.
     calibration : options of `calibration.Calibration`, for predictions with probabilities, or None.
+    reference : only pairs with this backbone; None: all.
 
     Returns
     -------
@@ -112,7 +114,11 @@ def compare(
             one = run = None
         runs = None
     found.draw()
-    pairs = [pair for pair in itertools.combinations(range(len(names)), 2) if found.common(*pair)]
+    pairs = [
+        pair
+        for pair in itertools.combinations(range(len(names)), 2)
+        if found.common(*pair) and reference in (None, *(names[place] for place in pair))
+    ]
     if not pairs:
         return []
     common = {

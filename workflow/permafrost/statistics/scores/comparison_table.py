@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -39,7 +39,8 @@ class Comparisons(ScoreColumns):
     p_value : Two-sided p-value of no difference, by the test that also gives the interval.
     detectable : The smallest difference that the test of this pair, adjusted for its family, detects with a
         probability of 80 %; null if no difference is large enough, or nothing could be tested.
-    p_adjusted : p_value adjusted over the family of all pairs of this dataset, probe and metric. With several
+    p_adjusted : p_value adjusted over the family of all pairs of this dataset, probe and metric; of a derived
+        backbone, the pairs of its parent with all that are derived from it. With several
         pairs, at least 1 / (resamples + 1), whatever their number.
     adjustment : How p_adjusted was computed: romano_wolf is the step-down max-T procedure with the same resamples
         for all pairs, which keeps the probability of any false finding in the family at the level of the test.
@@ -82,7 +83,12 @@ class OfBackbones:
 
 @dataclass(frozen=True, kw_only=True)
 class CompareSpec(Specification):
-    """The job of `compare_predictions`."""
+    """The job of `compare_predictions`.
+
+    Attributes
+    ----------
+    derived : backbones that are derived from others, to those.
+    """
 
     stage: str = "compare"
     dataset: str
@@ -90,10 +96,14 @@ class CompareSpec(Specification):
     task: str
     options: ComparisonOptions
     inputs: OfBackbones
+    derived: dict[str, list[str]] = field(default_factory=dict)
 
 
 def compare_predictions(folder: Path, output: Path, *, spec: CompareSpec, fingerprint: str) -> None:
-    """Compare all pairs of backbones of one dataset and probe, over all seeds, and write `output`.
+    """Compare backbones of one dataset and probe, over all seeds, and write `output`.
+
+    A family is all pairs of backbones that are not derived, or a backbone and all that are derived from it. So a
+    backbone's small forms, which hardly differ, do not weaken the tests of others.
 
     Parameters
     ----------
@@ -106,18 +116,30 @@ def compare_predictions(folder: Path, output: Path, *, spec: CompareSpec, finger
         read = partial(read_predictions, path, expect=expected, scratch=output.parent)
         by_backbone.setdefault(backbone, {})[int(seed)] = read
     leakage: dict[str, None] = {}
-    rows = compare(
-        {
-            name: _WhenAsked(dict(sorted(seeds.items())), leakage)
-            for name, seeds in by_backbone.items()
-        },
-        **asdict(spec.options) | {"seed": bootstrap_seed(spec.dataset, spec.options.seed)},
-    )
+    options = asdict(spec.options) | {"seed": bootstrap_seed(spec.dataset, spec.options.seed)}
+    rows = []
+    for names, parent in families(by_backbone, spec.derived):
+        runs = {
+            name: _WhenAsked(dict(sorted(by_backbone[name].items())), leakage) for name in names
+        }
+        rows += compare(runs, **options, reference=parent)
     about = {"dataset": spec.dataset, "probe": spec.probe, "bootstrap_seed": spec.options.seed}
     for row in rows:
         row["gates"] = ";".join(filter(None, [row["gates"], *leakage]))
     table = Comparisons.from_rows([{**row, **about} for row in rows])
     write_table(output, table, {"fingerprint": fingerprint, "stage": spec.stage})
+
+
+def families(
+    backbones: Iterable[str], derived: Mapping[str, list[str]]
+) -> Iterator[tuple[list[str], str | None]]:
+    """The backbones of each family, and the one that all others are compared with; None: all pairs are compared."""
+    names = sorted(backbones)
+    yield [name for name in names if name not in derived], None
+    for parent in names:
+        children = [name for name in names if parent in derived.get(name, ())]
+        if children:
+            yield [parent, *children], parent
 
 
 class _WhenAsked(Mapping):

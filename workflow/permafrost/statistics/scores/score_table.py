@@ -119,6 +119,7 @@ def score_predictions(
     judged = calibration_options(spec, options.pop("calibration"))
     rows = _rows(read, metadata, {**options, "calibration": judged})
     about = {"fingerprint": fingerprint, "stage": spec.stage, **_items(read, rows)}
+    about |= {"derived": metadata["derived"]} if "derived" in metadata else {}
     if clean is not None:
         rows += _rows_of_setting(clean, unseen, options)
     settings = settings_from_table(table, metadata)

@@ -1,0 +1,125 @@
+"""Derived backbones beside their parents: families of tests, unranked rows, sizes, and the smallest form."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from permafrost.statistics.leaderboard.derived import derived_lines, roots_compared, smallest
+from permafrost.statistics.scores.compare import compare
+from permafrost.statistics.scores.comparison_table import families
+
+DERIVED = {"a@x": ["a"], "a@y": ["a"], "b@x": ["b"], "ab": ["a", "b"]}
+
+
+def test_families_are_the_backbones_and_each_with_all_that_are_derived_from_it():
+    assert list(families(["b@x", "ab", "c", "a", "a@y", "b", "a@x"], DERIVED)) == [
+        (["a", "b", "c"], None),
+        (["a", "a@x", "a@y", "ab"], "a"),
+        (["b", "ab", "b@x"], "b"),
+    ]
+    # one whose parent has no predictions is compared with none
+    assert list(families(["a@x", "b"], DERIVED)) == [(["b"], None)]
+    assert list(families(["b", "a"], {})) == [(["a", "b"], None)]
+
+
+def test_a_reference_is_compared_with_each_and_no_others_with_each_other():
+    from permafrost.statistics.predictions.labelled import LabelledSamples
+
+    rng = np.random.default_rng(0)
+    target = rng.integers(0, 3, 60)
+    found = {}
+    for name in ("a", "b", "c", "d"):
+        scores = rng.random((60, 3)).astype(np.float32)
+        arrays = (target, scores.argmax(axis=1), scores)
+        ids = np.array([f"{row:02}" for row in range(60)])
+        found[name] = LabelledSamples.from_arrays(
+            ids, *arrays, task="classification", classes=["x", "y", "z"]
+        )
+    every = {(row["backbone_a"], row["backbone_b"]): row for row in compare(found, seed=1)}
+    rows = compare(found, seed=1, reference="b")
+    assert [(row["backbone_a"], row["backbone_b"]) for row in rows] == [
+        ("a", "b"),
+        ("b", "c"),
+        ("b", "d"),
+    ]
+    for row in rows:
+        whole = every[row["backbone_a"], row["backbone_b"]]
+        assert [row[key] for key in ("difference", "lower", "upper", "p_value")] == [
+            whole[key] for key in ("difference", "lower", "upper", "p_value")
+        ]
+        # a smaller family
+        assert row["p_adjusted"] <= whole["p_adjusted"]
+
+
+def row(backbone, value, probe="knn", metric="accuracy", higher=True):
+    return {
+        "dataset": "d", "probe": probe, "setting": None, "backbone": backbone, "seed": 0, "metric": metric,
+        "class": None, "primary": True, "value": value, "lower": value - 0.1, "upper": value + 0.1, "rank": None,
+        "seed_mean": value, "seed_std": None, "higher_is_better": higher, "confidence": 0.95, "n_seeds": 1,
+    }  # fmt: skip
+
+
+def compared(a, b, difference, p, metric="accuracy", higher=True):
+    return {
+        "metric": metric, "backbone_a": a, "backbone_b": b, "difference": difference, "lower": difference - 0.1,
+        "upper": difference + 0.1, "p_adjusted": p, "confidence": 0.95, "higher_is_better": higher,
+    }  # fmt: skip
+
+
+ROWS = [row("a", 0.8), row("b", 0.6), row("a@x", 0.79), row("a@y", 0.5), row("ab", 0.9)]
+COMPARED = {
+    ("d", "knn"): [
+        compared("a", "b", 0.2, 0.01),
+        compared("a", "a@x", 0.01, 0.9),
+        compared("a", "a@y", 0.3, 0.001),
+        compared("a", "ab", -0.1, 0.04),
+        compared("ab", "b", 0.3, math.nan),
+    ]
+}
+SIZES = {"d": {"a": 400, "a@x": 100, "a@y": 10, "ab": 800, "b": 400}}
+
+
+def test_lines_have_the_difference_to_the_parent_whichever_is_named_first():
+    lines = {
+        (one.parent, one.row["backbone"]): one
+        for one in derived_lines(ROWS, COMPARED, DERIVED, SIZES)
+    }
+    assert set(lines) == {("a", "a@x"), ("a", "a@y"), ("a", "ab"), ("b", "ab")}
+    small = lines["a", "a@x"]
+    assert (small.difference, small.lower, small.upper) == pytest.approx((-0.01, -0.11, 0.09))
+    assert (small.verdict, small.share, small.full) == ("alike", 0.25, 0.8)
+    assert lines["a", "a@y"].verdict == "worse"
+    assert lines["a", "ab"].verdict == "better" and lines["a", "ab"].difference == pytest.approx(
+        0.1
+    )
+    assert lines["b", "ab"].verdict == "untested" and math.isnan(lines["b", "ab"].difference)
+
+
+def test_where_less_is_better_a_lower_value_is_the_better_one():
+    rows = [
+        row("a", 3.0, metric="rmse", higher=False),
+        row("a@x", 2.0, metric="rmse", higher=False),
+    ]
+    pair = {("d", "knn"): [compared("a", "a@x", 1.0, 0.01, metric="rmse", higher=False)]}
+    (line,) = derived_lines(rows, pair, DERIVED, {})
+    assert (line.verdict, line.difference, line.share) == ("better", -1.0, None)
+
+
+def test_the_smallest_form_is_not_significantly_worse_and_smaller_than_its_parent():
+    lines = derived_lines(ROWS, COMPARED, DERIVED, SIZES)
+    assert [one.row["backbone"] for one in smallest(lines)] == ["a@x"]
+    # as large as the parent, or of unknown size: no smaller form
+    same = {"d": {**SIZES["d"], "a@x": 400}}
+    assert smallest(derived_lines(ROWS, COMPARED, DERIVED, same)) == []
+    assert smallest(derived_lines(ROWS, COMPARED, DERIVED, {})) == []
+    # a join is no form of one of its parts, however small
+    joined = {"d": {**SIZES["d"], "ab": 1}}
+    assert [
+        one.row["backbone"] for one in smallest(derived_lines(ROWS, COMPARED, DERIVED, joined))
+    ] == ["a@x"]
+
+
+def test_comparisons_without_derived_backbones():
+    assert roots_compared(COMPARED["d", "knn"], DERIVED) == COMPARED["d", "knn"][:1]

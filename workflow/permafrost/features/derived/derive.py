@@ -1,0 +1,200 @@
+"""Make the stores of a derived backbone: labels, samples, and what its steps learned from train."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from permafrost.backbones.derived import Step, parents_of
+from permafrost.core.errors import PermafrostError
+from permafrost.core.identity import file_digest
+from permafrost.core.option_models import read
+from permafrost.core.specification import Specification
+from permafrost.core.stores import Store
+from permafrost.core.versions import imported_versions
+from permafrost.features.derived.steps import Learned, Train, apply, learn
+from permafrost.features.derived.view import DERIVED, LEARNED, Parents, write_learned
+from permafrost.features.health import CollapseGate, check_finite
+from permafrost.features.writing import feature_store, write_labels
+
+#: samples that are read together
+TOGETHER = 1024
+#: attributes of a store that differ from those of its parents, or are of its seal
+_COPIED = (
+    "dataset",
+    "task",
+    "classes",
+    "target",
+    "split",
+    "split_method",
+    "spatially_random",
+    "dates",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfStores:
+    """Fingerprints of the parents' stores, by backbone."""
+
+    features: dict[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeriveSpec(Specification):
+    """The job of `derive`.
+
+    Attributes
+    ----------
+    entry : of the derived backbone, without keys that only describe it.
+    """
+
+    stage: str = "derive"
+    dataset: str
+    backbone: str
+    entry: dict
+    inputs: OfStores
+
+
+def derive(spec: DeriveSpec, *, features: Path, outputs: dict[str, Path], fingerprint: str) -> None:
+    """Learn the steps from train, check that features of all splits are finite, and write the stores.
+
+    Parameters
+    ----------
+    features : the folder ``features/{dataset}``, which holds the parents' stores.
+    outputs : split to the store to write.
+
+    Raises
+    ------
+    PermafrostError : the parents do not hold the same samples, or a step does not fit their features.
+    """
+    where = f"backbone {spec.backbone} on {spec.dataset}"
+    names = parents_of(spec.entry)
+    steps = [read(Step, one, where=f"{where}: steps") for one in spec.entry["steps"]]
+    joined = len(names) > 1 and spec.entry["each"] is not None
+    each = [Step(scale=spec.entry["each"])] if joined else []
+    opened = {
+        split: [
+            Store(features / name / path.name, expect=spec.inputs.features[name], split=split)
+            for name in names
+        ]
+        for split, path in outputs.items()
+    }
+    for stores in opened.values():
+        _check_alike(names, stores, where)
+    train = opened["train"]
+    scales = [_learn_scale(each, store, where) for store in train] if each else []
+    rows = Parents(train, each, scales)
+    learned, width, bits = learn(
+        steps, _train(rows, len(train[0])), sum(rows.widths()), f"{where}: steps"
+    )
+    about = {
+        "of": dict(spec.inputs.features),
+        "bytes_of": {
+            name: int(np.prod(store.shape("embeddings")[1:])) * store.itemsize("embeddings")
+            for name, store in zip(names, train, strict=True)
+        },
+        "each": [_given(one) for one in each],
+        "steps": spec.entry["steps"],
+        "bytes_per_sample": -(-bits // 8) * (rows.dates or 1),
+    }
+    for split, path in outputs.items():
+        own = Parents(opened[split], each, scales)
+        gates = _check(own, opened[split][0], steps, learned, where)
+        with feature_store(path, fingerprint=fingerprint) as writer:
+            parent = opened[split][0]
+            write_labels(writer, parent.read("labels") if "labels" in parent else None)
+            writer.samples(parent.samples())
+            write_learned(writer.folder / LEARNED, scales, learned)
+            digest = file_digest(writer.folder / LEARNED)
+            writer.attributes.update(
+                {
+                    **_attributes(spec, opened[split], gates),
+                    "feature_dim": width,
+                    DERIVED: {**about, "learned_sha256": digest},
+                }
+            )
+
+
+def _given(step: Step) -> dict:
+    name, value = step.chosen
+    return {name: value}
+
+
+def _attributes(spec: DeriveSpec, parents: list[Store], gates: list[str]) -> dict:
+    """The attributes that the stores of other backbones have, too."""
+    first = parents[0].attributes
+    gates = sorted({*gates, *(gate for one in parents for gate in one.attributes.get("gates", ()))})
+    told = [one.attributes["metadata"] for one in parents if "metadata" in one.attributes]
+    return {
+        **{key: first[key] for key in _COPIED if key in first},
+        "backbone": spec.backbone,
+        "weights_sha256": first.get("weights_sha256") if len(parents) == 1 else None,
+        "parameters": sum(one.attributes.get("parameters") or 0 for one in parents),
+        "pooling": first.get("pooling"),
+        "device": first.get("device"),
+        "notes": {},
+        "input": {
+            "kind": "derived",
+            "of": list(spec.inputs.features),
+            "steps": spec.entry["steps"],
+        },
+        "gates": gates,
+        "versions": {**(first.get("versions") or {}), **imported_versions()},
+        **({"metadata": told[0]} if told else {}),
+    }
+
+
+def _check_alike(names: list[str], stores: list[Store], where: str) -> None:
+    first = stores[0]
+    for name, store in zip(names, stores, strict=True):
+        if "embeddings" not in store:
+            raise PermafrostError(
+                f"the store of {name} holds maps and no embeddings",
+                where=where,
+                remedy="leave it out",
+            )
+        same = store.samples(["sample_id"]).equals(first.samples(["sample_id"]))
+        if not same or store.shape("embeddings")[:-1] != first.shape("embeddings")[:-1]:
+            raise PermafrostError(
+                f"{names[0]} and {name} have features of other samples, or of other numbers of dates",
+                where=where,
+                remedy="join backbones that get the same dates of the same images",
+            )
+
+
+def _train(rows: Parents, count: int) -> Train:
+    ranges = [(start, min(start + TOGETHER, count)) for start in range(0, count, TOGETHER)]
+
+    def blocks() -> Iterator[np.ndarray]:
+        return (rows.read(*one)[rows.there(*one)] for one in ranges)
+
+    return Train(blocks, sum(int(rows.there(*one).sum()) for one in ranges))
+
+
+def _learn_scale(each: list[Step], store: Store, where: str) -> Learned:
+    alone = Parents([store], [], [])
+    found, _, _ = learn(each, _train(alone, len(store)), alone.widths()[0], where)
+    return found[0]
+
+
+def _check(
+    rows: Parents, store: Store, steps: list[Step], learned: list[Learned], where: str
+) -> list[str]:
+    """Refuse features that are not finite after the steps; warnings if all are alike."""
+    gate, names = CollapseGate(), store.samples(["sample_id"])["sample_id"]
+    for start in range(0, len(store), TOGETHER):
+        stop = min(start + TOGETHER, len(store))
+        found = apply(steps, rows.read(start, stop), learned).astype(np.float32)
+        found[~rows.there(start, stop)] = 0
+        check_finite(
+            found.reshape(stop - start, -1),
+            start,
+            names,
+            where=where,
+            remedy="choose a form that holds such large numbers, or scale before",
+        )
+        gate.update(found[rows.there(start, stop)])
+    return gate.gates()

@@ -1,0 +1,159 @@
+"""The store of a derived backbone: its rows are read from the parents' stores, and computed by its steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from zipfile import ZipFile
+
+import numpy as np
+
+from permafrost.backbones.derived import Step
+from permafrost.core.errors import PermafrostError
+from permafrost.core.identity import file_digest
+from permafrost.core.option_models import read
+from permafrost.core.stores import Store
+from permafrost.features.dates import date_counts
+from permafrost.features.derived.steps import Learned, apply
+
+#: file in a derived store: what its steps learned
+LEARNED = "learned.npz"
+DERIVED = "derived"
+
+
+class Parents:
+    """Stores of the same samples, whose features are read as one array.
+
+    Parameters
+    ----------
+    stores : of one split, one per parent.
+    each : steps that each parent's features go through before they are joined, as `learned`.
+    """
+
+    def __init__(self, stores: list[Store], each: list[Step], learned: list[Learned]) -> None:
+        self.stores, self.each, self.learned = stores, each, learned
+        first = stores[0]
+        counts = date_counts(first.samples(), first.attributes)
+        self.dates = None if counts is None else first.shape("embeddings")[1]
+        self._counts = counts
+
+    def widths(self) -> list[int]:
+        """Number of features of each parent."""
+        return [store.shape("embeddings")[-1] for store in self.stores]
+
+    def there(self, start: int, stop: int) -> np.ndarray:
+        """(rows · dates,) bool: which rows of `read` are of real dates."""
+        if self._counts is None:
+            return np.ones(stop - start, bool)
+        return (np.arange(self.dates) < self._counts[start:stop, None]).reshape(-1)
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """(rows · dates, d) float64 features of the samples [start, stop)."""
+        parts = []
+        for place, store in enumerate(self.stores):
+            rows = store.read("embeddings", start, stop)
+            rows = rows.reshape(-1, rows.shape[-1]).astype(np.float64)
+            if self.each:
+                rows = apply(self.each, rows, [self.learned[place]])
+                if self.each[0].scale == "standardise":
+                    # so that a backbone with more features does not count for more
+                    rows /= np.sqrt(rows.shape[1])
+            parts.append(rows)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+
+class DerivedStore(Store):
+    """A store without features of its own.
+
+    Its attribute ``derived`` names the parents with the fingerprints of their stores, which lie beside it. They are
+    opened, and checked, with it.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.__dict__.update(vars(store))
+        about = self.attributes[DERIVED]
+        features, split = self.path.parent.parent, self.attributes["split"]
+        self.parents = [
+            Store(_parent(features, name, self.path), expect=expect, split=split)
+            for name, expect in about["of"].items()
+        ]
+        with self._reading(f"{LEARNED} is missing or damaged"):
+            if file_digest(self.path / LEARNED) != about["learned_sha256"]:
+                raise self._refuse(f"{LEARNED} is not what was written")
+            kept = _kept(self.path / LEARNED)
+        where = f"{self.path}: steps"
+        each, steps = (
+            [read(Step, one, where=where) for one in about[key]] for key in ("each", "steps")
+        )
+        self._steps, self._kept = steps, kept["steps"]
+        self._rows = Parents(self.parents, each, kept["each"])
+
+    def __contains__(self, name: str) -> bool:
+        return name == "embeddings" or super().__contains__(name)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        if name != "embeddings":
+            return super().shape(name)
+        return (*self.parents[0].shape(name)[:-1], self.attributes["feature_dim"])
+
+    def chunk_rows(self, name: str) -> int:
+        return (
+            self.parents[0].chunk_rows(name) if name == "embeddings" else super().chunk_rows(name)
+        )
+
+    def read(self, name: str, start: int = 0, stop: int | None = None) -> np.ndarray:
+        if name != "embeddings":
+            return super().read(name, start, stop)
+        stop = len(self) if stop is None else min(stop, len(self))
+        shape = (stop - start, *self.shape(name)[1:])
+        rows = apply(self._steps, self._rows.read(start, stop), self._kept)
+        if self._rows.dates is not None:
+            # missing dates stay 0, as in the stores of others
+            rows = np.where(self._rows.there(start, stop)[:, None], rows, 0)
+        return rows.reshape(shape).astype(np.float32)
+
+
+def opened(store: Store) -> DerivedStore:
+    """The derived store, with those it reads."""
+    return DerivedStore(store)
+
+
+def _parent(features: Path, name: str, path: Path) -> Path:
+    """The parent's store beside a derived one; `name` comes from a file, so it must be a plain name."""
+    if Path(name).name != name or name in ("", ".", ".."):
+        raise PermafrostError(
+            f"it reads a backbone called {name!r}, which is no name",
+            where=path,
+            remedy="delete the store",
+        )
+    return features / name / path.name
+
+
+def write_learned(path: Path, each: list[Learned], steps: list[Learned]) -> None:
+    """Write what was learned; `_kept` reads it."""
+    named = {
+        f"{key}.{place}.{name}": array
+        for key, listed in (("each", each), ("steps", steps))
+        for place, arrays in enumerate(listed)
+        for name, array in arrays.items()
+    }
+    counts = {"each": np.array(len(each)), "steps": np.array(len(steps))}
+    with open(path, "wb") as stream:
+        np.savez(stream, **named, **counts)
+
+
+def _kept(path: Path) -> dict[str, list[Learned]]:
+    with ZipFile(path) as packed:
+        if any(one.compress_type for one in packed.infolist()):
+            # a small file could fill the memory
+            raise ValueError("it is compressed")
+    # without pickles, a file cannot run code
+    with np.load(path, allow_pickle=False) as held:
+        found: dict[str, list[Learned]] = {
+            key: [{} for _ in range(int(held[key]))] for key in ("each", "steps")
+        }
+        for label in held.files:
+            key, _, rest = label.partition(".")
+            place, _, name = rest.partition(".")
+            if name:
+                found[key][int(place)][name] = held[label]
+    return found

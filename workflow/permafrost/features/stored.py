@@ -1,0 +1,20 @@
+"""Open feature stores: those that hold features, and those of derived backbones, which read others'."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+from permafrost.core.stores import Store
+
+#: attribute of a store -> how it is read; imported, and part of a job's code, only if its specification has this key
+READERS = {"derived": "permafrost.features.derived.view"}
+
+
+def open_features(path: Path, *, expect: str | None = None, split: str | None = None) -> Store:
+    """The feature store at `path`; errors as those of `Store`."""
+    store = Store(path, expect=expect, split=split)
+    for key, module in READERS.items():
+        if key in store.attributes:
+            return import_module(module).opened(store)
+    return store

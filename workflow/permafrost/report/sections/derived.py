@@ -1,0 +1,116 @@
+"""The page's sections on derived backbones: on a dataset's page all of them, on the overview what they allow."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from permafrost.core.text import bytes_words
+from permafrost.report.figures.setting_curves import Point, draw_setting_curves
+from permafrost.report.material.dataset import Drawn, save
+from permafrost.report.notation import interval, number, p_value_text, signed
+from permafrost.report.tables.derived import VERDICTS
+from permafrost.statistics.leaderboard.derived import DerivedLine, smallest
+from permafrost.statistics.leaderboard.rows import distinct, finite, metric_name
+
+_NOTE = "Bars: confidence intervals of each score; the table has those of the differences."
+
+
+def derived_section(
+    lines: list[DerivedLine], rows: list[dict], folder: Path
+) -> tuple[list[dict], list[Drawn]]:
+    """Template values of the lines of one dataset, and a figure per probe: score against bytes of a sample.
+
+    Parameters
+    ----------
+    lines : of one dataset. rows : its primary rows of the parents. folder : for the figures.
+    """
+    figures = []
+    for probe in dict.fromkeys(one.row["probe"] for one in lines):
+        own = [one for one in lines if one.row["probe"] == probe]
+        curves = _curves(own, {row["backbone"]: row for row in rows if row["probe"] == probe})
+        if any(len({point.x for point in points}) > 1 for points in curves.values()):
+            dataset, metric = own[0].row["dataset"], metric_name(own[0].row["metric"])
+            figures.append(
+                save(
+                    draw_setting_curves(
+                        {"": curves},
+                        title=f"{dataset}: {probe}",
+                        across="bytes of a sample",
+                        up=metric,
+                        note=_NOTE,
+                    ),
+                    folder,
+                    "derived",
+                    dataset,
+                    probe,
+                    wide=True,
+                    alt=f"{metric} against bytes of a sample with {probe} on {dataset}",
+                    caption=f"{probe}: {metric} of backbones and their derived forms, by the bytes of a sample.",
+                )
+            )
+    return [_values(one) for one in lines], figures
+
+
+def _curves(lines: list[DerivedLine], parents: dict[str, dict]) -> dict[str, list[Point]]:
+    """Parent -> its points and those of its smaller forms, of each size the best."""
+    curves: dict[str, list[Point]] = {}
+    for parent in dict.fromkeys(one.parent for one in lines):
+        own = [one for one in lines if one.parent == parent and one.alone]
+        points = [(one.bytes, one.row) for one in own]
+        if points and parent in parents:
+            points.append((own[0].bytes_of_parent, parents[parent]))
+        best: dict[int | None, dict] = {}
+        for size, row in points:
+            sign = 1 if row["higher_is_better"] else -1
+            if size not in best or sign * row["value"] > sign * best[size]["value"]:
+                best[size] = row
+        curves[parent] = [
+            Point(float(size or 0), row["value"], row["lower"], row["upper"])
+            for size, row in sorted(best.items(), key=lambda one: one[0] or 0)
+            if finite(row["value"]) and size
+        ]
+    return {name: points for name, points in curves.items() if points}
+
+
+def _values(line: DerivedLine) -> dict:
+    return {
+        "dataset": line.row["dataset"],
+        "probe": line.row["probe"],
+        "metric": metric_name(line.row["metric"]),
+        "parent": line.parent,
+        "backbone": line.row["backbone"],
+        "bytes": line.bytes,
+        "size": None if line.bytes is None else bytes_words(line.bytes),
+        "share": line.share,
+        "value": line.row["value"],
+        "score": f"{number(line.row['value'])} {interval(line.row['lower'], line.row['upper'])}",
+        "difference": line.difference if finite(line.difference) else None,
+        "apart": f"{signed(line.difference)} {interval(line.lower, line.upper, signed)}",
+        "p": p_value_text(line.p_adjusted),
+        "verdict": VERDICTS[line.verdict],
+    }
+
+
+def derived_overview(lines: list[DerivedLine]) -> dict | None:
+    """Template values for the overview: the smallest forms that suffice, and what joining gains; None without lines."""
+    if not lines:
+        return None
+    beside: dict[tuple, list[DerivedLine]] = {}
+    for one in lines:
+        key = one.row["dataset"], one.row["probe"], one.row["backbone"]
+        beside.setdefault(key, []).append(one)
+    joined = [max(each, key=_full) for each in beside.values() if len(each) > 1]
+    names = distinct([one.row for one in lines], "backbone")
+    return {
+        "count": len(names),
+        "smallest": [_values(one) for one in smallest(lines)],
+        "joined": [_values(one) for one in joined],
+    }
+
+
+def _full(line: DerivedLine) -> float:
+    """The parent's score, the better the larger."""
+    if line.full is None or not finite(line.full):
+        return -math.inf
+    return line.full if line.row["higher_is_better"] else -line.full
