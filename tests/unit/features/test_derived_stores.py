@@ -15,6 +15,7 @@ from permafrost.core.identity import content_digest, file_digest
 from permafrost.core.option_models import read
 from permafrost.core.stores import DIGEST, Store, write_store
 from permafrost.features.dates import OverDates
+from permafrost.features.derived import view
 from permafrost.features.derived.derive import DeriveSpec, derive
 from permafrost.features.derived.view import LEARNED
 from permafrost.features.stored import open_features
@@ -122,6 +123,15 @@ def test_a_slice_has_the_rows_of_the_whole(tmp_path):
     assert whole.shape == (40, 3)
     np.testing.assert_array_equal(store.read("embeddings", 11, 20), whole[11:20])
     np.testing.assert_array_equal(store.read("embeddings", 35), whole[35:])
+
+
+def test_a_large_read_goes_through_the_steps_in_blocks(tmp_path, monkeypatch):
+    write_features(tmp_path, "a", 6)
+    store = open_features(make(tmp_path, "a", [{"pca": 3}])["train"])
+    whole = store.read("embeddings")
+    monkeypatch.setattr(view, "TOGETHER", 7)
+    np.testing.assert_array_equal(store.read("embeddings"), whole)
+    np.testing.assert_array_equal(store.read("embeddings", 5, 30), whole[5:30])
 
 
 def test_joined_features_are_scaled_so_that_each_backbone_counts_the_same(tmp_path):

@@ -201,6 +201,7 @@ OPTIONS: dict[str, tuple[object, set[str]]] = {
     "ranking.bounds": ({"world": [0.0, 1.0]}, {"aggregate"}),
     "ranking.reference": (["bare", "net"], {"aggregate"}),
     "ranking.missing": ("baseline", {"aggregate"}),
+    "ranking.derived": (True, set()),  # with some, see test_derived
     "versions": ("rerun", set(STAGES)),
     "results": ("elsewhere", set()),
     "data": ("./data", set()),
@@ -217,6 +218,7 @@ NAMES = {
         "fit",
         "unfit",
         "published",
+        "derive",
     ),
 }
 

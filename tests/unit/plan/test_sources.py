@@ -173,7 +173,17 @@ def test_starting_the_command_line_loads_nothing_but_errors_and_the_command():
 )
 def test_stages_are_independent_of_rooms_they_do_not_need(stage, room):
     prefix = f"permafrost.{room}."
-    assert [name for name in stage_modules(stage) if name.startswith(prefix)] == []
+    # what reads features through the steps of derived backbones counts for these alone
+    chosen = (("permafrost.features.stored", ""),)
+    assert [name for name in stage_modules(stage, chosen) if name.startswith(prefix)] == []
+
+
+@pytest.mark.parametrize("stage", ["knn", "linear", "measure"])
+def test_only_jobs_of_derived_backbones_depend_on_their_steps(stage):
+    steps = "permafrost.features.derived.steps"
+    assert steps in stage_modules(stage, sources.chosen_by({"derived": ["net"]}))
+    assert steps not in stage_modules(stage, sources.chosen_by({}))
+    assert steps in stage_modules("derive", sources.chosen_by({}))
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -441,9 +451,9 @@ def test_the_plan_says_for_every_job_what_it_uses(tmp_path):
     jobs = [plan.prepare("pictures"), plan.extract("pictures", "net")]
     jobs += [plan.bootstrap("pictures", "net", "knn", 0), plan.compare("pictures", "knn")]
     for job in jobs:
-        # an entry of one registry, and none of that which only `matched` asks for
+        # an entry of one registry, and none of those which only `matched` and `derived` ask for
         chosen = sources.chosen_by(json.loads(job.spec))
-        assert len([key for key, _ in chosen if key in (*sources.CHOICES, *sources.ASKED_FOR)]) == 2
+        assert len([key for key, _ in chosen if key in (*sources.CHOICES, *sources.ASKED_FOR)]) == 3
 
 
 def test_a_module_that_a_plug_in_imports_counts_whatever_it_serves():

@@ -87,6 +87,29 @@ def test_what_was_left_out_is_named_and_counted_where_it_is_much():
     assert "fit each other" not in methods_text({**plan, "left_out": []}, [], [], {})
 
 
+def test_derived_backbones_are_counted_apart_with_their_steps(tmp_path):
+    config = copy.deepcopy(CONFIG)
+    config["derive"] = {"small": [{"pca": 8}, {"product": {"parts": 2, "bits": 4}}]}
+    config["backbones"] = ["stats", "own", "both"]
+    config["extra_backbones"]["both"] = {"kind": "derived", "of": ["stats", "own"]}
+    plan = make_plan(fill_root(tmp_path / "root"), config)
+    told = {
+        "config": plan.config,
+        "backbones": plan.backbones,
+        "datasets": plan.datasets,
+        "probes": plan.probes,
+    }
+    text = methods_text(told, [], [], {})
+    assert "We evaluated 2 frozen backbones (stats and own) on" in text
+    assert (
+        "3 derived backbones (both, of stats and own; @small: pca 8, product parts 2 bits 4) read these features"
+        in text
+    )
+    assert "and not ranked" in text
+    told["config"]["ranking"]["derived"] = True
+    assert "were ranked and compared as all others" in methods_text(told, [], [], {})
+
+
 def test_bibtex_holds_this_tool_and_what_was_used(results, capsys, tmp_path):
     text = said(capsys)
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())

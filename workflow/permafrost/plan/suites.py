@@ -20,6 +20,7 @@ _FREE = frozenset(
         "versions",
         "catalogues",
         "backbones",
+        "derive",
         "extra_backbones",
         "extra_datasets",
         "extra_metrics",

@@ -16,12 +16,10 @@ from permafrost.core.specification import Specification
 from permafrost.core.stores import Store
 from permafrost.core.versions import imported_versions
 from permafrost.features.derived.steps import Learned, Train, apply, learn
-from permafrost.features.derived.view import DERIVED, LEARNED, Parents, write_learned
+from permafrost.features.derived.view import DERIVED, LEARNED, TOGETHER, Parents, write_learned
 from permafrost.features.health import CollapseGate, check_finite
 from permafrost.features.writing import feature_store, write_labels
 
-#: samples that are read together
-TOGETHER = 1024
 #: attributes of a store that differ from those of its parents, or are of its seal
 _COPIED = (
     "dataset",

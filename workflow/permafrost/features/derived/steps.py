@@ -18,8 +18,8 @@ from permafrost.core.identity import derive_seed
 
 #: a matrix of covariances of more features would take gigabytes
 MOST_FEATURES = 8192
-#: rows of train, spread evenly, that quantiles and codewords are learned from
-LEARNED_FROM = 50_000
+#: rows of train, spread evenly, that quantiles and codewords are learned from; fewer where they would take 512 MB
+LEARNED_FROM, LEARNED_VALUES = 50_000, 2**26
 #: AlphaEarth's power law: x -> sign(x) |x|^(1/2) 127.5, rounded and cut to ±127 (Brown et al. 2025, arXiv:2507.22291)
 POWER, POWER_SCALE, POWER_LEVELS = 2.0, 127.5, 127
 
@@ -47,9 +47,10 @@ class Train:
             total = total + (apart.T @ apart if together else (apart**2).sum(axis=0))
         return mean, total / self.count
 
-    def sample(self) -> np.ndarray:
-        """At most `LEARNED_FROM` rows, spread evenly."""
-        chosen = np.unique(np.linspace(0, self.count - 1, LEARNED_FROM).round().astype(np.int64))
+    def sample(self, width: int) -> np.ndarray:
+        """At most `LEARNED_FROM` rows of `width` features, spread evenly."""
+        most = min(LEARNED_FROM, max(1, LEARNED_VALUES // width))
+        chosen = np.unique(np.linspace(0, self.count - 1, most).round().astype(np.int64))
         parts, start = [], 0
         for block in self.blocks():
             inside = chosen[
@@ -162,7 +163,7 @@ def _levels(value: str, train: Train, d: int, where: str) -> Learned:
         low, high = train.range()
         return {"most": np.array(max(1.0, -low.min(), high.max()))}
     if by == "quantiles":
-        rows = np.sort(train.sample(), axis=0)
+        rows = np.sort(train.sample(d), axis=0)
         bounds = np.quantile(rows, np.arange(1, 2**bits) / 2**bits, axis=0)
         return {"bounds": bounds, "values": _means_between(rows, bounds)}
     return {}
@@ -208,7 +209,7 @@ def _quantised(value: str, rows: np.ndarray, learned: Learned) -> np.ndarray:
 def _codewords(value, train: Train, d: int, where: str) -> Learned:
     import faiss
 
-    rows, count = train.sample(), 2**value.bits
+    rows, count = train.sample(d), 2**value.bits
     if d % value.parts:
         raise _refuse(
             f"{d} features cannot be divided into {value.parts} equal parts",

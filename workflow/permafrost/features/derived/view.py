@@ -15,6 +15,8 @@ from permafrost.core.stores import Store
 from permafrost.features.dates import date_counts
 from permafrost.features.derived.steps import Learned, apply
 
+#: samples that are read together; the parents' may be wider than what is made of them
+TOGETHER = 1024
 #: file in a derived store: what its steps learned
 LEARNED = "learned.npz"
 DERIVED = "derived"
@@ -105,11 +107,15 @@ class DerivedStore(Store):
             return super().read(name, start, stop)
         stop = len(self) if stop is None else min(stop, len(self))
         shape = (stop - start, *self.shape(name)[1:])
-        rows = apply(self._steps, self._rows.read(start, stop), self._kept)
-        if self._rows.dates is not None:
-            # missing dates stay 0, as in the stores of others
-            rows = np.where(self._rows.there(start, stop)[:, None], rows, 0)
-        return rows.reshape(shape).astype(np.float32)
+        found = np.empty(shape, np.float32)
+        for first in range(start, stop, TOGETHER):
+            last = min(first + TOGETHER, stop)
+            rows = apply(self._steps, self._rows.read(first, last), self._kept)
+            if self._rows.dates is not None:
+                # missing dates stay 0, as in the stores of others
+                rows = np.where(self._rows.there(first, last)[:, None], rows, 0)
+            found[first - start : last - start] = rows.reshape(-1, *shape[1:])
+        return found
 
 
 def opened(store: Store) -> DerivedStore:

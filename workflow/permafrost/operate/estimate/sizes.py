@@ -199,7 +199,8 @@ def size_of_features(
         ]
         width = sum(one.width for one in read)
         for step in grid.backbones[backbone]["steps"]:
-            width = narrowed(*next(iter(step.items())), width)
+            ((name, value),) = step.items()
+            width = narrowed(name, value, width)
         return FeatureSize(0, width, 0, 1)
     return feature_size(
         grid.backbones[backbone],

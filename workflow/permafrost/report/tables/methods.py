@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from permafrost import __version__
+from permafrost.backbones.derived import BY, parents_of
 from permafrost.core.versions import FAISS
 from permafrost.probes.kinds import KINDS
 from permafrost.report.tables.export import to_bibtex
@@ -50,7 +51,7 @@ def methods_text(
     comparisons = [row for row in comparisons if row["probe"] in plan["probes"]]
     paragraphs = [
         [_what(plan), *_left_out(plan), *_datasets(plan, rows)],
-        [_features(plan)],
+        [_features(plan), *_derived(plan)],
         _probes(plan),
         [*_metrics(rows), *_intervals(rows), *_comparisons(comparisons)],
         _versions(versions),
@@ -72,11 +73,42 @@ def bibtex(plan: Mapping) -> str:
 
 
 def _what(plan: Mapping) -> str:
-    backbones, datasets = _titles(plan["backbones"]), plan["datasets"]
+    roots = {name: one for name, one in plan["backbones"].items() if not parents_of(one)}
+    backbones, datasets = _titles(roots), plan["datasets"]
     return (
         f"We evaluated {_count(len(backbones), 'frozen backbone')} ({_listed(backbones)}) on "
         f"{_count(len(datasets), 'dataset')} with Permafrost {__version__}."
     )
+
+
+def _derived(plan: Mapping) -> list[str]:
+    derived = {name: one for name, one in plan["backbones"].items() if parents_of(one)}
+    if not derived:
+        return []
+    # forms of `derive` have the same steps for every backbone
+    said = dict.fromkeys(
+        f"{f'{BY}{form}' if form else f'{name}, of {_listed(parents_of(one))}'}"
+        + (f": {', '.join(map(_step, one['steps']))}" if one["steps"] else "")
+        for name, one in derived.items()
+        for form in [name.partition(BY)[2]]
+    )
+    ranked = plan["config"]["ranking"].get("derived")
+    how = (
+        "ranked and compared as all others"
+        if ranked
+        else "compared with the backbones that they are derived from, and not ranked"
+    )
+    return [
+        f"{_count(len(derived), 'derived backbone')} ({'; '.join(said)}) read these features through steps that"
+        f" were learned from the training images, and were {how}."
+    ]
+
+
+def _step(step: Mapping) -> str:
+    ((name, value),) = step.items()
+    if isinstance(value, Mapping):
+        value = " ".join(f"{key} {one}" for key, one in value.items())
+    return f"{name} {value}"
 
 
 def _left_out(plan: Mapping) -> list[str]:
