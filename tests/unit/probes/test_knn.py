@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 import tracemalloc
@@ -11,7 +12,7 @@ import pytest
 from helpers.ties import TIES, brute_force, with_ties
 from permafrost.core.errors import PermafrostError
 from permafrost.probes.knn import rows as knn_rows
-from permafrost.probes.knn import train_rows
+from permafrost.probes.knn import search, train_rows
 from permafrost.probes.knn.search import first_copies, knn_predict, neighbours, vote
 
 SINGLE = {"metric": "l2", "task": "classification"}
@@ -112,7 +113,13 @@ def test_a_gpu_is_never_asked_for_more_neighbours_than_faiss_can_fetch_there(
         made.append(GpuLike(index))
         return made[-1]
 
-    monkeypatch.setattr(faiss, "StandardGpuResources", lambda: None, raising=False)
+    resources = []
+    monkeypatch.setattr(
+        faiss, "StandardGpuResources", lambda: resources.append(object()), raising=False
+    )
+    monkeypatch.setattr(
+        search, "_gpu_resources", functools.cache(search._gpu_resources.__wrapped__)
+    )
     monkeypatch.setattr(faiss, "get_num_gpus", lambda: 1, raising=False)
     monkeypatch.setattr("permafrost.core.device.faiss_fails_on_gpu", lambda number: None)
     monkeypatch.setattr(faiss, "index_cpu_to_gpu", to_gpu, raising=False)
@@ -126,6 +133,8 @@ def test_a_gpu_is_never_asked_for_more_neighbours_than_faiss_can_fetch_there(
     np.testing.assert_array_equal(found, brute_force(train, test, k, "l2"))
     assert len(made) == 1
     assert made[0].asked == ([21] * (blocks if k == 5 else 0))
+    neighbours(train, test, 1, device="cuda")
+    assert len(made) == 2 and len(resources) == 1
 
 
 def test_one_search_serves_several_k():

@@ -16,6 +16,7 @@ read once more, in order, for the float64 distances of the candidates of many qu
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
@@ -313,7 +314,15 @@ def _on_device(index, device: str):
             where=f"knn: device {device}",
             remedy="use device: auto or cpu, or install a FAISS that is built for this GPU",
         )
-    return faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), number, index)
+    return faiss.index_cpu_to_gpu(_gpu_resources(), number, index)
+
+
+@functools.cache
+def _gpu_resources():
+    """FAISS's streams and temporary memory of GPUs, which all indexes of a process share."""
+    import faiss
+
+    return faiss.StandardGpuResources()
 
 
 def _features(features, split: str):
