@@ -13,8 +13,10 @@ ROWS = pa.table({"sample_id": [f"s{i}" for i in range(500)], "value": [i / 7 for
 METADATA = {"fingerprint": "plan-a", "settings": {"best_c": 0.1}, "gates": []}
 
 
-@pytest.fixture
-def path(tmp_path):
+@pytest.fixture(params=["read at once", "read in parts"])
+def path(request, tmp_path, monkeypatch):
+    if request.param == "read in parts":
+        monkeypatch.setattr(tables, "_CHUNK", 1000)
     write_table(tmp_path / "scores.parquet", ROWS, METADATA)
     return tmp_path / "scores.parquet"
 
@@ -25,6 +27,15 @@ def test_rows_and_metadata_are_read_back(path):
     assert {**metadata, "versions": None} == {**METADATA, "versions": None}
     assert metadata["versions"]["pyarrow"]
     assert read_metadata(path, expect="plan-a") == metadata
+
+
+def test_a_table_is_opened_once(path, monkeypatch):
+    opened, plain = [], pa.OSFile
+    monkeypatch.setattr(pa, "OSFile", lambda name: opened.append(name) or plain(name))
+    monkeypatch.setattr("builtins.open", None)
+    for read in (read_table, read_metadata):
+        read(path, expect="plan-a")
+    assert opened == [str(path)] * 2
 
 
 def test_a_table_of_a_stranger_may_not_take_far_more_memory_than_its_file(tmp_path, monkeypatch):

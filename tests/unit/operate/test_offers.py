@@ -266,6 +266,15 @@ def test_lists_load_neither_torch_nor_what_validates():
         assert done.stderr.strip() == "" and len(done.stdout.splitlines()) > 10
 
 
+def test_info_loads_no_table():
+    code = (
+        "import sys; from permafrost.stages.cli import main; main(['info', 'eurosat']);"
+        "sys.exit('loaded' if 'pyarrow.parquet' in sys.modules else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.stderr.strip() == "" and "EuroSAT" in done.stdout
+
+
 def test_a_wrong_policy_is_named_and_not_passed_over(offers):
     for wrong, words in (("autors", "did you mean 'authors'"), (["strict"], "fit: ")):
         asked = replace(offers, config={**offers.config, "fit": wrong})

@@ -4,6 +4,7 @@ import pytest
 from permafrost.core.errors import PermafrostError
 from permafrost.core.home import HOME
 from permafrost.plan.catalogue import Catalogue, catalogue_folders, read_yaml, result_fields
+from permafrost.plan.validation import validate
 from permafrost.report.material.dataset import slug
 
 
@@ -30,6 +31,20 @@ def test_entries_come_from_all_files_and_from_the_configuration(folder):
     )
     assert list(known.choose(["all"])) == ["own", "rcf", "stats"]
     assert list(known.choose(["stats", "own"])) == ["stats", "own"]
+
+
+def test_a_valid_entry_is_checked_once_and_a_wrong_one_is_refused_each_time(folder, monkeypatch):
+    known = catalogue(folder(a="rcf: {kind: rcf}\nwrong: {kind: rcf, sise: 3}"))
+    checked = []
+    monkeypatch.setattr(
+        "permafrost.plan.catalogue.validate",
+        lambda entry, kind, where: checked.append(where) or validate(entry, kind, where=where),
+    )
+    assert known.entry("rcf") is known.entry("rcf")
+    assert len(checked) == 1
+    for _ in range(2):
+        with pytest.raises(PermafrostError, match="sise: unknown key"):
+            known.entry("wrong")
 
 
 def test_a_catalogue_that_is_named_twice_is_read_once(tmp_path):

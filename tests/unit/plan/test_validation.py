@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import yaml
+from permafrost.core import schema_checks
 from permafrost.core.errors import PermafrostError
 from permafrost.plan import validation
 from permafrost.plan.validation import load_schema, validate
@@ -232,6 +233,41 @@ def test_an_entry_may_fit_one_alternative_only_where_the_schema_says_so(schema):
     schema("oneOf: [{type: integer}, {type: number}]")
     assert "more than one" in problem(3, "own")
     validate(3.5, "own", where="x")
+
+
+def test_only_the_conditions_that_may_hold_are_looked_at(monkeypatch):
+    """Schemas have a condition per kind, each with a schema of its own."""
+    from jsonschema import Draft202012Validator
+
+    seen, usual = [], Draft202012Validator.VALIDATORS["if"]
+
+    def counted(validator, condition, instance, schema):
+        seen.append(condition["properties"])
+        return usual(validator, condition, instance, schema)
+
+    monkeypatch.setitem(Draft202012Validator.VALIDATORS, "if", counted)
+    cases = [
+        {"if": {"required": ["kind"], "properties": {"kind": test}}, "then": {"required": [need]}}
+        for test, need in (
+            ({"const": "a"}, "of_a"),
+            ({"const": "b"}, "of_b"),
+            ({"enum": ["a", "c"]}, "of_both"),
+            ({"type": "string"}, "of_text"),
+        )
+    ]
+    validator = schema_checks.validator_of({"allOf": cases})
+    assert set(schema_checks.problems({"kind": "a"}, validator)) == {
+        "(top level): missing key 'of_a'",
+        "(top level): missing key 'of_both'",
+        "(top level): missing key 'of_text'",
+    }
+    assert {"kind": {"const": "b"}} not in seen and len(seen) == 3
+    # what is missing or no mapping is left to the condition itself, and so is one with an alternative
+    for instance in ({}, [], {"kind": ["a"]}):
+        assert schema_checks.problems(instance, validator) == {}
+    other = {"if": {"properties": {"kind": {"const": "a"}}}, "else": {"required": ["of_rest"]}}
+    found = schema_checks.problems({"kind": "b"}, schema_checks.validator_of(other))
+    assert set(found) == {"(top level): missing key 'of_rest'"}
 
 
 def test_the_schemas_are_themselves_valid():

@@ -21,9 +21,10 @@ def validator_of(schema: dict):
     """The validator of a schema, for `problems`."""
     from jsonschema import Draft202012Validator, validators
 
-    check_properties = Draft202012Validator.VALIDATORS["properties"]
+    usual = Draft202012Validator.VALIDATORS
     own = {
-        "properties": functools.partial(_fill_and_check, schema, check_properties),
+        "properties": functools.partial(_fill_and_check, schema, usual["properties"]),
+        "if": functools.partial(_check_case, usual["if"]),
         "anyOf": functools.partial(_check_alternatives, schema, False),
         "oneOf": functools.partial(_check_alternatives, schema, True),
     }
@@ -40,6 +41,20 @@ def _fill_and_check(root, check, validator, properties, instance, schema):
             if "default" in subschema:
                 instance.setdefault(key, _copy(subschema["default"]))
     yield from check(validator, properties, instance, schema)
+
+
+def _check_case(check, validator, condition, instance, schema):
+    """``if``; skipped if the instance has another constant than the condition, of which schemas list many."""
+    if "else" in schema or not _has_others(condition, instance):
+        yield from check(validator, condition, instance, schema)
+
+
+def _has_others(condition: dict, instance) -> bool:
+    return isinstance(instance, dict) and any(
+        instance[key] not in subschema.get("enum", [subschema.get("const", instance[key])])
+        for key, subschema in condition.get("properties", {}).items()
+        if key in instance
+    )
 
 
 def _check_alternatives(root, exclusive, validator, alternatives, instance, schema):

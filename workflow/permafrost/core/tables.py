@@ -94,31 +94,29 @@ def write_table(path, table: pa.Table, metadata: dict, *, group: Group | None = 
 
 def _seal(path: Path) -> None:
     """Write the digest of a new table into its footer."""
-    digest = _digest(path, _BLANK)
     with open(path, "r+b") as stream:
-        start = stream.seek(-_footer_size(path), os.SEEK_END)
+        digest = _digest(stream, _BLANK)
+        start = _to_footer(stream)
         stream.seek(start + stream.read().index(_ANNOUNCED + _BLANK) + len(_ANNOUNCED))
         stream.write(digest)
 
 
-def _digest(path, sealed: bytes) -> bytes:
+def _digest(stream, sealed: bytes) -> bytes:
     """SHA-256 in hexadecimal of a table's bytes, with the digest `sealed` replaced by zeros."""
-    remaining = os.path.getsize(path) - _footer_size(path)
+    remaining = _to_footer(stream)
     digest = hashlib.sha256()
-    with open(path, "rb") as stream:
-        while remaining and (chunk := stream.read(min(remaining, _CHUNK))):
-            digest.update(chunk)
-            remaining -= len(chunk)
-        footer = stream.read()
-    digest.update(footer.replace(_ANNOUNCED + sealed, _ANNOUNCED + _BLANK, 1))
+    stream.seek(0)
+    while remaining and (chunk := stream.read(min(remaining, _CHUNK))):
+        digest.update(chunk)
+        remaining -= len(chunk)
+    digest.update(stream.read().replace(_ANNOUNCED + sealed, _ANNOUNCED + _BLANK, 1))
     return digest.hexdigest().encode()
 
 
-def _footer_size(path) -> int:
-    """Size in bytes of a parquet footer: metadata, its length and the magic number."""
-    with open(path, "rb") as stream:
-        stream.seek(-8, os.SEEK_END)
-        return int.from_bytes(stream.read(4), "little") + 8
+def _to_footer(stream) -> int:
+    """Go to the start of a parquet footer (metadata, its length and the magic number), and return it."""
+    stream.seek(-8, os.SEEK_END)
+    return stream.seek(-int.from_bytes(stream.read(4), "little") - 8, os.SEEK_END)
 
 
 def read_table(
@@ -136,8 +134,8 @@ def read_table(
     PermafrostError : the file is missing, damaged, altered, of another program or plan, or lacks a
         column.
     """
-    with _opened(path) as file:
-        metadata = _metadata(path, file, expect)
+    with _opened(path) as (stream, file):
+        metadata = _metadata(path, stream, file, expect)
         known = file.schema_arrow.names
         if without is not None and columns is None:
             left_out = without(metadata)
@@ -146,7 +144,7 @@ def read_table(
         if expect is None:
             # nobody says that a run of this plan wrote it
             check_expansion(path, columns, file=file)
-        return file.read(columns=columns), metadata
+        return file.read(columns=columns, use_threads=_is_large(stream)), metadata
 
 
 def _refuse_absent(path, absent: set[str]) -> None:
@@ -165,7 +163,7 @@ def iter_column(path, name: str, rows: int) -> Iterator[pa.Array]:
     ------
     PermafrostError : the file is missing or damaged, or lacks the column.
     """
-    with _opened(path, buffer_size=_CHUNK, pre_buffer=False) as file:
+    with _opened(path, buffer_size=_CHUNK, pre_buffer=False) as (_, file):
         _refuse_absent(path, {name} - set(file.schema_arrow.names))
         for batch in file.iter_batches(rows, columns=[name], use_threads=False):
             yield batch.column(0)
@@ -179,16 +177,20 @@ def metadata_of(table: pa.Table) -> dict:
 
 def read_metadata(path, *, expect: str | None = None) -> dict:
     """Check a result table as `read_table` does, and return its metadata without decoding rows."""
-    with _opened(path) as file:
-        return _metadata(path, file, expect)
+    with _opened(path) as (stream, file):
+        return _metadata(path, stream, file, expect)
 
 
 @contextlib.contextmanager
-def _opened(path, **options) -> Iterator[pq.ParquetFile]:
+def _opened(path, **options) -> Iterator[tuple[pa.NativeFile, pq.ParquetFile]]:
+    """A table, opened once, and its bytes: in memory if they are few, as threads and buffers would cost more."""
     check_regular(path)
     try:
-        with pq.ParquetFile(path, page_checksum_verification=True, **options) as file:
-            yield file
+        with pa.OSFile(os.fspath(path)) as stream:
+            if not _is_large(stream):
+                stream, options = pa.BufferReader(stream.read()), {"pre_buffer": False}
+            with pq.ParquetFile(stream, page_checksum_verification=True, **options) as file:
+                yield stream, file
     except FileNotFoundError as error:
         raise PermafrostError(
             "the table does not exist", where=path, remedy="run snakemake"
@@ -199,7 +201,11 @@ def _opened(path, **options) -> Iterator[pq.ParquetFile]:
         raise _damaged(path, error) from error
 
 
-def _metadata(path, file: pq.ParquetFile, expect: str | None) -> dict:
+def _is_large(stream: pa.NativeFile) -> bool:
+    return stream.size() > _CHUNK
+
+
+def _metadata(path, stream, file: pq.ParquetFile, expect: str | None) -> dict:
     raw = file.schema_arrow.metadata or {}
     if KEY not in raw:
         raise PermafrostError(
@@ -215,7 +221,7 @@ def _metadata(path, file: pq.ParquetFile, expect: str | None) -> dict:
     if expect is not None:
         check_fingerprint(path, found, expect)
     sealed = (file.metadata.metadata or {}).get(SEAL)
-    if sealed is None or _digest(path, sealed) != sealed:
+    if sealed is None or _digest(stream, sealed) != sealed:
         raise PermafrostError(
             "damaged, or altered since it was written (its bytes do not match its digest)",
             where=path,

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from permafrost.backbones.input.fed import formula, listed, values_words
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.text import bytes_words, printable
-from permafrost.operate.as_fed import fed_of, known_card
 from permafrost.operate.chosen import weights_state
 from permafrost.operate.named import find, find_one, like_lines
 from permafrost.operate.offers import Offers, data_places, misfits, planned_input, state_of
@@ -85,6 +84,8 @@ def facts(offers: Offers, name: str, dataset: str | None = None) -> dict:
     ------
     PermafrostError : as `describe`, or several names match.
     """
+    from permafrost.operate.as_fed import fed_of, known_card
+
     datasets, backbones = offers.datasets.names([EVERY]), offers.backbones.names([EVERY])
     if dataset is None:
         what, name = find_one(offers, name)
@@ -180,6 +181,8 @@ def _about_backbone(offers: Offers, name: str) -> list[str]:
 
 def _fed(offers: Offers, name: str, dataset: str) -> list[str]:
     """Lines about the backbone's input from the dataset: each channel, then the preprocessing."""
+    from permafrost.operate.as_fed import fed_of, known_card
+
     card = known_card(offers, dataset)
     unusual: list[FedChannel]
     plan, fed, unusual = planned_input(offers, dataset, name), None, []

@@ -162,7 +162,7 @@ def catalogue_folders(config: dict, root: Path) -> list[Path]:
 class Catalogue:
     """Entries of one kind (``backbone`` or ``dataset``), each with the file that defines it.
 
-    Only requested entries are validated, so a broken entry does not affect the others.
+    Only requested entries are validated, each once, so a broken entry does not affect the others.
 
     Parameters
     ----------
@@ -178,6 +178,7 @@ class Catalogue:
     def __init__(self, kind: str, folders: list[Path], extra: dict, root: Path = Path()) -> None:
         self.kind, self._home = kind, home_from(root)
         self._entries: dict[str, tuple[dict, str]] = {}
+        self._valid: set[str] = set()
         for folder in folders:
             for path in _files(folder, kind):
                 for name, entry in _entries(read_yaml(path), kind):
@@ -222,12 +223,15 @@ class Catalogue:
                 f" or in config/{self.kind}s/",
             )
         entry, where = self._entries[name]
+        if name in self._valid:
+            return entry
         if not isinstance(entry, dict):
             raise PermafrostError(
                 "an entry must be a mapping", where=where, remedy="give it keys, e.g. `kind: …`"
             )
         validate(entry, self.kind, where=where)
         _check_plain(entry, where)
+        self._valid.add(name)
         return entry
 
     def _near(self, name: str) -> str:
