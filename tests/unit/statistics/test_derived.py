@@ -6,7 +6,11 @@ import math
 
 import numpy as np
 import pytest
+from helpers.results.tables import make_score_rows, score_table
+from permafrost.operate.failures import Failure
+from permafrost.operate.succeeded import _stopping
 from permafrost.statistics.leaderboard.derived import derived_lines, roots_compared, smallest
+from permafrost.statistics.leaderboard.leaderboard import build_leaderboard
 from permafrost.statistics.scores.compare import compare
 from permafrost.statistics.scores.comparison_table import families
 
@@ -123,3 +127,34 @@ def test_the_smallest_form_is_not_significantly_worse_and_smaller_than_its_paren
 
 def test_comparisons_without_derived_backbones():
     assert roots_compared(COMPARED["d", "knn"], DERIVED) == COMPARED["d", "knn"][:1]
+
+
+def test_unranked_backbones_leave_the_ranks_of_others_as_they_are():
+    def table(name, value):
+        rows = make_score_rows(dataset="d", backbone=name, probe="knn")
+        return score_table([{**one, "value": value} for one in rows])
+
+    roots = [table("a", 0.5), table("b", 0.7)]
+    before = build_leaderboard(roots).to_pylist()
+    found = build_leaderboard([*roots, table("a@x", 0.9)], unranked=["a@x"]).to_pylist()
+    assert [row for row in found if row["backbone"] != "a@x"] == before
+    aside = [row for row in found if row["backbone"] == "a@x"]
+    assert len(aside) == len(before) / 2
+    assert {(row["rank"], row["mean_rank"]) for row in aside} == {(None, None)}
+    # if asked for, they are ranked
+    every = build_leaderboard([*roots, table("a@x", 0.9)]).to_pylist()
+    assert {row["rank"] for row in every if row["backbone"] == "a@x" and row["rank"]} == {1.0}
+
+
+def test_a_failed_extraction_of_a_parent_is_the_reason_that_a_form_has_no_score():
+    plan = {"backbones": {"a": {"kind": "rcf"}, "a@x": {"kind": "derived", "of": "a", "steps": []}}}
+    row = {"dataset": "d", "backbone": "a@x", "probe": "knn", "seed": 0}
+    failed = Failure(stage="extract", error="no weights", log="", dataset="d", backbone="a")
+    other = Failure(
+        stage="probe", error="a probe", log="", dataset="d", backbone="a", probe="knn", seed=0
+    )
+    elsewhere = Failure(stage="extract", error="elsewhere", log="", dataset="e", backbone="a")
+    assert list(_stopping(plan, [other, elsewhere, failed], "bootstrap", row)) == ["no weights"]
+    own = Failure(stage="derive", error="too few", log="", dataset="d", backbone="a@x")
+    assert list(_stopping(plan, [own], "bootstrap", row)) == ["too few"]
+    assert list(_stopping(plan, [failed], "bootstrap", {**row, "backbone": "a"})) == ["no weights"]
