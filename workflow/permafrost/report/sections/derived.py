@@ -8,7 +8,7 @@ from pathlib import Path
 from permafrost.core.text import bytes_words
 from permafrost.report.figures.setting_curves import Point, draw_setting_curves
 from permafrost.report.material.dataset import Drawn, save
-from permafrost.report.notation import interval, number, p_value_text, signed
+from permafrost.report.notation import interval, interval_of, number, p_value_text, signed
 from permafrost.report.tables.derived import VERDICTS
 from permafrost.statistics.leaderboard.derived import DerivedLine, smallest
 from permafrost.statistics.leaderboard.rows import distinct, finite, metric_name
@@ -84,9 +84,11 @@ def _values(line: DerivedLine) -> dict:
         "size": None if line.bytes is None else bytes_words(line.bytes),
         "share": line.share,
         "value": line.row["value"],
-        "score": f"{number(line.row['value'])} {interval(line.row['lower'], line.row['upper'])}",
+        "score": number(line.row["value"]),
+        "interval": interval_of(line.row),
         "difference": line.difference if finite(line.difference) else None,
-        "apart": f"{signed(line.difference)} {interval(line.lower, line.upper, signed)}",
+        "apart": signed(line.difference),
+        "interval_of_it": interval(line.lower, line.upper, signed),
         "p": p_value_text(line.p_adjusted),
         "verdict": VERDICTS[line.verdict],
     }
