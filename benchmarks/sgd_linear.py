@@ -90,7 +90,7 @@ def job(folder: Path, rates) -> float:
             "--spec",
             canonical_json(spec),
             "--code",
-            code_hash("sgd_linear"),
+            code_hash("sgd_linear", spec),
             "--features",
             *stores,
             "--output",
