@@ -42,7 +42,7 @@ for number, command in enumerate([*cli.COMMANDS, *KINDS]):
         continue
     takes = "threads" in actions
     cli._check_sources = check_sources if takes else reach
-    values = {"spec": "{}", "code": code_hash(command), "threads": str(number + 2)}
+    values = {"spec": "{}", "code": code_hash(command, {}), "threads": str(number + 2)}
     argv = [command]
     one_of = [group._group_actions[0].dest for group in parser._mutually_exclusive_groups if group.required]
     wanted = {"threads", "spec", "code", *(name for name in one_of if name != "job")}
@@ -83,6 +83,6 @@ def test_all_commands_that_compute_take_threads_or_have_one(reached):
     with_one = {name for name, (wanted, _) in reached.items() if wanted[0] == "1"}
     assert with_one == {"prepare", "bootstrap", "compare", "aggregate", "report"}
     assert (
-        set(KINDS) | {"extract", "views", "profile", "measure", "similarity", "check"}
+        set(KINDS) | {"extract", "derive", "views", "profile", "measure", "similarity", "check"}
         == set(reached) - with_one
     )
