@@ -86,6 +86,17 @@ def comparable(files: dict[str, bytes]) -> dict[str, bytes]:
     return {path: content for path, content in files.items() if "/logs/" not in path}
 
 
+@pytest.mark.slow
+def test_a_derived_backbone_reads_its_parents_stores_from_there(stored):
+    stored.project.configure(derive={"int8": [{"quantise": "int8"}]}, measures={})
+    made = [
+        "results/predictions/tiny-landcover/imagestats@int8/seed0/knn.parquet",
+        "results/measures/tiny-landcover/imagestats@int8.parquet",
+    ]
+    stored.snakemake(*made)
+    assert set(made) <= stored.bucket.objects(snakemakes=False).keys()
+
+
 def test_a_run_leaves_on_the_store_what_another_leaves_in_its_folder(stored, project):
     there, here = stored.bucket.objects(snakemakes=False), of_results(project)
     assert set(there) == set(here) - records_of_plan(project)
