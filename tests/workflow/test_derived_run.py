@@ -7,6 +7,7 @@ import shutil
 import pyarrow.parquet as pq
 import pytest
 from helpers.project import TINY
+from permafrost.interface.results import Results
 
 DERIVE = {"same": [{"quantise": "float32"}], "pca4": [{"pca": 4}, {"quantise": "int8"}]}
 JOINED = {"kind": "derived", "of": ["imagestats", "tiny-network"]}
@@ -89,6 +90,19 @@ def test_derived_backbones_of_a_finished_study(project):
     assert "Joined backbones against the better of their parts" in project.report_text()
     assert project.path("results/report/figures/derived__tiny-landcover__knn.svg").exists()
     assert "derive" in project.permafrost("plan")
+    results = Results(project.path("results"))
+    beside = results.derived.set_index(["probe", "backbone", "parent"])
+    assert len(beside) == 3 * (4 + 2)
+    same = beside.loc["knn", "imagestats@same", "imagestats"]
+    assert same["difference"] == 0 and same["verdict"] == "alike"
+    assert (
+        same["bytes"]
+        == same["parent_bytes"]
+        > beside.loc["knn", "imagestats@pca4", "imagestats"]["bytes"]
+        == 4
+    )
+    assert "@" not in str(results.plot_ranked("knn").specification)
+    assert results.features("tiny-landcover", "tiny-network@pca4").x.shape[1] == 4
     for command in (("verify",), ("stale",)):
         project.permafrost(*command)
 

@@ -156,7 +156,10 @@ def test_joined_features_are_scaled_so_that_each_backbone_counts_the_same(tmp_pa
     np.testing.assert_array_equal(unscaled["test"], np.concatenate([a["test"], b["test"]], axis=1))
     unit = rows_of(make(tmp_path, ["a", "b"], [], each="unit", name="unit"))
     np.testing.assert_allclose(np.linalg.norm(unit["test"][:, :6], axis=1), 1, atol=1e-6)
+    # as stored: of the parent's own type, where nothing changes its numbers
+    assert Store(tmp_path / "made" / "test.zarr").attributes["derived"]["bytes_per_sample"] == 32
     about = Store(tmp_path / "plain" / "test.zarr").attributes
+    assert about["derived"]["bytes_per_sample"] == 28
     assert about["derived"]["bytes_of"] == {"a": 24, "b": 4} and about["parameters"] == 8
     assert about["gates"] == ["a", "b"]
 

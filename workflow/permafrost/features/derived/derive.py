@@ -86,12 +86,17 @@ def derive(spec: DeriveSpec, *, features: Path, outputs: dict[str, Path], finger
     scales = [_learn_scale(each, store, where) for store in train] if each else []
     rows = Parents(train, each, scales)
     learned, width, bits = learn(
-        steps, _train(rows, len(train[0])), sum(rows.widths()), f"{where}: steps"
+        steps,
+        _train(rows, len(train[0])),
+        sum(rows.widths()),
+        f"{where}: steps",
+        # scaled numbers are no longer those that are stored
+        bits=None if each else 8 * sum(map(_bytes_of_row, train)),
     )
     about = {
         "of": dict(spec.inputs.features),
         "bytes_of": {
-            name: int(np.prod(store.shape("embeddings")[1:])) * store.itemsize("embeddings")
+            name: _bytes_of_row(store) * (rows.dates or 1)
             for name, store in zip(names, train, strict=True)
         },
         "each": [_given(one) for one in each],
@@ -114,6 +119,11 @@ def derive(spec: DeriveSpec, *, features: Path, outputs: dict[str, Path], finger
                     DERIVED: {**about, "learned_sha256": digest},
                 }
             )
+
+
+def _bytes_of_row(store: Store) -> int:
+    """Bytes of the stored features of a sample; of series, of a date."""
+    return store.shape("embeddings")[-1] * store.itemsize("embeddings")
 
 
 def _given(step: Step) -> dict:

@@ -257,20 +257,21 @@ KINDS = {
 
 
 def learn(
-    steps: list[Step], train: Train, width: int, where: str
+    steps: list[Step], train: Train, width: int, where: str, *, bits: int | None = None
 ) -> tuple[list[Learned], int, int]:
     """What each step learns; the number of features after all of them, and their bits per sample.
 
     Parameters
     ----------
     train : the rows before the first step, of `width` features.
+    bits : of a sample before the first step; None: 32 per feature.
 
     Raises
     ------
     PermafrostError : a step that these features do not allow.
     """
     learned: list[Learned] = []
-    bits = 32 * width
+    bits = 32 * width if bits is None else bits
     for place, step in enumerate(steps):
         name, value = step.chosen
         kind, done = KINDS[name], steps[:place]
