@@ -43,6 +43,7 @@ ENTRIES = {
 }
 #: and kinds that have no batches, or are compared elsewhere
 NEEDS = {
+    "derived": "no model: it reads the stored features of others",
     "terratorch": "an environment of its own: `neighbours` in terratorch_equality.py, run by test_terratorch.py",
     "embeddings": "files, and has no batches",
     "coordinates": "places, each by itself",
