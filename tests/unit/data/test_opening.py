@@ -47,13 +47,14 @@ _OPEN = {
     "np": {"load", "memmap", "fromfile"},
 }
 _OTHERS = {"osgeo", "tifffile", "imageio", "cv2", "skimage", "xarray", "netCDF4", "rioxarray"}
-#: what may be elsewhere: rasters that are written, statistics that the job itself wrote, and views
-#: of what the opener opened
+#: what may be elsewhere: rasters that are written, what jobs themselves wrote, and views of what the
+#: opener opened
 ELSEWHERE = {
     ("data/files/tortilla_parts.py", "h5py.File"),
     ("interface/extraction.py", "rasterio.open"),
     ("probes/dense/raster_writer.py", "rasterio.open"),
     ("data/store/findings.py", "np.load"),
+    ("features/derived/view.py", "np.load"),
     ("data/sources/grid_rasters.py", "rasterio.vrt.WarpedVRT"),
 }
 

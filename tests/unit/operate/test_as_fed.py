@@ -6,7 +6,7 @@ import pytest
 from helpers.datasets.sentinel2 import BANDS
 from helpers.stores.images import card_of, sentinel2_bands
 from permafrost.core.errors import PermafrostError
-from permafrost.operate import as_fed, described
+from permafrost.operate import as_fed
 from permafrost.operate.described import describe, facts
 from permafrost.operate.offers import Offers
 
@@ -34,10 +34,9 @@ DATASET = {
 @pytest.fixture
 def offers(offers_of_entries, monkeypatch):
     card = card_of(LAND, dataset="land")
-    for module in (as_fed, described):
-        monkeypatch.setattr(
-            module, "known_card", lambda _, dataset: card if dataset == "land" else None
-        )
+    monkeypatch.setattr(
+        as_fed, "known_card", lambda _, dataset: card if dataset == "land" else None
+    )
     return offers_of_entries
 
 
