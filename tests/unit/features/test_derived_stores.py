@@ -62,14 +62,14 @@ def write_features(folder, name, width, *, seed=0, dates=None, counts=COUNTS, dt
     return made
 
 
-def make(folder, of, steps, *, each="standardise", name="made"):
+def make(folder, of, steps, *, scale="standardise", name="made"):
     """Run the job; returns the paths of the stores."""
     names = [of] if isinstance(of, str) else of
     spec = {
         "stage": "derive",
         "dataset": "tiny",
         "backbone": name,
-        "entry": {"kind": "derived", "of": of, "each": each, "steps": copy.deepcopy(steps)},
+        "entry": {"kind": "derived", "of": of, "scale": scale, "steps": copy.deepcopy(steps)},
         "inputs": {"features": {one: f"of-{one}" for one in names}},
     }
     paths = {split: folder / name / f"{split}.zarr" for split in SPLITS}
@@ -152,9 +152,9 @@ def test_joined_features_are_scaled_so_that_each_backbone_counts_the_same(tmp_pa
         (part**2).sum(axis=1).mean() for part in (found["train"][:, :6], found["train"][:, 6:])
     ]
     assert lengths == pytest.approx([1, 1], abs=1e-5)
-    unscaled = rows_of(make(tmp_path, ["a", "b"], [], each=None, name="plain"))
+    unscaled = rows_of(make(tmp_path, ["a", "b"], [], scale=None, name="plain"))
     np.testing.assert_array_equal(unscaled["test"], np.concatenate([a["test"], b["test"]], axis=1))
-    unit = rows_of(make(tmp_path, ["a", "b"], [], each="unit", name="unit"))
+    unit = rows_of(make(tmp_path, ["a", "b"], [], scale="unit", name="unit"))
     np.testing.assert_allclose(np.linalg.norm(unit["test"][:, :6], axis=1), 1, atol=1e-6)
     # as stored: of the parent's own type, where nothing changes its numbers
     assert Store(tmp_path / "made" / "test.zarr").attributes["derived"]["bytes_per_sample"] == 32
@@ -253,11 +253,11 @@ def edited(path, change) -> None:
 
 
 @pytest.mark.parametrize("name", ["../../a", "..", "", "/etc", "a/b"])
-def test_a_store_reads_no_folder_but_those_beside_it(tmp_path, name):
+def test_a_store_reads_no_folder_but_those_of_the_same_dataset(tmp_path, name):
     write_features(tmp_path, "a", 6)
     path = make(tmp_path, "a", [])["test"]
     edited(path, lambda about: about["derived"].update(of={name: "of-a"}))
-    with pytest.raises(PermafrostError, match="which is no name"):
+    with pytest.raises(PermafrostError, match="not the name of a backbone"):
         open_features(path)
 
 
@@ -269,13 +269,13 @@ def test_what_was_learned_is_checked_and_cannot_run_code_or_fill_the_memory(tmp_
     with pytest.raises(PermafrostError, match=r"learned.npz is not what was written"):
         open_features(path)
     (path / LEARNED).unlink()
-    np.savez_compressed(path / LEARNED, each=np.array(0), steps=np.array(0))
+    np.savez_compressed(path / LEARNED, scale=np.array(0), steps=np.array(0))
     digest = file_digest(path / LEARNED)
     edited(path, lambda about: about["derived"].update(learned_sha256=digest))
     with pytest.raises(PermafrostError, match="it is compressed"):
         open_features(path)
     (path / LEARNED).unlink()
-    np.savez(path / LEARNED, each=np.array([print], dtype=object), steps=np.array(0))
+    np.savez(path / LEARNED, scale=np.array([print], dtype=object), steps=np.array(0))
     digest = file_digest(path / LEARNED)
     edited(path, lambda about: about["derived"].update(learned_sha256=digest))
     with pytest.raises(PermafrostError, match="pickle"):

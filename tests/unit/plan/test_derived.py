@@ -168,7 +168,7 @@ def test_dense_tasks_and_misfits_of_a_parent_are_left_out(root, config):
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        ({"of": "nowhere"}, "it is derived from 'nowhere', which is no backbone of this run"),
+        ({"of": "nowhere"}, "it is derived from 'nowhere', which is not a backbone of this run"),
         ({"of": ["stats", "both"]}, "it is derived from 'both', which is derived itself"),
         ({"of": ["stats", "stats"]}, "in the list twice|has non-unique|more than once"),
         ({"of": []}, "empty"),

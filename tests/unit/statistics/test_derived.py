@@ -1,4 +1,4 @@
-"""Derived backbones beside their parents: families of tests, unranked rows, sizes, and the smallest form."""
+"""Derived backbones and their parents: families of tests, unranked rows, sizes, and the smallest form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 from helpers.results.tables import make_score_rows, score_table
 from permafrost.operate.failures import Failure
 from permafrost.operate.succeeded import _stopping
-from permafrost.statistics.leaderboard.derived import derived_lines, roots_compared, smallest
+from permafrost.report.sections.derived import _curves
+from permafrost.statistics.leaderboard.derived import derived_lines, set_apart, smallest
 from permafrost.statistics.leaderboard.leaderboard import build_leaderboard
 from permafrost.statistics.scores.compare import compare
 from permafrost.statistics.scores.comparison_table import families
@@ -125,8 +126,21 @@ def test_the_smallest_form_is_not_significantly_worse_and_smaller_than_its_paren
     ] == ["a@x"]
 
 
-def test_comparisons_without_derived_backbones():
-    assert roots_compared(COMPARED["d", "knn"], DERIVED) == COMPARED["d", "knn"][:1]
+def test_derived_backbones_are_set_apart_unless_they_are_ranked():
+    rows, pairs, lines = set_apart(ROWS, COMPARED, {"derived": DERIVED, "sizes": SIZES})
+    assert rows == ROWS[:2] and pairs == {("d", "knn"): COMPARED["d", "knn"][:1]}
+    assert repr(lines) == repr(derived_lines(ROWS, COMPARED, DERIVED, SIZES))
+    # of a run that ranks them, the metadata names none
+    assert set_apart(ROWS, COMPARED, {}) == (ROWS, COMPARED, [])
+
+
+def test_a_curve_has_the_best_form_of_each_size_and_none_without_a_score():
+    rows = [*ROWS, {**row("a@z", 0.0), "value": None, "lower": None, "upper": None}]
+    sizes = {"d": {**SIZES["d"], "a@y": 100, "a@z": 100}}
+    lines = derived_lines(rows, COMPARED, {**DERIVED, "a@z": ["a"]}, sizes)
+    for order in (lines, lines[::-1]):
+        curve = _curves(order, {"a": ROWS[0]})["a"]
+        assert [(point.x, point.value) for point in curve] == [(100, 0.79), (400, 0.8)]
 
 
 def test_unranked_backbones_leave_the_ranks_of_others_as_they_are():

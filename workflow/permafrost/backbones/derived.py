@@ -73,7 +73,7 @@ class DerivedOptions(Described):
 
     of: Name | Different[Name]
     """The backbone that it is derived from; or several, whose features are concatenated."""
-    each: Scale | None = "standardise"
+    scale: Scale | None = "standardise"
     """How features of several backbones are scaled before they are concatenated: each feature to mean 0 and
     standard deviation 1 of train, and those of a backbone by one over the square root of their number
     (standardise); each sample of a backbone to length 1 (unit); or not (null). No effect on a single backbone."""
@@ -86,22 +86,6 @@ def narrowed(name: str, value: object, width: int) -> int:
     if isinstance(value, int):
         return value if name == "project" else min(value, width)
     return width
-
-
-def bits_of(form: str) -> int:
-    """Bits of a number in a form."""
-    return (
-        1
-        if form == "sign"
-        else int(form.partition("-")[0].removeprefix("float").removeprefix("int"))
-    )
-
-
-def levels_of(form: str) -> str | None:
-    """How the levels of a form are chosen: ``linear``, ``quantiles``, ``power`` or ``sign``; None: floating point."""
-    if form.startswith("float"):
-        return None
-    return form if form == "sign" else form.partition("-")[2] or "linear"
 
 
 def parents_of(entry: dict) -> list[str]:

@@ -7,14 +7,16 @@ from pathlib import Path
 
 from permafrost.core.stores import Store
 
-#: attribute of a store -> how it is read; imported, and part of a job's code, only if its specification has this key
-READERS = {"derived": "permafrost.features.derived.view"}
+#: attribute of a store -> module and class that read it; imported, and part of a job's code, only if its
+#: specification has this key
+READERS = {"derived": "permafrost.features.derived.view:DerivedStore"}
 
 
 def open_features(path: Path, *, expect: str | None = None, split: str | None = None) -> Store:
     """The feature store at `path`; errors as those of `Store`."""
     store = Store(path, expect=expect, split=split)
-    for key, module in READERS.items():
+    for key, reader in READERS.items():
         if key in store.attributes:
-            return import_module(module).opened(store)
+            module, _, name = reader.partition(":")
+            return getattr(import_module(module), name)(path, expect=expect, split=split)
     return store

@@ -18,12 +18,7 @@ from permafrost.interface.plots import Plot
 from permafrost.plan.recorded import current_plan, planned, read_plan, results_in
 from permafrost.report.sections.explorer import explorer
 from permafrost.report.sections.overview import figures_of
-from permafrost.statistics.leaderboard.derived import (
-    SIZES,
-    DerivedLine,
-    derived_lines,
-    roots_compared,
-)
+from permafrost.statistics.leaderboard.derived import DerivedLine, set_apart
 
 if TYPE_CHECKING:
     import numpy as np
@@ -108,7 +103,7 @@ class Results:
 
     @property
     def derived(self) -> pd.DataFrame:
-        """Derived backbones beside those that they are derived from: one row per dataset, probe and pair.
+        """Derived backbones compared with those that they are derived from: a row per dataset, probe and pair.
 
         Columns: ``dataset, probe, backbone, parent, value, parent_value, difference`` (value less the parent's),
         ``lower, upper, p_adjusted, verdict`` (better, worse, alike, untested), ``bytes`` and ``parent_bytes`` of a
@@ -134,22 +129,22 @@ class Results:
                     },
                     "parent_bytes": one.bytes_of_parent,
                 }
-                for one in self._with_derived[1]
+                for one in self._set_apart[2]
             ]
         )
 
     @cached_property
-    def _with_derived(self) -> tuple[dict[tuple[str, str], list[dict]], list[DerivedLine]]:
-        """Comparisons of backbones that are not derived, and the lines of those that are."""
+    def _set_apart(
+        self,
+    ) -> tuple[list[dict], dict[tuple[str, str], list[dict]], list[DerivedLine]]:
+        """As `permafrost.statistics.leaderboard.derived.set_apart`, of this folder."""
         table, about = read_table(self.folder / "leaderboard.parquet")
-        derived = about.get("derived", {})
         compared = {
             (row["dataset"], row["probe"]): self._table(row).to_pylist()
             for row in self._planned("compare")
             if self._path(row).exists()
         }
-        lines = derived_lines(table.to_pylist(), compared, derived, about.get(SIZES, {}))
-        return {key: roots_compared(rows, derived) for key, rows in compared.items()}, lines
+        return set_apart(table.to_pylist(), compared, about)
 
     def predictions(
         self, dataset: str, backbone: str, probe: str, seed: int | None = None
@@ -249,10 +244,7 @@ class Results:
     def _explored(self) -> tuple[dict, list[dict]]:
         """The data of the report's first page, and the tests of the standings."""
         table, about = read_table(self.folder / "standings.parquet")
-        compared, lines = self._with_derived
-        derived = {one.row["backbone"] for one in lines}
-        every = self._fixed("leaderboard.parquet").to_pylist()
-        rows = [row for row in every if row["backbone"] not in derived]
+        rows, compared, _ = self._set_apart
         tests = about.get("tests", [])
         return explorer(self.plan, rows, compared, standings=table.to_pylist(), tests=tests), tests
 

@@ -17,7 +17,6 @@ def add_derived(catalogue: Catalogue, chosen: Mapping[str, dict], derive: dict) 
     for name in roots:
         for form, steps in derive.items():
             catalogue.add_derived(f"{name}{BY}{form}", {"of": name, "steps": steps})
-    # beside their parents
     return [f"{name}{BY}{form}" for name in roots for form in derive]
 
 
@@ -36,7 +35,7 @@ def check_derived(
             if parent not in named:
                 mistakes.add(
                     PermafrostError(
-                        f"it is derived from {parent!r}, which is no backbone of this run",
+                        f"it is derived from {parent!r}, which is not a backbone of this run",
                         where=where(name),
                         remedy=f"add {parent} to `backbones`, or leave {name} out",
                     )

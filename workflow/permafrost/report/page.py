@@ -32,12 +32,7 @@ from permafrost.report.sections.overview import overview
 from permafrost.report.sections.published import add_published
 from permafrost.report.sections.run import incomplete_section, run_section
 from permafrost.report.sections.scores import scores_section
-from permafrost.statistics.leaderboard.derived import (
-    SIZES,
-    DerivedLine,
-    derived_lines,
-    roots_compared,
-)
+from permafrost.statistics.leaderboard.derived import DerivedLine, set_apart
 from permafrost.statistics.leaderboard.rows import copies, distinct, overall
 from permafrost.statistics.leaderboard.seeds import merge_seeds
 
@@ -93,11 +88,7 @@ class Report:
         PermafrostError : an input is missing, damaged or from another plan.
         """
         table, gathered = read_table(self.leaderboard, expect=self._expected(self.leaderboard))
-        every, derived = table.to_pylist(), gathered.get("derived", {})
-        rows = [row for row in every if row["backbone"] not in derived]
-        compared = self._compared()
-        lines_of = derived_lines(every, compared, derived, gathered.get(SIZES, {}))
-        compared = {key: roots_compared(of, derived) for key, of in compared.items()}
+        rows, compared, derived = set_apart(table.to_pylist(), self._compared(), gathered)
         made = [
             read_metadata(path, expect=self._expected(path)) for path in self.predictions.values()
         ]
@@ -116,7 +107,7 @@ class Report:
                     shared,
                     partial,
                     alike,
-                    [one for one in lines_of if one.row["dataset"] == name],
+                    [one for one in derived if one.row["dataset"] == name],
                 )
                 for name in distinct(rows, "dataset")
             ]
@@ -139,7 +130,7 @@ class Report:
                 "left_out": self.plan.get("left_out", []),
                 "overview": drawn,
                 "explorer": Markup(embedded(entrance)),
-                "derived": derived_overview(lines_of),
+                "derived": derived_overview(derived),
             }
             _write(partial / "index.html", "index.html.j2", values)
 

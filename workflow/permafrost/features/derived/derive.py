@@ -20,7 +20,7 @@ from permafrost.features.derived.view import DERIVED, LEARNED, TOGETHER, Parents
 from permafrost.features.health import CollapseGate, check_finite
 from permafrost.features.writing import feature_store, write_labels
 
-#: attributes of a store that differ from those of its parents, or are of its seal
+#: attributes that are those of the first parent
 _COPIED = (
     "dataset",
     "task",
@@ -71,8 +71,8 @@ def derive(spec: DeriveSpec, *, features: Path, outputs: dict[str, Path], finger
     where = f"backbone {spec.backbone} on {spec.dataset}"
     names = parents_of(spec.entry)
     steps = [read(Step, one, where=f"{where}: steps") for one in spec.entry["steps"]]
-    joined = len(names) > 1 and spec.entry["each"] is not None
-    each = [Step(scale=spec.entry["each"])] if joined else []
+    joined = len(names) > 1 and spec.entry["scale"] is not None
+    scale = [Step(scale=spec.entry["scale"])] if joined else []
     opened = {
         split: [
             Store(features / name / path.name, expect=spec.inputs.features[name], split=split)
@@ -83,15 +83,15 @@ def derive(spec: DeriveSpec, *, features: Path, outputs: dict[str, Path], finger
     for stores in opened.values():
         _check_alike(names, stores, where)
     train = opened["train"]
-    scales = [_learn_scale(each, store, where) for store in train] if each else []
-    rows = Parents(train, each, scales)
+    scales = [_learn_scale(scale, store, where) for store in train] if scale else []
+    rows = Parents(train, scale, scales)
     learned, width, bits = learn(
         steps,
         _train(rows, len(train[0])),
         sum(rows.widths()),
         f"{where}: steps",
         # scaled numbers are no longer those that are stored
-        bits=None if each else 8 * sum(map(_bytes_of_row, train)),
+        bits=None if scale else 8 * sum(map(_bytes_of_row, train)),
     )
     about = {
         "of": dict(spec.inputs.features),
@@ -99,12 +99,12 @@ def derive(spec: DeriveSpec, *, features: Path, outputs: dict[str, Path], finger
             name: _bytes_of_row(store) * (rows.dates or 1)
             for name, store in zip(names, train, strict=True)
         },
-        "each": [_given(one) for one in each],
+        "scale": [_given(one) for one in scale],
         "steps": spec.entry["steps"],
         "bytes_per_sample": -(-bits // 8) * (rows.dates or 1),
     }
     for split, path in outputs.items():
-        own = Parents(opened[split], each, scales)
+        own = Parents(opened[split], scale, scales)
         gates = _check(own, opened[split][0], steps, learned, where)
         with feature_store(path, fingerprint=fingerprint) as writer:
             parent = opened[split][0]
@@ -135,7 +135,7 @@ def _attributes(spec: DeriveSpec, parents: list[Store], gates: list[str]) -> dic
     """The attributes that the stores of other backbones have, too."""
     first = parents[0].attributes
     gates = sorted({*gates, *(gate for one in parents for gate in one.attributes.get("gates", ()))})
-    told = [one.attributes["metadata"] for one in parents if "metadata" in one.attributes]
+    metadata = [one.attributes["metadata"] for one in parents if "metadata" in one.attributes]
     return {
         **{key: first[key] for key in _COPIED if key in first},
         "backbone": spec.backbone,
@@ -151,7 +151,7 @@ def _attributes(spec: DeriveSpec, parents: list[Store], gates: list[str]) -> dic
         },
         "gates": gates,
         "versions": {**(first.get("versions") or {}), **imported_versions()},
-        **({"metadata": told[0]} if told else {}),
+        **({"metadata": metadata[0]} if metadata else {}),
     }
 
 
@@ -160,7 +160,7 @@ def _check_alike(names: list[str], stores: list[Store], where: str) -> None:
     for name, store in zip(names, stores, strict=True):
         if "embeddings" not in store:
             raise PermafrostError(
-                f"the store of {name} holds maps and no embeddings",
+                f"the store of {name} has maps and no embeddings",
                 where=where,
                 remedy="leave it out",
             )

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from permafrost.backbones.derived import Step, bits_of, levels_of, narrowed
+from permafrost.backbones.derived import Step, narrowed
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 
@@ -82,8 +82,20 @@ class Kind:
     bits: Callable[[Any, int], int] | None = None
 
 
-def _refuse(problem: str, where: str, remedy: str) -> PermafrostError:
-    return PermafrostError(problem, where=where, remedy=remedy)
+def bits_of(form: str) -> int:
+    """Bits of a number in a form."""
+    return (
+        1
+        if form == "sign"
+        else int(form.partition("-")[0].removeprefix("float").removeprefix("int"))
+    )
+
+
+def levels_of(form: str) -> str | None:
+    """How the levels of a form are chosen: ``linear``, ``quantiles``, ``power`` or ``sign``; None: floating point."""
+    if form.startswith("float"):
+        return None
+    return form if form == "sign" else form.partition("-")[2] or "linear"
 
 
 def _nothing(value, train: Train, d: int, where: str) -> Learned:
@@ -99,10 +111,10 @@ def _components(value: int, train: Train, d: int, where: str, *, whiten: bool = 
     # of fewer features, all components
     value, most = min(value, d), train.count - 1
     if value > most or d > MOST_FEATURES:
-        raise _refuse(
+        raise PermafrostError(
             f"asks for {value} components of {d} features in {train.count} train samples",
-            where,
-            f"give a number from 1 to {most}"
+            where=where,
+            remedy=f"give a number from 1 to {most}"
             if d <= MOST_FEATURES
             else f"keep at most {MOST_FEATURES} features before, with `first` or `project`",
         )
@@ -116,10 +128,10 @@ def _components(value: int, train: Train, d: int, where: str, *, whiten: bool = 
         # float32 features have no more digits: smaller components are rounding
         rank = int((values > 1e-12 * values[0]).sum())
         if rank < value:
-            raise _refuse(
+            raise PermafrostError(
                 f"asks for {value} components, and only {rank} vary over train",
-                where,
-                f"give a number from 1 to {rank}"
+                where=where,
+                remedy=f"give a number from 1 to {rank}"
                 if rank
                 else "leave this backbone out: its features do not vary",
             )
@@ -211,16 +223,16 @@ def _codewords(value, train: Train, d: int, where: str) -> Learned:
 
     rows, count = train.sample(d), 2**value.bits
     if d % value.parts:
-        raise _refuse(
+        raise PermafrostError(
             f"{d} features cannot be divided into {value.parts} equal parts",
-            where,
-            f"give a number of parts that divides {d}",
+            where=where,
+            remedy=f"give a number of parts that divides {d}",
         )
     if len(rows) < count:
-        raise _refuse(
+        raise PermafrostError(
             f"{count} codewords need as many train samples, and there are {len(rows)}",
-            where,
-            "give fewer bits",
+            where=where,
+            remedy="give fewer bits",
         )
     quantiser = faiss.ProductQuantizer(d, value.parts, value.bits)
     # k-means may warn of few points; FAISS then still finds the same codewords each time

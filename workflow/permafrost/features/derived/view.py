@@ -28,15 +28,16 @@ class Parents:
     Parameters
     ----------
     stores : of one split, one per parent.
-    each : steps that each parent's features go through before they are joined, as `learned`.
+    scale : steps that each parent's features go through before they are joined.
+    learned : what these steps learned, one per parent.
     """
 
-    def __init__(self, stores: list[Store], each: list[Step], learned: list[Learned]) -> None:
-        self.stores, self.each, self.learned = stores, each, learned
+    def __init__(self, stores: list[Store], scale: list[Step], learned: list[Learned]) -> None:
+        self.stores, self.scale, self.learned = stores, scale, learned
         first = stores[0]
-        counts = date_counts(first.samples(), first.attributes)
-        self.dates = None if counts is None else first.shape("embeddings")[1]
-        self._counts = counts
+        several = "dates" in first.attributes
+        self._counts = date_counts(first.samples(), first.attributes) if several else None
+        self.dates = None if self._counts is None else first.shape("embeddings")[1]
 
     def widths(self) -> list[int]:
         """Number of features of each parent."""
@@ -54,9 +55,9 @@ class Parents:
         for place, store in enumerate(self.stores):
             rows = store.read("embeddings", start, stop)
             rows = rows.reshape(-1, rows.shape[-1]).astype(np.float64)
-            if self.each:
-                rows = apply(self.each, rows, [self.learned[place]])
-                if self.each[0].scale == "standardise":
+            if self.scale:
+                rows = apply(self.scale, rows, [self.learned[place]])
+                if self.scale[0].scale == "standardise":
                     # so that a backbone with more features does not count for more
                     rows /= np.sqrt(rows.shape[1])
             parts.append(rows)
@@ -66,28 +67,28 @@ class Parents:
 class DerivedStore(Store):
     """A store without features of its own.
 
-    Its attribute ``derived`` names the parents with the fingerprints of their stores, which lie beside it. They are
-    opened, and checked, with it.
+    Its attribute ``derived`` names the parents with the fingerprints of their stores, which are in the same folder.
+    They are opened, and checked, with it.
     """
 
-    def __init__(self, store: Store) -> None:
-        self.__dict__.update(vars(store))
+    def __init__(self, path: Path, *, expect: str | None = None, split: str | None = None) -> None:
+        super().__init__(path, expect=expect, split=split)
         about = self.attributes[DERIVED]
-        features, split = self.path.parent.parent, self.attributes["split"]
+        features, own = self.path.parent.parent, self.attributes["split"]
         self.parents = [
-            Store(_parent(features, name, self.path), expect=expect, split=split)
-            for name, expect in about["of"].items()
+            Store(_parent(features, name, self.path), expect=written, split=own)
+            for name, written in about["of"].items()
         ]
         with self._reading(f"{LEARNED} is missing or damaged"):
             if file_digest(self.path / LEARNED) != about["learned_sha256"]:
                 raise self._refuse(f"{LEARNED} is not what was written")
             kept = _kept(self.path / LEARNED)
         where = f"{self.path}: steps"
-        each, steps = (
-            [read(Step, one, where=where) for one in about[key]] for key in ("each", "steps")
+        scale, steps = (
+            [read(Step, one, where=where) for one in about[key]] for key in ("scale", "steps")
         )
         self._steps, self._kept = steps, kept["steps"]
-        self._rows = Parents(self.parents, each, kept["each"])
+        self._rows = Parents(self.parents, scale, kept["scale"])
 
     def __contains__(self, name: str) -> bool:
         return name == "embeddings" or super().__contains__(name)
@@ -118,31 +119,26 @@ class DerivedStore(Store):
         return found
 
 
-def opened(store: Store) -> DerivedStore:
-    """The derived store, with those it reads."""
-    return DerivedStore(store)
-
-
 def _parent(features: Path, name: str, path: Path) -> Path:
-    """The parent's store beside a derived one; `name` comes from a file, so it must be a plain name."""
+    """The store of a parent; `name` comes from a file, so it must be a plain name."""
     if Path(name).name != name or name in ("", ".", ".."):
         raise PermafrostError(
-            f"it reads a backbone called {name!r}, which is no name",
+            f"it reads a backbone called {name!r}, which is not the name of a backbone",
             where=path,
             remedy="delete the store",
         )
     return features / name / path.name
 
 
-def write_learned(path: Path, each: list[Learned], steps: list[Learned]) -> None:
+def write_learned(path: Path, scale: list[Learned], steps: list[Learned]) -> None:
     """Write what was learned; `_kept` reads it."""
     named = {
         f"{key}.{place}.{name}": array
-        for key, listed in (("each", each), ("steps", steps))
+        for key, listed in (("scale", scale), ("steps", steps))
         for place, arrays in enumerate(listed)
         for name, array in arrays.items()
     }
-    counts = {"each": np.array(len(each)), "steps": np.array(len(steps))}
+    counts = {"scale": np.array(len(scale)), "steps": np.array(len(steps))}
     with open(path, "wb") as stream:
         np.savez(stream, **named, **counts)
 
@@ -155,7 +151,7 @@ def _kept(path: Path) -> dict[str, list[Learned]]:
     # without pickles, a file cannot run code
     with np.load(path, allow_pickle=False) as held:
         found: dict[str, list[Learned]] = {
-            key: [{} for _ in range(int(held[key]))] for key in ("each", "steps")
+            key: [{} for _ in range(int(held[key]))] for key in ("scale", "steps")
         }
         for label in held.files:
             key, _, rest = label.partition(".")

@@ -11,7 +11,7 @@ from permafrost.report.material.dataset import Drawn, save
 from permafrost.report.notation import interval, interval_of, number, p_value_text, signed
 from permafrost.report.tables.derived import VERDICTS
 from permafrost.statistics.leaderboard.derived import DerivedLine, smallest
-from permafrost.statistics.leaderboard.rows import distinct, finite, metric_name
+from permafrost.statistics.leaderboard.rows import better_first, distinct, finite, metric_name
 
 _NOTE = "Bars: confidence intervals of each score; the table has those of the differences."
 
@@ -60,15 +60,13 @@ def _curves(lines: list[DerivedLine], parents: dict[str, dict]) -> dict[str, lis
         points = [(one.bytes, one.row) for one in own]
         if points and parent in parents:
             points.append((own[0].bytes_of_parent, parents[parent]))
-        best: dict[int | None, dict] = {}
+        best: dict[int, dict] = {}
         for size, row in points:
-            sign = 1 if row["higher_is_better"] else -1
-            if size not in best or sign * row["value"] > sign * best[size]["value"]:
-                best[size] = row
+            if size and finite(row["value"]):
+                best[size] = min(best.get(size, row), row, key=better_first)
         curves[parent] = [
-            Point(float(size or 0), row["value"], row["lower"], row["upper"])
-            for size, row in sorted(best.items(), key=lambda one: one[0] or 0)
-            if finite(row["value"]) and size
+            Point(float(size), row["value"], row["lower"], row["upper"])
+            for size, row in sorted(best.items())
         ]
     return {name: points for name, points in curves.items() if points}
 
@@ -88,21 +86,24 @@ def _values(line: DerivedLine) -> dict:
         "interval": interval_of(line.row),
         "difference": line.difference if finite(line.difference) else None,
         "apart": signed(line.difference),
-        "interval_of_it": interval(line.lower, line.upper, signed),
+        "difference_interval": interval(line.lower, line.upper, signed),
         "p": p_value_text(line.p_adjusted),
         "verdict": VERDICTS[line.verdict],
     }
 
 
 def derived_overview(lines: list[DerivedLine]) -> dict | None:
-    """Template values for the overview: the smallest forms that suffice, and what joining gains; None without lines."""
+    """Template values for the overview: the smallest forms not significantly worse, and joined backbones.
+
+    None without lines.
+    """
     if not lines:
         return None
-    beside: dict[tuple, list[DerivedLine]] = {}
+    by_backbone: dict[tuple, list[DerivedLine]] = {}
     for one in lines:
         key = one.row["dataset"], one.row["probe"], one.row["backbone"]
-        beside.setdefault(key, []).append(one)
-    joined = [max(each, key=_full) for each in beside.values() if len(each) > 1]
+        by_backbone.setdefault(key, []).append(one)
+    joined = [max(each, key=_full) for each in by_backbone.values() if len(each) > 1]
     names = distinct([one.row for one in lines], "backbone")
     return {
         "count": len(names),
@@ -112,7 +113,7 @@ def derived_overview(lines: list[DerivedLine]) -> dict | None:
 
 
 def _full(line: DerivedLine) -> float:
-    """The parent's score, the better the larger."""
+    """The parent's score, negative where less is better."""
     if line.full is None or not finite(line.full):
         return -math.inf
     return line.full if line.row["higher_is_better"] else -line.full

@@ -18,7 +18,7 @@ VERDICTS = {
 }
 COLUMNS = (
     *("backbone", "derived from", "bytes", "share", "value", "interval", "difference"),
-    *("interval of it", "p adjusted"),
+    *("its interval", "p adjusted"),
 )
 
 

@@ -17,12 +17,7 @@ from permafrost.report.tables.blocks import Block
 from permafrost.report.tables.compared import difference_block, finds, letters_of
 from permafrost.report.tables.derived import derived_blocks
 from permafrost.report.tables.terminal import leaderboard_blocks
-from permafrost.statistics.leaderboard.derived import (
-    SIZES,
-    DerivedLine,
-    derived_lines,
-    roots_compared,
-)
+from permafrost.statistics.leaderboard.derived import DerivedLine, set_apart
 from permafrost.statistics.leaderboard.rows import distinct, overall
 from permafrost.statistics.leaderboard.seeds import merge_seeds
 
@@ -40,7 +35,8 @@ class Shown:
     comparisons : (dataset, probe) to rows of the primary metric.
     tests : from the standings' metadata, one per group and probe.
     left_out : rows of `permafrost.plan.misfits.recorded_misfits`.
-    derived : lines of derived backbones, which the others of these leave out.
+    derived : lines of derived backbones; the rows and comparisons above are without them.
+    with_derived : comparisons of derived backbones with those that they are derived from.
     """
 
     leaderboard: pa.Table
@@ -50,6 +46,7 @@ class Shown:
     tests: list[dict]
     left_out: list[dict] = field(default_factory=list)
     derived: list[DerivedLine] = field(default_factory=list)
+    with_derived: list[dict] = field(default_factory=list)
 
     @classmethod
     def of(cls, leaderboard: pa.Table, results: Path, about: Mapping) -> Shown:
@@ -59,22 +56,31 @@ class Shown:
         ----------
         about : the leaderboard's metadata.
         """
-        every, derived = leaderboard.to_pylist(), about.get("derived", {})
-        own = pa.array([row["backbone"] not in derived for row in every], pa.bool_())
-        leaderboard, rows = leaderboard.filter(own), overall(every)
-        metrics = {(row["dataset"], row["probe"]): row["metric"] for row in rows}
+        every = overall(leaderboard.to_pylist())
+        metrics = {(row["dataset"], row["probe"]): row["metric"] for row in every}
         comparisons = {}
         for (dataset, probe), metric in metrics.items():
             path = results / "comparisons" / dataset / f"{probe}.parquet"
             compared = read_table(path)[0].to_pylist() if path.exists() else []
             comparisons[dataset, probe] = [row for row in compared if row["metric"] == metric]
-        lines = derived_lines(rows, comparisons, derived, about.get(SIZES, {}))
+        rows, ranked, lines = set_apart(every, comparisons, about)
+        derived = about.get("derived", {})
+        pairs = [
+            row
+            for compared in comparisons.values()
+            for row in compared
+            if derived.keys() & {row["backbone_a"], row["backbone_b"]}
+        ]
+        unranked = pa.array(derived, leaderboard.column("backbone").type)
+        leaderboard = leaderboard.filter(
+            pc.invert(pc.is_in(leaderboard.column("backbone"), value_set=unranked))
+        )
         standings, tests = [], []
         if (results / "standings.parquet").exists():
             found = read_table(results / "standings.parquet", expect=about["fingerprint"])
             standings, tests = found[0].to_pylist(), found[1].get("tests", [])
         left_out = about.get("left_out", [])
-        return cls(leaderboard, rows, standings, comparisons, tests, left_out, lines)
+        return cls(leaderboard, rows, standings, ranked, tests, left_out, lines, pairs)
 
     def blocks(
         self,
@@ -98,17 +104,13 @@ class Shown:
             return [self._difference(*compare, **chosen)]
         shown = [] if dataset else self._answers(group, probe, most)
         if group is None:
-            derived = {one.row["backbone"] for one in self.derived}
             table = self.leaderboard
             for name, value in chosen.items():
                 table = table.filter(pc.equal(table.column(name), value))
             shown += leaderboard_blocks(
                 table,
                 letters=self._letters(),
-                found={
-                    key: finds(roots_compared(rows, derived))
-                    for key, rows in self.comparisons.items()
-                },
+                found={key: finds(rows) for key, rows in self.comparisons.items()},
                 most=most,
                 left_out=self.left_out,
             )
@@ -160,10 +162,7 @@ class Shown:
     def _letters(self) -> dict[tuple[str, str], dict[str, str]]:
         found = {}
         for (dataset, probe), compared in self.comparisons.items():
-            derived = {one.row["backbone"] for one in self.derived}
-            rows = overall(self.rows, dataset=dataset, probe=probe)
-            rows = merge_seeds(row for row in rows if row["backbone"] not in derived)
-            compared = roots_compared(compared, derived)
+            rows = merge_seeds(overall(self.rows, dataset=dataset, probe=probe))
             ranked = sorted(rows, key=lambda row: (row["rank"] or float("inf"), row["backbone"]))
             letters = letters_of(compared, [row["backbone"] for row in ranked])
             if letters:
@@ -173,7 +172,7 @@ class Shown:
     def _difference(self, a: str, b: str, **chosen) -> Block:
         rows = [
             row
-            for compared in self.comparisons.values()
+            for compared in [*self.comparisons.values(), self.with_derived]
             for row in compared
             if {row["backbone_a"], row["backbone_b"]} == {a, b}
             and all(row[name] == value for name, value in chosen.items())
@@ -194,7 +193,8 @@ class Shown:
         }
         asked = [(name, value) for name, value in chosen.items() if value is not None]
         asked += [("backbone", value) for value in compare or ()]
-        known["backbone"] = distinct(self.rows, "backbone")
+        derived = dict.fromkeys(one.row["backbone"] for one in self.derived)
+        known["backbone"] = [*distinct(self.rows, "backbone"), *derived]
         for what, value in asked:
             remedy = f"name one of {', '.join(known[what]) or 'none: there are no standings'}"
             look_up(known[what], value, f"these results have no {what}", remedy=remedy)

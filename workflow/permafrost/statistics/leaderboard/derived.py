@@ -1,8 +1,8 @@
-"""Derived backbones beside those they are derived from: sizes, scores, paired differences."""
+"""Derived backbones compared with those that they are derived from: sizes, scores, paired differences."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -29,7 +29,7 @@ def sizes_of(tables: Iterable[pa.Table]) -> dict[str, dict[str, int]]:
 
 @dataclass(frozen=True)
 class DerivedLine:
-    """A derived backbone on one dataset under one probe, beside one of its parents.
+    """A derived backbone on one dataset under one probe, compared with one of its parents.
 
     Attributes
     ----------
@@ -109,9 +109,26 @@ def derived_lines(
     )
 
 
-def roots_compared(rows: Iterable[dict], derived: Collection[str]) -> list[dict]:
-    """The comparisons of backbones that are not derived."""
-    return [one for one in rows if not {one["backbone_a"], one["backbone_b"]} & set(derived)]
+Comparisons = dict[tuple[str, str], list[dict]]
+
+
+def set_apart(
+    rows: list[dict], comparisons: Comparisons, about: Mapping
+) -> tuple[list[dict], Comparisons, list[DerivedLine]]:
+    """Rows and comparisons of the ranked backbones, and the lines of derived ones, which are not ranked.
+
+    Parameters
+    ----------
+    rows : of the leaderboard. comparisons : (dataset, probe) -> rows.
+    about : the leaderboard's metadata.
+    """
+    derived = about.get("derived", {})
+    lines = derived_lines(rows, comparisons, derived, about.get(SIZES, {}))
+    ranked = {
+        key: [one for one in pairs if not derived.keys() & {one["backbone_a"], one["backbone_b"]}]
+        for key, pairs in comparisons.items()
+    }
+    return [row for row in rows if row["backbone"] not in derived], ranked, lines
 
 
 def _difference(row: dict | None, backbone: str) -> tuple[float, float, float, float, str]:
@@ -131,7 +148,7 @@ def _difference(row: dict | None, backbone: str) -> tuple[float, float, float, f
 def smallest(lines: Iterable[DerivedLine]) -> list[DerivedLine]:
     """Per dataset, probe and parent, the smallest form that is not significantly worse; none if all are.
 
-    Only of forms that are smaller than the parent. It is no proof of equality: with few test units, large differences
+    Only of forms that are smaller than the parent. This does not prove equality: with few test units, large differences
     are not significant, and their intervals show it.
     """
     found: dict[tuple, DerivedLine] = {}
