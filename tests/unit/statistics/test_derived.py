@@ -119,6 +119,13 @@ def test_the_smallest_form_is_not_significantly_worse_and_smaller_than_its_paren
     same = {"d": {**SIZES["d"], "a@x": 400}}
     assert smallest(derived_lines(ROWS, COMPARED, DERIVED, same)) == []
     assert smallest(derived_lines(ROWS, COMPARED, DERIVED, {})) == []
+    # of two of one size, the better
+    two = [*ROWS, row("a@z", 0.795)]
+    pairs = {("d", "knn"): [*COMPARED["d", "knn"], compared("a", "a@z", 0.005, 0.9)]}
+    equal = {"d": {**SIZES["d"], "a@z": 100}}
+    for order in (two, two[::-1]):
+        found = derived_lines(order, pairs, {**DERIVED, "a@z": ["a"]}, equal)
+        assert [one.row["backbone"] for one in smallest(found)] == ["a@z"]
     # a join is no form of one of its parts, however small
     joined = {"d": {**SIZES["d"], "ab": 1}}
     assert [

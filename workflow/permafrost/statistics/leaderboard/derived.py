@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from permafrost.core.tables import metadata_of
-from permafrost.statistics.leaderboard.rows import finite, overall
+from permafrost.statistics.leaderboard.rows import better_first, finite, overall
 from permafrost.statistics.leaderboard.seeds import merge_seeds
 
 #: key of the leaderboard's metadata: dataset -> backbone -> bytes of the features of a sample
@@ -155,7 +155,8 @@ def smallest(lines: Iterable[DerivedLine]) -> list[DerivedLine]:
     for line in lines:
         key = line.row["dataset"], line.row["probe"], line.parent
         if line.alone and line.verdict in ("alike", "better") and (line.share or 1.0) < 1.0:
-            best = found.get(key)
-            if best is None or (line.bytes or 0) < (best.bytes or 0):
-                found[key] = line
+            # of equal size, the better one
+            found[key] = min(
+                found.get(key, line), line, key=lambda one: (one.bytes or 0, better_first(one.row))
+            )
     return list(found.values())
