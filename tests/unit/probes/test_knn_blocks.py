@@ -125,17 +125,50 @@ def test_without_its_proof_a_search_in_blocks_would_miss_neighbours(monkeypatch)
     monkeypatch.setattr(faiss.cvar, "distance_compute_blas_threshold", 1)
     rng = np.random.default_rng(6)
     train, test = (50 + 1e-2 * rng.normal(size=(n, 24)).astype(np.float32) for n in (600, 150))
-    train[0] = 1e5
+    train[0] = 1e4
     expected = brute_force(train, test, 5, "l2")
     monkeypatch.setattr(train_rows, "INDEX_BYTES", 10_000)
     np.testing.assert_array_equal(neighbours(train, test, 5), expected)
     candidates = NeighbourSearch._candidates
 
     def believed(self, queries, count):
-        return candidates(self, queries, count)[0], np.full(len(queries), np.inf)
+        numbers, single, _ = candidates(self, queries, count)
+        return numbers, single, np.zeros(len(queries))
 
     monkeypatch.setattr(NeighbourSearch, "_candidates", believed)
     assert (neighbours(train, test, 5) != expected).any()
+
+
+@pytest.mark.parametrize("metric", ["l2", "cosine"])
+@pytest.mark.parametrize("run", [2, search.IN_DOUBT, search.IN_DOUBT + 1, 24, 60])
+@pytest.mark.parametrize("first", [0, 3, 4, 5, 30])
+def test_distances_that_float32_cannot_tell_apart_are_ordered_in_float64(metric, run, first):
+    rng = np.random.default_rng([run, first])
+    # distances of rows grow with their place, and those of a run differ in the last bits of float64
+    angles = np.linspace(0.1, 1.5, 200)
+    angles[first : first + run] = angles[first] + 1e-9 * np.arange(run)
+    angles = rng.permutation(angles)
+    train = np.zeros((200, 12))
+    train[:, :2] = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    test = np.zeros((7, 12))
+    test[:, 0] = 1.0
+    expected = brute_force(train, test, 5, metric)
+    np.testing.assert_array_equal(neighbours(train, test, 5, metric=metric), expected)
+
+
+def test_distances_that_float32_proves_are_not_computed_again(monkeypatch):
+    rng = np.random.default_rng(3)
+    train, test = (rng.standard_normal((n, 16)) for n in (3000, 200))
+    one, computed = NeighbourSearch(train, 5), []
+    distances = one.known.distances
+
+    def counted(queries, numbers):
+        computed.append(numbers.size)
+        return distances(queries, numbers)
+
+    monkeypatch.setattr(one.known, "distances", counted)
+    np.testing.assert_array_equal(one.find(test), brute_force(train, test, 5, "l2"))
+    assert sum(computed) < 200 * 5
 
 
 def test_products_that_round_hide_no_neighbour(monkeypatch):

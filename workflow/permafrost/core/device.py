@@ -70,8 +70,11 @@ def torch_sees_gpu() -> bool:
 
 def faiss_sees_gpu(number: int = 0) -> bool:
     """Whether FAISS is a GPU build, sees GPU `number`, and can compute on it."""
-    # imported by name, so that FAISS counts only as a library of the stages that search with it
-    faiss = importlib.import_module("faiss")
+    from permafrost.core.blas import numpys_kernels
+
+    with numpys_kernels():
+        # imported by name, so that FAISS counts only as a library of the stages that search with it
+        faiss = importlib.import_module("faiss")
     if not hasattr(faiss, "StandardGpuResources") or number >= faiss.get_num_gpus():
         return False
     return faiss_fails_on_gpu(number) is None

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from permafrost.backbones.derived import Step, narrowed
+from permafrost.core.blas import numpys_kernels
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 
@@ -219,7 +220,8 @@ def _quantised(value: str, rows: np.ndarray, learned: Learned) -> np.ndarray:
 
 
 def _codewords(value, train: Train, d: int, where: str) -> Learned:
-    import faiss
+    with numpys_kernels():
+        import faiss
 
     rows, count = train.sample(d), 2**value.bits
     if d % value.parts:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from permafrost.core.blas import numpys_kernels
 from permafrost.core.device import faiss_sees_gpu
 from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.joined_rows import JoinedRows
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 METRICS = ("l2", "cosine")
 SPARE = 16  # candidates beyond k in the first search
+IN_DOUBT = 6  # candidates of a query, fewer than SPARE, that are ordered apart from the others
 MOST_ON_GPU = 2048  # candidates per query that FAISS can fetch on a GPU
 SINGLE = 2.0**-24  # half a unit in the last place of float32
 LARGEST = float(np.finfo(np.float32).max)
@@ -191,24 +193,83 @@ class NeighbourSearch:
         -------
         nearest : (m, k) rows of `train`.
         sure : (m,) bool: they are certainly the nearest of all rows.
-        reach : (m,) a distance within which at least k rows are.
+        reach : (m,) a distance within which at least k rows are; infinite if unknown.
         """
+        found = np.empty((len(queries), self.k), np.int64)
+        sure, reach = np.ones(len(queries), bool), np.full(len(queries), np.inf)
         if count == len(self.train):
             numbers = np.broadcast_to(np.arange(count), (len(queries), count))
-            beyond = np.full(len(queries), np.inf)
+            left, beyond = np.arange(len(queries)), np.full(len(queries), np.inf)
         else:
-            numbers, beyond = self._candidates(queries, count)
-        settled = self.known.distances(queries, numbers)
-        order = np.lexsort((numbers, settled), axis=1)[:, : self.k]
-        kth = np.take_along_axis(settled, order[:, -1:], axis=1)[:, 0]
-        # FAISS finds fewer than `count` candidates if distances overflow: then the reach is unknown
-        reach = np.where(beyond == -np.inf, np.inf, kth)
-        return np.take_along_axis(numbers, order, axis=1), kth < beyond, reach
+            numbers, single, slack = self._candidates(queries, count)
+            left = self._order(queries, numbers, single, slack, found)
+            # FAISS finds fewer than `count` candidates if distances overflow: then nothing is known
+            beyond = np.full(len(left), -np.inf)
+            known = slack[left] < np.inf
+            beyond[known] = single[left[known], -1] - slack[left[known]]
+            if self.metric == "cosine":
+                beyond += 1.0
+        if len(left):
+            numbers = numbers[left]
+            settled = self.known.distances(queries[left], numbers)
+            order = np.lexsort((numbers, settled), axis=1)[:, : self.k]
+            found[left] = np.take_along_axis(numbers, order, axis=1)
+            kth = np.take_along_axis(settled, order[:, -1:], axis=1)[:, 0]
+            sure[left], reach[left] = kth < beyond, np.where(beyond == -np.inf, np.inf, kth)
+        return found, sure, reach
 
-    def _candidates(self, queries: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """(m, count) the nearest rows in float32, and (m,) a lower bound of the distances of all other rows.
+    def _order(self, queries, numbers, single, slack, found: np.ndarray) -> np.ndarray:
+        """Write the k nearest where float32, and float64 distances of a few candidates, prove them.
 
-        The bound is minus infinity for queries with fewer than `count` finite distances in float32.
+        Two candidates are in doubt if their distances in float32 differ by at most twice the error of one. A run of
+        them ends where the next one is certainly farther. Only the runs that reach into the first k must be ordered.
+
+        Parameters
+        ----------
+        numbers, single, slack : of `_candidates`.
+        found : (m, k), to write into.
+
+        Returns
+        -------
+        left : ascending queries that remain, of which more than `IN_DOUBT` candidates are in doubt.
+        """
+        step = max(1, blocks.HELD // numbers.shape[1])
+        left = []
+        for some in in_steps(len(queries), step):
+            with np.errstate(invalid="ignore"):
+                # infinite distances have no difference, and are in doubt
+                close = ~(np.diff(single[some], axis=1) > 2.0 * slack[some, None])
+            places = np.arange(numbers.shape[1])
+            begins = np.maximum.accumulate(np.where(np.pad(close, ((0, 0), (1, 0))), 0, places), 1)
+            run = np.pad(close, ((0, 0), (1, 0))) | np.pad(close, ((0, 0), (0, 1)))
+            run &= begins < self.k
+            # also where a run reaches the last candidate: it is longer than SPARE
+            many = run.sum(axis=1) > IN_DOUBT
+            left.append(some.start + np.flatnonzero(many))
+            found[some] = numbers[some, : self.k]
+            few = np.flatnonzero(run.any(axis=1) & ~many)
+            if not len(few):
+                continue
+            # those in doubt first; the others of the `IN_DOUBT` are computed in vain
+            asked = np.argsort(~run[few], axis=1, kind="stable")[:, :IN_DOUBT]
+            own, settled = numbers[some][few], np.zeros((len(few), numbers.shape[1]))
+            exact = self.known.distances(queries[some][few], np.take_along_axis(own, asked, axis=1))
+            np.put_along_axis(settled, asked, exact, axis=1)
+            order = np.lexsort((own, settled, begins[few]), axis=1)[:, : self.k]
+            found[some.start + few] = np.take_along_axis(own, order, axis=1)
+        return np.concatenate(left)
+
+    def _candidates(
+        self, queries: np.ndarray, count: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The nearest rows in float32.
+
+        Returns
+        -------
+        numbers : (m, count) rows, the nearest first.
+        single : (m, count) their float32 distances, of cosine negative similarities.
+        slack : (m,) a bound of the error of a distance, of these and of all other rows; infinite for queries with
+            fewer than `count` finite distances.
         """
         width, step = self.train.shape[1], max(1, blocks.HELD // max(count, self.train.shape[1]))
         single = np.empty((len(queries), width), np.float32)
@@ -221,12 +282,14 @@ class NeighbourSearch:
             for some in in_steps(len(queries), step):
                 found = self._searched(index, rows, single[some], count)
                 _merge(nearest[some], numbers[some], known, *found)
-        reach = nearest.max(axis=1)
-        beyond = (1.0 + reach if self.metric == "cosine" else reach).astype(np.float64)
+        for some in in_steps(len(queries), step):
+            order = np.argsort(nearest[some], axis=1)
+            nearest[some] = np.take_along_axis(nearest[some], order, axis=1)
+            numbers[some] = np.take_along_axis(numbers[some], order, axis=1)
         # the rounding error of a sum of d terms grows with the square root of d
         rounding = self._rounding(single, np.sqrt(width + 1.0) * SINGLE, longest)
-        known = np.isfinite(reach) & (rounding < LARGEST * SINGLE)
-        return numbers, np.where(known, beyond - rounding, -np.inf)
+        known = np.isfinite(nearest[:, -1]) & (rounding < LARGEST * SINGLE)
+        return numbers, nearest, np.where(known, rounding, np.inf)
 
     def _searched(self, index, rows: slice, queries, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Distances, or negative similarities, of the nearest rows in an index; infinite for missing ones."""
@@ -264,7 +327,8 @@ class NeighbourSearch:
             index.reset()
 
     def _new_index(self):
-        import faiss
+        with numpys_kernels():
+            import faiss
 
         kind = faiss.IndexFlatIP if self.metric == "cosine" else faiss.IndexFlatL2
         return _on_device(kind(self.train.shape[1]), self.device)
