@@ -22,6 +22,11 @@ DESCENT = {
     "sgd": {"kind": "sgd_linear", "learning_rate": [0.001, 0.1], "epochs": 5},
     "mlp": {"kind": "mlp", "hidden": 16, "epochs": 20},
 }
+LEARNERS = {
+    "svm": {"kind": "svm"},
+    "forest": {"kind": "random_forest", "trees": 10},
+    "boosting": {"kind": "gradient_boosting", "rounds": 5, "leaves": 4},
+}
 CONFIG = {
     # loads no library of models; one, as other runs compare backbones
     "backbones": ["imagestats"],
@@ -41,7 +46,9 @@ CONFIG = {
         "retrieval": {"kind": "retrieval"},
         "ridge": {"kind": "ridge"},
         "ridge-loo": {"kind": "ridge", "choose": "leave_one_out"},
+        "centroid": {"kind": "nearest_centroid"},
         **DESCENT,
+        **LEARNERS,
     },
     "bootstrap": {"resamples": 50},
 }
@@ -126,7 +133,8 @@ def test_one_row_of_an_evaluation_is_ranked(rows):
     assert len(primary) == len(ranked)
     found = {(dataset, probe) for dataset, _, probe, _ in ranked}
     labelled = CONFIG["probes"].keys() - {"ridge", "ridge-loo"}
-    assert found >= {(dataset, probe) for dataset in LABELLED for probe in labelled}
+    expected = {(dataset, probe) for dataset in LABELLED for probe in labelled}
+    assert found >= expected - {("tiny-multilabel", "centroid")}
     assert {row["metric"] for row in primary if row["dataset"] == "tiny-regression"} == {"r2"}
 
 
@@ -150,6 +158,17 @@ def test_trained_probes_are_scored(rows):
         (name, options["kind"]) for name, options in DESCENT.items()
     }
     assert all(0 < row["lower"] <= row["value"] <= row["upper"] <= 1 for row in chosen)
+
+
+def test_learners_are_scored_on_classes_labels_and_numbers(rows):
+    for name, options in LEARNERS.items():
+        own = [row for row in rows if row["primary"] and row["probe"] == name]
+        assert {row["dataset"] for row in own} == set(CONFIG["datasets"])
+        assert {row["kind"] for row in own} == {options["kind"]}
+        assert all(row["lower"] <= row["value"] <= row["upper"] for row in own)
+    # probabilities only of trees
+    judged = {row["probe"] for row in rows if row["metric"] == "brier_score"}
+    assert {"forest", "boosting"} <= judged and not {"svm", "centroid"} & judged
 
 
 def test_errors_have_intervals(rows):

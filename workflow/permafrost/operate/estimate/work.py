@@ -195,6 +195,23 @@ def _learned(size: DatasetSize, features: FeatureSize, options: dict) -> float:
     return rows * outputs * options.get("epochs", 100) / _GIGA
 
 
+def _grown(size: DatasetSize, features: FeatureSize, options: dict) -> float:
+    """10⁹ values that the trees of a forest sort: rows × √features × trees."""
+    return size.images["train"] * features.width**0.5 * options.get("trees", 500) / _GIGA
+
+
+def _boosted(size: DatasetSize, features: FeatureSize, options: dict) -> float:
+    """10⁹ values that the trees of boosting count: rows × features × classes × rounds."""
+    rows = size.images["train"] * features.width * max(1, size.classes)
+    return rows * options.get("rounds", 100) / _GIGA
+
+
+def _supported(size: DatasetSize, features: FeatureSize, options: dict) -> float:
+    """10⁹ multiply-adds of the kernels of pairs of rows, for each C."""
+    rows = min(size.images["train"], options.get("max_samples", 20_000))
+    return rows**2 * features.width * len(options.get("c", range(4))) / _GIGA
+
+
 def _drawn(size: DatasetSize, features: FeatureSize, options: dict) -> float:
     return size.count * features.width * options.get("draws", 10) / 1e6
 
@@ -225,6 +242,9 @@ _OF_PROBES: dict[str, Callable[[DatasetSize, FeatureSize, dict], float]] = {
     "solving": lambda size, features, _: size.images["train"] * features.width**2 / _GIGA,
     "draws": _drawn,
     "epochs": _learned,
+    "trees": _grown,
+    "rounds": _boosted,
+    "pairs": _supported,
     "heads": _headed,
     "objects": _headed,
     "patches": _patched,
