@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import zarr
-from zarr.storage import LocalStore, ZipStore
 
 from permafrost.core.errors import first_line
 from permafrost.data.files.cache import LeastRecentlyUsed
@@ -106,6 +104,10 @@ def read_group(path: Path, name: str = "") -> TableFile:
 
 
 def _open(path: Path) -> zarr.Group:
+    # slow to import, and entries of tables are checked without it
+    import zarr
+    from zarr.storage import LocalStore, ZipStore
+
     folder = path.is_dir()
     store = LocalStore(path, read_only=True) if folder else ZipStore(path, mode="r", read_only=True)
     return zarr.open_group(store, mode="r", use_consolidated=False)
