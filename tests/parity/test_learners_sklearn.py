@@ -9,8 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from helpers.stages.probe_jobs import options_of
-from permafrost.probes import learners
 from permafrost.probes.embeddings.features import Features
+from permafrost.probes.learners.gradient_boosting import run_gradient_boosting
+from permafrost.probes.learners.nearest_centroid import run_nearest_centroid
+from permafrost.probes.learners.random_forest import run_random_forest
+from permafrost.probes.learners.svm import run_svm
 from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
@@ -23,10 +26,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
 RUN = {
-    "random_forest": learners.run_random_forest,
-    "gradient_boosting": learners.run_gradient_boosting,
-    "svm": learners.run_svm,
-    "nearest_centroid": learners.run_nearest_centroid,
+    "random_forest": run_random_forest,
+    "gradient_boosting": run_gradient_boosting,
+    "svm": run_svm,
+    "nearest_centroid": run_nearest_centroid,
 }
 QUICK = {"random_forest": {"trees": 20}, "gradient_boosting": {"rounds": 12, "leaves": 5}}
 SEED = 7

@@ -305,7 +305,12 @@ def hashes(library: Path) -> dict[str, str]:
         ),
         ("probes/ridge/solver.py", {"ridge"}),
         ("probes/dense_ridge/patch_ridge.py", {"dense_ridge"}),
-        ("probes/dense/patch_targets.py", {"dense_ridge", "dense_knn"}),
+        ("probes/dense/patch_targets.py", {"dense_ridge", "dense_knn", "dense_centroid"}),
+        ("probes/learners/random_forest.py", {"random_forest"}),
+        (
+            "probes/learners/shared.py",
+            {"random_forest", "gradient_boosting", "svm", "nearest_centroid"},
+        ),
         ("probes/sgd/linear_probe.py", {"sgd_linear"}),
         ("probes/sgd/mlp_probe.py", {"mlp"}),
         ("probes/sgd/training.py", {"sgd_linear", "mlp"}),

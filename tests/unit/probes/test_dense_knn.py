@@ -157,6 +157,54 @@ def test_k_beyond_the_patches_is_an_error(toy, tmp_path):
         run(toy, tmp_path, k=9, max_patches=5)
 
 
+@pytest.mark.parametrize("metric", ["l2", "cosine"])
+def test_the_nearest_class_mean_of_patches(tmp_path, metric):
+    """Against means, distances and torch's resizing of a few lines."""
+    import torch
+
+    stores = toy_stores(tmp_path / "toy")
+    given = {key: value for key, value in DENSE_KNN.items() if key != "k"}
+    given |= {"kind": "dense_centroid", "layer": "layer1", "metric": metric}
+    (tmp_path / "out").mkdir()
+    run_probe(spec(given), stores, tmp_path / "out" / "x.parquet", device="cpu")
+    table, metadata = read_table(tmp_path / "out" / "x.parquet", expect="0" * 32)
+    assert metadata["settings"]["patches"] == 24 * 64 and metadata["kind"] == "dense_centroid"
+
+    def moved(rows):
+        length = np.linalg.norm(rows, axis=-1, keepdims=True)
+        return rows / length if metric == "cosine" else rows
+
+    train, test = (MaskSplit(stores[name]) for name in ("train", "test"))
+    layer = next(one for one in train.layers if one.name == "layer1")
+    features, labels, _ = train_patches(PatchClasses, train, layer, 10**6, 0)
+    features = moved(features.astype(float))
+    means = moved(np.stack([features[labels == one].mean(axis=0) for one in range(3)]))
+    maps = moved(test.maps(layer, 0, 10).transpose(0, 2, 3, 1).astype(float))
+    scores = -((maps[..., None, :] - means) ** 2).sum(axis=-1)
+    if metric == "cosine":
+        scores = maps @ means.T
+    large = torch.nn.functional.interpolate(
+        torch.from_numpy(scores.transpose(0, 3, 1, 2)), (16, 16), mode="bilinear"
+    )
+    predicted, truth = large.argmax(dim=1).numpy(), test.truths(0, 10)
+    expected = np.zeros((10, 3, 3), int)
+    for image, (own, said) in enumerate(zip(truth, predicted, strict=True)):
+        np.add.at(expected[image], (own[own != 255], said[own != 255]), 1)
+    np.testing.assert_array_equal(confusion(table), expected)
+    assert evaluate(expected.sum(axis=0))["mean_iou"] > 0.75
+
+
+def test_a_class_without_patches_is_never_the_nearest(tmp_path):
+    stores = toy_stores(tmp_path / "toy", classes=4)
+    given = {key: value for key, value in DENSE_KNN.items() if key != "k"}
+    run_probe(
+        spec({**given, "kind": "dense_centroid"}), stores, tmp_path / "x.parquet", device="cpu"
+    )
+    table, metadata = read_table(tmp_path / "x.parquet", expect="0" * 32)
+    assert not confusion(table, 4)[:, :, 3].any()
+    assert "class_missing_in_train:3" in metadata["gates"]
+
+
 def test_masks_are_written_too(toy, tmp_path):
     from permafrost.core.stores import Store
 

@@ -184,8 +184,8 @@ KINDS = {
         work="solving",
     ),
     "random_forest": ProbeKind(
-        "permafrost.probes.learners:random_forest",
-        "permafrost.probes.learners:RandomForestOptions",
+        "permafrost.probes.learners.random_forest:run",
+        "permafrost.probes.learners.random_forest:RandomForestOptions",
         frozenset({"classification", "multilabel", "regression"}),
         "fit a random forest and predict the test split",
         "fits a random forest to the features, as practitioners do: it needs no scaling and no choice on validation.",
@@ -197,8 +197,8 @@ KINDS = {
         probabilities=True,
     ),
     "gradient_boosting": ProbeKind(
-        "permafrost.probes.learners:gradient_boosting",
-        "permafrost.probes.learners:GradientBoostingOptions",
+        "permafrost.probes.learners.gradient_boosting:run",
+        "permafrost.probes.learners.gradient_boosting:GradientBoostingOptions",
         frozenset({"classification", "multilabel", "regression"}),
         "fit gradient-boosted trees and predict the test split",
         "fits gradient-boosted trees to the features, with the number of rounds that is best on validation.",
@@ -209,8 +209,8 @@ KINDS = {
         probabilities=True,
     ),
     "svm": ProbeKind(
-        "permafrost.probes.learners:svm",
-        "permafrost.probes.learners:SvmOptions",
+        "permafrost.probes.learners.svm:run",
+        "permafrost.probes.learners.svm:SvmOptions",
         frozenset({"classification", "multilabel", "regression"}),
         "fit support vector machines and predict the test split",
         "fits a support vector machine to standardised features, with the regularisation that is best on validation: "
@@ -221,8 +221,8 @@ KINDS = {
         work="pairs",
     ),
     "nearest_centroid": ProbeKind(
-        "permafrost.probes.learners:nearest_centroid",
-        "permafrost.probes.learners:NearestCentroidOptions",
+        "permafrost.probes.learners.nearest_centroid:run",
+        "permafrost.probes.learners.nearest_centroid:NearestCentroidOptions",
         frozenset({"classification"}),
         "classify test embeddings by the nearest class mean",
         "gives each test image the class whose mean over the training images is nearest, and trains nothing else: it "
@@ -270,6 +270,18 @@ KINDS = {
         minutes=60,
         work="patches",
         gpu="named",
+    ),
+    "dense_centroid": ProbeKind(
+        "permafrost.probes.dense_knn.centroid_probe:run_dense_centroid",
+        "permafrost.probes.dense_knn.centroid_probe:DenseCentroidOptions",
+        frozenset({"segmentation", "change"}),
+        "label patches of test images by the nearest class mean",
+        "gives each patch the class whose mean over the training patches is nearest, and trains nothing else: one "
+        "prototype per class.",
+        reads="patches",
+        memory_mb=6000,
+        minutes=60,
+        work="patch_means",
     ),
     "dense_ridge": ProbeKind(
         "permafrost.probes.dense_ridge.probe:run_dense_ridge",

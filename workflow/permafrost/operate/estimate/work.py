@@ -231,6 +231,12 @@ def _patched(size: DatasetSize, features: FeatureSize, options: dict) -> float:
     return (known * size.images["test"] * values + _PIXEL * read) / _GIGA
 
 
+def _averaged(size: DatasetSize, features: FeatureSize, options: dict) -> float:
+    """10⁹ values of maps, of which every one is compared with each class, and pixels of masks."""
+    values = features.patches * features.width
+    return size.count * (size.side**2 + values * size.classes) / _GIGA
+
+
 def _solved(size: DatasetSize, features: FeatureSize, options: dict) -> float:
     return size.images["train"] * features.patches * features.width**2 / _GIGA
 
@@ -248,6 +254,7 @@ _OF_PROBES: dict[str, Callable[[DatasetSize, FeatureSize, dict], float]] = {
     "heads": _headed,
     "objects": _headed,
     "patches": _patched,
+    "patch_means": _averaged,
     "patch_solving": _solved,
     "tuning": lambda size, features, options: size.images["train"] * options["epochs"] / 1e3,
 }

@@ -38,19 +38,25 @@ from permafrost.probes.options import Metric
 
 
 @dataclass(frozen=True, kw_only=True)
-class DenseKnnOptions(OfMasks, Kept):
-    """Nearest neighbours of patches; a train patch has the majority class of its pixels, or the mean of their
-    numbers.
-    """
+class OfPatches(OfMasks, Kept):
+    """Which patches of the training images are known."""
 
     layer: str | None = None
     """Layer whose map gives the patches; null uses the one with patches closest to 16 pixels."""
-    k: Positive = 5
-    """Number of neighbours."""
     metric: Metric = "l2"
     """Distance between patches."""
     max_patches: Positive = 200_000
     """Largest number of train patches; if there are more, this many are drawn at random."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DenseKnnOptions(OfPatches):
+    """Nearest neighbours of patches; a train patch has the majority class of its pixels, or the mean of their
+    numbers.
+    """
+
+    k: Positive = 5
+    """Number of neighbours."""
 
 
 def run_dense_knn(job: ProbeJob[DenseKnnOptions]) -> None:
@@ -118,10 +124,16 @@ class PatchClasses:
         rows: MaskRows, start: int, found: np.ndarray, labels: np.ndarray, layer: Layer
     ) -> None:
         """Add predictions of images from row `start` on, from (n, k) neighbours `found` of their patches."""
+        classes = len(rows.test.classes)
+        shares, _ = vote(found, labels, n_classes=classes, task="classification")
+        PatchClasses.add_scores(rows, start, shares, layer)
+
+    @staticmethod
+    def add_scores(rows: MaskRows, start: int, scores: np.ndarray, layer: Layer) -> None:
+        """Add predictions of images from row `start` on, from (n, K) scores of the classes of their patches."""
         test = rows.test
         classes = len(test.classes)
-        shares, _ = vote(found, labels, n_classes=classes, task="classification")
-        shares = shares.reshape(-1, layer.height, layer.width, classes).transpose(0, 3, 1, 2)
+        shares = scores.reshape(-1, layer.height, layer.width, classes).transpose(0, 3, 1, 2)
         kind = np.uint8 if classes <= 256 else np.int32
         truths = rows.truths(start, start + len(shares))
         for row, (truth, share) in enumerate(zip(truths, shares, strict=True), start):
@@ -231,11 +243,16 @@ def nearest(
     options : ``k`` and ``metric``.
     """
     search = NeighbourSearch(features, options.k, metric=options.metric, device=device)
+    for start, queries in patches_of(test, layer, where):
+        yield start, search.find(queries)
+
+
+def patches_of(test: MapSplit, layer: Layer, where: str) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield (first image, (n, C) float32 patches) for all patches of the test split, in order."""
     at_once = max(1, QUERIES // (layer.height * layer.width))
     with progress(total=len(test), label=where, unit="image") as bar:
         for start in range(0, len(test), at_once):
             stop = min(start + at_once, len(test))
             maps = test.maps(layer, start, stop).transpose(0, 2, 3, 1)
-            queries = maps.reshape(-1, layer.channels).astype(np.float32)
-            yield start, search.find(queries)
+            yield start, maps.reshape(-1, layer.channels).astype(np.float32)
             bar.update(stop - start)
