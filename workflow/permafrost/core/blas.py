@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,9 +39,8 @@ def numpys_kernels() -> Iterator[None]:
 
 def _numpys() -> str | None:
     """The kernels of numpy's OpenBLAS; None: it has another BLAS."""
-    import numpy as np
-    from threadpoolctl import threadpool_info
-
-    del np  # loaded now, so it is listed
-    found = (one for one in threadpool_info() if one["internal_api"] == "openblas")
+    # both by name, since only where FAISS is installed are they needed; and numpy must be loaded to be listed
+    importlib.import_module("numpy")
+    info = importlib.import_module("threadpoolctl").threadpool_info()
+    found = (one for one in info if one["internal_api"] == "openblas")
     return next((one.get("architecture") for one in found if "numpy" in one["filepath"]), None)
