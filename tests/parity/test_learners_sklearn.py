@@ -9,7 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from helpers.stages.probe_jobs import options_of
+from permafrost.core.errors import PermafrostError
 from permafrost.probes.embeddings.features import Features
+from permafrost.probes.kinds import KINDS
 from permafrost.probes.learners.gradient_boosting import run_gradient_boosting
 from permafrost.probes.learners.nearest_centroid import run_nearest_centroid
 from permafrost.probes.learners.random_forest import run_random_forest
@@ -204,6 +206,16 @@ def test_a_class_that_train_lacks_is_never_predicted(kind):
     assert (result.scores[:, 2] <= result.scores.min(axis=1)).all()
 
 
+@pytest.mark.parametrize("split", ["train", "val", "test"])
+@pytest.mark.parametrize("kind", RUN)
+def test_features_that_are_not_finite_are_refused(kind, split):
+    splits = splits_of("classification")
+    splits[split].embeddings[5, 2] = np.nan
+    message = f"{kind}, {split} features: 1 of .* rows hold NaN or infinity, first row 5"
+    with pytest.raises(PermafrostError, match=message):
+        run(kind, splits)
+
+
 @pytest.mark.parametrize("kind", RUN)
 def test_of_one_class_in_train_every_answer_is_that_class(kind):
     splits = splits_of("classification")
@@ -221,11 +233,10 @@ def test_labels_that_all_or_no_train_images_have_are_certain(kind):
     assert 0 < result.prediction[:, 2].mean() < 1
 
 
-@pytest.mark.parametrize("kind", RUN)
-@pytest.mark.parametrize("task", ["classification", "multilabel", "regression"])
+@pytest.mark.parametrize(
+    ("kind", "task"), [(kind, task) for kind in RUN for task in sorted(KINDS[kind].tasks)]
+)
 def test_without_validation_nothing_is_chosen(kind, task):
-    if kind == "nearest_centroid" and task != "classification":
-        pytest.skip("it supports classes only")
     splits = splits_of(task, counts=(80, 0, 20))
     result = run(kind, splits)
     assert result.settings.get("val_score") is None

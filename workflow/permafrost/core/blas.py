@@ -39,7 +39,7 @@ def numpys_kernels() -> Iterator[None]:
 
 def _numpys() -> str | None:
     """The kernels of numpy's OpenBLAS; None: it has another BLAS."""
-    # both by name, since only where FAISS is installed are they needed; and numpy must be loaded to be listed
+    # imported by name: stages that run without FAISS need neither. Only a loaded numpy is listed
     importlib.import_module("numpy")
     info = importlib.import_module("threadpoolctl").threadpool_info()
     found = (one for one in info if one["internal_api"] == "openblas")

@@ -2,9 +2,9 @@
 
 FAISS may compute ||x||^2 + ||y||^2 - 2 x.y in float32. For features with a large offset, or
 neighbours much closer than the length of features, the significant digits cancel.
-So features are centred by train's mean (which changes no distance), more candidates than k are
-fetched, their distances are computed in float64, and a query whose candidates may lack one
-of its k nearest is searched again in float64.
+So features are centred by train's mean (which changes no distance), and more candidates than k are
+fetched. Distances of candidates that float32 cannot order are computed in float64, and a query whose
+candidates may lack one of its k nearest is searched again in float64.
 
 Neighbours at equal distance are ordered by their index in train, the lowest first. So of equal
 rows (black borders, collapsed features) only the first k can be among the k nearest: the others are
@@ -240,8 +240,9 @@ class NeighbourSearch:
                 # infinite distances have no difference, and are in doubt
                 close = ~(np.diff(single[some], axis=1) > 2.0 * slack[some, None])
             places = np.arange(numbers.shape[1])
-            begins = np.maximum.accumulate(np.where(np.pad(close, ((0, 0), (1, 0))), 0, places), 1)
-            run = np.pad(close, ((0, 0), (1, 0))) | np.pad(close, ((0, 0), (0, 1)))
+            to_last, to_next = (np.pad(close, ((0, 0), ends)) for ends in ((1, 0), (0, 1)))
+            begins = np.maximum.accumulate(np.where(to_last, 0, places), 1)
+            run = to_last | to_next
             run &= begins < self.k
             # also where a run reaches the last candidate: it is longer than SPARE
             many = run.sum(axis=1) > IN_DOUBT
@@ -250,7 +251,7 @@ class NeighbourSearch:
             few = np.flatnonzero(run.any(axis=1) & ~many)
             if not len(few):
                 continue
-            # those in doubt first; the others of the `IN_DOUBT` are computed in vain
+            # those in doubt first; if they are fewer than `IN_DOUBT`, others fill the array
             asked = np.argsort(~run[few], axis=1, kind="stable")[:, :IN_DOUBT]
             own, settled = numbers[some][few], np.zeros((len(few), numbers.shape[1]))
             exact = self.known.distances(queries[some][few], np.take_along_axis(own, asked, axis=1))

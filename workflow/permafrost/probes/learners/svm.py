@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from functools import partial
+from typing import Literal
 
 import numpy as np
 
@@ -43,14 +44,14 @@ def run_svm(
         Features(scaled(one.embeddings, *moved), one.labels, one.samples, one.attributes)
         for one in (train, val, test)
     )
-    labels = isinstance(train.targets, Labels)
-    gamma = 1.0 / train.embeddings.shape[1]
+    make = partial(
+        SVC if isinstance(train.targets, Labels) else SVR,
+        kernel=options.kernel,
+        gamma=1.0 / train.embeddings.shape[1],
+    )
     models, values = [], []
     for c in options.c:
-        made: dict[str, Any] = {"kernel": options.kernel, "C": c, "gamma": gamma}
-        if labels:
-            made["decision_function_shape"] = "ovr"
-        models.append(fitted(lambda: (SVC if labels else SVR)(**made), train))  # noqa: B023
+        models.append(fitted(partial(make, C=c), train))
         if not len(val.labels):
             break
         values.append(validation_value(val, _decisions(models[-1], val)))
