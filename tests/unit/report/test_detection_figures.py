@@ -23,6 +23,7 @@ from permafrost.core.stores import Store
 from permafrost.metrics.detection.analysis import calibrate, error_kinds
 from permafrost.report.figures import detections, errors, object_sizes, objects, per_class, training
 from permafrost.report.figures.detections import Answer, Example
+from permafrost.report.figures.sheet import DPI, cell_of
 from permafrost.report.figures.style import save_figure
 from permafrost.report.material import pictures
 from permafrost.report.material.dataset import Material
@@ -102,25 +103,37 @@ def test_a_comparison_shows_objects_first_and_missed_ones_with_each_backbone(tmp
     whole = rendered(figure, tmp_path / "x")
     picture = whole[: int(0.72 * len(whole))]
     left, width = 0.05 / figure.get_figwidth(), picture.shape[1]
-    cell = (figure.axes[1].get_position().x0 - left) * width
+    cell = (cell_of(detections.COMPARED) + 0.06) / figure.get_figwidth() * width
     panels = [picture[:, int((left * width) + i * cell) :][:, : int(cell)] for i in range(4)]
     assert near(panels[0], objects.MISSED).sum() == 0
     assert near(panels[1], objects.HIT).sum() > 100 and near(panels[2], objects.HIT).sum() == 0
     assert near(panels[2], objects.MISSED).sum() > 100
-    assert len(figure.axes) == 3
+    below = [text.get_text() for text in figure.texts]
+    assert below.count(good.words) == below.count(bad.words) == 1
     with pytest.raises(ValueError, match="5 columns do not fit"):
         detections.draw_comparison([(example, good)], [("x", [good])] * 5, "box", title="", note="")
 
 
-def test_points_are_circles_and_detections_of_them_crosses():
+def test_points_are_circles_and_detections_of_them_crosses(tmp_path):
     example = Example("chip", np.zeros((9, 9)), (9, 9))
     shown = answer(missed=[(2, 3)], alarms=[(5, 5)])
     figure = detections.draw_pictures([("drawn", [(example, shown)])], "point", title="", note="")
-    left, right = (axes.collections for axes in figure.axes[:2])
-    (circle,) = [one for one in left if len(one.get_offsets()) and one.get_alpha() == 1]
-    (cross,) = [one for one in right if len(one.get_offsets()) and one.get_alpha() == 1]
-    assert circle.get_offsets().tolist() == [[2, 3]] and cross.get_offsets().tolist() == [[5, 5]]
-    assert len(circle.get_paths()[0].vertices) > 8 > len(cross.get_paths()[0].vertices)
+    whole = rendered(figure, tmp_path / "x")
+    cell = round(cell_of(detections.ACROSS) * DPI)
+    top = int(np.flatnonzero((whole == 0).all(axis=-1).any(axis=1))[0])
+    for colour, place, middle in ((objects.MISSED, (2, 3), False), (objects.ALARM, (5, 5), True)):
+        rows, columns = np.nonzero(near(whole[top : top + cell], colour))
+        x, y = (side / 9 * cell for side in place)
+        left = columns.min() + columns.max() - 2 * x  # twice the left edge of the panel
+        assert (
+            abs((rows.min() + rows.max()) / 2 - y) < 3
+            and abs(left / 2 - 8 - (cell + 10) * middle) < 6
+        )
+        # a cross has its colour in the middle, a circle has not
+        centre = near(
+            whole[top:][round(y) - 1 : round(y) + 2, round(x + left / 2) - 1 :][:, :3], colour
+        )
+        assert centre.any() == middle
 
 
 def test_an_image_is_put_together_from_its_windows(tmp_path):

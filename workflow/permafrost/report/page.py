@@ -180,15 +180,13 @@ class Report:
     def _material(self, name: str, rows: list[dict]) -> Material:
         """The data for the figures of one dataset."""
         judged = self.plan["config"].get("calibration") or {}
+        shown = set(distinct(rows, "backbone"))
+        predictions = _of_dataset(self.predictions, name)
         return Material(
             name,
             self._card(name),
             [row for row in rows if row["dataset"] == name],
-            {
-                key: path
-                for key, path in _of_dataset(self.predictions, name).items()
-                if key[0] in {row["backbone"] for row in rows}
-            },
+            {key: path for key, path in predictions.items() if key[0] in shown},
             _of_dataset(self.images, name),
             _of_dataset(self.scores, name),
             self.expect,

@@ -22,6 +22,7 @@ from permafrost.report.figures.objects import (
     legend_line,
     on_dark_paper,
 )
+from permafrost.report.figures.sheet import Panel
 from permafrost.report.figures.style import drawing, plain, put_note, save_figure, shorten
 from permafrost.report.material.pictures import stretch_limits, to_picture
 
@@ -151,7 +152,7 @@ def draw_overlay(evaluation, index: int, pixels: np.ndarray, step: float = 1.0):
         axes.imshow(_picture(pixels), extent=(0, width, height, 0), cmap="gray", vmin=0, vmax=1)
         for label, found in shapes.items():
             dashed = label == "its prediction"
-            draw_shapes(axes, evaluation.kind, found, COLOURS[label], dashed=dashed)
+            draw_shapes(Panel(axes), evaluation.kind, found, COLOURS[label], dashed=dashed)
         axes.set(xlim=(0, width), ylim=(height, 0))
         axes.set_axis_off()
         axes.set_title(plain(shorten(name, 70)))

@@ -17,7 +17,15 @@ from permafrost.report.figures.objects import (
     legend_line,
     on_dark_paper,
 )
-from permafrost.report.figures.sheet import Grid, Sheet, cell_of, height_of, in_pairs, most_pixels
+from permafrost.report.figures.sheet import (
+    Grid,
+    Panel,
+    Sheet,
+    cell_of,
+    height_of,
+    in_pairs,
+    most_pixels,
+)
 from permafrost.report.figures.style import drawing, shorten
 
 ACROSS = 4  # panels per line of examples: truth and detections of two images
@@ -110,14 +118,14 @@ def draw_pictures(
                     (("truth", _OBJECTS), ("detections", _DETECTIONS))
                 ):
                     shown = word if heading else ""
-                    axes = sheet.canvas(
+                    panel = sheet.canvas(
                         line, 2 * place + half, example.picture, shown, example.size
                     )
-                    _draw(axes, kind, answer, groups_of)
+                    _draw(panel, kind, answer, groups_of)
                 words = f"{shorten(example.name, 60)}: {answer.words}"
                 sheet.words(line, 2 * place, words)
         on_dark_paper(sheet.legend(handlelength=2.2, frameon=True))
-    return sheet.figure
+    return sheet.finished()
 
 
 def draw_comparison(
@@ -147,34 +155,34 @@ def draw_comparison(
         sheet = Sheet(Figure, grid, title, note, legend)
         for line, (example, answer) in enumerate(examples):
 
-            def panel(column: int, word: str, line=line, example=example):
+            def canvas(column: int, word: str, line=line, example=example) -> Panel:
                 shown = word if line == 0 else ""
                 return sheet.canvas(line, column, example.picture, shown, example.size)
 
-            axes = panel(0, "truth")
+            panel = canvas(0, "truth")
             width = _width(len(answer.found) + len(answer.missed))
             for shapes in (answer.found, answer.missed):
-                draw_shapes(axes, kind, shapes, FOUND, width=width)
-            draw_shapes(axes, kind, answer.uncounted, UNCOUNTED, width=width)
+                draw_shapes(panel, kind, shapes, FOUND, width=width)
+            draw_shapes(panel, kind, answer.uncounted, UNCOUNTED, width=width)
             sheet.words(line, 0, shorten(example.name, 38))
             for column, (name, of_column) in enumerate(columns, start=1):
                 if of_column[line] is not None:
                     _draw(
-                        panel(column, shorten(name, 38)),
+                        canvas(column, shorten(name, 38)),
                         kind,
                         of_column[line],
                         _DETECTIONS | missed,
                     )
                     sheet.words(line, column, of_column[line].words)
         on_dark_paper(sheet.legend(handlelength=2.2, frameon=True))
-    return sheet.figure
+    return sheet.finished()
 
 
-def _draw(axes, kind: str, answer: Answer, groups: dict[str, tuple[str, str]]) -> None:
+def _draw(panel: Panel, kind: str, answer: Answer, groups: dict[str, tuple[str, str]]) -> None:
     width = _width(sum(len(getattr(answer, name)) for name in groups))
     for name, (colour, _) in groups.items():
         crosses = kind == "point" and name in _DETECTIONS
-        draw_shapes(axes, kind, getattr(answer, name), colour, dashed=crosses, width=width)
+        draw_shapes(panel, kind, getattr(answer, name), colour, dashed=crosses, width=width)
 
 
 def _width(count: int) -> float:

@@ -32,7 +32,7 @@ def draw_examples(
             for column, (name, picture) in enumerate(pictures):
                 sheet.picture(line, column, picture, "")
                 sheet.words(line, column, shorten(name, 20))
-    return sheet.figure
+    return sheet.finished()
 
 
 def draw_masked(
@@ -59,7 +59,7 @@ def draw_masked(
             sheet.picture(line, column + 1, paint_mask(mask, colours), "")
             sheet.words(line, column, shorten(name, 44))
         sheet.legend()
-    return sheet.figure
+    return sheet.finished()
 
 
 def draw_outlined(
@@ -79,8 +79,8 @@ def draw_outlined(
     with drawing() as Figure:
         sheet = Sheet(Figure, Grid(across, [0.05] * lines), title, note)
         for place, (name, picture, size, shapes) in enumerate(examples):
-            axes = sheet.canvas(place // across, place % across, picture, "", size)
-            draw_shapes(axes, kind, shapes, HIT)
+            panel = sheet.canvas(place // across, place % across, picture, "", size)
+            draw_shapes(panel, kind, shapes, HIT)
             words = f"{shorten(name, 36)}: {len(shapes)} objects"
             sheet.words(place // across, place % across, words)
-    return sheet.figure
+    return sheet.finished()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import shapely
 
+from permafrost.report.figures.sheet import Panel
+
 # visible on dark forest, and distinct with any colour vision (Okabe and Ito, 2008)
 FOUND, HIT, MISSED, ALARM = "#ffffff", "#56B4E9", "#F0E442", "#D55E00"
 CONFUSED, UNCOUNTED = "#CC79A7", "#bdbdbd"
@@ -13,7 +15,7 @@ _RIM = "#000000"  # separates light lines from sand and rock
 
 
 def draw_shapes(
-    axes, kind: str, shapes, colour: str, *, dashed: bool = False, width: float = 1.2
+    panel: Panel, kind: str, shapes, colour: str, *, dashed: bool = False, width: float = 1.2
 ) -> None:
     """Outline `shapes` of a kind (see `data.deepforest.annotations.Annotations`) in one colour.
 
@@ -22,14 +24,16 @@ def draw_shapes(
     dashed : dashed lines, or crosses instead of circles.
     width : of the lines in points; circles and crosses scale with it.
     """
+    if not len(shapes):
+        return
     if kind == "point":
-        _draw_points(axes, shapes, colour, crosses=dashed, width=width)
+        _draw_points(panel, shapes, colour, crosses=dashed, width=width)
         return
     from matplotlib.collections import LineCollection
 
     lines = [line for shape in shapes for line in _outlines(kind, shape)]
-    axes.add_collection(LineCollection(lines, colors=_RIM, lw=2 * width, alpha=0.4))
-    axes.add_collection(LineCollection(lines, colors=colour, lw=width, ls=dashes(dashed)))
+    panel.add(LineCollection(lines, colors=_RIM, lw=2 * width, alpha=0.4))
+    panel.add(LineCollection(lines, colors=colour, lw=width, ls=dashes(dashed)))
 
 
 def dashes(dashed: bool) -> str:
@@ -64,13 +68,20 @@ def on_dark_paper(legend) -> None:
         text.set_color("white")
 
 
-def _draw_points(axes, points, colour: str, *, crosses: bool, width: float) -> None:
-    x, y = np.asarray(points, np.float64).reshape(-1, 2).T
-    look = {"s": 30 * width, "marker": "x" if crosses else "o"}
+def _draw_points(panel: Panel, points, colour: str, *, crosses: bool, width: float) -> None:
+    from matplotlib.collections import PathCollection
+    from matplotlib.markers import MarkerStyle
+    from matplotlib.transforms import IdentityTransform
+
+    marker = MarkerStyle("x" if crosses else "o")
+    path = marker.get_path().transformed(marker.get_transform())
+    places = np.asarray(points, np.float64).reshape(-1, 2)
     for tint, line, alpha in ((_RIM, 2 * width, 0.4), (colour, width, 1.0)):
-        axes.scatter(
-            x, y, **look, color=tint, lw=line, facecolors=tint if crosses else "none", alpha=alpha
-        )
+        face = tint if crosses else "none"
+        look = {"edgecolors": tint, "facecolors": face, "lw": line, "alpha": alpha}
+        look["transform"] = IdentityTransform()  # sizes are in points
+        marks = PathCollection([path], [30 * width], offsets=places, **look)
+        panel.add(marks, offsets=True)
 
 
 def _outlines(kind: str, shape) -> list[np.ndarray]:

@@ -84,4 +84,4 @@ def _finished(sheet: Sheet, legend: Callable | None, bars: Sequence[tuple]):
         sheet.legend()
     for place, bar in enumerate(bars):
         sheet.bar(place, *bar)
-    return sheet.figure
+    return sheet.finished()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from permafrost.report.figures.style import DPI, FAINT, INK, plain, shorten
 WIDTH = 10.4  # pictures need more room than charts
 _GAP, _PART, _MARGIN = 0.06, 0.14, 0.05  # between panels, between two halves, around
 _BARS = 0.5  # room for colour scales
+_BELOW = 0.2  # room for a line of text below a line of pictures
+_RIM = 0.02  # width of frames
+LINE = 0.11  # height of a line of text below a picture
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,7 @@ class Grid:
     halved : whether a wider gap separates the first half of the panels from the second.
     heights : height of each line as a share of a panel's side, see `height_of`; squares by default.
     bars : whether there is room for colour scales below, see `Sheet.bar`.
+    below : room below each line, in inches.
     """
 
     across: int
@@ -35,6 +40,7 @@ class Grid:
     halved: bool = False
     heights: list[float] | None = None
     bars: bool = False
+    below: float = _BELOW
 
     @classmethod
     def of_pairs(cls, across: int, lines: list[tuple[str, list]], **options) -> Grid:
@@ -48,8 +54,36 @@ class Grid:
         return cls(across, [0.17] + [0.05] * (lines - 1), columns, **options)
 
 
+@dataclass(frozen=True)
+class Panel:
+    """What shapes are drawn on: axes, or a part of them with units of its own.
+
+    Attributes
+    ----------
+    axes : of matplotlib.
+    units : transform of the part's units; those of the axes by default.
+    clip : box outside of which nothing is drawn; the axes by default.
+    """
+
+    axes: Any
+    units: Any = None
+    clip: Any = None
+
+    def add(self, collection, *, offsets: bool = False) -> None:
+        """Add a collection of matplotlib whose paths, or with `offsets` their places, are in the
+        panel's units."""
+        place = collection.set_offset_transform if offsets else collection.set_transform
+        place(self.axes.transData if self.units is None else self.units)
+        self.axes.add_collection(collection, autolim=False)
+        if self.clip is not None:
+            collection.set_clip_box(self.clip)
+
+
 class Sheet:
     """Arranges pictures, headings, texts and a legend.
+
+    All pictures are put into one array of the figure's pixels, and all shapes are drawn on common
+    axes: images and axes of matplotlib take most of the time that a sheet needs.
 
     Parameters
     ----------
@@ -67,17 +101,20 @@ class Sheet:
         self._cell = cell_of(grid.across)
         self._half, self._part = grid.across // 2, _PART if grid.halved else 0.0
         columns = grid.across if grid.columns is None else grid.columns
-        self.width = max(6.2, columns * (self._cell + _GAP) - _GAP + self._part + 2 * _MARGIN)
-        ncols = max(1, int(self.width / (0.42 + 0.078 * max(longest, 10))))
+        width = max(6.2, columns * (self._cell + _GAP) - _GAP + self._part + 2 * _MARGIN)
+        ncols = max(1, int(width / (0.42 + 0.078 * max(longest, 10))))
         rows = math.ceil(len(handles) / ncols)
         self._tops, self._bottoms, y = [], [], 0.32
         for room, share in zip(grid.above, grid.heights or [1.0] * len(grid.above), strict=True):
             self._tops.append(y + room)
             self._bottoms.append(y + room + self._cell * share)
-            y += room + self._cell * share + 0.2
+            y += room + self._cell * share + grid.below
         self._bars_top = y + 0.08
         legend_top = y + 0.04 + (_BARS if grid.bars else 0.0)
-        self.height = legend_top + 0.19 * rows + 0.27
+        height = legend_top + 0.19 * rows + 0.27
+        self._pixels = np.full((round(height * DPI), round(width * DPI), 4), 255, np.uint8)
+        # matplotlib rounds down to whole pixels
+        self.height, self.width = ((side + 0.01) / DPI for side in self._pixels.shape[:2])
         self.figure = Figure(figsize=(self.width, self.height))
         # layout "none" lasts only until the figure is saved under our settings
         self.figure.set_layout_engine(PlaceHolderLayoutEngine(True, True))
@@ -85,9 +122,24 @@ class Sheet:
         self._text(_MARGIN, self.height - 0.08, note, size=7, color=FAINT)
         self._legend = handles, ncols, legend_top
 
+    def finished(self):
+        """The figure with all pictures."""
+        from matplotlib.artist import Artist
+
+        pixels = np.ascontiguousarray(self._pixels[::-1])
+
+        class Pictures(Artist):  # an image of matplotlib would be resampled, which takes a second
+            zorder = -1
+
+            def draw(self, renderer) -> None:
+                renderer.draw_image(renderer.new_gc(), 0, 0, pixels)
+
+        self.figure.add_artist(Pictures())
+        return self.figure
+
     @functools.cached_property
     def _paper(self):
-        """Axes in inches from the top left, for all pictures, because axes are slow to create."""
+        """Axes in inches from the top left, for all shapes."""
         axes = self.figure.add_axes((0, 0, 1, 1))
         axes.set(xlim=(0, self.width), ylim=(self.height, 0), autoscale_on=False)
         axes.set_axis_off()
@@ -108,64 +160,71 @@ class Sheet:
             va="baseline",
         )
 
-    def heading(self, line: int, text: str) -> None:
+    def heading(self, line: int, text: str, colour: str = INK) -> None:
         if text:
-            self._text(_MARGIN, self._tops[line] - 0.2, text, size=8.5, weight="bold")
+            top = self._tops[line] - 0.2
+            self._text(_MARGIN, top, text, size=8.5, color=colour, weight="bold")
 
-    def picture(self, line: int, column: int, picture: np.ndarray, word: str) -> None:
-        """Show (h, w, 3) or (h, w) in [0, 1], centred in a square, with `word` above."""
-        picture = thinned(picture, self._cell)
+    def picture(
+        self, line: int, column: int, picture: np.ndarray, word: str, frame: str | None = None
+    ) -> None:
+        """Show (h, w, 3) or (h, w) in [0, 1], centred in a square, with `word` above, on grey in a
+        frame of the colour `frame`."""
+        rim = 0.0
+        if frame is not None:
+            from matplotlib.colors import to_rgb
+
+            left, top, side = self._x(column), self._tops[line], self._cell
+            self._put(np.array([[to_rgb(frame)]]), left, top, side, side)
+            rim = _RIM
+            side -= 2 * rim
+            self._put(np.array([[0.93]]), left + rim, top + rim, side, side)
         # centre pictures of any shape in squares of one size
-        height, width = (self._cell * side / max(picture.shape[:2]) for side in picture.shape[:2])
-        left = self._x(column) + (self._cell - width) / 2
-        top = self._tops[line] + (self._cell - height) / 2
-        self._paper.imshow(
-            picture,
-            cmap="gray",
-            vmin=0,
-            vmax=1,
-            interpolation="nearest",
-            aspect="auto",
-            extent=(left, left + width, top + height, top),
+        height, width = (
+            (self._cell - 2 * rim) * side / max(picture.shape[:2]) for side in picture.shape[:2]
         )
+        left = self._x(column) + (self._cell - width) / 2
+        self._put(picture, left, self._tops[line] + (self._cell - height) / 2, width, height)
         self._above(line, column, word)
 
     def canvas(
         self, line: int, column: int, picture: np.ndarray, word: str, size: tuple[float, float]
-    ):
-        """Show a picture at the top of its panel, and return axes to draw on it.
+    ) -> Panel:
+        """Show a picture at the top of its panel, and return the panel to draw on it.
 
         Parameters
         ----------
         size : width and height of the picture in the units of the drawing; anything beyond is
             clipped.
         """
-        scale = self._cell / max(size)
-        axes = self._axes(line, column, scale * size[0], scale * size[1])
-        axes.imshow(
-            thinned(picture, self._cell),
-            cmap="gray",
-            vmin=0,
-            vmax=1,
-            interpolation="nearest",
-            extent=(0, size[0], size[1], 0),
-            aspect="auto",
-        )
-        axes.set_axis_off()
-        axes.set_autoscale_on(False)
-        self._above(line, column, word)
-        return axes
+        from matplotlib.transforms import Affine2D, Bbox, TransformedBbox
 
-    def _axes(self, line: int, column: int, width: float, height: float):
-        x, top = self._x(column), self._tops[line]
-        return self.figure.add_axes(
-            (
-                x / self.width,
-                1 - (top + height) / self.height,
-                width / self.width,
-                height / self.height,
-            )
+        left, top, scale = self._x(column), self._tops[line], self._cell / max(size)
+        width, height = (scale * side for side in size)
+        self._put(picture, left, top, width, height)
+        self._above(line, column, word)
+        inches = self._paper.transData
+        box = TransformedBbox(Bbox.from_bounds(left, top, width, height), inches)
+        return Panel(self._paper, Affine2D().scale(scale).translate(left, top) + inches, box)
+
+    def _put(
+        self, picture: np.ndarray, left: float, top: float, width: float, height: float
+    ) -> None:
+        """Show a picture, which may be NaN where nothing is shown, in a box given in inches."""
+        (y0, y1), (x0, x1) = (
+            (round(start * DPI), max(round((start + side) * DPI), round(start * DPI) + 1))
+            for start, side in ((top, height), (left, width))
         )
+        rows, columns = (
+            ((np.arange(count) + 0.5) * (side / count)).astype(int)
+            for count, side in zip((y1 - y0, x1 - x0), picture.shape[:2], strict=True)
+        )
+        shades = picture[rows][:, columns].astype(np.float32)
+        np.clip(np.nan_to_num(shades, copy=False, nan=1.0), 0, 1, out=shades)
+        shades *= 255
+        shades += 0.5
+        shown = shades if shades.ndim == 3 else shades[..., None]
+        self._pixels[y0:y1, x0:x1, :3] = shown
 
     def _above(self, line: int, column: int, word: str) -> None:
         if word:
@@ -173,7 +232,9 @@ class Sheet:
             self._text(self._x(column), self._tops[line] - 0.05, word, size=7.5, color=FAINT)
 
     def words(self, line: int, column: int, text: str) -> None:
-        self._text(self._x(column), self._bottoms[line] + 0.13, text, size=7)
+        """Lines of text below a picture; `Grid.below` must have room for them."""
+        for place, part in enumerate(text.split("\n")):
+            self._text(self._x(column), self._bottoms[line] + 0.13 + place * LINE, part, size=7)
 
     def bar(self, place: int, low: float, high: float, colours: str, words: str) -> None:
         """The `place`-th colour scale, from `low` to `high`, with `words` below it."""
@@ -233,9 +294,3 @@ def height_of(size: tuple[float, float]) -> float:
 def most_pixels(cell: float) -> int:
     """Largest useful side of a picture in pixels in a panel of this size."""
     return int(2 * cell * DPI)
-
-
-def thinned(picture: np.ndarray, cell: float) -> np.ndarray:
-    """Every n-th pixel of a picture that exceeds the useful size."""
-    step = max(1, math.ceil(max(picture.shape[:2]) / most_pixels(cell)))
-    return picture[::step, ::step]

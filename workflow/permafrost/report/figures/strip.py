@@ -9,16 +9,8 @@ from collections.abc import Callable
 import numpy as np
 
 from permafrost.core.identity import derive_seed
-from permafrost.report.figures.style import (
-    PAGE_WIDTH,
-    RIGHT,
-    WRONG,
-    drawing,
-    plain,
-    put_note,
-    put_title,
-    shorten,
-)
+from permafrost.report.figures.sheet import LINE, Grid, Sheet
+from permafrost.report.figures.style import RIGHT, WRONG, drawing, shorten
 
 _COLUMNS = 8  # pictures per line
 
@@ -87,20 +79,18 @@ def _draw(images, groups: list[tuple[str, str, list[int]]], words, *, title: str
         for label, colour, chosen in groups
         for first in range(0, max(1, len(chosen)), columns)
     ]
-    cell = PAGE_WIDTH / _COLUMNS
-    text = sum(max((len(_lines(words(i))) for i in chosen), default=0) for *_, chosen in lines)
+    below = {index: _wrapped(words(index)) for *_, chosen in lines for index in chosen}
+    most = max((text.count("\n") for text in below.values()), default=0)
+    above = [0.36 if label else 0.05 for label, *_ in lines]
     with drawing() as Figure:
-        figure = Figure(figsize=(cell * columns, 0.55 + len(lines) * (cell + 0.2) + 0.11 * text))
-        grid = figure.subplots(len(lines), columns, squeeze=False)
-        for axes in grid.flat:
-            axes.set_axis_off()
-        for row, (label, colour, chosen) in zip(grid, lines, strict=True):
-            for axes, index in zip(row, chosen, strict=False):
-                _picture(axes, images(index), words(index), colour)
-            _label(row[0], label, colour)
-        put_title(figure, title)
-        put_note(figure, note)
-    return figure
+        grid = Grid(_COLUMNS, above, columns, below=0.2 + most * LINE)
+        sheet = Sheet(Figure, grid, title, note)
+        for line, (label, colour, chosen) in enumerate(lines):
+            sheet.heading(line, label, colour)
+            for column, index in enumerate(chosen):
+                sheet.picture(line, column, images(index), "", frame=colour)
+                sheet.words(line, column, below[index])
+    return sheet.finished()
 
 
 def _columns(count: int) -> int:
@@ -108,23 +98,8 @@ def _columns(count: int) -> int:
     return math.ceil(count / math.ceil(count / _COLUMNS)) if count else 0
 
 
-def _lines(text: str) -> list[str]:
-    return [part for line in text.split("\n") for part in wrap_name(shorten(line, 32), 17)]
-
-
-def _picture(axes, image: np.ndarray, text: str, colour: str) -> None:
-    axes.set_axis_on()
-    axes.imshow(image, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-    height, width = image.shape[:2]
-    side = max(height, width) / 2  # centre pictures of any shape in squares of one size
-    axes.set_xlim(width / 2 - 0.5 - side, width / 2 - 0.5 + side)
-    axes.set_ylim(height / 2 - 0.5 + side, height / 2 - 0.5 - side)
-    axes.set_facecolor("#eeeeee")
-    axes.set_xticks([])
-    axes.set_yticks([])
-    for spine in axes.spines.values():
-        spine.set(visible=True, color=colour, linewidth=1.6)
-    axes.set_xlabel(plain("\n".join(_lines(text))), fontsize=6.2, labelpad=3, linespacing=1.15)
+def _wrapped(text: str) -> str:
+    return "\n".join(part for line in text.split("\n") for part in wrap_name(shorten(line, 38), 20))
 
 
 def wrap_name(text: str, width: int) -> list[str]:
@@ -137,16 +112,3 @@ def wrap_name(text: str, width: int) -> list[str]:
             else:
                 parts.append(piece)
     return [part.rstrip() for part in parts]
-
-
-def _label(axes, text: str, colour: str) -> None:
-    axes.annotate(
-        text,
-        (0, 1),
-        xycoords="axes fraction",
-        xytext=(0, 4),
-        fontsize=8,
-        textcoords="offset points",
-        color=colour,
-        weight="bold",
-    )
