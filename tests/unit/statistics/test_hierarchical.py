@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from permafrost.statistics.across_datasets import chances as of_tables
 from permafrost.statistics.across_datasets import hierarchical
 from permafrost.statistics.across_datasets.chances import (
     Measured,
@@ -30,7 +31,7 @@ def test_two_backbones_with_known_variances_have_the_closed_form(monkeypatch):
         np.broadcast_to(errors[:, None], (chains, 3, 2)),
         np.ones((chains, 3, 2), bool),
         np.zeros((chains, 3)),
-        np.random.default_rng(0),
+        hierarchical._Streams([0]),
     )
     sampler.rest[:] = -20  # there is no other variance
     sampler._levels_and_effects()
@@ -155,6 +156,35 @@ def test_units_and_levels_of_datasets_change_nothing_and_draws_repeat():
     np.testing.assert_allclose(moved.effects, 8 * first.effects, rtol=1e-6)
     both = posterior(np.stack([values, values]), np.stack([errors, errors]), draws=500, seed=7)
     assert both.effects.shape == (2, *first.effects.shape)
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (8, 5), (20, 17), (2, 3), (1, 4)])
+def test_tables_that_are_sampled_together_have_the_draws_that_each_has_alone(shape):
+    rng = np.random.default_rng(5)
+    values, errors = rng.normal(size=(3, *shape)), rng.uniform(0.01, 0.2, (3, *shape))
+    values[1][rng.random(shape) < 0.15] = np.nan
+    seeds = [3, 3, 9]
+    both = posterior(values, errors, draws=100, seed=seeds, with_values=True)
+    for place, seed in enumerate(seeds):
+        alone = posterior(values[place], errors[place], draws=100, seed=seed, with_values=True)
+        np.testing.assert_array_equal(both.effects[place], alone.effects)
+        np.testing.assert_array_equal(both.values[place], alone.values)
+
+
+def test_chances_of_several_tables_are_those_of_each(monkeypatch):
+    """Tables of two shapes, in batches of one and two; one with a dataset that compares nothing."""
+    rng = np.random.default_rng(6)
+    given = [measured(rng.normal(size=shape)) for shape in ((4, 3), (5, 3), (4, 3), (4, 3))]
+    lonely = rng.normal(size=(5, 3))
+    lonely[2, 1:] = np.nan
+    asked = [(one, "datasets") for one in [*given, measured(lonely)]] + [(given[0], "items")]
+    monkeypatch.setattr(of_tables, "_TOGETHER", 24)
+    found = dict(of_tables.all_chances(asked, draws=100, seed=1))
+    assert sorted(found) == list(range(len(asked)))
+    for place, one in enumerate(asked):
+        alone = chances(*one, draws=100, seed=1)
+        np.testing.assert_array_equal(found[place].level, alone.level)
+        np.testing.assert_array_equal(found[place].loss, alone.loss)
 
 
 def test_one_more_noisy_dataset_weighs_less():

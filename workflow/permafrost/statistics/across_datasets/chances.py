@@ -8,7 +8,8 @@ items and seeds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,8 @@ from permafrost.statistics.across_datasets.standings import mean_rank, ranks_wit
 
 # a jackknife variance is pooled with the dataset's mean variance, which counts as this many blocks
 _POOLED = 10
+# scores of tables that are sampled together
+_TOGETHER = 8_000
 
 
 @dataclass(frozen=True)
@@ -74,22 +77,50 @@ def chances(measured: Measured, uncertainty: str, *, draws: int, seed: int) -> C
     uncertainty : one of `draws.UNCERTAINTIES`; ``datasets`` does not use errors of items and seeds.
     draws : minimum number of draws.
     """
+    ((_, found),) = all_chances([(measured, uncertainty)], draws=draws, seed=seed)
+    return found
+
+
+def all_chances(
+    asked: Sequence[tuple[Measured, str]], *, draws: int, seed: int
+) -> Iterator[tuple[int, Chances]]:
+    """Yield place and result of `chances` for each of several pairs of arguments, not in their order.
+
+    Those of one shape are sampled together, which takes less time and gives the same draws.
+    """
+    given = [_modelled(*one) for one in asked]
+    alike: dict[tuple, list[int]] = {}
+    for place, (scores, _, _, stays) in enumerate(given):
+        alike.setdefault((scores.shape, stays), []).append(place)
+    for (shape, stays), places in alike.items():
+        most = max(1, _TOGETHER // math.prod(shape))
+        for some in (places[start : start + most] for start in range(0, len(places), most)):
+            stacked = (np.stack([given[place][part] for place in some]) for part in (0, 1))
+            seeds = [seed] * len(some)
+            drawn = posterior(*stacked, draws=draws, seed=seeds, with_values=stays)
+            for number, place in enumerate(some):
+                if drawn.values is None:
+                    effects = drawn.effects[number]
+                    yield place, Chances(effects, effects.max(axis=1, keepdims=True) - effects)
+                    continue
+                values = drawn.values[number][:, given[place][2]]
+                average = values.mean(axis=1)
+                loss = average.max(axis=1, keepdims=True) - average
+                yield place, Chances(-mean_rank(values), loss)
+
+
+def _modelled(
+    measured: Measured, uncertainty: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
+    """Scores (D, K) with higher better, their error variances, which of these datasets are ranked,
+    and whether the datasets are fixed."""
     signs = np.where(measured.higher, 1.0, -1.0)[:, None]
     missing = np.isnan(measured.values).all(axis=-1)
     means = np.mean(measured.values, axis=-1, where=~np.isnan(measured.values) | missing[..., None])
     errors = np.zeros(means.shape) if uncertainty == "datasets" else variances(measured)
     # a dataset with one score does not compare backbones
     used = np.sum(~missing, axis=1) > 1
-    stays = uncertainty == "items"
-    drawn = posterior(
-        (means * signs)[used], errors[used], draws=draws, seed=seed, with_values=stays
-    )
-    if not stays:
-        best = drawn.effects.max(axis=1, keepdims=True)
-        return Chances(drawn.effects, best - drawn.effects)
-    values = drawn.values[:, measured.ranked[used]]
-    average = values.mean(axis=1)
-    return Chances(-mean_rank(values), average.max(axis=1, keepdims=True) - average)
+    return (means * signs)[used], errors[used], measured.ranked[used], uncertainty == "items"
 
 
 def variances(measured: Measured) -> np.ndarray:

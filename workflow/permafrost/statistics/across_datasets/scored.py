@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.metrics.tasks import metric_of
 from permafrost.statistics.across_datasets import draws as drawing
 from permafrost.statistics.across_datasets import standings
-from permafrost.statistics.across_datasets.chances import chances
+from permafrost.statistics.across_datasets.chances import Chances, all_chances
 from permafrost.statistics.across_datasets.draws import Scores
 from permafrost.statistics.across_datasets.elo import elo
 from permafrost.statistics.across_datasets.letters import compact_letters, ranks_possible
@@ -88,8 +88,9 @@ class Scored:
             seed=ranking.seed,
         )
 
-    def statistics(self, ranking: Ranking):
-        """Yield the rows of each statistic, one row per backbone."""
+    def statistics(self, ranking: Ranking, chances: Chances | None):
+        """Yield the rows of each statistic, one row per backbone; `chances` as `all_chances` found
+        them, None without uncertainty."""
         uncertainty, note = self.uncertainty(ranking.uncertainty)
         values = self.scores.values - self.best_possible[:, None, None]
         shifted = Scores(values, self.scores.higher, self.scores.items)
@@ -98,8 +99,8 @@ class Scored:
         oriented, backbones = shifted.oriented(), len(self.backbones)
 
         yield from find.rows("mean_rank", standings.mean_rank, oriented, base, (1, backbones))
-        if base is not None:
-            yield from self._chances(find, ranking)
+        if chances is not None:
+            yield from self._chances(find, ranking, chances)
         yield from find.rows("win_rate", standings.win_rate, oriented, base, (0, 1))
         costly = None if base is None else base[:_COSTLY]
         yield from find.rows("elo", _elo, oriented, costly)
@@ -115,14 +116,8 @@ class Scored:
         yield from self._means(find, base, oriented, ranking)
         yield from self._normalised(find, ranking)
 
-    def _chances(self, find: _Finder, ranking: Ranking):
+    def _chances(self, find: _Finder, ranking: Ranking, found: Chances):
         """Statistics of the hierarchical model: expected ranks, rank probabilities, losses."""
-        found = chances(
-            self.table.measured,
-            find.uncertainty,
-            draws=_PER_DRAW * ranking.draws,
-            seed=ranking.seed,
-        )
         more = np.sum(~self.table.measured.ranked)
         note = f"also from {more} datasets without all backbones" if more else ""
         note = "without what is filled in" if self.table.imputed.any() else note
@@ -210,6 +205,16 @@ class Scored:
             yield from find.rows(
                 name, lambda v, mean=mean: mean(v, axis=-2), values, drawn, note=note
             )
+
+
+def with_chances(asked: Sequence[Scored], ranking: Ranking) -> Iterator[tuple[int, Chances | None]]:
+    """Yield the place of each of several scored groups with its chances, not in their order."""
+    known = [one.uncertainty(ranking.uncertainty)[0] for one in asked]
+    yield from ((place, None) for place, one in enumerate(known) if one == "none")
+    drawn = [place for place, one in enumerate(known) if one != "none"]
+    given = [(asked[place].table.measured, known[place]) for place in drawn]
+    found = all_chances(given, draws=_PER_DRAW * ranking.draws, seed=ranking.seed)
+    yield from ((drawn[number], one) for number, one in found)
 
 
 @dataclass(frozen=True)

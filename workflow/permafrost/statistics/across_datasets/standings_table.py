@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -18,11 +19,12 @@ from permafrost.core.columns import Column, Table
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import write_csv, write_table
 from permafrost.statistics.across_datasets.cells import Cells
+from permafrost.statistics.across_datasets.chances import Chances
 from permafrost.statistics.across_datasets.draws import UNCERTAINTIES
 from permafrost.statistics.across_datasets.fields import read_fields, scores_of
 from permafrost.statistics.across_datasets.missing import complete
 from permafrost.statistics.across_datasets.ranking import RANKED_BY, STATISTICS, Ranking
-from permafrost.statistics.across_datasets.scored import Scored
+from permafrost.statistics.across_datasets.scored import Scored, with_chances
 
 
 class Standings(Table):
@@ -98,9 +100,9 @@ def build_standings(
     ------
     PermafrostError : two backbones were evaluated on different test sets of one dataset.
     """
-    rows: list[dict] = []
     fields = read_fields(tables)
     evaluated = {name for of_probe in fields.values() for name in of_probe}
+    sections: list[_Section] = []
     seen: set[tuple] = set()
     for group, datasets in ranking.groups.items():
         for probe, of_probe in sorted(fields.items()):
@@ -110,22 +112,60 @@ def build_standings(
             if asked and not (again and MADE in group):
                 seen.add((probe, frozenset(asked)))
                 absent = [name for name in datasets if name not in evaluated]
-                rows += _rows(
-                    group, probe, asked, absent, of_probe, ranking, tests, cells or Cells()
-                )
-    return Standings.from_rows(rows)
+                section = _section(group, probe, asked, absent, of_probe, ranking, cells or Cells())
+                sections += [section] if section else []
+    scored = [section for section in sections if section.scored]
+    for place, found in with_chances([one.scored for one in scored], ranking):
+        scored[place].add_statistics(ranking, found)
+    if tests is not None:
+        for one in scored:
+            named = {"group": one.common["group"], "probe": one.common["probe"]}
+            tests.append({**named, **one.scored.tests(ranking)})
+    return Standings.from_rows([row for section in sections for row in section.all_rows()])
 
 
-def _rows(
+@dataclass
+class _Section:
+    """A group of datasets under a probe.
+
+    Attributes
+    ----------
+    common : columns that are the same in all of its rows.
+    scored : None if nothing can be ranked.
+    imputed : column of each backbone.
+    copies : backbones whose rows are repeated, as in `_with_copies`.
+    rows : of the statistics; exact : rows that follow them.
+    """
+
+    common: dict
+    scored: Scored | None = None
+    imputed: dict[str, str] = field(default_factory=dict)
+    copies: dict[str, str] = field(default_factory=dict)
+    rows: list[dict] = field(default_factory=list)
+    exact: list[dict] = field(default_factory=list)
+
+    def add_statistics(self, ranking: Ranking, chances: Chances | None) -> None:
+        self.rows += [
+            {"backbone": name, "imputed": self.imputed[name], **row}
+            for statistic in self.scored.statistics(ranking, chances)
+            for name, row in zip(self.scored.backbones, statistic, strict=True)
+        ]
+
+    def all_rows(self) -> list[dict]:
+        rows = [{**_EMPTY, **self.common, **row} for row in [*self.rows, *self.exact]]
+        return _with_copies(rows, self.copies)
+
+
+def _section(
     group: str,
     probe: str,
     asked: list[str],
     absent: list[str],
     fields: dict,
     ranking: Ranking,
-    tests: list[dict] | None,
     cells: Cells,
-) -> list:
+) -> _Section | None:
+    """None if there are fewer than two backbones."""
     backbones = sorted({name for dataset in asked for name in fields[dataset].values})
     named = [*(ranking.reference or ()), *filter(None, [ranking.baseline])]
     copies = cells.copies(backbones, {name: fields[name].values for name in asked}, named)
@@ -134,15 +174,7 @@ def _rows(
     copies = copies if len(backbones) - len(copies) > 1 else {}
     backbones = [name for name in backbones if name not in copies]
     if len(backbones) < 2:
-        return []
-    common = {
-        "group": group,
-        "probe": probe,
-        "imputed": "",
-        "same_as": ";".join(f"{copy}={first}" for copy, first in sorted(copies.items())),
-        "confidence": ranking.confidence,
-        "seed": ranking.seed,
-    }
+        return None
     rule = {"missing": ranking.missing, "baseline": ranking.baseline}
     given = scores_of([fields[name] for name in asked], backbones)
     try:
@@ -151,7 +183,13 @@ def _rows(
     except PermafrostError as error:  # the baseline has no score under this probe
         table, why = None, error.problem
     ranked = table.datasets if table else []
-    common |= {
+    common = {
+        "group": group,
+        "probe": probe,
+        "imputed": "",
+        "same_as": ";".join(f"{copy}={first}" for copy, first in sorted(copies.items())),
+        "confidence": ranking.confidence,
+        "seed": ranking.seed,
         "n_datasets": len(ranked),
         "datasets": ";".join(ranked),
         "unfit": "",
@@ -159,24 +197,15 @@ def _rows(
     }
     if not ranked:
         nothing = {"note": why, "uncertainty": "none", "statistic": RANKED_BY}
-        return _with_copies(
-            [{**_EMPTY, **common, **nothing, "backbone": name} for name in backbones], copies
-        )
+        rows = [{**nothing, "backbone": name} for name in backbones]
+        return _Section(common, copies=copies, rows=rows)
     metrics = list(dict.fromkeys(fields[name].metric for name in ranked))
     imputed = {
         name: ";".join(itertools.compress(ranked, column))
         for name, column in zip(backbones, table.imputed.T, strict=True)
     }
-    scored = Scored(table, backbones, metrics)
-    if tests is not None:
-        tests.append({"group": group, "probe": probe, **scored.tests(ranking)})
-    rows = [
-        {**_EMPTY, **common, "backbone": name, "imputed": imputed[name], **row}
-        for statistic in scored.statistics(ranking)
-        for name, row in zip(backbones, statistic, strict=True)
-    ]
-    rows += [{**_EMPTY, **common, **row} for row in _exact_rows(given, backbones, asked, cells)]
-    return _with_copies(rows, copies)
+    exact = _exact_rows(given, backbones, asked, cells)
+    return _Section(common, Scored(table, backbones, metrics), imputed, copies, exact=exact)
 
 
 def _with_copies(rows: list[dict], copies: dict[str, str]) -> list[dict]:
