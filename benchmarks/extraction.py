@@ -131,14 +131,10 @@ def run_extraction(folder: Path, arguments) -> dict:
 def bare_loop(model, batches, device, precision) -> np.ndarray:
     """Wall and CPU seconds of ``model(batch)`` over tensors that are already on the device."""
     import torch
+    from permafrost.features.running import arithmetic
 
     synchronize = torch.cuda.synchronize if device.type == "cuda" else lambda: None
-    with (
-        torch.inference_mode(),
-        torch.autocast(
-            device.type, dtype=precision or torch.bfloat16, enabled=precision is not None
-        ),
-    ):
+    with torch.inference_mode(), arithmetic(precision, device):
         model(batches[0])
         synchronize()
 
@@ -168,9 +164,8 @@ def bare_model(kind: str, name: str):
 def compare(arguments) -> None:
     import torch
     from permafrost.features.devices import choose_device, exact_numerics
-    from permafrost.features.running import PRECISIONS
 
-    device, precision = choose_device(arguments.device), PRECISIONS[arguments.precision]
+    device, precision = choose_device(arguments.device), arguments.precision
     model, shape = bare_model(arguments.kind, arguments.model)
     model = model.eval().to(device)
     count, size = arguments.images, arguments.batch_size
@@ -230,7 +225,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16", "fp16"])
+    parser.add_argument("--precision", default="fp32", choices=["fp32", "tf32", "bf16", "fp16"])
     parser.add_argument("--no-memory", action="store_true", help="throughput only")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     arguments = parser.parse_args()

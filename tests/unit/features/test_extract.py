@@ -162,6 +162,17 @@ def test_bfloat16_is_close_and_recorded(dataset, device):
     assert np.abs(left - right).max() < 0.05 * np.abs(left).max()
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_tf32_is_float32_on_a_cpu_and_close_to_it_on_a_gpu(dataset, device):
+    exact = dataset.extract(MODEL, extraction=SMALL, out="exact", device=device)["test"]
+    options = {**SMALL, "precision": "tf32"}
+    fast = dataset.extract(MODEL, extraction=options, out="fast", device=device)["test"]
+    left, right = exact.read("embeddings"), fast.read("embeddings")
+    assert fast.attributes["precision"] == "tf32"
+    assert np.array_equal(left, right) or device == "cuda"
+    assert np.abs(left - right).max() < 0.01 * np.abs(left).max()
+
+
 def test_float16_on_disk_is_an_option(dataset):
     store = dataset.extract(MODEL, extraction={**SMALL, "dtype": "float16"}, out="f16")["val"]
     assert store.read("embeddings").dtype == np.float16
@@ -222,10 +233,13 @@ def test_the_fingerprint_of_the_tensor_is_that_of_the_tensor_fed(dataset):
 
 
 def _switches() -> list:
-    conv, matmul = torch.backends.cudnn.conv, torch.backends.cuda.matmul
+    backends = torch.backends
     return [
-        conv.fp32_precision,
-        matmul.fp32_precision,
+        backends.cudnn.conv.fp32_precision,
+        backends.cudnn.rnn.fp32_precision,
+        backends.cuda.matmul.fp32_precision,
+        backends.mkldnn.matmul.fp32_precision,
+        torch.get_float32_matmul_precision(),
         torch.backends.cudnn.deterministic,
         torch.backends.cudnn.benchmark,
         torch.get_num_threads(),
@@ -236,9 +250,11 @@ def _switches() -> list:
     ]
 
 
-def test_no_state_of_the_process_is_changed(dataset):
+@pytest.mark.parametrize("precision", ["fp32", "tf32"])
+def test_no_state_of_the_process_is_changed(dataset, precision):
     before = _switches()
-    dataset.extract(MODEL, extraction=SMALL, threads=torch.get_num_threads() + 1)
+    options = {**SMALL, "precision": precision}
+    dataset.extract(MODEL, extraction=options, threads=torch.get_num_threads() + 1)
     assert _switches() == before
 
 
@@ -251,6 +267,30 @@ def test_tf32_is_off_and_threads_are_set_while_features_are_computed(dataset, tm
     )
     store = dataset.extract(entry, threads=3, out="switches")["val"]
     assert store.read("embeddings")[0].tolist() == [1.0, 1.0, 3.0, 0.0]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16"])
+def test_tf32_is_on_where_it_is_asked_for_and_only_for_a_gpu(dataset, tmp_path, precision):
+    """All settings agree, the older ones that torch.compile reads, too."""
+    on_gpu = ("cudnn.conv", "cudnn.rnn", "cuda.matmul")
+    asked = [f"torch.backends.{one}.fp32_precision == 'tf32'" for one in on_gpu]
+    asked += [
+        "torch.backends.cuda.matmul.allow_tf32",
+        "torch.get_float32_matmul_precision() == 'high'",
+        *(f"torch.backends.mkldnn.{one}.fp32_precision != 'ieee'" for one in ("matmul", "conv")),
+    ]
+    entry = _entrypoint(
+        tmp_path, f"images.new_tensor([[{', '.join(asked)}]]).repeat(len(images), 1)"
+    )
+    store = dataset.extract(entry, extraction={"precision": precision})["val"]
+    assert store.read("embeddings")[0].tolist() == [precision == "tf32"] * 5 + [False] * 2
+
+
+def test_settings_are_restored_after_a_forward_pass_that_fails(dataset, tmp_path):
+    before = _switches()
+    with pytest.raises(PermafrostError, match="division by zero"):
+        dataset.extract(_entrypoint(tmp_path, "1 / 0"), extraction={"precision": "tf32"})
+    assert _switches() == before
 
 
 def _entrypoint(folder, expression: str) -> dict:

@@ -47,7 +47,10 @@ def test_masks_ask_for_maps(root):
     assert told["extraction"]["maps"] is True and "maps_dtype" not in told["extraction"]
 
 
-@pytest.mark.parametrize("change", [{"dtype": "float16"}, {"precision": "bf16"}, {"compile": True}])
+@pytest.mark.parametrize(
+    "change",
+    [{"dtype": "float16"}, {"precision": "bf16"}, {"precision": "tf32"}, {"compile": True}],
+)
 def test_how_features_are_stored_is_nothing_to_it(root, change):
     before, after = make_plan(root, config()), make_plan(root, config(extraction=change))
     assert job(before) == job(after)

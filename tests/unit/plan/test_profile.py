@@ -77,7 +77,11 @@ def test_the_machine_and_how_to_run_rerun_nothing(root, changes):
 
 def test_only_what_changes_the_forward_pass_reruns_profiles(root):
     base = plan_of(root, {})
-    for extraction, rerun in (({"dtype": "float16"}, False), ({"precision": "bf16"}, True)):
+    for extraction, rerun in (
+        ({"dtype": "float16"}, False),
+        ({"precision": "bf16"}, True),
+        ({"precision": "tf32"}, True),
+    ):
         found = stages(differing(base, plan_of(root, {}, extraction=extraction)))
         assert "extract" in found and ("profile" in found) == rerun
     assert "profile" not in stages(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import platform
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 
@@ -60,6 +61,13 @@ _SWITCHES = (
     (torch.backends.cudnn, "deterministic", True),
     (torch.backends.cudnn, "benchmark", False),
 )
+#: the same of `tf32`
+_TF32 = (
+    (torch.backends.cuda.matmul, "fp32_precision", "tf32"),
+    (torch.backends.cudnn.conv, "fp32_precision", "tf32"),
+    (torch.backends.cudnn.rnn, "fp32_precision", "tf32"),
+    (torch.backends.mkldnn.matmul, "fp32_precision", "ieee"),
+)
 
 
 @contextlib.contextmanager
@@ -68,17 +76,40 @@ def exact_numerics(threads: int | None = None) -> Iterator[None]:
 
     The previous settings are restored on exit. None keeps the number of threads.
     """
-    before = [getattr(place, name) for place, name, _ in _SWITCHES]
     threads_before = torch.get_num_threads()
+    with _switched(_SWITCHES):
+        try:
+            _set_threads(threads or threads_before)
+            yield
+        finally:
+            _set_threads(threads_before)
+
+
+@contextlib.contextmanager
+def tf32() -> Iterator[None]:
+    """Context inside `exact_numerics` in which a GPU may use TF32; on a CPU it changes no number."""
+    older = torch.get_float32_matmul_precision()
+    with _switched(_TF32):
+        try:
+            # torch.compile asks for this older setting, and torch raises if it contradicts the newer
+            torch.set_float32_matmul_precision("high")
+            # "high" includes the CPU
+            torch.backends.mkldnn.matmul.fp32_precision = "ieee"
+            yield
+        finally:
+            torch.set_float32_matmul_precision(older)
+
+
+@contextlib.contextmanager
+def _switched(switches: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
+    before = [getattr(place, name) for place, name, _ in switches]
     try:
-        for place, name, value in _SWITCHES:
+        for place, name, value in switches:
             setattr(place, name, value)
-        _set_threads(threads or threads_before)
         yield
     finally:
-        for (place, name, _), value in zip(_SWITCHES, before, strict=True):
+        for (place, name, _), value in zip(switches, before, strict=True):
             setattr(place, name, value)
-        _set_threads(threads_before)
 
 
 def _set_threads(threads: int) -> None:

@@ -12,12 +12,25 @@ import torch
 
 from permafrost.backbones.backbone import Backbone
 from permafrost.core.errors import PermafrostError
+from permafrost.features.devices import tf32
 from permafrost.features.metadata import Telling
 from permafrost.features.prepare import Preparer
 from permafrost.features.reading import Batch
 from permafrost.features.specification import Extraction
 
-PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+#: precision -> type of autocast; None: float32
+PRECISIONS = {"fp32": None, "tf32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+@contextlib.contextmanager
+def arithmetic(precision: str, device: torch.device) -> Iterator[None]:
+    """Context of a forward pass in this precision, inside `exact_numerics`."""
+    kind = PRECISIONS[precision]
+    with (
+        tf32() if precision == "tf32" else contextlib.nullcontext(),
+        torch.autocast(device.type, dtype=kind or torch.bfloat16, enabled=kind is not None),
+    ):
+        yield
 
 
 @dataclass(frozen=True)
@@ -26,7 +39,7 @@ class Run:
 
     Attributes
     ----------
-    precision : type of autocast; None: float32.
+    precision : one of `PRECISIONS`.
     pad_to : batch size that smaller batches are padded to; None: no padding.
     dates : T, if all dates of a sample are input at once; None if every date is a separate image.
     telling : metadata that the backbone gets.
@@ -35,7 +48,7 @@ class Run:
     backbone: Backbone
     prepare: Preparer
     device: torch.device
-    precision: torch.dtype | None
+    precision: str
     channels_last: bool
     pad_to: int | None
     dates: int | None = None
@@ -68,10 +81,7 @@ class Run:
         # a smaller last batch would make torch compile the model again
         images = self._padded(images)
         told = {name: self._padded(one) for name, one in told.items()}
-        enabled = self.precision is not None
-        with torch.autocast(
-            self.device.type, dtype=self.precision or torch.bfloat16, enabled=enabled
-        ):
+        with arithmetic(self.precision, self.device):
             features, maps = self._forward(images, told)
         self._check_rows(features, len(images))
         return features[:count].float(), [values[:count] for values in maps]
@@ -147,16 +157,16 @@ def set_up(
             f"unknown precision {extraction.precision!r}, known: {', '.join(PRECISIONS)}",
             where=f"{backbone.where}: extraction",
         )
-    precision = PRECISIONS[extraction.precision]
-    if precision is torch.float16 and device.type == "cpu":
+    precision = extraction.precision
+    if precision == "fp16" and device.type == "cpu":
         raise PermafrostError(
             "precision: fp16 needs a GPU", where=backbone.where, remedy="use bf16 or fp32 on a CPU"
         )
-    # channels_last: up to twice as fast for convolutions on a CPU or in half precision, else no slower
+    # channels_last: up to twice as fast for convolutions on a CPU or on tensor cores, else no slower
     together = backbone.plan.dates == "all"
     # torch supports channels_last only for weights of up to four dimensions
     single = not together and all(one.ndim < 5 for one in backbone.module.parameters())
-    channels_last = single and (device.type == "cpu" or precision is not None)
+    channels_last = single and (device.type == "cpu" or precision != "fp32")
     layout = torch.channels_last if channels_last else torch.contiguous_format
     backbone.module.to(device, memory_format=layout)
     if extraction.compile:

@@ -22,8 +22,9 @@ class ExtractionSettings(Options):
     """Type of the embeddings on disk."""
     maps_dtype: Literal["float32", "float16"] = "float16"
     """Type on disk of feature maps, which probes of pixels and objects read."""
-    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
-    """Precision of the forward pass."""
+    precision: Literal["fp32", "tf32", "bf16", "fp16"] = "fp32"
+    """Precision of the forward pass. tf32: float32, with TF32 in matrix products and convolutions on a GPU; on a CPU
+    the same to the byte as fp32."""
     compile: bool = False
     """Use torch.compile."""
 

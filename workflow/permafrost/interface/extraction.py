@@ -71,7 +71,7 @@ def extract(
     input : the backbone's input, as in an entry; default of modules and timm: red, green and blue.
     size : pixels that images are resized to, unless the backbone's entry sets a size.
     batch_size : images per forward pass.
-    precision : ``fp32``, ``fp16`` or ``bf16``.
+    precision : ``fp32``, ``tf32``, ``bf16`` or ``fp16``.
     device : ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
     catalogues : folders of entries to look up names in; ``{permafrost}`` is the workflow's folder.
     progress : print the progress.

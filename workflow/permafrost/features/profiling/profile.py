@@ -63,7 +63,7 @@ def profile_backbone(
 ) -> Profile:
     """Build the backbone as extraction does, run it on noise, and measure its costs.
 
-    The forward pass is that of extraction: same precision and exact arithmetic (no TF32), with
+    The forward pass is that of extraction: same precision and deterministic arithmetic, with
     pooling and, if the task needs them, feature maps. Measured values depend on the machine and its
     load, so they vary between runs. Call this once per process, since earlier work affects the
     memory peak.
@@ -221,7 +221,7 @@ def _flops(
 ) -> Quantity:
     """FLOPs of one image, by the uncompiled module, since compilation hides its operators."""
     uncompiled = dataclasses.replace(
-        run, backbone=dataclasses.replace(backbone, module=plain), precision=None
+        run, backbone=dataclasses.replace(backbone, module=plain), precision="fp32"
     )
     return count_flops(lambda: uncompiled.outputs(image.clone(), **told))
 
