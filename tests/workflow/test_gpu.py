@@ -67,3 +67,16 @@ def test_light_probes_take_a_gpu_only_where_one_is_named(several):
     }
     several.configure(runtime=TINY["runtime"] | {"device": "cuda"})
     assert told() == dict.fromkeys(("true", "knn", "linear"), {("cuda", True)})
+
+
+def test_an_extraction_takes_cores_that_feed_its_gpu(several):
+    def threads() -> set[str]:
+        done = several.snakemake("features", "-n", "--printshellcmds", "--cores", "12")
+        return set(re.findall(r"true --job .* --threads (\d+)", done.stdout))
+
+    several.configure(runtime={"device": "auto"})
+    assert threads() == {"6"}
+    several.configure(runtime={"device": "auto", "workers": 3})
+    assert threads() == {"3"}
+    several.configure(runtime={"device": "cpu"})
+    assert threads() == {"2"}

@@ -63,7 +63,7 @@ from permafrost.plan.parts import FOLDER, PATTERN, JoinedParts, check_parts
 from permafrost.plan.plan import Plan
 from permafrost.plan.read_before import change_lines
 from permafrost.plan.record import plan_file, record_plan
-from permafrost.plan.resources import asked, device_of
+from permafrost.plan.resources import asked, device_of, reading_threads
 from permafrost.operate.snakemake_process import (
     expose_commands,
     follow_run,
@@ -418,3 +418,11 @@ def probe_gpu(wildcards):
 def all_cores(wildcards):
     """The cores of this run; on a cluster, where there is no such number, `set-threads` sets it."""
     return workflow.cores if workflow.local_exec else 1
+
+
+@fast_params
+def extraction_cores(wildcards):
+    """Cores of an extraction: some of this run's if it feeds a GPU; on a cluster, `set-threads` sets more."""
+    return reading_threads(
+        RUNTIME["workers"], all_cores(wildcards) if gpu(wildcards) else 0
+    )

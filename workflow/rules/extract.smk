@@ -13,7 +13,7 @@ rule extract:
         deployed("conda")
     container:
         deployed("apptainer")
-    threads: lambda wildcards: 1 if parts(wildcards) else RUNTIME["workers"]
+    threads: lambda wildcards: 1 if parts(wildcards) else extraction_cores(wildcards)
     resources:
         **resources_for("extract"),
         gpu=lambda wildcards: 0 if parts(wildcards) else gpu(wildcards),
@@ -48,7 +48,7 @@ rule extract_part:
         deployed("conda")
     container:
         deployed("apptainer")
-    threads: RUNTIME["workers"]
+    threads: extraction_cores
     resources:
         **resources_for("extract"),
         gpu=gpu,

@@ -6,7 +6,7 @@ rule prepare:
         card=f"{RESULTS}/images/{{dataset}}/card.json",
     log:
         **logs("prepare/{dataset}"),
-    threads: lambda wildcards: 1 if image_parts(wildcards) else RUNTIME["workers"]
+    threads: lambda wildcards: 1 if image_parts(wildcards) else reading_threads(RUNTIME["workers"])
     resources:
         **resources_for("prepare"),
     params:
@@ -30,7 +30,7 @@ rule prepare_part:
         temp(directory(f"{RESULTS}/{FOLDER}/{{dataset}}/{{part}}")),
     log:
         **logs("prepare_part/{dataset}/{part}"),
-    threads: RUNTIME["workers"]
+    threads: reading_threads(RUNTIME["workers"])
     resources:
         **resources_for("prepare"),
     params:

@@ -82,9 +82,10 @@ def test_the_same_bits_as_a_plain_loop(dataset, device):
         assert np.array_equal(store.read("embeddings"), np.concatenate(expected))
 
 
-def test_a_repeat_gives_the_same_bytes(dataset):
+@pytest.mark.parametrize("workers", [1, 8])
+def test_a_repeat_gives_the_same_bytes(dataset, workers):
     dataset.extract(MODEL, extraction=SMALL, out="once")
-    dataset.extract(MODEL, extraction=SMALL, out="twice", workers=1)
+    dataset.extract(MODEL, extraction=SMALL, out="twice", workers=workers)
     files = sorted(p for p in (dataset.folder / "once").rglob("*") if p.is_file())
     assert files
     for file in files:

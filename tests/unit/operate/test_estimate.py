@@ -88,6 +88,17 @@ def test_every_example_can_be_estimated_without_its_data(example):
         assert found.wall() > 0 and all(size > 0 for size in disk(found).values())
 
 
+def test_an_extraction_on_a_gpu_takes_the_cores_that_its_rule_asks_for(project):
+    def cores(gpus: int) -> dict[str, int]:
+        return {
+            job.stage: job.threads for job in estimated(project, machines=Machines(12, gpus)).jobs
+        }
+
+    on_cpu, on_gpu = cores(0), cores(1)
+    assert (on_cpu["prepare"], on_cpu["extract"]) == (2, 2)
+    assert on_gpu == {**on_cpu, "extract": 6}
+
+
 def test_the_number_of_images_comes_from_the_card_the_entry_or_an_assumption(tmp_path):
     entry = {"task": "classification", "dates": "one", "source": {"kind": "folder"}}
     nothing = tmp_path / "card.json"

@@ -28,6 +28,7 @@ from permafrost.interface.fitting import InputError
 from permafrost.interface.given import as_list
 from permafrost.plan.catalogue import Catalogue, catalogue_folders, result_fields
 from permafrost.plan.options import extraction_of
+from permafrost.plan.resources import reading_threads
 from permafrost.plan.validation import problems
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ def extract(
     PermafrostError : errors that would also stop a run, such as missing bands, weights that do not
         fit, or NaN.
     """
+    import torch
+
     from permafrost.features.extract import extract as extract_stores
 
     bands = as_list(bands)
@@ -124,7 +127,11 @@ def extract(
                 card=folder / "card.json",
                 outputs={"test": outputs["test"]},
                 fingerprint=card.fingerprint,
-                running=Running(device=device, batch_size=batch_size),
+                running=Running(
+                    device=device,
+                    batch_size=batch_size,
+                    workers=reading_threads(None, torch.get_num_threads()),
+                ),
             )
         finally:
             _MODULES.clear()

@@ -13,7 +13,7 @@ from permafrost.probes.kinds import KINDS
 class Asked(NamedTuple):
     """Resources of a job: memory in MB, time limit in minutes, and cores.
 
-    ``threads=None``: as many cores as the configuration's ``workers``.
+    ``threads=None``: those of `reading_threads`.
     """
 
     memory_mb: int
@@ -52,6 +52,17 @@ def asked(stage: str, *, kind: str | None = None, views: bool = False) -> Asked:
     if stage == "measure" and views:
         return _STAGES[stage]._replace(memory_mb=_MEASURE_OF_VIEWS_MB)
     return _STAGES[stage]
+
+
+def reading_threads(workers: int | None, cores: int = 0) -> int:
+    """Threads of a job that decodes images: the option ``workers``, or a number for `cores`.
+
+    Parameters
+    ----------
+    cores : of the run, if the job feeds a GPU, which would wait for two threads; the other half of
+        them is for other jobs.
+    """
+    return workers or min(max(2, cores // 2), 8)
 
 
 def device_of(kind: str, device: str) -> str:

@@ -210,8 +210,9 @@ class Runtime(Options):
     """Device of jobs. auto: a GPU if available, but cheap probes on the CPU; cuda: all jobs that can use a GPU."""
     batch_size: Positive = Running.batch_size
     """Images per forward pass."""
-    workers: Positive = Running.workers
-    """Threads that decode images, and threads of forward passes on the CPU."""
+    workers: Positive | None = None
+    """Threads that decode images, and threads of forward passes on the CPU. null: 2, and for extractions on a GPU of
+    this machine half of the cores of the run, from 2 to 8."""
     parts: Parts | dict[str, Parts] = 1
     """Number of jobs (shards) that share the preparation of a dataset, and the extraction of each backbone on it,
     each on its own node or GPU; or dataset to number, 1 for others. The joined result is the same to the byte."""

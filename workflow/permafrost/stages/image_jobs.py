@@ -98,6 +98,7 @@ def run(arguments, extract, kind: type, **outputs) -> None:
         running=Running(
             device=arguments.device,
             batch_size=arguments.batch_size,
+            workers=arguments.threads,
             threads=arguments.threads,
         ),
         **outputs,

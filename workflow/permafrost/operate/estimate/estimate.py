@@ -20,7 +20,7 @@ from permafrost.plan.grid import LABELS, Grid
 from permafrost.plan.parts import number_of_parts
 from permafrost.plan.plan import Plan
 from permafrost.plan.record import outputs_of
-from permafrost.plan.resources import asked
+from permafrost.plan.resources import asked, reading_threads
 from permafrost.probes.kinds import KINDS
 
 # share of the cores' time that jobs use; for example, a job of two cores waits for two free ones
@@ -226,9 +226,10 @@ def _job(
     probe = grid.probes[labels["probe"]]["kind"] if stage == "probe" else None
     on_gpu = machines.gpus > 0 and uses_gpu(grid, stage, names)
     wants = asked(stage, kind=probe, views=bool(grid.viewed()))
-    threads = wants.threads or grid.config["runtime"]["workers"]
+    cores, workers = int(machines.cores), grid.config["runtime"]["workers"]
+    threads = wants.threads or reading_threads(workers, cores if on_gpu else 0)
     if stage == "profile":
-        threads = machines.cores
+        threads = cores
     paths = tuple(f"{results}/{path}" for _, path, _ in outputs_of(grid, stage, labels))
     paths = paths or (f"{results}/report/index.html",)  # the report, which has no fingerprint
     made = _made(grid, stage, names, paths, records)
