@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from helpers.stores.devices import waits_in_epochs
 from helpers.stores.objects import (
     LEARNS,
     NOTHING,
@@ -83,6 +84,13 @@ def test_points_are_learned_too(toy_points, tmp_path, device):
         assert (boxes[:, :2] == boxes[:, 2:]).all() and len(boxes) == len(truth)
         for centre in truth.centres:
             assert np.hypot(*(boxes[:, :2] - centre).T).min() < 4
+
+
+def test_no_batch_waits_for_numbers_of_the_device(toy, toy_points, tmp_path, monkeypatch):
+    for stores in (toy, toy_points):
+        with waits_in_epochs(DetectionTrainer, monkeypatch) as waits:
+            run(stores, tmp_path, epochs=2)
+        assert waits == [0, 0]
 
 
 @pytest.mark.parametrize("changes", [{"box_loss": "iou"}, {"precision": "bf16"}, {"depth": 2}])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from helpers.stages.probe_jobs import run_probe
+from helpers.stores.devices import waits_in_epochs
 from helpers.stores.maps import (
     FINGERPRINT,
     SEGMENTATION,
@@ -181,6 +182,33 @@ def test_ignored_pixels_have_no_gradient():
     masks[0, :2] = 255
     loss(logits, masks).backward()
     assert (logits.grad[0, :, :2] == 0).all() and (logits.grad[0, :, 2:] != 0).all()
+
+
+def test_the_losses_of_an_epoch_are_those_read_batch_by_batch(toy, tmp_path, monkeypatch):
+    def plain(self, head, optimiser, scaler, epoch):
+        head.train()
+        total, seen = 0.0, 0
+        for batch in self.train.shuffled(self.seed, epoch):
+            loss = self._loss(self._forward(head, batch), batch, "train")
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            total, seen = total + float(loss.detach()) * len(batch.rows), seen + len(batch.rows)
+        return total / seen
+
+    together = run(toy, tmp_path, epochs=3)
+    monkeypatch.setattr(MaskTrainer, "_epoch", plain)
+    one_by_one = run(toy, tmp_path, epochs=3)
+    assert together[0].equals(one_by_one[0])
+    assert together[1]["settings"] == one_by_one[1]["settings"]
+
+
+@pytest.mark.parametrize("memory", [None, 0])
+def test_no_batch_waits_for_numbers_of_the_device(toy, tmp_path, monkeypatch, memory):
+    """Also where pixels are ignored."""
+    with waits_in_epochs(MaskTrainer, monkeypatch) as waits:
+        run(toy, tmp_path, epochs=2, memory=memory)
+    assert waits == [0, 0]
 
 
 def test_nan_in_the_maps_stops_with_epoch_batch_and_cause_and_leaves_no_file(toy, tmp_path):

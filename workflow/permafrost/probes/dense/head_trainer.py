@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -185,22 +186,30 @@ class HeadTrainer[Batch: Rows](ABC):
     def _epoch(self, head: nn.Module, optimiser: AdamW, scaler, epoch: int) -> float:
         """Train once over the split; the mean loss per sample."""
         head.train()
-        total, seen = 0.0, 0
+        # a loss that is read after its batch would make a GPU wait: all are read after the epoch
+        losses, outputs, batches = [], [], []
         for number, batch in enumerate(self.train.shuffled(self.seed, epoch)):
             if self._left_out(batch):
                 continue
             with self._naming():
-                loss, value, _ = self._judged(
-                    head, batch, "train", f"epoch {epoch + 1}, batch {number + 1}"
-                )
+                output = self._forward(head, batch)
+                loss = self._loss(output, batch, "train")
                 optimiser.zero_grad()
                 scaler.scale(loss).backward()
                 scaler.step(optimiser)
                 scaler.update()
-            total, seen = total + value * len(batch.rows), seen + len(batch.rows)
-        if not seen:
+            losses.append(loss.detach())
+            outputs.append(_extremes(output))
+            batches.append((number, len(batch.rows)))
+        if not batches:
             raise self._nothing_learned()
-        return total / seen
+        total, values = 0.0, torch.stack(losses).tolist()
+        for value, output, (number, count) in zip(values, outputs, batches, strict=True):
+            if not math.isfinite(value):
+                batch = next(itertools.islice(self.train.shuffled(self.seed, epoch), number, None))
+                raise self._diverged(value, f"epoch {epoch + 1}, batch {number + 1}", batch, output)
+            total += value * count
+        return total / sum(count for _, count in batches)
 
     @torch.no_grad()
     def _validate(self, head: nn.Module, epoch: int) -> tuple[float | None, float | None]:
@@ -211,26 +220,14 @@ class HeadTrainer[Batch: Rows](ABC):
             if self._left_out(batch):
                 continue
             with self._naming():
-                _, value, output = self._judged(
-                    head, batch, "val", f"epoch {epoch + 1}, validation batch {number + 1}"
-                )
+                output = self._forward(head, batch)
+                value = float(self._loss(output, batch, "val"))
+                if not math.isfinite(value):
+                    place = f"epoch {epoch + 1}, validation batch {number + 1}"
+                    raise self._diverged(value, place, batch, output)
                 meter.add(batch, output)
             total, seen = total + value * len(batch.rows), seen + len(batch.rows)
         return (total / seen, meter.value()) if seen else (None, None)
-
-    def _judged(self, head: nn.Module, batch: Batch, split: str, place: str):
-        """The loss of a batch as a tensor and as a number, and the head's output.
-
-        Raises
-        ------
-        PermafrostError : the loss is not finite.
-        """
-        output = self._forward(head, batch)
-        loss = self._loss(output, batch, split)
-        value = float(loss.detach())
-        if not math.isfinite(value):
-            raise self._diverged(value, place, batch, output)
-        return loss, value, output
 
     def _nothing_to_choose_on(self, what: str) -> PermafrostError:
         return PermafrostError(
@@ -282,6 +279,13 @@ def all_finite(output) -> bool:
     """Whether a head's output, a tensor or a sequence of them, has neither NaN nor infinity."""
     parts = [output] if isinstance(output, torch.Tensor) else output
     return all(bool(torch.isfinite(x).all()) for x in parts if x is not None)
+
+
+@torch.no_grad()
+def _extremes(output) -> torch.Tensor:
+    """Least and largest number of each part of a head's output, finite if all of it is."""
+    parts = [output] if isinstance(output, torch.Tensor) else output
+    return torch.stack([end for x in parts if x is not None for end in torch.aminmax(x)])
 
 
 def autocast(device: torch.device, precision: str):

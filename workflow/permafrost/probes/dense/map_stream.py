@@ -86,13 +86,14 @@ class MapBatch:
 
     ``rows`` (B,) their rows in the split; ``maps`` per layer (B, C, H, W) float32, channels last, for all dates
     (B, T, C, H, W); ``masks`` (B, *working size) int64, None if not requested; ``positions`` (B, T) of
-    dates, None without dates.
+    dates, None without dates; ``scored`` whether any pixel of the masks counts.
     """
 
     rows: np.ndarray
     maps: list[torch.Tensor]
     masks: torch.Tensor | None
     positions: torch.Tensor | None = None
+    scored: bool = True
 
     def fed(self, part: slice = slice(None)) -> list[torch.Tensor]:
         """The head's inputs for some samples: maps and, if all dates are kept, their positions."""
@@ -162,6 +163,8 @@ class MapStream[Batch]:
             row_bytes * len(split), device, label=label, budget=budget, what=what
         )
         self._whole: _Held | None = None
+        # known here, since asking a GPU about the masks of a batch would wait for it
+        self._scored = np.ones(len(split), bool)
 
     def shuffled(self, seed: int, epoch: int) -> Iterator[Batch]:
         """The batches of one epoch; they depend only on the store, `seed` and `epoch`."""
@@ -181,7 +184,8 @@ class MapStream[Batch]:
         rows, start = np.concatenate(windows), 0
         for size in batch_sizes(len(rows), self.batch_size):
             chosen = rows[start : start + size]
-            yield self._batch(chosen, self._whole[torch.from_numpy(chosen).to(self.device)])
+            places = torch.from_numpy(chosen).to(self.device, non_blocking=True)
+            yield self._batch(chosen, self._whole[places])
             start += size
 
     def _from_store(self, windows: list[np.ndarray]) -> Iterator[Batch]:
@@ -213,12 +217,10 @@ class MapStream[Batch]:
         # (B, …, H, W, C) in memory, viewed as (B, …, C, H, W)
         maps = [x.float().movedim(-1, -3) for x in held.arrays[: len(self.layers)]]
         masks = held.arrays[-1].long() if self.masks else None
-        if self.positions is None:
-            return cast(Batch, MapBatch(rows, maps, masks))
-        return cast(
-            Batch,
-            MapBatch(rows, maps, masks, torch.from_numpy(self.positions[rows]).to(self.device)),
-        )
+        dates = None
+        if self.positions is not None:
+            dates = torch.from_numpy(self.positions[rows]).to(self.device, non_blocking=True)
+        return cast(Batch, MapBatch(rows, maps, masks, dates, bool(self._scored[rows].any())))
 
     def _move(self, held: _Held) -> _Held:
         if self.device.type == "cpu":
@@ -249,7 +251,10 @@ class MapStream[Batch]:
             stored = self.split.maps(layer, start, stop)
             yield torch.from_numpy(stored).movedim(-3, -1)
         if self.masks:
-            masks = cast("MaskSplit", self.split).working_masks(start, stop)
+            split = cast("MaskSplit", self.split)
+            masks = split.working_masks(start, stop)
+            # an index of None differs from every value
+            self._scored[start:stop] = (masks != split.ignore_index).any(axis=(1, 2))
             yield torch.from_numpy(masks.astype(torch_type(masks.dtype), copy=False))
 
     def _rows_as_held(self) -> tuple[list[tuple[int, ...]], list[torch.dtype]]:

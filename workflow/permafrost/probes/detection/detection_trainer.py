@@ -93,14 +93,16 @@ def detection_loss(output: Output, chosen: BatchTargets, kind: str) -> torch.Ten
     kind : ``giou`` or ``iou`` for boxes; points have the smooth L1 loss.
     """
     device = output.logits.device
-    cells = torch.from_numpy(chosen.cells).to(device)
-    classes = torch.from_numpy(chosen.classes).to(device)
-    places = torch.from_numpy(chosen.places).to(device)
+    # a blocking copy would wait for all queued work of the device
+    cells, classes, places, ignored = (
+        torch.from_numpy(one).to(device, non_blocking=True)
+        for one in (chosen.cells, chosen.classes, chosen.places, chosen.ignored)
+    )
     logits = output.logits.flatten(0, 1)
     truth = torch.zeros_like(logits)
     truth[cells, classes] = 1
     counted = torch.ones(len(logits), 1, device=device)
-    counted[torch.from_numpy(chosen.ignored).to(device)] = 0
+    counted[ignored] = 0
     number = max(1, len(cells))
     total = (focal_loss(logits, truth) * counted).sum() / number
     found = output.places.flatten(0, 1)[cells]

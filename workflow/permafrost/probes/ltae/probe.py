@@ -84,7 +84,10 @@ class SeriesStream:
         start = 0
         for size in batch_sizes(len(rows), self._batch_size):
             chosen = rows[start : start + size]
-            parts = (one[torch.from_numpy(chosen)].to(self._device) for one in self._arrays)
+            parts = (
+                one[torch.from_numpy(chosen)].to(self._device, non_blocking=True)
+                for one in self._arrays
+            )
             yield SeriesBatch(chosen, *parts)
             start += size
 

@@ -83,11 +83,14 @@ class Loss:
         how = "removed before the loss" if self._removes else "by the loss"
         return {"name": self.name, "ignored_pixels": None if self.ignore_index is None else how}
 
-    def __call__(self, logits: torch.Tensor, masks: torch.Tensor) -> torch.Tensor | None:
-        """The loss, a scalar; None if every pixel is ignored."""
+    def __call__(
+        self, logits: torch.Tensor, masks: torch.Tensor, *, scored: bool = False
+    ) -> torch.Tensor | None:
+        """The loss, a scalar; None if every pixel is ignored, which no caller with `scored` expects."""
         if self.ignore_index is not None:
             valid = masks != self.ignore_index
-            if not valid.any():
+            # a GPU would have to be waited for
+            if not scored and not valid.any():
                 return None
             if self._removes:
                 logits = logits.permute(0, 2, 3, 1)[valid].t()[None, :, None, :]

@@ -162,14 +162,13 @@ class MaskTrainer(HeadTrainer[MapBatch]):
             return head(batch.fed(), batch.masks.shape[-2:]).float()
 
     def _loss(self, output: torch.Tensor, batch: MapBatch, split: str) -> torch.Tensor:
-        return self.loss(output, batch.masks)
+        return self.loss(output, batch.masks, scored=True)
 
     def _meter(self) -> MaskScore:
         return MaskScore(self.task)
 
     def _left_out(self, batch: MapBatch) -> bool:
-        ignored = self.task.ignore_index
-        return ignored is not None and bool((batch.masks == ignored).all())
+        return not batch.scored
 
     def _nothing_learned(self) -> PermafrostError:
         return PermafrostError(
