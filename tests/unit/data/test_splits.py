@@ -1,5 +1,8 @@
 """Splits: as given, stratified, by group, by block; what cannot be split is an error."""
 
+import json
+import re
+
 import numpy as np
 import pytest
 from helpers.datasets.images import dataset_entry
@@ -126,6 +129,37 @@ def test_val_from_train_beside_a_given_validation_split_is_an_error():
 def test_an_empty_split_names_itself_and_the_remedy():
     with pytest.raises(PermafrostError, match="split val is empty.*val_from_train"):
         split(records(3, split=["train", "train", "test"]))
+
+
+@pytest.mark.parametrize(
+    "groups, options, said, works",
+    [
+        (6, {"fractions": [0.9, 0.05, 0.05]}, "6 groups for the fractions 0.9, 0.05, 0.05", True),
+        (2, {"fractions": [0.6, 0.2, 0.2]}, "2 groups for the fractions", False),
+        (
+            4,
+            {"val_from_train": 0.05},
+            "3 groups of train, of which val_from_train takes 0.05",
+            True,
+        ),
+        (2, {"val_from_train": 0.2}, "1 groups of train", False),
+    ],
+)
+def test_an_empty_split_says_how_many_groups_there_are_and_which_fractions_work(
+    groups, options, said, works
+):
+    names = [f"g{i * groups // 300}" for i in range(300)]
+    last = f"g{groups - 1}"
+    data = records(group_id=names, split=["test" if one == last else "train" for one in names])
+    method = "given" if "val_from_train" in options else "group"
+    with pytest.raises(PermafrostError) as found:
+        split(data, method=method, **options)
+    assert "is empty: " + said in str(found.value)
+    assert ("leaves no split empty" in str(found.value)) == works
+    if works:
+        option, value = re.search(r"write (\w+): (.+?) under splits", str(found.value)).groups()
+        plan = split(data, method=method, **{option: json.loads(value)})
+        assert all(len(chosen) for chosen in plan.indices.values())
 
 
 def test_options_that_the_method_does_not_use_are_errors():

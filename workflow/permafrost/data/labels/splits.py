@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -47,36 +48,46 @@ def make_splits(
     ------
     PermafrostError : a split is empty, names are not mapped, groups or coordinates are missing.
     """
-    method, seed = options.method, options.seed
     check_split_options(options, where=where)
-    rng = np.random.default_rng(derive_seed("splits", name, seed))
-    if method == "given":
-        indices = _given(records, options, where)
-        if options.val_from_train is not None:
-            indices = _val_from_train(records, indices, options.val_from_train, rng, where)
-    else:
-        fractions = _fractions(options.fractions, where)
-        everything = np.arange(len(records))
-        places = _repeated_places(records) if dated and method == "random" else None
-        if method == "random" and places is None:
-            parts = at_random(_strata(records), fractions, rng)
-        else:
-            units = (
-                places
-                if places is not None
-                else _groups(records, where)
-                if method == "group"
-                else blocks(records, options.block_km, where, options.join_km)
-            )
-            parts = by_unit(units, _strata(records), fractions, rng)
-        indices = {split: everything[parts == k] for k, split in enumerate(SPLITS)}
+    told: dict[str, Any] = {"name": name, "where": where, "dated": dated}
+    indices = _indices(records, options, **told)
     for split, chosen in indices.items():
         if len(chosen) == 0:
             raise PermafrostError(
-                f"the split {split} is empty", where=where, remedy=_empty_remedy(split, method)
+                f"the split {split} is empty{_shares(records, options, where, dated)}",
+                where=where,
+                remedy=_remedy_of_empty(split, records, options, **told),
             )
     marked = _spatially_random(records, indices, options)
-    return SplitPlan(indices, method, seed, marked)
+    return SplitPlan(indices, options.method, options.seed, marked)
+
+
+def _indices(
+    records: Sequence[Record], options: Splits, *, name: str, where: object, dated: bool
+) -> dict[str, np.ndarray]:
+    """The records of each split, which may be empty."""
+    rng = np.random.default_rng(derive_seed("splits", name, options.seed))
+    if options.method == "given":
+        indices = _given(records, options, where)
+        if options.val_from_train is not None:
+            indices = _val_from_train(records, indices, options.val_from_train, rng, where)
+        return indices
+    fractions, strata = _fractions(options.fractions, where), _strata(records)
+    units, _ = _units(records, options, where, dated)
+    if units is None:
+        parts = at_random(strata, fractions, rng)
+    else:
+        parts = by_unit(units, strata, fractions, rng)
+    return {split: np.flatnonzero(parts == k) for k, split in enumerate(SPLITS)}
+
+
+def _units(records, options: Splits, where, dated: bool) -> tuple[np.ndarray | None, str]:
+    """(N,) number of what stays together, and its name in the plural; None for single images."""
+    if options.method == "group":
+        return _groups(records, where), "groups"
+    if options.method == "block":
+        return blocks(records, options.block_km, where, options.join_km), "blocks"
+    return (_repeated_places(records) if dated else None), "places"
 
 
 def check_split_options(options: Splits, *, where: object) -> None:
@@ -146,13 +157,19 @@ def _val_from_train(records, indices, fraction: float, rng, where) -> dict[str, 
         )
     train = indices["train"]
     strata = _strata([records[i] for i in train])
-    groups = [records[i].group_id for i in train]
+    groups = _known_groups(records, train)
     fractions = np.array([1 - fraction, fraction])
-    if groups and None not in groups:
-        parts = by_unit(np.unique(groups, return_inverse=True)[1], strata, fractions, rng)
+    if groups is not None:
+        parts = by_unit(groups, strata, fractions, rng)
     else:
         parts = at_random(strata, fractions, rng)
     return {**indices, "train": train[parts == 0], "val": train[parts == 1]}
+
+
+def _known_groups(records, chosen: np.ndarray) -> np.ndarray | None:
+    """Number of the group of each chosen record; None if one has no group."""
+    groups = [records[i].group_id for i in chosen]
+    return np.unique(groups, return_inverse=True)[1] if groups and None not in groups else None
 
 
 def blocks(
@@ -287,7 +304,44 @@ def _spatially_random(records, indices, options: Splits) -> bool:
     return options.method == "random" and located
 
 
-def _empty_remedy(split: str, method: str) -> str:
-    if method == "given" and split == "val":
+def _shares(records, options: Splits, where, dated: bool) -> str:
+    """What was divided, by which fractions, in words; empty if the data name all splits."""
+    if options.method != "given":
+        units, called = _units(records, options, where, dated)
+        count = len(records) if units is None else units.max() + 1
+        shares = ", ".join(f"{share:g}" for share in options.fractions)
+        return f": {count} {'images' if units is None else called} for the fractions {shares}"
+    if options.val_from_train is None:
+        return ""
+    train = _given(records, options, where)["train"]
+    groups = _known_groups(records, train)
+    held = f"{len(train)} images" if groups is None else f"{groups.max() + 1} groups"
+    return f": {held} of train, of which val_from_train takes {options.val_from_train:g}"
+
+
+def _remedy_of_empty(split: str, records, options: Splits, **told) -> str:
+    """What to write in the entry so that no split is empty; the nearest fractions that do this."""
+    if options.method == "given" and split == "val" and options.val_from_train is None:
         return "add val_from_train: 0.2 to splits, or map a split of the data to val"
-    return "correct splits in the entry"
+    for option, tried in _nearest(options).items():
+        for value in tried:
+            found = _indices(records, replace(options, **{option: value}), **told)
+            if all(len(chosen) for chosen in found.values()):
+                return f"write {option}: {value} under splits, which leaves no split empty"
+    return {
+        "block": "choose a smaller block_km, so that there are more blocks",
+        "group": "three groups are needed; name another column, or split at random",
+    }.get(options.method, "correct splits in the entry")
+
+
+def _nearest(options: Splits) -> dict[str, list]:
+    """Values of the option that divides, from those near the given ones to equal shares."""
+    if options.method != "given":
+        held = [[held, held] for held in (0.1, 0.15, 0.2, 0.25, 0.3)]
+        tried = [[round(1 - sum(pair), 2), *pair] for pair in held]
+        return {"fractions": [one for one in tried if min(one) > min(options.fractions)]}
+    return {
+        "val_from_train": [
+            one for one in (0.1, 0.2, 0.3, 0.4, 0.5) if one > (options.val_from_train or 1)
+        ]
+    }
