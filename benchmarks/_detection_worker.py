@@ -15,7 +15,9 @@ from pathlib import Path
 def permafrost(iou_type: str, truth: str, found: str):
     from permafrost.evaluators.detection import evaluate
 
-    return evaluate(truth, found, iou_type=iou_type, mode="strict").stats
+    lvis = iou_type == "lvis"
+    kind = "bbox" if lvis else iou_type
+    return evaluate(truth, found, iou_type=kind, mode="strict", lvis=lvis).stats
 
 
 def pycocotools(iou_type: str, truth: str, found: str):
@@ -47,6 +49,17 @@ def vernier(iou_type: str, truth: str, found: str):
     data = instance.CocoDataset.from_json(Path(truth).read_bytes())
     run = instance.Evaluator(iou=kinds[iou_type]())
     return run.evaluate(data, Path(found).read_bytes()).stats
+
+
+def hotcoco(iou_type: str, truth: str, found: str):
+    from hotcoco import COCO, LVIS, COCOeval, LVISEval, LVISResults
+
+    if iou_type != "lvis":
+        return _run(COCO, COCOeval, iou_type, truth, found)
+    data = LVIS(truth)
+    run = LVISEval(data, LVISResults(data, found), "bbox")
+    run.run()
+    return run.stats
 
 
 def peak_mb() -> float:

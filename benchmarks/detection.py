@@ -1,13 +1,13 @@
-"""Time of our evaluator against pycocotools, faster-coco-eval and vernier, whole processes.
+"""Time of our evaluator against pycocotools, faster-coco-eval, vernier and hotcoco, whole processes.
 
     uv venv --python 3.12 .peers-detection
     VIRTUAL_ENV=.peers-detection uv pip install pycocotools==2.0.11 faster-coco-eval==1.8.0 \
-        vernier==0.5.4
+        vernier==0.5.4 hotcoco==1.3.0
     envs/run python benchmarks/detection.py [--peers .peers-detection] --data FOLDER [--images 5000]
 
 FOLDER receives a generated set (5,000 images, 80 categories, 36,000 truths, 200,000 detections; of other --images
 in proportion) unless it holds one, and one of people with 17 keypoints (11,000 truths, 200,000 detections).
-Without --peers, only ours is run. CPU seconds
+`lvis` are the boxes by LVIS's rules, which only hotcoco has, too. Without --peers, only ours is run. CPU seconds
 are those of the whole process, imports and reading included, on one thread; the runs alternate. All tools must
 agree on every statistic.
 """
@@ -19,12 +19,14 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from _detection_data import make_keypoints, make_set, sizes_of
+from _detection_data import make_keypoints, make_lvis, make_set, sizes_of
 from _timing import alternate, median_cpu, print_table, venv_python
 
 WORKER = Path(__file__).with_name("_detection_worker.py")
-_TRUTH = {"keypoints": "keypoints_truth"}
-TOOLS = ("permafrost", "vernier", "faster_coco_eval", "pycocotools")
+_TRUTH = {"keypoints": "keypoints_truth", "lvis": "lvis_truth"}
+_FOUND = {"lvis": "bbox"}
+TOOLS = ("permafrost", "vernier", "hotcoco", "faster_coco_eval", "pycocotools")
+_LVIS = ("permafrost", "hotcoco")
 
 
 def main() -> None:
@@ -33,18 +35,23 @@ def main() -> None:
     parser.add_argument("--peers", type=Path, help="environment with the peers")
     parser.add_argument("--images", type=int, help="of a generated set")
     parser.add_argument("--tools", nargs="+", default=list(TOOLS), choices=TOOLS)
-    parser.add_argument("--iou-types", nargs="+", default=["bbox", "segm", "keypoints"])
+    parser.add_argument("--iou-types", nargs="+", default=["bbox", "segm", "keypoints", "lvis"])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     kinds = options.iou_types
-    paths = {kind: options.data / f"{kind}.json" for kind in kinds}
+    paths = {kind: options.data / f"{_FOUND.get(kind, kind)}.json" for kind in kinds}
     truths = {kind: options.data / f"{_TRUTH.get(kind, 'truth')}.json" for kind in kinds}
-    for make, made in ((make_keypoints, {"keypoints"}), (make_set, {"bbox", "segm"})):
-        if not all(path[kind].exists() for path in (paths, truths) for kind in made & {*kinds}):
+    sizes = sizes_of(options.images) if options.images else {}
+    for make, needed in (
+        (make_keypoints, [p["keypoints"] for p in (paths, truths) if "keypoints" in kinds]),
+        (make_set, [options.data / "truth.json", *(paths[k] for k in kinds if k != "keypoints")]),
+    ):
+        if not all(path.exists() for path in needed):
             print("making the set", file=sys.stderr)
-            sizes = sizes_of(options.images) if options.images else {}
             make(options.data, seed=options.seed, **sizes)
+    if "lvis" in kinds and not truths["lvis"].exists():
+        make_lvis(options.data, seed=options.seed)
     if options.peers is None:
         print("no --peers given: only ours")
         options.tools = [tool for tool in options.tools if tool == "permafrost"]
@@ -61,6 +68,7 @@ def main() -> None:
                 str(paths[iou_type]),
             ]
             for tool in options.tools
+            if iou_type != "lvis" or tool in _LVIS
         }
         rows += compare(iou_type, alternate(workers, options.repeats))
     print_table(["IoU", "tool", "CPU s", "times ours", "peak RSS, MB", "largest difference"], rows)
