@@ -1,13 +1,12 @@
 """Read usual files of detections chunk by chunk.
 
 Parsed as a whole, such a file becomes millions of small objects, ten times its size. Here one chunk
-at a time is parsed and appended to columns. `Columns` reads files with anything unusual, valid or not, since
-its messages name every entry.
+at a time is read, by a `Stencil` while it fits, and appended to columns. `Columns` reads files with anything
+unusual, valid or not, since its messages name every entry.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from array import array
@@ -17,10 +16,10 @@ from typing import BinaryIO
 
 import numpy as np
 
-from permafrost.core.identity import unique_keys
 from permafrost.metrics.detection.inputs.columns import Columns
 from permafrost.metrics.detection.inputs.forms import Compressed, compacted
-from permafrost.metrics.detection.inputs.parsing import parse, read_file
+from permafrost.metrics.detection.inputs.parsing import parse, parse_quickly, read_file
+from permafrost.metrics.detection.inputs.stencil import Chunk, Stencil
 from permafrost.metrics.detection.masks.text import Text
 from permafrost.metrics.detection.ragged import offsets_of
 
@@ -28,9 +27,11 @@ from permafrost.metrics.detection.ragged import offsets_of
 _PIECE = 1 << 17
 # bytes of the longest entry of a usual file
 _LONGEST = 1 << 24
-_BETWEEN = re.compile(rb"\}\s*,\s*\{")
+_BEFORE = re.compile(rb"\}\s*,\s*\Z")
 # bytes of the longest separator of two entries, from brace to brace
 _SEPARATOR = 64
+# most braces in a read that may open no entry
+_MOST_BRACES = 1000
 _IDS = ("image_id", "category_id", "id")
 _NEEDED = {"image_id", "category_id", "score"}
 _OPTIONAL = {"id", "bbox", "segmentation", "keypoints"}
@@ -120,11 +121,7 @@ def plain_columns(path: str | os.PathLike, *, drop: bool) -> PlainColumns | None
     try:
         with open(path, "rb") as file:
             for piece in _pieces(file):
-                # in a list of numbers, true and false would become 1 and 0
-                if b"true" in piece or b"false" in piece:
-                    return None
-                # each chunk becomes a list; joined, they are the list of the file
-                gathered.take(json.loads(b"[" + piece + b"]", object_pairs_hook=unique_keys))
+                gathered.add(piece)
     except (*_UNUSUAL, RecursionError, OSError):
         return None
     return PlainColumns(path, gathered, drop=drop) if gathered.first else None
@@ -136,21 +133,34 @@ def _pieces(file: BinaryIO) -> Iterator[bytes]:
     if head[:1] != b"[" or head[1:].lstrip()[:1] not in (b"{", b""):
         raise ValueError("not a list of objects")
     # grows in place, so that a long entry is copied and searched only once
-    rest = bytearray(head[1:])
+    rest = bytearray(head[1:].lstrip())
     while more := file.read(_PIECE):
         # a separator may span two reads
         begin = max(0, len(rest) - _SEPARATOR)
         rest += more
-        cuts = list(_BETWEEN.finditer(rest, begin))
-        if cuts:
-            yield bytes(rest[: cuts[-1].start() + 1])
-            del rest[: cuts[-1].end() - 1]
+        end, start = _last_separator(rest, begin)
+        if end:
+            yield bytes(rest[:end])
+            del rest[:start]
         elif len(rest) > _LONGEST:
             raise ValueError("no end of an entry")
     rest = rest.rstrip()
     if rest[-1:] != b"]":
         raise ValueError("not a list")
-    yield bytes(rest[:-1])
+    yield bytes(rest[:-1].rstrip())
+
+
+def _last_separator(text: bytearray, begin: int) -> tuple[int, int]:
+    """Where an entry ends and the next one starts, as late as possible; zeros if that is nowhere after `begin`."""
+    start = len(text)
+    for _ in range(_MOST_BRACES):
+        start = text.rfind(b"{", begin, start)
+        if start < 0:
+            break
+        found = _BEFORE.search(text, max(0, start - _SEPARATOR), start)
+        if found:
+            return found.start() + 1, start
+    return 0, 0
 
 
 class Gathered:
@@ -161,13 +171,51 @@ class Gathered:
         self.numbers: dict[str, array] = {**{key: array("q") for key in _IDS}, "score": array("d")}
         self.lists = {"bbox": array("d"), "keypoints": array("d")}
         self.counts, self.lengths, self.sizes = bytearray(), array("q"), array("q")
+        self.stencil: Stencil | None = None
+
+    def add(self, piece: bytes) -> None:
+        """Append the entries of a chunk of text."""
+        try:
+            if not self.first:
+                self.stencil = Stencil(piece)
+            if self.stencil is not None:
+                self._fill(self.stencil.read(piece), self.stencil.entry)
+                return
+        except _UNUSUAL:
+            self.stencil = None
+        # in a list of numbers, true and false would become 1 and 0
+        if b"true" in piece or b"false" in piece:
+            raise TypeError("not a number")
+        # each chunk becomes a list; joined, they are the list of the file
+        self.take(parse_quickly(b"[" + piece + b"]"))
+
+    def _fill(self, chunk: Chunk, entry: dict) -> None:
+        """Append the entries of a chunk, which are like `entry`."""
+        _check_keys(entry)
+        places, end = {}, 0
+        for key, value in entry.items():
+            begin, end = end, end + _size(key, value)
+            places[key] = slice(begin, end)
+        masked = "segmentation" in entry
+        if end != chunk.numbers.shape[1] or masked == (chunk.strings is None):
+            raise ValueError("other numbers")
+        if not all(chunk.whole[places[key]].all() for key in {*_IDS, "segmentation"} & {*entry}):
+            raise TypeError("not a whole number")
+        self.first = self.first or entry
+        for key, place in places.items():
+            values = chunk.numbers[:, place]
+            if key == "segmentation":
+                self._append(Compressed(chunk.strings, values.astype(np.int64)))
+            else:
+                column = self.lists[key] if key in self.lists else self.numbers[key]
+                column.frombytes(values.astype(np.int64 if key in _IDS else np.float64).tobytes())
 
     def take(self, entries: list) -> None:
         """Append entries to the columns."""
         self.first = self.first or entries[0]
         keys = tuple(self.first)
-        unusual = not set(keys) >= _NEEDED or not set(keys) <= _NEEDED | _OPTIONAL
-        if unusual or set(map(type, entries)) != {dict} or set(map(len, entries)) != {len(keys)}:
+        _check_keys(self.first)
+        if set(map(type, entries)) != {dict} or set(map(len, entries)) != {len(keys)}:
             raise ValueError("other keys")
         columns = zip(*map(itemgetter(*keys), entries), strict=True)
         for key, values in zip(keys, columns, strict=True):
@@ -191,6 +239,9 @@ class Gathered:
         masks = compacted(values)
         if not isinstance(masks, Compressed):
             raise TypeError("not a compressed mask")
+        self._append(masks)
+
+    def _append(self, masks: Compressed) -> None:
         self.counts += masks.counts.codes.data
         self.lengths.frombytes(np.diff(masks.counts.offsets).tobytes())
         self.sizes.frombytes(masks.sizes.tobytes())
@@ -202,3 +253,25 @@ class Gathered:
         offsets = offsets_of(np.frombuffer(self.lengths, np.int64))
         text = Text(np.frombuffer(self.counts, np.uint8), offsets)
         return Compressed(text, np.frombuffer(self.sizes, np.int64).reshape(-1, 2))
+
+
+def _check_keys(entry: dict) -> None:
+    if not _NEEDED <= entry.keys() <= _NEEDED | _OPTIONAL:
+        raise ValueError("other keys")
+
+
+def _size(key: str, value) -> int:
+    """How many numbers a value of a usual entry has."""
+    if key == "segmentation":
+        if value.keys() != {"size", "counts"} or type(value["counts"]) is not str:
+            raise TypeError("not a compressed mask")
+        value = value["size"]
+    size = {"bbox": 4, "segmentation": 2}.get(key)
+    if key in ("bbox", "segmentation", "keypoints"):
+        if type(value) is not list or not value or size not in (None, len(value)):
+            raise TypeError("not a list of so many")
+    else:
+        value = [value]
+    if not {*map(type, value)} <= {int, float}:
+        raise TypeError("not a number")
+    return len(value)
