@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from permafrost.core.errors import PermafrostError
-from permafrost.data.deepforest.annotations import Annotations
-from permafrost.data.deepforest.reading import read_annotations
 from permafrost.data.labels.geometries import BOX
 from permafrost.metrics.detection.inputs.parsing import is_path
+
+if TYPE_CHECKING:
+    from permafrost.data.deepforest.annotations import Annotations
 
 COLUMN = "image_path"
 
@@ -87,6 +89,9 @@ def prediction_entries(given, *, drop: bool = False) -> TableEntries:
 
 
 def _read(given, what: str, drop: bool) -> Annotations:
+    # it loads Shapely, which JSON does not need
+    from permafrost.data.deepforest.reading import read_annotations
+
     source = Path(given) if is_path(given) else given
     return read_annotations(source, what, geometry=BOX, invalid="drop" if drop else "error")
 

@@ -8,6 +8,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -79,20 +80,61 @@ def beginning(content: bytes) -> str:
 def parse(content: bytes | str, path: str | os.PathLike):
     """The parsed JSON; raises `PermafrostError` if it is invalid or repeats a key."""
     try:
-        if isinstance(content, bytes):
-            # decode strictly; json.loads would let surrogates pass
-            content = content.decode(json.detect_encoding(content))
-        _check_surrogates(content)
         with pause_collector():
-            return json.loads(content, object_pairs_hook=unique_keys)
+            return parse_unique(content)
     except (ValueError, RecursionError) as error:
         raise PermafrostError(
             f"not a JSON file ({first_line(error)})", where=path, remedy="write the file again"
         ) from error
 
 
-def parse_quickly(content: bytes):
+def parse_unique(content: bytes | str):
+    """The parsed JSON; ValueError or RecursionError if it is invalid or repeats a key.
+
+    The standard library's parser is several times slower, but takes all that Python writes (NaN, UTF-16), notices
+    repeated keys, and its errors are what messages say: it parses what the other refuses or may have misread.
+    """
+    if isinstance(content, bytes):
+        # loaded only for files, since it takes as long as reading a small one
+        import msgspec
+
+        try:
+            value = msgspec.json.decode(content)
+        except (ValueError, RecursionError, msgspec.MsgspecError):
+            pass
+        else:
+            if _repeats_no_key(content, value):
+                return value
+        # decode strictly; json.loads would let surrogates pass
+        content = content.decode(json.detect_encoding(content))
+    _check_surrogates(content)
     return json.loads(content, object_pairs_hook=unique_keys)
+
+
+def _repeats_no_key(content: bytes, value) -> bool:
+    """Whether `value` has all keys of the text; False also if that is uncertain."""
+    if not isinstance(value, dict | list) or rb"\"" in content:
+        return False
+    codes = np.frombuffer(content, np.uint8)
+    # without escaped ones, every other quote ends a string
+    ends = np.flatnonzero(codes == ord('"'))[1::2]
+    colons = np.flatnonzero(codes == ord(":"))
+    if (codes[colons - 1] <= ord(" ")).any():
+        return False
+    keys = np.count_nonzero(codes[ends + 1] == ord(":"))
+    return keys == _count_keys(value, content.count(b"{"))
+
+
+def _count_keys(value: dict | list, objects: int) -> int:
+    """How many keys the objects of a value have, of which there are `objects` at most."""
+    level, found, keys = [value], 0, 0
+    while level and found < objects:
+        dicts = [item for item in level if type(item) is dict]
+        lists = [item for item in level if type(item) is list]
+        found += len(dicts)
+        keys += sum(map(len, dicts))
+        level = [*chain.from_iterable(map(dict.values, dicts)), *chain.from_iterable(lists)]
+    return keys
 
 
 def _check_surrogates(text: str) -> None:

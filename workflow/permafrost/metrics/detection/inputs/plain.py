@@ -18,7 +18,7 @@ import numpy as np
 
 from permafrost.metrics.detection.inputs.columns import Columns
 from permafrost.metrics.detection.inputs.forms import Compressed, compacted
-from permafrost.metrics.detection.inputs.parsing import parse, parse_quickly, read_file
+from permafrost.metrics.detection.inputs.parsing import parse, parse_unique, read_file
 from permafrost.metrics.detection.inputs.stencil import Chunk, Stencil
 from permafrost.metrics.detection.masks.text import Text
 from permafrost.metrics.detection.ragged import offsets_of
@@ -187,7 +187,7 @@ class Gathered:
         if b"true" in piece or b"false" in piece:
             raise TypeError("not a number")
         # each chunk becomes a list; joined, they are the list of the file
-        self.take(parse_quickly(b"[" + piece + b"]"))
+        self.take(parse_unique(b"[" + piece + b"]"))
 
     def _fill(self, chunk: Chunk, entry: dict) -> None:
         """Append the entries of a chunk, which are like `entry`."""
