@@ -18,7 +18,7 @@ from permafrost.core.memory import available_bytes
 from permafrost.metrics.detection.axes import Axes
 from permafrost.metrics.detection.cells import Cells
 from permafrost.metrics.detection.matching import Matching
-from permafrost.metrics.detection.ragged import offsets_of
+from permafrost.metrics.detection.ragged import by_descending, offsets_of
 
 # pycocotools adds it to the number of detections, the denominator of precision
 EPS = np.spacing(1)
@@ -100,7 +100,7 @@ class Ranked:
 
     def __init__(self, cells: Cells, matching: Matching, scores: np.ndarray) -> None:
         bucket = cells.detection_bucket
-        order = np.lexsort((-scores, bucket))
+        order = by_descending(bucket, scores)
         self.order, self.buckets = order, cells.buckets
         self.scores = scores[order]
         self.bucket = bucket[order]

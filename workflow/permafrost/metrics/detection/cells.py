@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.metrics.detection.inputs.tables import Detections, Truths
+from permafrost.metrics.detection.ragged import by_descending
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def make_cells(
     truth_cell, truth_order = _cells(truths, images, use_categories)
     detection_cell, order = _cells(detections, images, use_categories)
     scores = detections.scores[order]
-    by_score = np.lexsort((-scores, detection_cell[order]))
+    by_score = by_descending(detection_cell[order], scores)
     order = order[by_score]
     cell, scores = detection_cell[order], detections.scores[order]
     if by_box:

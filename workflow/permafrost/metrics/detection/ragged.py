@@ -64,3 +64,23 @@ def in_blocks(costs, budget: int):
         last = max(first + 1, int(np.searchsorted(ends, before + budget, side="right")))
         yield slice(first, last)
         first = last
+
+
+def by_descending(groups: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """``np.lexsort((-values, groups))``, several times as fast: NumPy sorts single whole numbers with vectors.
+
+    `groups` are whole numbers, not negative; `values` are no NaN.
+    """
+    falling = -values
+    order = np.argsort(falling)
+    falling = falling[order]
+    place = np.empty(len(order), np.int64)
+    # equal values have the same place
+    place[order] = np.cumsum(np.concatenate(([0], falling[1:] != falling[:-1]))[: len(order)])
+    bits = len(order).bit_length()
+    if int(groups.max(initial=0)).bit_length() + 2 * bits > 62:
+        return np.lexsort((place, groups))
+    # the position, in the lowest bits, keeps the order of equals
+    keys = (((groups.astype(np.int64) << bits) | place) << bits) | np.arange(len(order))
+    keys.sort()
+    return keys & ((1 << bits) - 1)

@@ -113,7 +113,13 @@ def parse_unique(content: bytes | str):
 
 def _repeats_no_key(content: bytes, value) -> bool:
     """Whether `value` has all keys of the text; False also if that is uncertain."""
-    if not isinstance(value, dict | list) or rb"\"" in content:
+    if not isinstance(value, dict | list):
+        return False
+    keys = _count_keys(value, content.count(b"{"))
+    # each key of the text has a colon
+    if content.count(b":") == keys:
+        return True
+    if b'\\"' in content:
         return False
     codes = np.frombuffer(content, np.uint8)
     # without escaped ones, every other quote ends a string
@@ -121,8 +127,7 @@ def _repeats_no_key(content: bytes, value) -> bool:
     colons = np.flatnonzero(codes == ord(":"))
     if (codes[colons - 1] <= ord(" ")).any():
         return False
-    keys = np.count_nonzero(codes[ends + 1] == ord(":"))
-    return keys == _count_keys(value, content.count(b"{"))
+    return np.count_nonzero(codes[ends + 1] == ord(":")) == keys
 
 
 def _count_keys(value: dict | list, objects: int) -> int:

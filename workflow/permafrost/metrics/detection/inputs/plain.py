@@ -208,7 +208,7 @@ class Gathered:
                 self._append(Compressed(chunk.strings, values.astype(np.int64)))
             else:
                 column = self.lists[key] if key in self.lists else self.numbers[key]
-                column.frombytes(values.astype(np.int64 if key in _IDS else np.float64).tobytes())
+                column.frombytes((values.astype(np.int64) if key in _IDS else values).tobytes())
 
     def take(self, entries: list) -> None:
         """Append entries to the columns."""

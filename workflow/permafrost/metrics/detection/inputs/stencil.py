@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,35 +65,52 @@ class Stencil:
         parts = _escaped(sample).split(b'"')
         self.quotes = len(parts) - 1
         self.string = parts.index(b"counts") + 2 if b"counts" in parts else None
+        self.tail = b""
         text, _ = self._split(sample)
-        starts, ends, self.around = _tokens(text)
+        starts, ends = _tokens(text)
         self.numbers = len(starts)
         if not self.numbers:
             raise ValueError("no number")
-        self.tail = len(text) - int(ends[-1])
-        self.gaps = _gaps(starts, ends, self.tail)
+        # before the first number of an entry is the end of the entry before it
+        self.tail = text[ends[-1] :]
+        before = np.concatenate(([len(_MARGIN)], ends[:-1]))
+        self.gaps = starts - before
+        self.gaps[0] += len(self.tail)
+        texts = [text[start:end] for start, end in zip(before, starts, strict=True)]
+        texts[0] = self.tail + texts[0]
+        self.around = [*_by_distance(texts)]
 
     def read(self, chunk: bytes) -> Chunk:
         """The numbers and strings of a chunk; ValueError if it differs from the stencil."""
         text, strings = self._split(chunk + self.separator)
-        starts, ends, around = _tokens(text)
+        starts, ends = _tokens(text)
         count, rest = divmod(len(starts), self.numbers)
-        if rest or len(around) != count * len(self.around):
+        if rest or text[ends[-1] :] != self.tail or not self._fits(text, starts, ends):
             raise ValueError("other entries")
-        same = around.reshape(count, -1) == self.around
-        placed = _gaps(starts, ends, self.tail).reshape(count, -1) == self.gaps
-        if not (same.all() and placed.all()) or (strings is not None and len(strings) != count):
+        if strings is not None and len(strings) != count:
             raise ValueError("other entries")
         numbers, broken = _numbers(text, starts, ends)
         whole = ~broken.reshape(count, -1).any(axis=0)
         return Chunk(numbers.reshape(count, -1), whole, None if strings is None else _text(strings))
 
+    def _fits(self, text: bytes, starts: np.ndarray, ends: np.ndarray) -> bool:
+        """Whether the text before all numbers is that of the stencil."""
+        gaps = starts - np.concatenate(([len(_MARGIN)], ends[:-1]))
+        if not (gaps.reshape(-1, self.numbers) == self.gaps).all():
+            return False
+        codes, starts = np.frombuffer(text, np.uint8), starts.reshape(-1, self.numbers)
+        return all(
+            (codes[starts[:, columns] - distance] == expected).all()
+            for distance, columns, expected in self.around
+        )
+
     def _split(self, chunk: bytes) -> tuple[bytes, list[bytes] | None]:
-        """The text without the strings of masks, behind a margin; and these strings."""
+        """The text without the strings of masks, behind the end of an entry and a margin; and these strings."""
+        margin = _MARGIN + self.tail
         if self.string is None:
-            return _MARGIN + chunk, None
+            return margin + chunk, None
         parts = _escaped(chunk).split(b'"')
-        parts[0] = _MARGIN + parts[0]
+        parts[0] = margin + parts[0]
         strings = parts[self.string :: self.quotes]
         del parts[self.string :: self.quotes]
         return b'"'.join(parts), strings
@@ -117,8 +135,8 @@ def _text(strings: list[bytes]) -> Text:
     return Text(codes, offsets_of(list(map(len, strings))))
 
 
-def _tokens(text: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """First character of each number and the one after its last; and all characters of no number, behind the margin."""
+def _tokens(text: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """First character of each number, and the one after its last."""
     codes = np.frombuffer(text, np.uint8)
     # from '-' to '9'; the slash among them is in no number, and is found there
     numeric = codes - np.uint8(ord("-")) <= ord("9") - ord("-")
@@ -127,13 +145,15 @@ def _tokens(text: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     numeric[powers] = True
     numeric[powers[codes[powers + 1] == ord("+")] + 1] = True
     edges = np.flatnonzero(numeric[1:] != numeric[:-1]) + 1
-    around = codes[len(_MARGIN) :][~numeric[len(_MARGIN) :]]
-    return edges[::2].copy(), edges[1::2].copy(), around
+    return edges[::2].copy(), edges[1::2].copy()
 
 
-def _gaps(starts: np.ndarray, ends: np.ndarray, tail: int) -> np.ndarray:
-    """Characters before each number; before the first, with those after the last number of an entry before it."""
-    return starts - np.concatenate(([len(_MARGIN) - tail], ends[:-1]))
+def _by_distance(texts: list[bytes]) -> Iterator[tuple[int, slice | np.ndarray, np.ndarray]]:
+    """For each distance from the end, the texts that are as long, and their characters there."""
+    for distance in range(1, max(map(len, texts)) + 1):
+        columns = np.flatnonzero([len(text) >= distance for text in texts])
+        expected = np.array([texts[column][-distance] for column in columns], np.uint8)
+        yield distance, slice(None) if len(columns) == len(texts) else columns, expected
 
 
 def _numbers(text: bytes, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
