@@ -112,7 +112,7 @@ class Ranked:
         place = place[matching.candidates]
         by_place = np.argsort(place)
         self.place = place[by_place]
-        hits, excused = matching.hits()[by_place], matching.excused()[by_place]
+        hits, excused = (outcome[by_place] for outcome in matching.outcomes())
         # (A, T, C), so that the candidates of a curve are contiguous
         self.hits = np.ascontiguousarray(hits.transpose(1, 2, 0))
         self.excused = np.ascontiguousarray(excused.transpose(1, 2, 0))
@@ -137,7 +137,9 @@ class Ranked:
         change -= self.excused[area] & counted[self.place]
         np.cumsum(change, axis=1, out=change)
         bucket = self.bucket[self.place]
-        lane, at = np.nonzero(hits)
+        # as np.nonzero(hits), which is slower
+        lane = np.repeat(np.arange(len(hits)), np.count_nonzero(hits, axis=1))
+        at = np.flatnonzero(hits) - lane * hits.shape[1]
         curve = lane * self.buckets + bucket[at]
         found = np.bincount(curve, minlength=len(hits) * self.buckets)
         begin = offsets_of(found)

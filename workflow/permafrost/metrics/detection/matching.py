@@ -48,11 +48,18 @@ class Matching:
 
     def hits(self) -> np.ndarray:
         """(C, A, T) bool: true positives."""
-        return self._taken() & ~self._ignored_partner()
+        return self.outcomes()[0]
 
     def excused(self) -> np.ndarray:
         """(C, A, T) bool: detections that do not count since they matched an ignored truth."""
-        return (self.column >= 0) & self._ignored_partner()
+        return self.outcomes()[1]
+
+    def outcomes(self) -> tuple[np.ndarray, np.ndarray]:
+        """`hits` and `excused`, which need the same partners."""
+        matched = self.column >= 0
+        # the last truth for no partner; it is not asked
+        ignored = self.truth_ignored[self.column, np.arange(self.column.shape[1])[:, None]]
+        return self._taken() & ~ignored, matched & ignored
 
     def matched(self, area: int, threshold: int) -> np.ndarray:
         """(D,) column matched by each row, -1 for none."""
@@ -79,10 +86,6 @@ class Matching:
     def _taken(self) -> np.ndarray:
         taken = self.column >= 0
         return taken & ~self.unseen[self.column] if self.unseen.any() else taken
-
-    def _ignored_partner(self) -> np.ndarray:
-        areas = np.arange(self.column.shape[1])[:, None]
-        return (self.column >= 0) & self.truth_ignored[self.column, areas]
 
 
 def match(

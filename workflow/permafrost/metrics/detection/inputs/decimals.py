@@ -50,7 +50,8 @@ def short_decimals(
     filled = _FILLED[np.minimum(length, 9)]
     word = (before[ends - 8] & filled) | (_ZEROS & ~filled)
     odd = (length > 8) | (length == 0) | (first == _DOT)
-    odd |= (first == _ZERO) & (length > 1) & (codes[starts + 1] != _DOT)
+    zeros = np.flatnonzero((first == _ZERO) & (length > 1))
+    odd[zeros] |= codes[starts[zeros] + 1] != _DOT
     word, pointed, decimals, wrong = _without_point(word)
     word -= _ZEROS
     odd |= wrong

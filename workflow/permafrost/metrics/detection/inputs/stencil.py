@@ -129,7 +129,8 @@ def _escaped(chunk: bytes) -> bytes:
 
 
 def _text(strings: list[bytes]) -> Text:
-    codes = np.frombuffer(b"".join(strings).replace(_BACKSLASH, b"\\"), np.uint8)
+    codes = np.frombuffer(bytearray().join(strings), np.uint8)
+    codes[codes == ord(_BACKSLASH)] = ord("\\")
     if len(codes) and not (codes.min() >= ord(" ") and codes.max() < 128):
         raise ValueError("not plain ASCII")
     return Text(codes, offsets_of(list(map(len, strings))))

@@ -17,7 +17,7 @@ COCO_SIGMAS = (
 )
 
 # pairs compared at once
-_BLOCK = 1 << 15
+_BLOCK = 1 << 13
 
 
 class KeypointSimilarity:
