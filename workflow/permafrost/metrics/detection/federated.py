@@ -6,6 +6,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.detection.inputs.tables import Detections, Truths, rows_of
+from permafrost.metrics.detection.ragged import by_descending
 
 
 def trim(detections: Detections, cap: int) -> Detections:
@@ -15,7 +16,7 @@ def trim(detections: Detections, cap: int) -> Detections:
     """
     if cap < 0:
         return detections
-    order = np.lexsort((-detections.scores, detections.image))
+    order = by_descending(detections.image, detections.scores)
     image = detections.image[order]
     place = np.arange(len(order)) - np.searchsorted(image, image)
     return rows_of(detections, np.sort(order[place < cap]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import NoReturn, cast
 
 import numpy as np
@@ -141,17 +142,20 @@ def _images(columns: Columns, categories: Categories, how: Reading) -> Images:
 
 def _category_lists(columns: Columns, key: str, categories: Categories, order) -> list:
     values, present = columns.raw(key)
-    out = []
-    for row in order:
-        ids = values[row] if present[row] else []
-        if not isinstance(ids, list | tuple) or not all(type(i) is int for i in ids):
+    lists = [values[row] if present[row] else [] for row in order]
+    for row, ids in zip(order, lists, strict=True):
+        if not isinstance(ids, list | tuple) or not {*map(type, ids)} <= {int}:
             raise PermafrostError(
                 f"{key} is not a list of category ids", where=columns.where(int(row))
             )
-        found = positions_of(categories.ids, np.array(ids, np.int64))
-        # LVIS may list categories that the evaluated set lacks: they have no detections to exclude
-        out.append(np.unique(found[found >= 0]))
-    return out
+    found = positions_of(categories.ids, np.array([*chain.from_iterable(lists)], np.int64))
+    image = np.repeat(np.arange(len(lists)), [*map(len, lists)])
+    # LVIS may list categories that the evaluated set lacks: they have no detections to exclude
+    known, count = found >= 0, max(len(categories), 1)
+    image, found = np.divmod(np.unique(image[known] * count + found[known]), count)
+    ends = np.searchsorted(image, np.arange(1, len(lists)))
+    # without images, one part remains
+    return np.split(found, ends)[: len(lists)]
 
 
 def _categories(columns: Columns, how: Reading) -> Categories:
