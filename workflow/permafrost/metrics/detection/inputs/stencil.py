@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,7 +77,9 @@ class Stencil:
         self.gaps[0] += len(self.tail)
         texts = [text[start:end] for start, end in zip(before, starts, strict=True)]
         texts[0] = self.tail + texts[0]
-        self.around = [*_by_distance(texts)]
+        self.around = {
+            each: np.flatnonzero([other == each for other in texts]) for each in {*texts}
+        }
 
     def read(self, chunk: bytes) -> Chunk:
         """The numbers and strings of a chunk; ValueError if it differs from the stencil."""
@@ -98,10 +99,10 @@ class Stencil:
         gaps = starts - np.concatenate(([len(_MARGIN)], ends[:-1]))
         if not (gaps.reshape(-1, self.numbers) == self.gaps).all():
             return False
-        codes, starts = np.frombuffer(text, np.uint8), starts.reshape(-1, self.numbers)
+        starts = starts.reshape(-1, self.numbers)
         return all(
-            (codes[starts[:, columns] - distance] == expected).all()
-            for distance, columns, expected in self.around
+            (_windows(text, len(each))[starts[:, columns] - len(each)] == each).all()
+            for each, columns in self.around.items()
         )
 
     def _split(self, chunk: bytes) -> tuple[bytes, list[bytes] | None]:
@@ -149,12 +150,9 @@ def _tokens(text: bytes) -> tuple[np.ndarray, np.ndarray]:
     return edges[::2].copy(), edges[1::2].copy()
 
 
-def _by_distance(texts: list[bytes]) -> Iterator[tuple[int, slice | np.ndarray, np.ndarray]]:
-    """For each distance from the end, the texts that are as long, and their characters there."""
-    for distance in range(1, max(map(len, texts)) + 1):
-        columns = np.flatnonzero([len(text) >= distance for text in texts])
-        expected = np.array([texts[column][-distance] for column in columns], np.uint8)
-        yield distance, slice(None) if len(columns) == len(texts) else columns, expected
+def _windows(text: bytes, length: int) -> np.ndarray:
+    """The `length` characters at each position of a text, without a copy."""
+    return np.ndarray((len(text) - length + 1,), f"S{length}", text, strides=(1,))
 
 
 def _numbers(text: bytes, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
