@@ -99,7 +99,7 @@ TOYS = {
     "bootstrap": Toy("--quick --repeats 1", "(the draw alone)"),
     "cells": Toy("--backbones rcf imagestats-all --datasets m-eurosat", "exact "),
     "dag": Toy("--sizes 2x1 --repeats 1 --only everything job", "one job's start"),
-    "detection": Toy("--data {folder} --images 20 --repeats 1", "| keypoints |"),
+    "detection": Toy("--data {folder} --images 20 --repeats 1", "| lvis "),
     "detection_baselines": Toy("--results {folder}/results", "net fcos seed 0", detections),
     "detection_intervals": Toy(
         "--data {folder} --images 20 --categories 4 --resamples 5", "| categories |"
