@@ -264,7 +264,7 @@ def main() -> None:
                     source = options.before if side == "before" else None
                     cpu, wall, peak, said = run(kind, side, str(folder), source=source)
                     disk, steps = said[-1]["disk"] / 1e6, said[-1].get("iterations", "")
-                    lines.append([rows, kind, side, f"{cpu:.0f}", f"{wall:.0f}"])
+                    lines.append([f"{rows:,}", kind, side, f"{cpu:.1f}", f"{wall:.1f}"])
                     lines[-1] += [f"{peak:.0f}", f"{disk:.0f}", steps]
                     print(lines[-1], file=sys.stderr, flush=True)
         for kind in {kind.split()[0] for kind in options.kinds}:

@@ -1,7 +1,6 @@
 """What the report costs: of a finished run, and of the same run grown to many backbones and datasets.
 
-    python benchmarks/report.py [--results results] [--backbones 40] [--datasets 20] [--keep FOLDER] \
-        [--grown-only]
+    python benchmarks/report.py [--results results] [--sizes 10x5 40x20] [--keep FOLDER] [--grown-only]
 
 The grown run repeats the datasets of the finished one under new names, and its predictions under the names of more
 backbones, with values moved a little so that orders differ. Its pictures repeat, but it has as much to read, draw and
@@ -32,8 +31,7 @@ from permafrost.statistics.leaderboard.leaderboard import write_leaderboard
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--results", type=Path, default=Path("results"))
-    parser.add_argument("--backbones", type=int, default=40)
-    parser.add_argument("--datasets", type=int, default=20)
+    parser.add_argument("--sizes", nargs="+", default=["40x20"], help="backbones x datasets")
     parser.add_argument("--grown-only", action="store_true", help="not the run as it is")
     parser.add_argument("--keep", type=Path, help="keep the reports in this folder")
     parser.add_argument(
@@ -48,10 +46,10 @@ def main() -> None:
         jobs = {}
         if not options.grown_only:
             jobs["the run as it is"] = write_job(options.results, where / "run")
-        title = f"{options.backbones} backbones, {options.datasets} datasets"
-        jobs[title] = write_job(
-            options.results, where / "grown", options.backbones, options.datasets
-        )
+        for size in options.sizes:
+            backbones, datasets = map(int, size.split("x"))
+            title = f"{backbones} backbones, {datasets} datasets"
+            jobs[title] = write_job(options.results, where / size, backbones, datasets)
         rows = [[name, *measure(job)] for name, job in jobs.items()]
     print_table(
         ["report", "CPU s", "peak MB", "index.html MB", "largest page MB", "all MB", "files"], rows

@@ -107,6 +107,7 @@ TOYS = {
     "entrance": Toy("--size 3x3x2", "3x3x2: ", finished=True),
     "environment": Toy("--jobs nothing imagestats --repeats 0", "| imagestats, main"),
     "estimates": Toy("--run . - --fit", '"stages": {"extract"', finished=True),
+    "exponents": Toy("--small --only standings", "| aggregate, 20 backbones | datasets | 2 | 3 |"),
     "extraction": Toy(
         "--model test_resnet --images 4 --batch-size 2 --repeats 1 --device cpu --no-memory",
         "ratio of extraction",
@@ -130,6 +131,9 @@ TOYS = {
         "--folder {folder} --images 4 --held-out 2 --files --parts 1 --prepare-only",
         "| prepare --parts ",
     ),
+    "precision": Toy(
+        "--data {data} --images 40 --moved 4 --models mobilenetv2_100", "| mobilenetv2_100 | bf16 |"
+    ),
     "protocols": Toy(
         "--config {folder}/config.yaml --data . --dataset tiny-landcover --backbone imagestats",
         "| measures ",
@@ -137,7 +141,8 @@ TOYS = {
         finished=True,
     ),
     "ranking_coverage": Toy("--tables 1 --datasets 5", "| friedman "),
-    "report": Toy("--backbones 2 --datasets 1 --grown-only", "| 2 backbones, ", finished=True),
+    "refresh": Toy("nothing", "0 figures moved"),
+    "report": Toy("--sizes 2x1 --grown-only", "| 2 backbones, 1 datasets ", finished=True),
     "segmentation": Toy(
         f"--data {{data}} --weights {WEIGHTS} --chips 2 --epochs 1 --batch-size 1 --heads linear"
         " --backbones mobilenetv2 --memory-chips 0",
@@ -206,6 +211,40 @@ def test_project_of_slurm_is_planned(tmp_path, monkeypatch):
     done = started("-c", code)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"^extract +4$", done.stdout, re.MULTILINE), done.stdout
+
+
+README = """# Figures
+
+<!-- refresh benchmarks/standings.py --sizes 2x1x1 -->
+| backbones x datasets x probes | tables | CPU | lost |
+|---|---|---|---|
+| 2x1x1 | 9,000 | 0.001 s | 4 |
+
+yesterday
+<!-- end -->
+
+<!-- refresh benchmarks/linear.py --data {data} -->
+| a |
+|---|
+<!-- end -->
+"""
+
+
+def test_tables_are_measured_again_and_figures_that_moved_are_named(tmp_path):
+    readme = tmp_path / "README.md"
+    readme.write_text(README)
+    checked = started(str(FOLDER / "refresh.py"), "--readme", str(readme), "--check")
+    assert checked.returncode == 1 and readme.read_text() == README
+    moved = re.findall("^standings: 2x1x1, (.*)", checked.stdout, re.MULTILINE)
+    assert [one.split(":")[0] for one in moved] == ["tables", "CPU", "lost"]
+    assert moved[0] == "tables: 9,000 -> 2" and moved[2] == "lost: 4, no longer measured"
+    assert "linear: left out" in checked.stdout and "3 figures moved" in checked.stdout
+    done = started(str(FOLDER / "refresh.py"), "standings", "--readme", str(readme))
+    assert done.returncode == 0, done.stderr
+    made = readme.read_text()
+    assert "| 2x1x1 | 2 |" in made and "yesterday" not in made
+    assert re.search(r"^20\d\d-\d\d-\d\d, .+, \d+ cores, load ", made, re.MULTILINE)
+    assert made.split("<!-- end -->")[1:] == README.split("<!-- end -->")[1:]
 
 
 def test_all_that_is_run_exists():

@@ -124,17 +124,7 @@ class Sheet:
 
     def finished(self):
         """The figure with all pictures."""
-        from matplotlib.artist import Artist
-
-        pixels = np.ascontiguousarray(self._pixels[::-1])
-
-        class Pictures(Artist):  # an image of matplotlib would be resampled, which takes a second
-            zorder = -1
-
-            def draw(self, renderer) -> None:
-                renderer.draw_image(renderer.new_gc(), 0, 0, pixels)
-
-        self.figure.add_artist(Pictures())
+        self.figure.add_artist(_pictures()(self._pixels))
         return self.figure
 
     @functools.cached_property
@@ -270,6 +260,24 @@ class Sheet:
 
     def _x(self, column: int) -> float:
         return _MARGIN + column * (self._cell + _GAP) + (self._part if column >= self._half else 0)
+
+
+@functools.cache
+def _pictures():
+    """An artist that draws pixels as they are; an image of matplotlib would be resampled, which takes a second."""
+    from matplotlib.artist import Artist
+
+    class Pictures(Artist):
+        zorder = -1
+
+        def __init__(self, pixels: np.ndarray) -> None:
+            super().__init__()
+            self.pixels = pixels
+
+        def draw(self, renderer) -> None:
+            renderer.draw_image(renderer.new_gc(), 0, 0, np.ascontiguousarray(self.pixels[::-1]))
+
+    return Pictures
 
 
 def in_pairs(groups: list[tuple[str, list]]) -> list[tuple[str, list]]:
