@@ -8,8 +8,6 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-
 # Okabe and Ito (2008), "Color Universal Design": distinguishable with any colour vision. Black is
 # reserved for text; yellow is too faint on white for lines and dots.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
@@ -89,7 +87,9 @@ def save_figure(figure, stem: Path) -> Path:
         canvas = FigureCanvasAgg(figure)
         canvas.draw()
     # nothing is transparent, and the default level takes three times as long for a tenth of the size
-    picture = Image.fromarray(np.asarray(canvas.buffer_rgba()))
+    picture = Image.frombuffer(
+        "RGBA", canvas.get_width_height(), canvas.buffer_rgba(), "raw", "RGBA", 0, 1
+    )
     picture.convert("RGB").save(path, dpi=(DPI, DPI), compress_level=_LEVEL)
     return path
 
