@@ -21,6 +21,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -79,8 +80,9 @@ def filled(command: str, options: argparse.Namespace, folder: Path) -> list[str]
 def demo() -> Path:
     """A new project in a temporary folder, in which the demo has been run."""
     folder = Path(tempfile.mkdtemp(prefix="permafrost-refresh-")) / "project"
-    subprocess.run(["permafrost", "init", str(folder)], check=True, stdout=subprocess.DEVNULL)
-    subprocess.run(["permafrost", "run"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    command = [sys.executable, "-m", "permafrost.stages.cli"]
+    subprocess.run([*command, "init", str(folder)], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([*command, "run"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
     return folder
 
 
@@ -99,10 +101,10 @@ def measured(command: list[str]) -> tuple[list[Table], tuple[float, float]]:
 def differences(before: list[Table], now: list[Table]) -> Iterator[str]:
     """A line for each figure that moved by more than a quarter, or that is gone."""
     for old, new in zip(before, now, strict=False):
-        known = {cells[0]: dict(zip(new.header, cells, strict=True)) for cells in new.rows}
-        for cells in old.rows:
+        known = {key: dict(zip(new.header, cells, strict=True)) for key, cells in labelled(new)}
+        for key, cells in labelled(old):
             for title, cell in zip(old.header[1:], cells[1:], strict=True):
-                was, there = number_of(cell), known.get(cells[0], {}).get(title)
+                was, there = number_of(cell), known.get(key, {}).get(title)
                 if was != was:
                     continue
                 if there is None:
@@ -111,6 +113,14 @@ def differences(before: list[Table], now: list[Table]) -> Iterator[str]:
                 ratio = number_of(there) / was if was else float("inf")
                 if not 1 / MOVED <= ratio <= MOVED and number_of(there) != was:
                     yield f"{cells[0]}, {title}: {cell} -> {there}"
+
+
+def labelled(table: Table) -> Iterator[tuple[tuple[str, int], tuple[str, ...]]]:
+    """The first cell of each row and how often it stood above, and the row."""
+    seen: Counter[str] = Counter()
+    for cells in table.rows:
+        yield (cells[0], seen[cells[0]]), cells
+        seen[cells[0]] += 1
 
 
 def write(readme: Path, block: re.Match, made: list[Table], load: tuple[float, float]) -> None:
@@ -123,10 +133,9 @@ def write(readme: Path, block: re.Match, made: list[Table], load: tuple[float, f
     )
     head = f"<!-- refresh {block['command']} -->"
     new = "\n\n".join([*map(str, made), said])
-    changed = text.replace(block[0], f"{head}\n{new}\n<!-- end -->")
-    if changed == text:
+    if block[0] not in text:
         raise SystemExit(f"{readme}: the table of {block['command']} is gone; nothing is written")
-    readme.write_text(changed)
+    readme.write_text(text.replace(block[0], f"{head}\n{new}\n<!-- end -->"))
 
 
 def processor() -> str:

@@ -20,8 +20,8 @@ from permafrost.statistics.across_datasets.standings import mean_rank, ranks_wit
 
 # a jackknife variance is pooled with the dataset's mean variance, which counts as this many blocks
 _POOLED = 10
-# scores of tables that are sampled together
-_TOGETHER = 8_000
+# scores of tables that are sampled together; more gain nothing, and draws of all scores take memory
+_TOGETHER = 3_200
 
 
 @dataclass(frozen=True)
