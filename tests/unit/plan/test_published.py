@@ -36,6 +36,21 @@ def test_a_file_reruns_what_gathers_scores_alone(root):
     assert changed(plan, make_plan(root, of())) == gathering
 
 
+def test_a_folder_is_a_source_and_a_change_in_it_reruns_what_gathers_scores(root, tmp_path):
+    folder = root / "data" / "models"
+    folder.mkdir()
+    (folder / "a.csv").write_text(HEADER + ROWS)
+    (folder / "b.csv").write_text(HEADER + ROWS.replace("net50", "net18"))
+    asked = of(file="{data}/models", source="theirs", backbones={"net18": "net"})
+    plan = make_plan(root, asked)
+    written = tmp_path / "published.parquet", tmp_path / "published.csv"
+    table = write_published(*plan._published, *written, {"fingerprint": "f", "stage": "aggregate"})
+    assert sorted({*table["backbone"].to_pylist()}) == ["net18", "net50"]
+    assert {*table["file"].to_pylist()} == {"a.csv", "b.csv"}
+    (folder / "b.csv").write_text(HEADER + ROWS.replace("0.9", "0.7").replace("net50", "net18"))
+    assert changed(plan, make_plan(root, asked)) == {("aggregate",), ("report",)}
+
+
 def test_where_a_file_lies_reruns_nothing(root):
     plan = make_plan(root, of())
     (root / "other").mkdir()

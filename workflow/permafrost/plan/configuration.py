@@ -221,7 +221,7 @@ class Configuration:
                     place, self.root, digests.digest
                 )
         with mistakes.gathered():
-            self.published = identify_published(config, self._locate, digests.digest, where)
+            self.published = identify_published(config, self._locate, digests.content, where)
         with mistakes.gathered():
             self.read_before = self._read_before(config, digests)
         digests.save()

@@ -160,7 +160,8 @@ class Published(Options):
     """Results that others published, and your names for theirs."""
 
     file: Text
-    """torchgeo-bench's results file, or a results_and_parameters.csv of GEO-Bench-2."""
+    """torchgeo-bench's results (a file, or a folder with a file per model), or a results_and_parameters.csv of
+    GEO-Bench-2."""
     source: LeftOut[Annotated[Text, MaxLen(80)]] = None
     """Name of the source on the page; by default the file name."""
     url: LeftOut[

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import whole_file
+from permafrost.core.text import printable_name
 from permafrost.plan.recorded import current_plan, leaderboard_in, read_plan
 from permafrost.statistics.leaderboard.rows import distinct, overall
 
@@ -15,7 +16,7 @@ def add_arguments(parser) -> None:
         "files",
         nargs="+",
         type=Path,
-        help="torchgeo-bench's results file, or results_and_parameters.csv of GEO-Bench-2",
+        help="torchgeo-bench's results (a file, or a folder of files), or results_and_parameters.csv of GEO-Bench-2",
     )
     parser.add_argument(
         "--duplicates",
@@ -65,7 +66,9 @@ def _summary(path: Path, one) -> str:
         if count
     ]
     left = f"; left out: {', '.join(taken)}" if taken else ""
-    return f"{path}: {len(one.rows)} published scores, {counts}{left}"
+    named = ", ".join(map(printable_name, one.unknown))
+    kept = f"; columns that are not known, kept as text: {named}" if named else ""
+    return f"{path}: {len(one.rows)} published scores, {counts}{left}{kept}"
 
 
 def _write(path: Path, table) -> None:

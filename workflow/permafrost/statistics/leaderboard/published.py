@@ -2,12 +2,15 @@
 
 File formats
 ------------
-- ``torchgeo-bench``: its results file, one row per model configuration, dataset and method.
+- ``torchgeo-bench``: its results, one row per model configuration, dataset and method; one file, or
+  since 0.5.0 a folder with a file per model.
 - ``geobench2``: a ``results_and_parameters.csv`` as submitted to the GEO-Bench-2 leaderboard, one
   row per seed.
 
 Rules
 -----
+- The files of a folder are one source.
+- These formats grow. Columns that are not known here are kept as text, but tell no rows apart.
 - Identical rows count once.
 - Two rows of one configuration with different values raise an error, or the `first` or `last` of the
   file is used, on request. With equal values but different intervals, the first counts or, on
@@ -21,7 +24,8 @@ from __future__ import annotations
 
 import csv
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -30,13 +34,13 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.inputs import is_pipe
 from permafrost.core.text import printable_name
 
-#: columns of torchgeo-bench's results (its docs/user/results-format.rst); unknown values stay empty
+#: columns of torchgeo-bench's results files of 2026-10 (results/models); unknown values stay empty
 TORCHGEO_BENCH = (
     "dataset", "method", "metric_name", "metric_value", "ci_lower", "ci_upper", "feature_dim", "best_c", "best_lr",
     "best_batch_size", "n_train", "n_val", "n_test", "seed", "model", "name", "normalization", "image_size",
-    "interpolation", "partition", "bands", "c_range_start", "c_range_stop", "c_range_num", "merge_val", "bootstrap",
-    "fw_iou", "precision", "recall", "f1", "ece", "rms_ce", "mce", "ece_ts", "rms_ce_ts", "mce_ts", "temperature",
-    "calibration_n_bins",
+    "interpolation", "partition", "bands", "num_classes", "config_hash", "c_range_start", "c_range_stop",
+    "c_range_num", "merge_val", "bootstrap", "res", "pool", "fw_iou", "precision", "recall", "f1", "ece", "rms_ce",
+    "mce", "ece_ts", "rms_ce_ts", "mce_ts", "temperature", "calibration_n_bins",
 )  # fmt: skip
 DUPLICATES = ("refuse", "first", "last")
 _GEOBENCH2 = (
@@ -45,6 +49,8 @@ _GEOBENCH2 = (
     "n_trials", "partition_name", "data_percentages", "batch_size_selection", "weight_decay", "partition name",
     "frozen_or_full_ft",
 )  # fmt: skip
+# of a configuration, beside those with a field of their own
+_TORCHGEO_SETTINGS = ("interpolation", "partition", "merge_val", "res", "pool", "resolved_bands")
 _GEOBENCH2_SETTINGS = (
     "partition_name", "partition name", "data_percentages", "n_trials", "early_stop_patience", "batch_size_selection",
     "batch_size", "lr", "weight_decay",
@@ -78,11 +84,11 @@ class Reference:
 
     Attributes
     ----------
-    row : number in the file; the header is row 1. bands, normalisation, image_size, grid : of the
-        protocol, "" if
-        the file lacks them. grid : values of C, ``smallest..largest by number``. settings : the
-            rest of the
-        configuration, as ``column=value`` of the file.
+    row : number in the file; the header is row 1.
+    bands, normalisation, image_size, grid : of the protocol, "" if the file lacks them; of the grid, values of C
+        as ``smallest..largest by number``.
+    settings : the rest of the configuration, as ``column=value`` of the file.
+    other : columns that are not known here, likewise.
     """
 
     file: str
@@ -103,23 +109,26 @@ class Reference:
     settings: str
     n_train: int | None
     n_test: int | None
+    other: str = ""
 
 
 @dataclass(frozen=True)
 class Published:
-    """The scores of a file, and the numbers of rows that the rules removed.
+    """The scores of a source, and the numbers of rows that the rules removed.
 
     Attributes
     ----------
     identical : rows equal in every column. same_value : rows of the same configuration and value,
         with another
         interval or other columns. replaced : rows of the same configuration with another value.
+    unknown : columns that are not known here.
     """
 
     rows: list[Reference]
     identical: int
     same_value: int
     replaced: int
+    unknown: tuple[str, ...] = ()
 
     def table(self) -> pa.Table:
         return pa.Table.from_pylist([asdict(row) for row in self.rows], schema=_SCHEMA)
@@ -135,7 +144,7 @@ _SCHEMA = pa.schema(
 
 
 def read_published(path, *, duplicates: str = "refuse") -> Published:
-    """Read a file; its columns determine the format.
+    """Read a file, or all CSV files of a folder; their columns determine the format.
 
     Parameters
     ----------
@@ -143,46 +152,77 @@ def read_published(path, *, duplicates: str = "refuse") -> Published:
 
     Raises
     ------
-    PermafrostError : the file is missing, its columns match neither format, a score is impossible,
+    PermafrostError : a file is missing, its columns match neither format, a score is impossible,
         or one configuration has two values; the message names the row.
     """
-    path = Path(path)
-    lines = _read(path)
-    header = lines[0][1] if lines else []
-    forms = {
-        "torchgeo-bench": (TORCHGEO_BENCH, _torchgeo_bench),
-        "geobench2": (_GEOBENCH2, _geobench2),
-    }
-    form = max(forms, key=lambda name: len(set(forms[name][0]) & set(header)))
-    columns, convert = forms[form]
-    _check_columns(path, header, columns, form)
-    seen: dict[tuple, int] = {}
+    seen: set[tuple] = set()
     rows: dict[tuple, Reference] = {}
+    unknown: dict[str, None] = {}
     identical = same_value = replaced = 0
-    for place, cells in lines[1:]:
-        if len(cells) != len(header):
-            raise _wrong(path, place, f"{len(cells)} cells below {len(header)} columns")
-        if tuple(cells) in seen:
+    for place, row, cells in (
+        found for file in _files(Path(path)) for found in _rows(file, unknown)
+    ):
+        if cells in seen:
             identical += 1
             continue
-        seen[tuple(cells)] = place
-        row = convert(path, place, dict(zip(header, cells, strict=True)))
+        seen.add(cells)
         key = _configuration(row)
         if key in rows:
             same = row.value == rows[key].value
             same_value, replaced = same_value + same, replaced + (not same)
             if duplicates == "refuse" and not same:
-                raise PermafrostError(
-                    f"rows {rows[key].row} and {place} are of one configuration ({printable_name(row.backbone)} on"
-                    f" {printable_name(row.dataset)}, {printable_name(row.method)}) and say {rows[key].value:g} and"
-                    f" {row.value:g}",
-                    where=path,
-                    remedy="correct the file, or take the first or last of them (duplicates)",
-                )
+                raise _contradiction(place, rows[key], row, unknown)
             if duplicates != "last":
                 continue
         rows[key] = row
-    return Published(list(rows.values()), identical, same_value, replaced)
+    return Published(list(rows.values()), identical, same_value, replaced, tuple(unknown))
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    files = sorted(file for file in path.rglob("*.csv") if file.is_file())
+    if not files:
+        raise PermafrostError(
+            "the folder has no CSV file", where=path, remedy="give a published table of results"
+        )
+    return files
+
+
+def _rows(path: Path, unknown: dict[str, None]) -> Iterator[tuple[Path, Reference, tuple]]:
+    """The file, the score and the cells of each row; `unknown` gets the columns that are not known here."""
+    lines = _read(path)
+    header = lines[0][1] if lines else []
+    forms = {
+        "torchgeo-bench": ({*TORCHGEO_BENCH, *_TORCHGEO_SETTINGS}, _torchgeo_bench),
+        "geobench2": ({*_GEOBENCH2}, _geobench2),
+    }
+    form = max(forms, key=lambda name: len(forms[name][0] & set(header)))
+    columns, convert = forms[form]
+    _check_columns(path, header, form)
+    further = tuple(name for name in header if name not in columns)
+    unknown |= dict.fromkeys(further)
+    for number, cells in lines[1:]:
+        if len(cells) != len(header):
+            raise _wrong(path, number, f"{len(cells)} cells below {len(header)} columns")
+        named = dict(zip(header, cells, strict=True))
+        row = replace(convert(path, number, named), other=_settings(named, further))
+        yield path, row, tuple(named.items())
+
+
+def _contradiction(
+    path: Path, one: Reference, other: Reference, unknown: Iterable[str]
+) -> PermafrostError:
+    first = f"{one.row}" if one.file == other.file else f"{one.row} of {printable_name(one.file)}"
+    named = ", ".join(map(printable_name, unknown))
+    maybe = f"; columns that are not known may tell them apart: {named}" if named else ""
+    return PermafrostError(
+        f"rows {first} and {other.row} are of one configuration ({printable_name(one.backbone)} on"
+        f" {printable_name(one.dataset)}, {printable_name(one.method)}) and say {one.value:g} and"
+        f" {other.value:g}{maybe}",
+        where=path,
+        remedy="correct the file, or take the first or last of them (duplicates)",
+    )
 
 
 def _configuration(row: Reference) -> tuple:
@@ -209,16 +249,15 @@ def _read(path: Path) -> list[tuple[int, list[str]]]:
         ) from error
 
 
-def _check_columns(path: Path, header: list[str], columns: tuple, form: str) -> None:
+def _check_columns(path: Path, header: list[str], form: str) -> None:
     lacks = [name for name in _NEEDED[form] if name not in header]
-    unknown = [printable_name(name) for name in header if name not in columns]
     twice = {printable_name(name) for name in header if header.count(name) > 1}
-    for problem, names in (("lacks", lacks), ("has unknown", unknown), ("repeats", sorted(twice))):
+    for problem, names in (("lacks", lacks), ("repeats", sorted(twice))):
         if names:
             raise PermafrostError(
                 f"{problem} columns: {', '.join(names[:8])}; it looks most like a table of {form}",
                 where=path,
-                remedy="give torchgeo-bench's results file, or a results_and_parameters.csv of GEO-Bench-2",
+                remedy="give torchgeo-bench's results, or a results_and_parameters.csv of GEO-Bench-2",
             )
 
 
@@ -248,7 +287,7 @@ def _torchgeo_bench(path: Path, number: int, cells: dict) -> Reference:
         image_size=_size(cells.get("image_size", "")),
         # k-nearest neighbours have no C
         grid=_grid(path, number, grid) if all(grid) and cells["method"] == "linear" else "",
-        settings=_settings(cells, ("interpolation", "partition", "merge_val")),
+        settings=_settings(cells, _TORCHGEO_SETTINGS),
         n_train=_whole(path, number, cells, "n_train"),
         n_test=_whole(path, number, cells, "n_test"),
     )
