@@ -144,6 +144,21 @@ def test_columns_that_are_not_known_are_kept_and_said(write):
         read_published(path)
 
 
+def test_rows_that_are_no_scores_are_left_out_and_counted(write):
+    found = read_published(
+        write(
+            {},
+            {"method": "profile", "metric_name": "gflops", "metric_value": "0.5"},
+            {"method": "intrinsic_dim", "metric_name": "id_lPCA_train", "metric_value": "12"},
+            {"metric_name": "new_error", "metric_value": "3.5"},
+            {"metric_name": "new_share", "metric_value": "0.75"},
+        )
+    )
+    assert [row.metric for row in found.rows] == ["accuracy", "new_share"] and found.aside == 3
+    with pytest.raises(PermafrostError, match="no new_share"):
+        read_published(write({"metric_name": "new_share", "metric_value": "much"}))
+
+
 def test_the_files_of_a_folder_are_one_source(write, tmp_path):
     folder = tmp_path / "models"
     (folder / "more").mkdir(parents=True)

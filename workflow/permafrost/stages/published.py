@@ -62,6 +62,7 @@ def _summary(path: Path, one) -> str:
             (one.identical, "rows that repeat another"),
             (one.same_value, "further rows of a configuration with its value and another interval"),
             (one.replaced, "further rows of a configuration with another value"),
+            (one.aside, "rows of costs, measures, and metrics of an unknown range"),
         )
         if count
     ]

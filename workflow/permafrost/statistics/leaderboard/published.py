@@ -11,6 +11,8 @@ Rules
 -----
 - The files of a folder are one source.
 - These formats grow. Columns that are not known here are kept as text, but tell no rows apart.
+- Costs and measures of features are left out, and so are scores outside [0, 1] of metrics that are
+  not known here; the number of such rows is reported.
 - Identical rows count once.
 - Two rows of one configuration with different values raise an error, or the `first` or `last` of the
   file is used, on request. With equal values but different intervals, the first counts or, on
@@ -24,7 +26,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -67,7 +69,15 @@ _NEEDED = {
         "frozen_or_full_ft",
     ),
 }
-# metrics without an upper bound; all others are in [0, 1]
+# torchgeo-bench's methods that are no scores
+_NO_SCORES = ("profile", "intrinsic_dim")
+# metrics in [0, 1], and those without an upper bound; of others the range is not known
+_SHARES = frozenset(
+    {
+        *("accuracy", "micro_mAP", "mIoU", "Multiclass_Jaccard_Index", "Multilabel_F1_Score"),
+        *("Overall_Accuracy", "test_test_map", "test_test_segm_map"),
+    }
+)
 _ERRORS = frozenset({"RMSE", "rmse", "mae", "MAE"})
 _COLOURS = {
     "coastal_aerosol": "b01", "blue": "b02", "green": "b03", "red": "b04", "red_edge_1": "b05", "red_edge_2": "b06",
@@ -121,7 +131,7 @@ class Published:
     identical : rows equal in every column. same_value : rows of the same configuration and value,
         with another
         interval or other columns. replaced : rows of the same configuration with another value.
-    unknown : columns that are not known here.
+    unknown : columns that are not known here. aside : rows that are no scores, or of an unknown range.
     """
 
     rows: list[Reference]
@@ -129,6 +139,7 @@ class Published:
     same_value: int
     replaced: int
     unknown: tuple[str, ...] = ()
+    aside: int = 0
 
     def table(self) -> pa.Table:
         return pa.Table.from_pylist([asdict(row) for row in self.rows], schema=_SCHEMA)
@@ -158,10 +169,12 @@ def read_published(path, *, duplicates: str = "refuse") -> Published:
     seen: set[tuple] = set()
     rows: dict[tuple, Reference] = {}
     unknown: dict[str, None] = {}
-    identical = same_value = replaced = 0
-    for place, row, cells in (
-        found for file in _files(Path(path)) for found in _rows(file, unknown)
-    ):
+    identical = same_value = replaced = aside = 0
+    every = (found for file in _files(Path(path)) for found in _rows(file, unknown))
+    for place, row, cells in every:
+        if row is None:
+            aside += 1
+            continue
         if cells in seen:
             identical += 1
             continue
@@ -175,7 +188,7 @@ def read_published(path, *, duplicates: str = "refuse") -> Published:
             if duplicates != "last":
                 continue
         rows[key] = row
-    return Published(list(rows.values()), identical, same_value, replaced, tuple(unknown))
+    return Published(list(rows.values()), identical, same_value, replaced, tuple(unknown), aside)
 
 
 def _files(path: Path) -> list[Path]:
@@ -189,8 +202,11 @@ def _files(path: Path) -> list[Path]:
     return files
 
 
-def _rows(path: Path, unknown: dict[str, None]) -> Iterator[tuple[Path, Reference, tuple]]:
-    """The file, the score and the cells of each row; `unknown` gets the columns that are not known here."""
+def _rows(path: Path, unknown: dict[str, None]) -> Iterator[tuple[Path, Reference | None, tuple]]:
+    """The file, the score (None if it is left out) and the cells of each row.
+
+    `unknown` gets the columns that are not known here.
+    """
     lines = _read(path)
     header = lines[0][1] if lines else []
     forms = {
@@ -206,8 +222,25 @@ def _rows(path: Path, unknown: dict[str, None]) -> Iterator[tuple[Path, Referenc
         if len(cells) != len(header):
             raise _wrong(path, number, f"{len(cells)} cells below {len(header)} columns")
         named = dict(zip(header, cells, strict=True))
-        row = replace(convert(path, number, named), other=_settings(named, further))
+        row = None
+        if not _is_aside(named, form):
+            row = replace(convert(path, number, named), other=_settings(named, further))
         yield path, row, tuple(named.items())
+
+
+def _is_aside(cells: Mapping[str, str], form: str) -> bool:
+    """Whether a row is no score, or one of a metric that is not known here, outside [0, 1]."""
+    metric, value = (
+        ("Metric", "test metric") if form == "geobench2" else ("metric_name", "metric_value")
+    )
+    if form == "torchgeo-bench" and cells["method"] in _NO_SCORES:
+        return True
+    if cells[metric] in _SHARES | _ERRORS:
+        return False
+    try:
+        return not 0 <= float(cells[value]) <= 1
+    except ValueError:
+        return False
 
 
 def _contradiction(
