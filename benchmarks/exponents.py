@@ -20,7 +20,7 @@ from pathlib import Path
 from _tables import Table, number_of, tables_of
 from _timing import one_thread, print_table
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,7 @@ def measure(growth: Growth, sizes: tuple[int, int], project: Path) -> list[float
         done = subprocess.run(
             [sys.executable, str(HERE / f"{growth.script}.py"), *words],
             env=one_thread(),
+            cwd=project,
             capture_output=True,
             text=True,
         )

@@ -27,7 +27,8 @@ from pathlib import Path
 
 from _tables import Table, number_of, tables_of
 
-README = Path(__file__).with_name("README.md")
+HERE = Path(__file__).resolve().parent
+README = HERE / "README.md"
 _BLOCK = re.compile(r"<!-- refresh (?P<command>.+?) -->\n(?P<held>.*?)<!-- end -->", re.DOTALL)
 MOVED = 1.25
 
@@ -54,7 +55,7 @@ def main() -> None:
                 print(f"{name}: left out, it needs an option that is not given", flush=True)
                 continue
             print(f"{name}: {block['command']}", flush=True)
-            made, load = measured(command)
+            made, load = measured(command, options.project or HERE.parent)
         found = [f"{name}: {one}" for one in differences(tables_of(block["held"]), made)]
         print(*found, sep="\n", end="\n" if found else "", flush=True)
         moved += found
@@ -74,24 +75,26 @@ def filled(command: str, options: argparse.Namespace, folder: Path) -> list[str]
     if any(places[name] is None for name in wanted):
         return None
     known = {name: Path(places[name]).absolute() for name in wanted}
-    return [word.format(folder=folder, **known) for word in shlex.split(command)]
+    words = [word.format(folder=folder, **known) for word in shlex.split(command)]
+    return [str(HERE.parent / words[0]), *words[1:]]
 
 
 def demo() -> Path:
     """A new project in a temporary folder, in which the demo has been run."""
     folder = Path(tempfile.mkdtemp(prefix="permafrost-refresh-")) / "project"
     command = [sys.executable, "-m", "permafrost.stages.cli"]
-    subprocess.run([*command, "init", str(folder)], check=True, stdout=subprocess.DEVNULL)
-    subprocess.run([*command, "run"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([*command, "init", str(folder)], check=True, stdout=sys.stderr)
+    config = (HERE.parent / "config/demo.yaml").read_text()
+    config += '\ncatalogues: ["{permafrost}/config"]\n'
+    (folder / "config/config.yaml").write_text(config)
+    subprocess.run([*command, "run"], cwd=folder, check=True, stdout=sys.stderr)
     return folder
 
 
-def measured(command: list[str]) -> tuple[list[Table], tuple[float, float]]:
-    """The tables that a command prints, and the least and greatest load around it."""
+def measured(command: list[str], folder: Path) -> tuple[list[Table], tuple[float, float]]:
+    """The tables that a command prints in a folder, and the least and greatest load around it."""
     before = os.getloadavg()[0]
-    done = subprocess.run(
-        [sys.executable, *command], cwd=README.parents[1], capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, *command], cwd=folder, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{shlex.join(command)} failed:\n{done.stderr[-4000:]}")
     after = os.getloadavg()[0]

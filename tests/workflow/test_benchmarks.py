@@ -248,6 +248,17 @@ def test_tables_are_measured_again_and_figures_that_moved_are_named(tmp_path):
     assert made.split("<!-- end -->")[1:] == README.split("<!-- end -->")[1:]
 
 
+def test_a_table_of_a_finished_project_is_measured_in_its_folder(tmp_path, project, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    readme = tmp_path / "README.md"
+    command = "benchmarks/report.py --results {project}/results --sizes 2x1 --grown-only"
+    readme.write_text(f"<!-- refresh {command} -->\n<!-- end -->\n")
+    chosen = ["--readme", str(readme), "--project", str(project.folder)]
+    done = started(str(FOLDER / "refresh.py"), *chosen)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "| 2 backbones, 1 datasets |" in readme.read_text()
+
+
 def test_all_that_is_run_exists():
     assert {*TOYS, *IN_PARTS} <= {*SCRIPTS}
 

@@ -10,7 +10,6 @@ from permafrost.statistics.across_datasets import chances as of_tables
 from permafrost.statistics.across_datasets import hierarchical
 from permafrost.statistics.across_datasets.chances import (
     Measured,
-    chances,
     probability_of_rank,
     variances,
 )
@@ -217,6 +216,11 @@ def test_scores_of_endless_items_lie_between_the_score_and_what_the_others_say()
     np.testing.assert_allclose(exact.mean(axis=0), values, atol=0.01)
     rough = posterior(values, np.full((4, 2), 1.0), draws=2000, seed=0, with_values=True).values
     assert 1 < (rough[..., 1] - rough[..., 0]).mean(axis=0)[3] < 2.8
+
+
+def chances(given: Measured, uncertainty: str, **how):
+    ((_, found),) = of_tables.all_chances([(given, uncertainty)], **how)
+    return found
 
 
 def measured(values, higher=True, items=None) -> Measured:

@@ -155,8 +155,9 @@ def test_rows_that_are_no_scores_are_left_out_and_counted(write):
         )
     )
     assert [row.metric for row in found.rows] == ["accuracy", "new_share"] and found.aside == 3
-    with pytest.raises(PermafrostError, match="no new_share"):
-        read_published(write({"metric_name": "new_share", "metric_value": "much"}))
+    for text in ("much", "nan"):
+        with pytest.raises(PermafrostError, match="no new_share"):
+            read_published(write({"metric_name": "new_share", "metric_value": text}))
 
 
 def test_the_files_of_a_folder_are_one_source(write, tmp_path):

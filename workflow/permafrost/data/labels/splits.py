@@ -49,14 +49,14 @@ def make_splits(
     PermafrostError : a split is empty, names are not mapped, groups or coordinates are missing.
     """
     check_split_options(options, where=where)
-    told: dict[str, Any] = {"name": name, "where": where, "dated": dated}
-    indices = _indices(records, options, **told)
+    common: dict[str, Any] = {"name": name, "where": where, "dated": dated}
+    indices = _indices(records, options, **common)
     for split, chosen in indices.items():
         if len(chosen) == 0:
             raise PermafrostError(
                 f"the split {split} is empty{_shares(records, options, where, dated)}",
                 where=where,
-                remedy=_remedy_of_empty(split, records, options, **told),
+                remedy=_remedy_of_empty(split, records, options, **common),
             )
     marked = _spatially_random(records, indices, options)
     return SplitPlan(indices, options.method, options.seed, marked)
@@ -319,13 +319,13 @@ def _shares(records, options: Splits, where, dated: bool) -> str:
     return f": {held} of train, of which val_from_train takes {options.val_from_train:g}"
 
 
-def _remedy_of_empty(split: str, records, options: Splits, **told) -> str:
+def _remedy_of_empty(split: str, records, options: Splits, **common) -> str:
     """What to write in the entry so that no split is empty; the nearest fractions that do this."""
     if options.method == "given" and split == "val" and options.val_from_train is None:
         return "add val_from_train: 0.2 to splits, or map a split of the data to val"
     for option, tried in _nearest(options).items():
         for value in tried:
-            found = _indices(records, replace(options, **{option: value}), **told)
+            found = _indices(records, replace(options, **{option: value}), **common)
             if all(len(chosen) for chosen in found.values()):
                 return f"write {option}: {value} under splits, which leaves no split empty"
     return {

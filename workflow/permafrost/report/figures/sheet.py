@@ -158,8 +158,8 @@ class Sheet:
     def picture(
         self, line: int, column: int, picture: np.ndarray, word: str, frame: str | None = None
     ) -> None:
-        """Show (h, w, 3) or (h, w) in [0, 1], centred in a square, with `word` above, on grey in a
-        frame of the colour `frame`."""
+        """Show (h, w, 3) or (h, w) in [0, 1], centred in a square, with `word` above; with `frame`, on
+        grey in a frame of this colour."""
         rim = 0.0
         if frame is not None:
             from matplotlib.colors import to_rgb
@@ -264,7 +264,7 @@ class Sheet:
 
 @functools.cache
 def _pictures():
-    """An artist that draws pixels as they are; an image of matplotlib would be resampled, which takes a second."""
+    """An artist that draws pixels as they are; matplotlib would resample an image, in up to a second."""
     from matplotlib.artist import Artist
 
     class Pictures(Artist):

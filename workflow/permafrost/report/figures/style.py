@@ -86,7 +86,7 @@ def save_figure(figure, stem: Path) -> Path:
         lay_out(figure)
         canvas = FigureCanvasAgg(figure)
         canvas.draw()
-    # nothing is transparent, and the default level takes three times as long for a tenth of the size
+    # nothing is transparent; the default level takes up to twice as long and saves up to a tenth
     picture = Image.frombuffer(
         "RGBA", canvas.get_width_height(), canvas.buffer_rgba(), "raw", "RGBA", 0, 1
     )

@@ -69,24 +69,18 @@ class Chances:
         return told_apart(mean, self.level, datasets=None, parts=draws, confidence=confidence)
 
 
-def chances(measured: Measured, uncertainty: str, *, draws: int, seed: int) -> Chances:
-    """Probabilities over other datasets, or with the uncertainty ``items`` on these datasets.
-
-    Parameters
-    ----------
-    uncertainty : one of `draws.UNCERTAINTIES`; ``datasets`` does not use errors of items and seeds.
-    draws : minimum number of draws.
-    """
-    ((_, found),) = all_chances([(measured, uncertainty)], draws=draws, seed=seed)
-    return found
-
-
 def all_chances(
     asked: Sequence[tuple[Measured, str]], *, draws: int, seed: int
 ) -> Iterator[tuple[int, Chances]]:
-    """Yield place and result of `chances` for each of several pairs of arguments, not in their order.
+    """Yield the position of each asked table and its probabilities, not in their order.
 
-    Those of one shape are sampled together, which takes less time and gives the same draws.
+    Tables of one shape are sampled together, which takes less time and gives the same draws.
+
+    Parameters
+    ----------
+    asked : scores with one of `draws.UNCERTAINTIES`. With ``items``, probabilities are for these datasets, else
+        for other datasets; ``datasets`` does not use errors of items and seeds.
+    draws : minimum number of draws.
     """
     given = [_modelled(*one) for one in asked]
     alike: dict[tuple, list[int]] = {}

@@ -89,8 +89,8 @@ class Scored:
         )
 
     def statistics(self, ranking: Ranking, chances: Chances | None):
-        """Yield the rows of each statistic, one row per backbone; `chances` as `all_chances` found
-        them, None without uncertainty."""
+        """Yield the rows of each statistic, one row per backbone; `chances`: from `with_chances`;
+        None without uncertainty."""
         uncertainty, note = self.uncertainty(ranking.uncertainty)
         values = self.scores.values - self.best_possible[:, None, None]
         shifted = Scores(values, self.scores.higher, self.scores.items)

@@ -51,7 +51,7 @@ _GEOBENCH2 = (
     "n_trials", "partition_name", "data_percentages", "batch_size_selection", "weight_decay", "partition name",
     "frozen_or_full_ft",
 )  # fmt: skip
-# of a configuration, beside those with a field of their own
+# part of a configuration, without a field of their own
 _TORCHGEO_SETTINGS = ("interpolation", "partition", "merge_val", "res", "pool", "resolved_bands")
 _GEOBENCH2_SETTINGS = (
     "partition_name", "partition name", "data_percentages", "n_trials", "early_stop_patience", "batch_size_selection",
@@ -69,7 +69,7 @@ _NEEDED = {
         "frozen_or_full_ft",
     ),
 }
-# torchgeo-bench's methods that are no scores
+# torchgeo-bench's methods whose rows are not scores
 _NO_SCORES = ("profile", "intrinsic_dim")
 # metrics in [0, 1], and those without an upper bound; of others the range is not known
 _SHARES = frozenset(
@@ -131,7 +131,7 @@ class Published:
     identical : rows equal in every column. same_value : rows of the same configuration and value,
         with another
         interval or other columns. replaced : rows of the same configuration with another value.
-    unknown : columns that are not known here. aside : rows that are no scores, or of an unknown range.
+    unknown : columns that are not known here. aside : rows that are not scores, or whose metric has an unknown range.
     """
 
     rows: list[Reference]
@@ -229,7 +229,7 @@ def _rows(path: Path, unknown: dict[str, None]) -> Iterator[tuple[Path, Referenc
 
 
 def _is_aside(cells: Mapping[str, str], form: str) -> bool:
-    """Whether a row is no score, or one of a metric that is not known here, outside [0, 1]."""
+    """Whether a row is not a score, or is outside [0, 1] for a metric that is not known here."""
     metric, value = (
         ("Metric", "test metric") if form == "geobench2" else ("metric_name", "metric_value")
     )
@@ -238,9 +238,10 @@ def _is_aside(cells: Mapping[str, str], form: str) -> bool:
     if cells[metric] in _SHARES | _ERRORS:
         return False
     try:
-        return not 0 <= float(cells[value]) <= 1
+        number = float(cells[value])
     except ValueError:
         return False
+    return number < 0 or number > 1  # NaN is an error
 
 
 def _contradiction(
