@@ -165,6 +165,8 @@ OPTIONS: dict[str, tuple[object, set[str]]] = {
     "calibration.like": ("torchmetrics", {"bootstrap", "compare"}),
     "calibration.folds": (3, {"bootstrap"}),
     "calibration.floor": (0.01, {"bootstrap"}),
+    # of tasks with one class
+    "calibration.sets": ({}, set()),
     "measures.names": (["rankme", "lidar"], {"measure"}),
     "measures.split": ("test", {"measure", "similarity", "views"}),
     "measures.max_rows": (100, {"measure", "similarity"}),

@@ -272,6 +272,17 @@ def test_folds_of_temperatures_change_no_comparison(root, config):
     assert stages == {"bootstrap", "aggregate", "report"}
 
 
+def test_prediction_sets_rerun_scores_of_tasks_with_one_class(root, config):
+    before = make_plan(root)
+    config["calibration"] = {"sets": {"alpha": 0.2}}
+    after = make_plan(root, config)
+    scoring = json.loads(after.bootstrap("pictures", "stats", "knn", 0).spec)["options"]
+    assert scoring["calibration"]["sets"] == {"alpha": 0.2, "score": "lac", "repeats": 10}
+    rerun = changed(before, after)
+    assert {job[0] for job in rerun} == {"bootstrap", "aggregate", "report"}
+    assert {job[1] for job in rerun if job[0] == "bootstrap"} == {"pictures"}
+
+
 def test_extraction_options_change_everything_but_the_images(root, config):
     before = make_plan(root)
     config["extraction"] = {"dtype": "float16"}

@@ -193,8 +193,8 @@ def test_calibration_keeps_to_the_schemas(tmp_path, task):
     )
     table = read_table(tmp_path / "c.parquet")[0]
     check("comparisons", table)
-    assert table["difference"].to_pylist() == [0, 0, 0]
-    assert table["p_value"].to_pylist() == [1, 1, 1]
+    assert table["difference"].to_pylist() == [0, 0, 0, 0]
+    assert table["p_value"].to_pylist() == [1, 1, 1, 1]
 
 
 def test_all_columns_are_required_but_those_of_boundaries_and_of_several_settings():

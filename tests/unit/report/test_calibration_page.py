@@ -22,6 +22,7 @@ from permafrost.core.tables import read_table, write_table
 from permafrost.metrics.calibration import reliability
 from permafrost.metrics.tasks import CALIBRATION, TEMPERATURE, place_of
 from permafrost.report.figures.reliability import draw_reliability
+from permafrost.report.figures.selective import draw_risk_coverage
 from permafrost.statistics.leaderboard.leaderboard import write_leaderboard
 from permafrost.statistics.scores.comparison_table import compare_predictions
 from permafrost.statistics.scores.score_table import score_predictions
@@ -61,9 +62,11 @@ def lists(values):
     return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), values.shape[1])
 
 
-def run(folder, card, *, judged, probes=("knn", "linear")):
+def run(folder, card, *, judged, probes=("knn", "linear"), **more):
     """Predictions, scores, comparisons and leaderboard of a dataset, as the stages make them."""
     options = {**SCORING, **(JUDGED if judged else {})}
+    if more:
+        options["calibration"] = {**JUDGED["calibration"], **more}
     predictions, comparisons, tables = {}, {}, []
     for probe in probes:
         made = {}
@@ -176,6 +179,60 @@ def test_the_page_shows_errors_temperatures_and_diagrams(made):
     assert part.count('<td class="text">Brier score</td>') == 2
     main = page[page.index("<h2>Paired comparisons</h2>") :].split("</table>")[0]
     assert main.count("<tr>") - 1 == 2, "only the primary metric is compared there"
+
+
+def test_the_page_shows_risk_against_coverage(made):
+    page, name = made["page"], made["card"]["dataset"]
+    assert (made["folder"] / f"report/figures/risk_coverage__{name}.svg").stat().st_size > 5000
+    assert "Risk against coverage of the best evaluation of every backbone" in page
+    for row in made["leaderboard"].to_pylist():
+        if row["metric"] in ("aurc", "excess_aurc"):
+            assert f"{row['value']:.3f}" in page
+    assert "Prediction sets" not in page
+    part = page[page.index("Paired comparisons of calibration") :]
+    assert part.count('<td class="text">AURC</td>') == 2
+
+
+def test_the_page_has_a_table_of_prediction_sets(tmp_path):
+    card, sets = small("classification"), {"alpha": 0.25, "score": "aps", "repeats": 2}
+    predictions, comparisons, leaderboard = run(
+        tmp_path, card, judged=True, probes=("linear",), sets=sets
+    )
+    plan = make_plan([card["dataset"]], list(BACKBONES))
+    plan["config"]["calibration"] = {**JUDGED["calibration"], "sets": sets}
+    build_report(
+        plan=plan,
+        leaderboard=tmp_path / "l.parquet",
+        predictions=predictions,
+        images={},
+        comparisons=comparisons,
+        output_dir=tmp_path / "report",
+        cards={card["dataset"]: write_card(tmp_path / "card.json", card)},
+    )
+    page = report_text(tmp_path / "report")
+    part = page[page.index("<h3>Prediction sets</h3>") :]
+    assert "at most 0.25" in part.replace("0.250", "0.25") and "APS scores" in part
+    table = part[part.index("<tbody>") : part.index("</tbody>")]
+    rows = [row for row in leaderboard.to_pylist() if "set_" in row["metric"]]
+    ways = len({row["metric"] for row in rows if "set_size" in row["metric"]})
+    assert table.count("<tr>") == len(BACKBONES) * ways and ways in (2, 3)
+    for row in rows:
+        if row["class"] is None:
+            assert f"{row['value']:.3f}" in table
+    assert table.index("one</td>") < table.index("per class</td>")
+    flagged = any("few_to_calibrate" in row["gates"] for row in rows)
+    assert ("thresholds of prediction sets had too few images" in part) == flagged
+
+
+def test_curves_of_risk_against_coverage():
+    curve = {"coverage": np.array([0.5, 1.0]), "risk": np.array([0.0, 0.25])}
+    curves = {f"net {number}": (curve, f", linear {number}") for number in range(3)}
+    figure = draw_risk_coverage(curves, title="t", counted="images")
+    assert [(row["x"], row["y"]) for row in rows_of(figure)[:2]] == [(0.5, 0), (1, 0.25)]
+    assert len(rows_of(figure)) == 6
+    assert "share of errors" in str(figure) and "net 2, linear 2" in str(figure)
+    with pytest.raises(ValueError, match="no curves"):
+        draw_risk_coverage({}, title="t", counted="images")
 
 
 def test_without_calibration_the_page_says_nothing_of_it(tmp_path):

@@ -116,6 +116,9 @@ def test_replicates_equal_the_metric_on_resampled_rows(case, groups):
             rows = np.repeat(np.arange(len(target)), counts[units])
             for name, value in calibration.evaluate(target[rows], given[rows], task=task).items():
                 assert found[name + suffix][place] == pytest.approx(value, abs=1e-9), name
+            if not suffix:
+                areas = calibration.aurc(target[rows], scores[rows], task=task)
+                assert (found["aurc"][place], found["excess_aurc"][place]) == pytest.approx(areas)
 
 
 @pytest.mark.parametrize("case", ["softmax", "sigmoid"])
@@ -152,7 +155,12 @@ def test_rows_say_how_their_intervals_were_formed():
     gaps = {name for name in CALIBRATION if name.startswith(CALIBRATION_ERRORS)}
     assert len(gaps) == 6
     assert kinds == {
-        name: "basic_square" if name in gaps else "jackknife_log" for name in CALIBRATION
+        name: "basic_square"
+        if name in gaps
+        else "wilson"
+        if name.endswith("aurc")
+        else "jackknife_log"
+        for name in CALIBRATION
     }
     bca = scored(softmax(), method="bca")
     assert {name: bca[name, None]["method"] for name in ("brier_score", TEMPERATURE)} == {
@@ -230,6 +238,11 @@ def test_errors_that_nobody_saw_are_in_the_interval():
     assert brier["upper"] == pytest.approx(brier["value"] + unseen * (2 - brier["value"]))
     assert error["upper"] == pytest.approx(error["value"] + unseen * (1 - error["value"]))
     assert error["lower"] == 0 < error["value"] < unseen
+    # the unseen errors may be the most certain answers
+    for name in ("aurc", "excess_aurc"):
+        row = rows[name, None]
+        assert (row["value"], row["lower"]) == (0, 0)
+        assert row["upper"] == pytest.approx(unseen * (1 - np.log(unseen)))
     scaled = rows["brier_score_scaled", None]
     assert scaled["upper"] > 0.07
     temperature = rows[TEMPERATURE, None]
@@ -392,9 +405,10 @@ def test_comparisons_are_of_the_primary_metric_then_of_calibration(task):
     plain = compare(found, resamples=300, seed=2)
     rows = compare(found, resamples=300, seed=2, calibration={"bins": 15})
     assert repr(rows[:1]) == repr(plain)
-    assert [row["metric"] for row in rows[1:]] == ["brier_score", "expected_calibration_error"]
-    assert [row["higher_is_better"] for row in rows] == [True, False, False]
-    for row in rows[1:]:
+    compared = ["brier_score", "expected_calibration_error", "aurc"]
+    assert [row["metric"] for row in rows[1:]] == compared
+    assert [row["higher_is_better"] for row in rows] == [True, False, False, False]
+    for row in rows[1:3]:
         # a is calibrated, b too sure: less is better, so the difference is below 0
         assert row["difference"] < 0
         assert row["upper"] < 0
@@ -427,7 +441,7 @@ def test_differences_of_errors_are_those_of_replicates_on_the_same_resamples():
         np.percentile(expected, [2.5, 97.5]), abs=1e-12
     )
     assert row["p_value"] == bootstrap_p_value(expected)
-    for metric in ("brier_score", error):
+    for metric in ("brier_score", error, "aurc"):
         values = [judged[name].values[metric] for name in "ab"]
         assert rows[metric]["difference"] == pytest.approx(values[0] - values[1], abs=1e-12)
 

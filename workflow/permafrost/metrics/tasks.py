@@ -36,6 +36,7 @@ class Metric:
     biased : biased upward with few positives: its interval is corrected for the bias.
     of_quantiles : a quantile of the samples, for which the jackknife fails: its interval comes from resamples.
     mean_of : the metric per class that it averages; its interval includes the one from the intervals of classes.
+    least_of : the metric per class whose least value it is; its interval comes from those of the classes.
     formula : plug-ins only: ``formula(predictions, weights)`` with the `statistics.predictions.reading.Predictions`
         of a test set and the (N,) number of times that each of its samples counts; returns a number, NaN if
         undefined, or (K,) numbers if ``per_class``.
@@ -54,6 +55,7 @@ class Metric:
     biased: bool = False
     of_quantiles: bool = False
     mean_of: str | None = None
+    least_of: str | None = None
     needs: Literal["boundary", "classes"] | None = None
     formula: Callable | None = None
     tasks: tuple[str, ...] = ()
@@ -157,6 +159,7 @@ METRICS: dict[str, tuple[Metric, ...]] = {
 # metrics of probabilities, if the probe has them (`core.tasks.Task.calibrated`) and the
 # configuration requests them
 TEMPERATURE, BRIER = "temperature", "brier_score"
+AURC, EXCESS_AURC = "aurc", "excess_aurc"
 # suffix of metrics after temperature scaling
 SCALED = "_scaled"
 _CALIBRATION_ERRORS = {
@@ -177,15 +180,41 @@ def _judged(suffix: str = "", words: str = "") -> tuple[Metric, ...]:
 
 OF_PROBABILITIES = (
     *_judged(),
+    Metric(AURC, "AURC", better="lower"),
+    Metric(EXCESS_AURC, "excess AURC", better="lower"),
     Metric(TEMPERATURE, "temperature", better=None, bounds="positive"),
     *_judged(SCALED, " after scaling"),
 )
 CALIBRATION_ERRORS = tuple(_CALIBRATION_ERRORS)
 CALIBRATION = tuple(metric.name for metric in OF_PROBABILITIES)
+# prediction sets with one threshold, one per class, or one per group: suffix to words
+SETS = {"": "", "_by_class": ", by class", "_by_group": ", by group"}
+
+
+def _of_sets(suffix: str, words: str) -> tuple[Metric, ...]:
+    """Metrics of prediction sets. Coverage should be near its level, so neither direction is better."""
+    share = {"better": None}
+    each = f"class_set_coverage{suffix}"
+    return (
+        Metric(f"set_coverage{suffix}", f"coverage of sets{words}", **share),
+        _error(f"set_size{suffix}", f"mean size of sets{words}"),
+        Metric(f"set_singletons{suffix}", f"share of sets with one class{words}", **share),
+        Metric(
+            f"worst_class_set_coverage{suffix}",
+            f"coverage of sets of the worst class{words}",
+            least_of=each,
+            **share,
+        ),
+        Metric(each, f"coverage of sets{words}", per_class=True, **share),
+    )
+
+
+OF_SETS = {suffix: _of_sets(suffix, words) for suffix, words in SETS.items()}
 _EVERY = [
     *METRICS["classification"],
     *METRICS["multilabel"],
     *OF_PROBABILITIES,
+    *(metric for metrics in OF_SETS.values() for metric in metrics),
     *(metric for metrics in METRICS.values() for metric in metrics),
 ]
 _BY_NAME = {metric.name: metric for metric in reversed(_EVERY)}

@@ -415,9 +415,11 @@ class Plan(Grid):
         """The option ``calibration`` of a job (`keys`: only these); ``{}`` if it does not apply."""
         options = self.config["calibration"]
         judged = KINDS[self.probes[probe]["kind"]].probabilities
-        judged = judged and targets_of(self.datasets[dataset]["task"]).calibrated
-        if options is None or not judged:
+        targets = targets_of(self.datasets[dataset]["task"])
+        if options is None or not (judged and targets.calibrated):
             return {}
+        if not targets.one_class:
+            options = {key: options[key] for key in options if key != "sets"}
         return {"calibration": {key: options[key] for key in keys or options}}
 
     def _used(self, stage: str, fields: dict) -> list[str]:

@@ -195,6 +195,7 @@ class Report:
             self.similarities.get(name),
             bins=judged.get("bins", BINS),
             bins_like=judged.get("like"),
+            sets=judged.get("sets"),
         )
 
     def _card(self, dataset: str) -> Card:

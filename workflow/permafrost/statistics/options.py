@@ -11,6 +11,7 @@ from permafrost.core.options import (
     AtLeast0,
     AtLeast2,
     Different,
+    LeftOut,
     Natural,
     Options,
     Positive,
@@ -51,6 +52,20 @@ class Comparison(Resampling):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PredictionSetsOptions(Options):
+    """Prediction sets of classes, calibrated on one half of the test set and evaluated on the other half."""
+
+    alpha: Share = 0.1
+    """Accepted share of sets that do not hold the true class."""
+    score: Literal["lac", "aps"] = "lac"
+    """Which classes enter a set first. lac: those of the highest probability, up to one threshold; the smallest
+    sets. aps: the most probable ones until their probabilities add up to a threshold; sizes follow the difficulty of
+    the image."""
+    repeats: Positive = 10
+    """Random divisions into halves, over which results are averaged."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class CalibrationSettings(Options):
     """How calibration is measured."""
 
@@ -67,6 +82,9 @@ class CalibrationSettings(Options):
     """Smallest probability: lower ones are raised to it before scaling. Without it there is no
     temperature if a right answer has probability 0, as with neighbours that all vote for other
     classes; half a vote is 1 / (2 k)."""
+    sets: LeftOut[PredictionSetsOptions] = None
+    """Also evaluate conformal prediction sets, for tasks with one class per image
+    (docs/which-evaluation-when.md); {}: with these defaults."""
 
 
 @dataclass(frozen=True, kw_only=True)

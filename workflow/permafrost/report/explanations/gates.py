@@ -85,8 +85,8 @@ WORDS = {
     ),
     "equal_in_all_units": (
         "all test units equal",
-        "Every test image, or group of images, has the same error, so its variation cannot be estimated; "
-        "the interval is that of a test set in which no unit has an error, with as many units.",
+        "Every test image, or group of images, has the same value (an error, or a set size), so its variation cannot "
+        "be estimated; the interval is that of a test set in which no unit has an error, with as many units.",
     ),
     "significance_out_of_reach": (
         "significance out of reach",
@@ -161,6 +161,11 @@ _WITH_CLASS = {
         "One test image, or group of images, has {} of all errors (of their squares, for R² and RMSE). Others like it "
         "may be missing from the test set, and the interval cannot account for them. See the hardest images and the "
         "median absolute error.",
+    ),
+    "few_to_calibrate": (
+        "{} thresholds without enough images",
+        "{} thresholds of prediction sets had too few images to be calibrated on (fewer than 1 / alpha - 1 of their "
+        "class or group). They are infinite: such a class is in every set, such a group has sets of all classes.",
     ),
     "sparse_bins": (
         "{} bins nearly empty",

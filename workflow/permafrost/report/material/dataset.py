@@ -42,6 +42,7 @@ class Material:
     examples : number of test images to show; picture_seed : seed of their choice.
     similarity : path of the table of pairs of backbones, if there is one.
     bins, bins_like : settings of the reliability diagrams, as for the scores.
+    sets : options of prediction sets, as for the scores; None if there are none.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Material:
     similarity: Path | None = None
     bins: int = 15
     bins_like: str | None = None
+    sets: Mapping | None = None
 
     @functools.cached_property
     def lines(self) -> list[dict]:

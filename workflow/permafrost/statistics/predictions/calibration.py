@@ -1,7 +1,8 @@
 """Calibration of probabilities, on a test set and on many resamples of its units at once.
 
-All values are functions of sums over units: of bins and Brier scores before and after temperature
-scaling, and, for the temperature, of the derivative of the likelihood on a grid of temperatures.
+All values but the areas under the risk-coverage curve are functions of sums over units: of bins and Brier scores
+before and after temperature scaling, and, for the temperature, of the derivative of the likelihood on a grid of
+temperatures.
 
 Probes may be refitted on train and validation, so only the test split is left for temperatures.
 Scores are therefore scaled by temperatures from other test units (`metrics.calibration.cross_fit`).
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.options import build
 from permafrost.core.tasks import targets_of
 from permafrost.metrics.calibration import (
     Confidence,
@@ -25,15 +27,25 @@ from permafrost.metrics.calibration import (
     confidence,
     confidence_by_blocks,
     cross_fit,
+    entries_of,
     evaluate_sums,
     fit_temperature,
     item_slopes,
     unit_sums,
 )
 from permafrost.metrics.calibration.temperature import BOUNDS
-from permafrost.metrics.tasks import BRIER, CALIBRATION, CALIBRATION_ERRORS, SCALED, TEMPERATURE
+from permafrost.metrics.tasks import (
+    AURC,
+    BRIER,
+    CALIBRATION,
+    CALIBRATION_ERRORS,
+    EXCESS_AURC,
+    SCALED,
+    TEMPERATURE,
+)
 from permafrost.statistics.options import CalibrationOptions
 from permafrost.statistics.predictions.labelled import LabelledSamples
+from permafrost.statistics.replicates.selective import Selection
 from permafrost.statistics.replicates.weighted import MANY_UNITS, UnitSums, weighted_by_counts
 from permafrost.statistics.resampling.intervals import same_in_all_units
 from permafrost.statistics.resampling.resamples import Resamples
@@ -43,6 +55,7 @@ FEW_ERRORS, SPARSE_BINS = "few_errors", "sparse_bins"
 # fewer entries in a bin, its gap between accuracy and confidence is mostly chance
 ENOUGH_ERRORS, ENOUGH_IN_BIN = 5, 100
 UNDEFINED, AT_BOUND, FLAT = "temperature_undefined", "temperature_at_bound", "temperature_flat"
+_SELECTIVE = (AURC, EXCESS_AURC)
 _FLAGS = {"at_bound": AT_BOUND, "flat": FLAT}
 # grid positions in standard errors; within this range the derivative is nearly linear
 _ERRORS = np.linspace(-4.5, 4.5, 7)
@@ -69,7 +82,8 @@ class Calibration:
         self.binning: dict[str, Any] = {"n_bins": options.bins, "like": options.like}
         items = confidence(self.target, self.scores, task=self.task, **self.binning)
         self.sums = self._unit_sums(items)
-        self.wrong = _wrong(items, task)
+        trust, wrong = entries_of(items, task)
+        self.selection, self.wrong = Selection(trust, wrong, self.units), wrong.any(axis=1)
         self.in_bins = np.bincount(items.bin.ravel(), minlength=items.n_bins)
 
     @property
@@ -110,9 +124,9 @@ class Calibration:
     def widened(self, row: dict) -> dict:
         """Widen a row's interval for errors that the test set cannot show.
 
-        If no item is wrong, a share `same_in_all_units` of the units may still be as wrong as
-        possible, which changes gaps by that share in either direction. A temperature at its bound
-        may have any value.
+        If no item is wrong, a share q of `same_in_all_units` of the units may still be as wrong as
+        possible, which changes gaps by that share in either direction, and AURC by q (1 - log q), if
+        they are the most certain. A temperature at its bound may have any value.
         """
         metric, value = row["metric"], row["value"]
         if self.n_units < 2 or np.isnan(value):
@@ -124,6 +138,8 @@ class Calibration:
             return {}
         most = 2.0 if metric.startswith(BRIER) and targets_of(self.task).one_class else 1.0
         share = same_in_all_units(self.n_units, row["confidence"])
+        if metric in _SELECTIVE:
+            share *= 1 - np.log(share)
         ends = {"upper": max(row["upper"], value + share * (most - value))}
         if not metric.startswith(BRIER):
             ends["lower"] = min(row["lower"], max(value - share, 0.0))
@@ -142,9 +158,9 @@ class Calibration:
     def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
         """Metric name to (B,) on each resample; NaN if undefined on the whole test set."""
         wanted = [name for name in CALIBRATION if metrics is None or name in metrics]
+        of_sums = {*wanted} - {TEMPERATURE, *_SELECTIVE}
         before, after = (
-            any(name != TEMPERATURE and name.endswith(SCALED) == scaled for name in wanted)
-            for scaled in (False, True)
+            any(name.endswith(SCALED) == scaled for name in of_sums) for scaled in (False, True)
         )
         parts = {"": self.sums} if before else {}
         if after and self.scaled_sums is not None:
@@ -158,6 +174,8 @@ class Calibration:
                 values[name] = self._temperatures(sums)
             else:
                 values |= {f"{one}{name}": each for one, each in evaluate_sums(sums).items()}
+        if not {*wanted}.isdisjoint(_SELECTIVE):
+            values |= dict(zip(_SELECTIVE, self.selection.areas(resamples), strict=True))
         unmoved = self.temperature.value if TEMPERATURE in wanted and self.temperature else np.nan
         fixed = {TEMPERATURE: unmoved}
         return {
@@ -246,14 +264,17 @@ class Calibration:
 
 
 class Joined:
-    """Two families of metrics as one, both evaluated on the same resamples."""
+    """Families of metrics as one, all evaluated on the same resamples."""
 
     def __init__(self, *families) -> None:
         self.families = families
-        # metrics of the first family may have exact intervals, see `families.SingleLabel`
-        for name in ("proportions", "holders"):
-            if hasattr(families[0], name):
-                setattr(self, name, getattr(families[0], name))
+        # metrics with exact intervals, see `families.SingleLabel`
+        self.proportions = {one for own in families for one in getattr(own, "proportions", ())}
+
+    def holders(self, metric: str) -> np.ndarray | None:
+        """As in `families.SingleLabel`."""
+        each = (one.holders(metric) for one in self.families if hasattr(one, "holders"))
+        return next((found for found in each if found is not None), None)
 
     def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
         """Metric name to its values on each resample, of all families."""
@@ -280,14 +301,8 @@ def calibration_of(predictions, units: np.ndarray, options: dict) -> Calibration
         predictions.scores,
         units,
         task=predictions.task,
-        options=CalibrationOptions(**options),
+        options=build(CalibrationOptions, options),
     )
-
-
-def _wrong(items: Confidence, task: str) -> np.ndarray:
-    """(N,) whether an item is wrong: its class, or any label thresholded at 0.5."""
-    right = (items.confidence > 0.5) == items.hit if targets_of(task).several else items.hit
-    return ~right.all(axis=1)
 
 
 class _SumsOfItems:

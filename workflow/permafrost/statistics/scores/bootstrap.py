@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from permafrost.metrics.tasks import CALIBRATION, metric_of, primary_metric
+from permafrost.metrics.tasks import metric_of, primary_metric
 from permafrost.statistics.options import Bootstrap
 from permafrost.statistics.predictions.calibration import Joined, calibration_of
 from permafrost.statistics.predictions.formulas import evaluated, family_of
 from permafrost.statistics.predictions.reading import Predictions
+from permafrost.statistics.predictions.sets import sets_of
 from permafrost.statistics.resampling.carriers import (
     Carriers,
     carriers_of_metrics,
@@ -70,8 +71,8 @@ def bootstrap_scores(
         metrics ``of_quantiles``. ``percentile`` and ``bca`` are bootstrap intervals (a metric
         without a BCa interval falls back to percentile, named in the row's ``method``); with them,
         metrics ``of_curves`` have ``basic`` intervals (`intervals.reflected`).
-    calibration : options of `calibration.Calibration`, for predictions with probabilities; None
-        omits its metrics, without an effect on other rows.
+    calibration : options of `calibration.Calibration` and `sets.Sets`, for predictions with
+        probabilities; None omits their metrics, without an effect on other rows.
 
     Returns
     -------
@@ -97,10 +98,14 @@ def bootstrap_scores(
         len(predictions), sample_ids=predictions.sample_ids, groups=predictions.groups
     )
     family = family_of(predictions, units.index)
-    judged = None
+    owners: dict = {}
     if calibration is not None:
-        judged = calibration_of(predictions, units.index, calibration)
-        values, family = {**values, **judged.values}, Joined(family, judged)
+        judged: list = [calibration_of(predictions, units.index, calibration)]
+        judged += sets_of(predictions, units, calibration)
+        for one in judged:
+            values |= (own := one.values)
+            owners |= dict.fromkeys(own, one)
+        family = Joined(family, *judged)
     how = _How(method, resamples, confidence, seed, getattr(predictions, "is_difference", False))
     inner: dict[str, np.ndarray] = getattr(predictions, "class_values", dict)()
     interval = _Intervals.of(family, values | inner, predictions.classes, units, how)
@@ -120,9 +125,9 @@ def bootstrap_scores(
             if row["primary"]:
                 row["strays"] = interval.strays(metric)
             flags = interval.gates(metric, column)
-            if judged is not None and metric in CALIBRATION:
-                row |= judged.widened(row) if how.method == "auto" else {}
-                flags = flags + judged.flags(metric)
+            if owner := owners.get(metric):
+                row |= owner.widened(row) if how.method == "auto" else {}
+                flags = flags + owner.flags(metric)
             row["flags"] = flags
             rows.append(row)
     return rows
@@ -352,6 +357,8 @@ class _Intervals:
     def _jackknife(self, metric: str, value: float, pick) -> tuple[float, float]:
         spread, form = self.spreads[metric], self._form(metric)
         error, own = float(spread.error[pick]), self.carriers[metric][0 if pick is ... else pick]
+        if metric_of(metric).least_of:
+            return self._of_least(metric_of(metric).least_of)
         if self._binomial(metric):
             return share_interval(value, round(own.support), self.how.confidence)
         if own.alone or math.isinf(error):
@@ -388,6 +395,18 @@ class _Intervals:
         skew = skewed_interval(centre, error, float(spread.slope[pick]), quantile)
         ends = [(lower, upper), skew, *self._of_classes(metric, value)]
         return max(0.0, min(each[0] for each in ends)), min(1.0, max(each[1] for each in ends))
+
+    def _of_least(self, each: str) -> tuple[float, float]:
+        """The interval of the least value of the metric `each` per class: the least bounds of intervals that hold
+        for all K classes together, each with a K-th of the error rate (Bonferroni)."""
+        known = np.flatnonzero(~np.isnan(self.values[each]))
+        confidence = 1 - (1 - self.how.confidence) / len(known)
+        quantiles = quantiles_of({each: self.spreads[each]}, self.carriers, confidence)
+        how = replace(self.how, confidence=confidence)
+        strict = replace(self, how=how, quantiles=quantiles)
+        ends = [strict._jackknife(each, float(self.values[each][one]), int(one)) for one in known]
+        lower, upper = np.min(ends, axis=0).tolist()
+        return lower, upper
 
     def _of_classes(self, metric: str, value: float) -> list[tuple[float, float]]:
         """From the intervals of the classes that `metric` averages; empty if it averages none."""

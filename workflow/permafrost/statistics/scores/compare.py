@@ -15,6 +15,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError, look_up
 from permafrost.metrics.tasks import (
+    AURC,
     BRIER,
     CALIBRATION,
     CALIBRATION_ERRORS,
@@ -36,8 +37,8 @@ from permafrost.statistics.resampling.units import Units, find_units
 from permafrost.statistics.scores.gates import chance_level, comparison_gates
 
 ADJUSTMENT = "romano_wolf"
-# calibration metrics to compare: the proper score, and the most common error
-CALIBRATION_COMPARED = (BRIER, CALIBRATION_ERRORS[0])
+# calibration metrics to compare: the proper score, the most common error, and selective prediction
+CALIBRATION_COMPARED = (BRIER, CALIBRATION_ERRORS[0], AURC)
 
 # bytes of calibration sums that wait for resamples; beyond, resamples are drawn again for further
 # backbones

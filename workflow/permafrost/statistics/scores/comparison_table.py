@@ -27,8 +27,8 @@ class Comparisons(ScoreColumns):
     seeds : The seeds that both backbones have, joined by semicolons. The row is about the mean over them.
     n_runs : Number of runs that the difference is a mean of: seeds, times draws of the training set if the probe
         has several. The spread of the runs is part of the interval and of the p-values.
-    metric : The metric that is compared: the primary one and, if calibration was judged, brier_score and
-        expected_calibration_error.
+    metric : The metric that is compared: the primary one and, if calibration was judged, brier_score,
+        expected_calibration_error and aurc.
     higher_is_better : Whether a higher value is better; if not, a difference below 0 favours backbone_a.
     backbone_a : Name of one backbone.
     backbone_b : Name of the other backbone.

@@ -21,7 +21,7 @@ from permafrost.core.leakage import CLEAN, LEAK, leakage_gates
 from permafrost.core.row_file import RowFile
 from permafrost.core.specification import Specification
 from permafrost.core.tables import write_table
-from permafrost.metrics.tasks import CALIBRATION, METRICS
+from permafrost.metrics.tasks import CALIBRATION, METRICS, OF_SETS
 from permafrost.statistics.options import ScoringOptions
 from permafrost.statistics.predictions.labelled import LabelledSamples
 from permafrost.statistics.predictions.reading import (
@@ -57,7 +57,11 @@ class Scores(ScoreColumns):
     metric : What was measured: {metrics}. Of probabilities of classes, if the configuration asks for it:
         {calibration}. Those with _scaled are after temperature scaling, each part of the test set by the
         temperature of the other parts; temperature is fitted on the whole test set (above 1: overconfident).
-        brier_score lies in [0, 2], for multilabel in [0, 1]. Errors of numbers are in the unit of the target.
+        brier_score lies in [0, 2], for multilabel in [0, 1]. aurc is the area under the risk-coverage curve, the mean
+        share of errors among the most certain predictions over all shares that are kept, and excess_aurc what it
+        exceeds the best order of the same errors by. Of conformal prediction sets (calibration.sets), with one
+        threshold, one per class or one per group: {sets}; set_size is a mean number of classes.
+        Errors of numbers are in the unit of the target.
         box_recall, box_precision and box_f1 are of boxes with a sufficient score, matched by an IoU above 0.4 and
         pooled over all images. count_mae is the mean absolute error of the number of points in an image.
         Retrieval also has, for each k, recall_at_k (share of the relevant images among the k nearest) and
@@ -71,6 +75,7 @@ class Scores(ScoreColumns):
             for task, metrics in METRICS.items()
         ),
         "calibration": ", ".join(CALIBRATION),
+        "sets": ", ".join(metric.name for metrics in OF_SETS.values() for metric in metrics),
     }
 
 
