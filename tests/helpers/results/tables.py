@@ -313,8 +313,10 @@ def make_comparison_table(dataset: str, probe: str, backbones: list[str]) -> pa.
     return pa.Table.from_pylist(rows, schema=Comparisons.arrow())
 
 
-def make_image_store(path: Path, card: dict, *, split: str = "test", size: int = 32) -> Path:
-    """An image store with a soft pattern per class, in the card's bands."""
+def make_image_store(
+    path: Path, card: dict, *, split: str = "test", size: int = 32, **columns
+) -> Path:
+    """An image store with a soft pattern per class, in the card's bands; `columns` of its samples."""
     count, bands = card["splits"][split]["count"], len(card["bands"])
     random = np.random.default_rng(7)
     y, x = np.mgrid[0:size, 0:size] / size
@@ -337,6 +339,7 @@ def make_image_store(path: Path, card: dict, *, split: str = "test", size: int =
                     "width": pa.array(
                         [size - 8 if i % 7 == 0 else size for i in range(count)], pa.int32()
                     ),
+                    **columns,
                 }
             )
         )

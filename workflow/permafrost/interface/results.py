@@ -18,7 +18,10 @@ from permafrost.interface.plots import Plot
 from permafrost.plan.recorded import current_plan, planned, read_plan, results_in
 from permafrost.report.sections.explorer import explorer
 from permafrost.report.sections.overview import figures_of
+from permafrost.report.tables.sliced import SlicedResults, slice_rows
 from permafrost.statistics.leaderboard.derived import DerivedLine, set_apart
+from permafrost.statistics.resampling.carriers import ENOUGH_UNITS
+from permafrost.statistics.slices.labels import slicing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -171,6 +174,49 @@ class Results:
                 remedy="name one of them: seed=…",
             )
         return self._table(seeds[seed]).to_pandas()
+
+    def slices(
+        self,
+        by: str,
+        dataset: str,
+        *,
+        probe: str | None = None,
+        backbone: str | None = None,
+        seed: int | None = None,
+        metric: str | None = None,
+        least: int = ENOUGH_UNITS,
+    ) -> pd.DataFrame:
+        """Scores on slices of a test set: where a backbone fails. One row per probe and slice.
+
+        Parameters
+        ----------
+        by : ``group``, ``latitude`` (``latitude:30``: bands of 30 degrees), ``cell`` (``cell:5``, ``cell:500km``),
+            ``season``, ``month``, ``year``, or ``FILE:COLUMN`` of a CSV or parquet file with ``sample_id`` or
+            ``group_id``.
+        probe, backbone, seed : by default each probe, its best backbone, and its lowest seed.
+        metric : with one number per test set; by default the primary one.
+        least : slices with fewer independent units are not judged.
+
+        Returns
+        -------
+        Columns ``dataset, probe, backbone, seed, by, slice, metric, value, lower, upper, confidence``; ``n_test,
+        n_units, unit``; ``rest``, the score on all other samples; ``judged``; ``p_adjusted`` of "worse than the
+        rest", adjusted for all judged slices; ``gates``. The same in all rows of a probe: ``worst``, the judged slice
+        with the worst value, and bounds ``worst_lower, worst_upper`` that allow for its selection; ``spread``, the
+        standard deviation of the true scores of the slices; ``gap`` of the best and the worst, and ``gap_by_chance``;
+        ``n_unknown``, samples without a slice.
+        docs/which-evaluation-when.md says what follows from them.
+
+        Raises
+        ------
+        PermafrostError : an unknown name; no place or date of the samples is known, or their stores were deleted; all
+            samples are of one slice.
+        """
+        sliced = SlicedResults(self.plan, self._path, self._set_apart[0])
+        way, rows = slicing(by), []
+        for row in sliced.evaluations(dataset=dataset, probe=probe, backbone=backbone, seed=seed):
+            rows += slice_rows(sliced.scores(row, way, metric=metric, least=least))
+        return Figures(rows)
 
     def features(self, dataset: str, backbone: str, split: str = "test") -> FeatureSplit:
         """The features of one split of a dataset.

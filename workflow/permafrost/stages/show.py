@@ -1,9 +1,10 @@
-"""``permafrost show``: print the ranking and the leaderboard."""
+"""``permafrost show``: print the ranking and the leaderboard, or scores on slices of test sets."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from permafrost.core.errors import PermafrostError
 from permafrost.plan.recorded import current_plan, leaderboard_in, read_plan
 
 
@@ -21,6 +22,17 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--compare", nargs=2, metavar=("A", "B"), help="differences of two backbones"
     )
+    parser.add_argument(
+        "--by",
+        metavar="WHAT",
+        help="scores on slices of the test sets: group, latitude, latitude:30, cell, cell:5, "
+        "cell:500km, season, month, year, or FILE:COLUMN of a CSV or parquet file with sample_id "
+        "or group_id",
+    )
+    parser.add_argument(
+        "--backbone", help="with --by: this backbone, not the best of each dataset and probe"
+    )
+    parser.add_argument("--metric", help="with --by: this metric, not the primary one")
 
 
 def run(arguments) -> None:
@@ -35,6 +47,7 @@ def run(arguments) -> None:
     from permafrost.report.tables.blocks import print_blocks
     from permafrost.report.tables.shown import Shown
 
+    _check(arguments)
     path = leaderboard_in(arguments.leaderboard)
     table, metadata = read_table(path)
     results = path.parent
@@ -49,6 +62,9 @@ def run(arguments) -> None:
             print(notice, end="\n\n")
     shown = Shown.of(table, results, metadata)
     chosen = {"probe": arguments.probe, "dataset": arguments.dataset, "group": arguments.group}
+    if arguments.by is not None:
+        _show_slices(arguments, shown.rows, results)
+        return
     print_blocks(shown.blocks(compare=arguments.compare, **chosen))
     # a dataset that fits no backbone has no table
     gone = (
@@ -63,3 +79,39 @@ def run(arguments) -> None:
             print(f"\n{said}")
     if incomplete:
         print(f"\n{headline(incomplete)}")
+
+
+def _check(arguments) -> None:
+    """Refuse options that do not belong together."""
+    if arguments.by is None:
+        wrong, remedy = (
+            ("backbone", "metric"),
+            "say by what slices are made, for example --by season",
+        )
+    else:
+        wrong, remedy = ("group", "compare"), "leave it out, or leave out --by"
+    for name in wrong:
+        if getattr(arguments, name) is not None:
+            problem = "belongs to --by" if arguments.by is None else "does not go with --by"
+            raise PermafrostError(f"--{name} {problem}", where="permafrost show", remedy=remedy)
+
+
+def _show_slices(arguments, rows: list[dict], results: Path) -> None:
+    """Print the slices of each evaluation; where a dataset has none, the reason."""
+    from permafrost.report.tables.blocks import Block, print_blocks
+    from permafrost.report.tables.sliced import SlicedResults, slice_block
+    from permafrost.statistics.slices.labels import slicing
+
+    plan = read_plan(current_plan(results), results)
+    sliced = SlicedResults(plan, lambda row: Path(row["path"]), rows)
+    asked = {name: getattr(arguments, name) for name in ("dataset", "probe", "backbone")}
+    by, blocks, errors = slicing(arguments.by), [], []
+    for row in sliced.evaluations(**asked):
+        try:
+            blocks.append(slice_block(sliced.scores(row, by, metric=arguments.metric)))
+        except PermafrostError as error:
+            errors.append(error)
+            blocks.append(Block(f"{row['dataset']} · {row['probe']}: no slices. {error}", []))
+    if len(errors) == len(blocks):
+        raise errors[0]
+    print_blocks(blocks)

@@ -78,12 +78,13 @@ class Error:
     read : returns names and errors of the N test images in a predictions file, after checking its
         fingerprint.
     least : words for the smallest error of all backbones; by : the kind of error, in a sentence on
-        all images.
+        all images; unit : what the number is, in a legend.
     """
 
     read: Callable[[Path, str | None], tuple[Sequence[str], ArrayLike]]
     least: Callable[[float], str] = lambda error: ""
     by: str = ""
+    unit: str = "wrong"
 
 
 def error_of(material: Material) -> Error | None:
@@ -134,7 +135,10 @@ def _of_objects(path: Path, expect: str | None) -> tuple[Sequence[str], list[flo
 
 
 _OBJECTS = Error(
-    _of_objects, lambda error: f"F1 {1 - error:.2f} at most", "by F1, whatever the classes"
+    _of_objects,
+    lambda error: f"F1 {1 - error:.2f} at most",
+    "by F1, whatever the classes",
+    "1 − F1",
 )
 # by form of targets
 _ERRORS = {
@@ -143,19 +147,22 @@ _ERRORS = {
         _of_columns(_labels_missed),
         lambda error: f"at best {1 - error:.0%} of labels",
         "by the labels that are both true and predicted, of those that are either",
+        "share of labels wrong",
     ),
     ClassMask: Error(
         _of_masks,
         lambda error: f"at best {1 - error:.0%} of pixels",
         "by the share of pixels that are right",
+        "share of pixels wrong",
     ),
     Number: Error(
         _of_columns(_distance),
         lambda error: f"off by {error:.3g} or more",
         "by the absolute error",
+        "absolute error",
     ),
     NumberRaster: Error(
-        _of_rasters, lambda error: f"RMSE {error:.3g} or more", "by the RMSE of an image"
+        _of_rasters, lambda error: f"RMSE {error:.3g} or more", "by the RMSE of an image", "RMSE"
     ),
     Boxes: _OBJECTS,
 }

@@ -19,6 +19,7 @@ from permafrost.report.sections.costs import costs_section
 from permafrost.report.sections.measures import measures_section
 from permafrost.report.sections.scores import comparison_lines, comparison_remarks
 from permafrost.report.tasks.dataset_figures import draw_dataset
+from permafrost.report.tasks.slice_figures import draw_failures
 from permafrost.statistics.leaderboard.rows import better_first, brief_count, overall
 from permafrost.statistics.leaderboard.seeds import merge_seeds
 
@@ -42,6 +43,7 @@ def dataset_section(material: Material, comparisons: Mapping[str, Path], folder:
     calibration, of_calibration = calibration_section(material, comparisons, folder)
     measures, of_measures = measures_section(material, folder)
     costs, of_costs = costs_section(material, folder)
+    of_slices, slices = draw_failures(material, folder)
     card = material.card
     return {
         "name": material.name,
@@ -60,6 +62,8 @@ def dataset_section(material: Material, comparisons: Mapping[str, Path], folder:
         "measure_figures": [shown(figure) for figure in of_measures],
         "costs": costs,
         "cost_figures": [shown(figure) for figure in of_costs],
+        "slices": slices,
+        "slice_figures": [shown(figure) for figure in of_slices],
         "comparisons": (compared := _comparisons(material, comparisons)),
         "comparison_remarks": comparison_remarks(compared),
     }

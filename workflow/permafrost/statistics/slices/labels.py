@@ -1,0 +1,281 @@
+"""Slices of a test set: by place, by date, by group, or by a column of somebody's table.
+
+A way to slice is a text: ``group``, ``latitude`` (bands of 15 degrees; ``latitude:30``), ``cell``
+(10 degrees in both directions; ``cell:5``, ``cell:500km``), ``season``, ``month``, ``year``, or
+``FILE:COLUMN``, a CSV or parquet file with ``sample_id`` or ``group_id`` and a column of values.
+
+Seasons are meteorological, three whole months each: winter is December to February north of the
+equator and June to August south of it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from permafrost.core.errors import PermafrostError, first_line, look_up
+from permafrost.core.inputs import check_file
+from permafrost.data.sources.table_files import PARQUET, read_file, row_groups
+
+_SEASONS = ("winter", "spring", "summer", "autumn")
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September",
+    "October", "November", "December",
+)  # fmt: skip
+# ISO 8601, to the year, the month, or finer
+_DATE = re.compile(r"(\d{4})(?:-(\d{2})(?!\d)|(\d{2})\d{2}(?!\d))?")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)(km)?")
+# length of a degree of latitude on a sphere of 6371 km
+_KM_PER_DEGREE = math.pi * 6371.0 / 180
+_FILES = (".csv", *PARQUET)
+
+Key = tuple  # its first entries sort the slices, its last one is their name
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The slice of each sample.
+
+    Attributes
+    ----------
+    names : of the S slices, in their natural order.
+    codes : (N,) slice of each sample, -1 if it is not known.
+    """
+
+    names: list[str]
+    codes: np.ndarray
+
+    @classmethod
+    def of(cls, keys: Sequence[Key | None]) -> Labels:
+        """From one key per sample, None if it is not known."""
+        found = sorted({key for key in keys if key is not None})
+        place = {key: number for number, key in enumerate(found)}
+        codes = [-1 if key is None else place[key] for key in keys]
+        return cls([str(key[-1]) for key in found], np.array(codes, np.int64))
+
+
+@dataclass(frozen=True)
+class Slicing:
+    """A way to slice.
+
+    Attributes
+    ----------
+    name : the text that asks for it.
+    needs : columns of the samples that it reads; ``group_id`` is in every table of predictions.
+    keys : from these columns, lists of N values, to N keys.
+    of_groups : whether a slice is one group, so that its images are its units.
+    """
+
+    name: str
+    needs: tuple[str, ...]
+    keys: Callable[..., list[Key | None]] = field(repr=False)
+    of_groups: bool = False
+
+    def labels(self, samples: pa.Table) -> Labels:
+        """The slices of samples with the columns `needs`.
+
+        Raises
+        ------
+        PermafrostError : no sample has what it needs.
+        """
+        columns = [samples[name].to_pylist() for name in self.needs]
+        found = Labels.of(self.keys(*columns))
+        if not found.names:
+            raise PermafrostError(
+                f"no test sample has {_WORDS.get(self.needs, 'a value')} that is known",
+                where=f"slices by {self.name}",
+                remedy="slice by something else, or by a column of your own table: FILE:COLUMN",
+            )
+        return found
+
+
+def slicing(by: str) -> Slicing:
+    """The way to slice that a text asks for; see the module.
+
+    Raises
+    ------
+    PermafrostError : an unknown name, a size that is not positive, or a file that cannot be used.
+    """
+    path, _, column = by.rpartition(":")
+    for file, name in ((path, column), (by, "")):
+        if file.lower().endswith(_FILES):
+            return _of_table(by, Path(file), name)
+    name, _, size = by.partition(":")
+    known = look_up(
+        _NAMED, name, "there is no way to slice by", where="slices",
+        remedy=f"name one of {', '.join(_NAMED)}, or FILE:COLUMN of a .csv or .parquet file",
+    )  # fmt: skip
+    if name not in _SIZED:
+        if size:
+            raise PermafrostError(
+                f"slices by {name} have no size", where=by, remedy=f"leave out :{size}"
+            )
+        return Slicing(by, *known)
+    needs, keys = known
+    degrees, kilometres = _size(by, size or _SIZED[name], name == "cell")
+    return Slicing(by, needs, lambda *columns: keys(*columns, degrees, kilometres))
+
+
+def _size(by: str, text: str, in_km: bool) -> tuple[float, bool]:
+    found = _SIZE.fullmatch(text)
+    if not found or not float(found[1]) or (found[2] and not in_km):
+        raise PermafrostError(
+            f"the size {text!r} is not a positive number of degrees{' or km' if in_km else ''}",
+            where=by,
+            remedy="write for example cell:5 or cell:500km" if in_km else "write latitude:30",
+        )
+    size = float(found[1])
+    return (size / _KM_PER_DEGREE, True) if found[2] else (size, False)
+
+
+def _of_group(groups) -> list[Key | None]:
+    return [None if group is None else (str(group),) for group in groups]
+
+
+def _known(value, most: float) -> bool:
+    return value is not None and abs(value) <= most  # NaN is not
+
+
+def _by_latitude(lat, degrees: float, _: bool) -> list[Key | None]:
+    return [_band(one, degrees) if _known(one, 90) else None for one in lat]
+
+
+def _band(value: float, size: float, most: float = 90, signs: str = "NS") -> Key:
+    """(place, name) of a band of degrees; no band holds values of both signs."""
+    place = min(math.floor(value / size), math.ceil(most / size) - 1)
+    low, high = (min(max(edge * size, -most), most) for edge in (place, place + 1))
+    side = signs[0] if place >= 0 else signs[1]
+    near, far = sorted((abs(low), abs(high)))
+    return place, f"{near:.5g} to {far:.5g}° {side}"
+
+
+def _by_cell(lon, lat, degrees: float, kilometres: bool) -> list[Key | None]:
+    """Cells between circles of latitude; with `kilometres` about as wide as high anywhere."""
+    found: list[Key | None] = []
+    for one, other in zip(lon, lat, strict=True):
+        if not (_known(one, 180) and _known(other, 90)):
+            found.append(None)
+            continue
+        row, rows = _band(other, degrees)
+        width = degrees
+        if kilometres:
+            middle = math.radians(min(abs(row + 0.5) * degrees, 90))
+            width = 180 / max(1, round(180 * math.cos(middle) / degrees))
+        column, columns = _band(-180.0 if one == 180 else one, width, 180, "EW")
+        found.append((row, column, f"{rows}, {columns}"))
+    return found
+
+
+def _year_month(date) -> tuple[int, int | None] | None:
+    match = _DATE.match(str(date)) if date is not None else None
+    if not match:
+        return None
+    month = int(match[2] or match[3] or 0)
+    return int(match[1]), month if 1 <= month <= 12 else None
+
+
+def _by_year(dates) -> list[Key | None]:
+    found = map(_year_month, dates)
+    return [None if one is None else (one[0],) for one in found]
+
+
+def _months(dates) -> list[int | None]:
+    return [None if one is None else one[1] for one in map(_year_month, dates)]
+
+
+def _by_month(dates) -> list[Key | None]:
+    return [None if one is None else (one, _MONTHS[one - 1]) for one in _months(dates)]
+
+
+def _by_season(lat, dates) -> list[Key | None]:
+    found: list[Key | None] = []
+    for one, month in zip(lat, _months(dates), strict=True):
+        if month is None or not _known(one, 90):
+            found.append(None)
+            continue
+        season = (month % 12 // 3 + (2 if one < 0 else 0)) % 4
+        found.append((season, _SEASONS[season]))
+    return found
+
+
+# name to the columns that it needs, its keys, and whether a slice is one group
+_NAMED: dict[str, tuple] = {
+    "group": (("group_id",), _of_group, True),
+    "latitude": (("lat",), _by_latitude),
+    "cell": (("lon", "lat"), _by_cell),
+    "season": (("lat", "date"), _by_season),
+    "month": (("date",), _by_month),
+    "year": (("date",), _by_year),
+}
+_SIZED = {"latitude": "15", "cell": "10"}
+_WORDS = {
+    ("group_id",): "a group",
+    ("lat",): "a latitude",
+    ("lon", "lat"): "a longitude and latitude",
+    ("lat", "date"): "a latitude and a date with its month",
+    ("date",): "a date",
+}
+
+
+def _of_table(by: str, path: Path, column: str) -> Slicing:
+    """By a column of a file with ``sample_id`` or ``group_id``; its only other one if unnamed."""
+    check_file(path)
+    try:
+        columns = read_file(path, path, row_groups()).columns
+    except PermafrostError:
+        raise
+    except Exception as error:
+        raise PermafrostError(
+            f"cannot be read as a table ({first_line(error)})",
+            where=path,
+            remedy="give a CSV or parquet file with sample_id or group_id and a column of values",
+        ) from error
+    key = next((name for name in ("sample_id", "group_id") if name in columns), None)
+    others = [name for name in columns if name != key]
+    if key is None or not others:
+        raise PermafrostError(
+            "a table of slices needs a column sample_id or group_id, and one of values",
+            where=path,
+            remedy="write for example sample_id,sensor in the first line",
+        )
+    if not column and len(others) > 1:
+        raise PermafrostError(
+            f"the table has several columns: {', '.join(others)}",
+            where=path,
+            remedy=f"name one of them: {path}:{others[0]}",
+        )
+    column = column or others[0]
+    look_up(others, column, "the table has no column", where=path)
+    values: dict[str, str] = {}
+    for name, value in zip(columns[key], columns[column], strict=True):
+        if name is None:
+            continue
+        if values.setdefault(name, value) != value:
+            raise PermafrostError(
+                f"{name!r} of the column {key} has two values of {column}",
+                where=path,
+                remedy="give it one row",
+            )
+    values = {name: value for name, value in values.items() if value is not None}
+    order = _ordering(values.values())
+
+    def keys(names) -> list[Key | None]:
+        given = [None if name is None else values.get(str(name)) for name in names]
+        return [None if value is None else (order(value), value) for value in given]
+
+    return Slicing(by, (key,), keys)
+
+
+def _ordering(values) -> Callable[[str], float | str]:
+    """Numbers are sorted as numbers, if all values are."""
+    try:
+        numbers = all(math.isfinite(float(value)) for value in values)
+    except ValueError:
+        numbers = False
+    return float if numbers else str
