@@ -106,6 +106,14 @@ def test_models_whose_blocks_timm_lays_out_have_all_of_its_intermediate_maps():
         torch.testing.assert_close(rows, theirs.mean(dim=(2, 3)))
 
 
+def test_a_stem_without_a_name_is_no_block():
+    """TResNet's first entry of `feature_info` names no module."""
+    backbone = of_timm("tresnet_m")
+    assert backbone.module.feature_info[0]["module"] == ""
+    backbone.keep_depths(None, torch.float32)
+    assert list(backbone.blocks) == [f"body.layer{stage}" for stage in range(1, 5)]
+
+
 def test_only_the_blocks_nearest_to_the_depths_are_kept():
     backbone = of_timm("test_vit")
     backbone.keep_depths([1.0, 0.5, 0.49], torch.float16)

@@ -100,7 +100,8 @@ def _take_intermediates(model: nn.Module, count: int, names: Sequence[str]) -> N
 
 
 def _named(model: nn.Module, entry: dict) -> bool:
-    names = {name for name, _ in model.named_modules()}
+    # TResNet gives its stem no name
+    names = {name for name, _ in model.named_modules() if name}
     return entry.get("module") in names
 
 
