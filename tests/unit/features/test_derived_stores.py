@@ -22,6 +22,10 @@ from permafrost.features.stored import open_features
 from permafrost.probes.embeddings import features
 from permafrost.probes.embeddings.features import read_features
 
+ABOUT = (
+    *("dataset", "backbone", "task", "classes", "split", "split_method", "spatially_random"),
+    *("gates", "dates", "feature_dim", "parameters"),
+)
 COUNTS = {"train": 40, "val": 5, "test": 9}
 DERIVED = "fingerprint-of-derived"
 
@@ -60,6 +64,34 @@ def write_features(folder, name, width, *, seed=0, dates=None, counts=COUNTS, dt
             writer.attributes.update({**about, "feature_dim": width, "parameters": width})
         made[split] = rows
     return made
+
+
+def add_blocks(folder, name, *, kept=(1, 2, 4), of=4, counts=COUNTS, dates=None, dtype=np.float32):
+    """Blocks for the stores of `write_features`, as wide as their numbers and two; returns them by split and number."""
+    found = {split: {} for split in counts}
+    for split, count in counts.items():
+        old = Store(folder / name / f"{split}.zarr")
+        about = {key: one for key, one in old.attributes.items() if key in ABOUT}
+        arrays = {one: old.read(one) for one in ("embeddings", "labels")}
+        for number in kept:
+            shape = (count, number + 2) if dates is None else (count, dates, number + 2)
+            rows = np.random.default_rng([number, count]).standard_normal(shape).astype(dtype)
+            if dates is not None:
+                rows[arrays["embeddings"].any(axis=2) == 0] = 0
+            arrays[f"block{number}"] = found[split][number] = rows
+        samples = old.samples()
+        shutil.rmtree(old.path)
+        with write_store(old.path, fingerprint=f"of-{name}") as writer:
+            for one, rows in arrays.items():
+                writer.array(one, rows.shape, rows.dtype, rows_per_chunk=8)[:] = rows
+            writer.samples(samples)
+            writer.attributes.update(about)
+            writer.attributes["depths"] = [
+                {"name": f"layer.{number}", "array": f"block{number}", "block": number, "of": of,
+                 "features": number + 2}
+                for number in kept
+            ]  # fmt: skip
+    return found
 
 
 def make(folder, of, steps, *, scale="standardise", name="made"):
@@ -132,6 +164,95 @@ def test_a_large_read_goes_through_the_steps_in_blocks(tmp_path, monkeypatch):
     monkeypatch.setattr(view, "TOGETHER", 7)
     np.testing.assert_array_equal(store.read("embeddings"), whole)
     np.testing.assert_array_equal(store.read("embeddings", 5, 30), whole[5:30])
+
+
+def test_a_depth_is_the_block_that_is_stored(tmp_path):
+    write_features(tmp_path, "a", 6)
+    blocks = add_blocks(tmp_path, "a")
+    paths = make(tmp_path, "a", [{"depth": 0.5}])
+    for split, rows in rows_of(paths).items():
+        np.testing.assert_array_equal(rows, blocks[split][2])
+    store = open_features(paths["train"], expect=DERIVED)
+    assert store.shape("embeddings") == (40, 4) and store.chunk_rows("embeddings") == 8
+    np.testing.assert_array_equal(store.read("embeddings", 5, 30), blocks["train"][2][5:30])
+    about = store.attributes["derived"]
+    assert about["depth"] == {"a": {"name": "layer.2", "block": 2, "of": 4}}
+    # the parent's bytes are those of its output
+    assert (about["bytes_of"], about["bytes_per_sample"]) == ({"a": 24}, 16)
+
+
+def test_steps_after_a_depth_are_those_of_a_backbone_with_its_features(tmp_path):
+    write_features(tmp_path, "a", 6, dtype=np.float16)
+    blocks = add_blocks(tmp_path, "a", dtype=np.float16)
+    own = write_features(tmp_path, "b", 6, dtype=np.float16)
+    for split, rows in own.items():
+        rows[:] = blocks[split][4]
+        with write_store(tmp_path / "c" / f"{split}.zarr", fingerprint="of-c") as writer:
+            old = Store(tmp_path / "b" / f"{split}.zarr")
+            writer.array("embeddings", rows.shape, rows.dtype, rows_per_chunk=8)[:] = rows
+            writer.samples(old.samples())
+            writer.attributes.update({key: old.attributes[key] for key in ABOUT[:8]})
+            writer.attributes["parameters"] = 6
+    for steps in (
+        [{"pca": 3}, {"quantise": "int8"}],
+        [{"scale": "standardise"}, {"first": 2}],
+        [{"product": {"parts": 2, "bits": 4}}],
+        [{"project": 3}],
+    ):
+        deep = make(tmp_path, "a", [{"depth": 1}, *steps], name="deep")
+        same = make(tmp_path, "c", steps, name="same")
+        for split, rows in rows_of(deep).items():
+            np.testing.assert_array_equal(rows, rows_of(same)[split])
+        sizes = [
+            open_features(one["test"]).attributes["derived"]["bytes_per_sample"]
+            for one in (deep, same)
+        ]
+        assert sizes[0] == sizes[1]
+        for one in (deep, same):
+            for path in one.values():
+                shutil.rmtree(path)
+
+
+def test_several_backbones_are_joined_at_the_same_depth(tmp_path):
+    for name in ("a", "b"):
+        write_features(tmp_path, name, 6)
+    a, b = add_blocks(tmp_path, "a"), add_blocks(tmp_path, "b", kept=(1, 2), of=2)
+    paths = make(tmp_path, ["a", "b"], [{"depth": 0.5}], scale=None)
+    for split, rows in rows_of(paths).items():
+        np.testing.assert_array_equal(rows, np.concatenate([a[split][2], b[split][1]], axis=1))
+    about = open_features(paths["test"]).attributes["derived"]
+    assert {name: one["block"] for name, one in about["depth"].items()} == {"a": 2, "b": 1}
+    scaled = rows_of(make(tmp_path, ["a", "b"], [{"depth": 0.5}], name="scaled"))
+    train = scaled["train"].astype(float)
+    np.testing.assert_allclose(train.std(axis=0), np.repeat([1 / 2, 1 / 3**0.5], [4, 3]), rtol=1e-5)
+
+
+def test_a_depth_of_a_series_is_read_date_by_date(tmp_path):
+    write_features(tmp_path, "a", 6, dates=3)
+    blocks = add_blocks(tmp_path, "a", dates=3)
+    for split, rows in rows_of(make(tmp_path, "a", [{"depth": 0.25}])).items():
+        np.testing.assert_array_equal(rows, blocks[split][1])
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ([{"depth": 0.75}], r"block 3 of 4, at depth 0.75, was not stored.*add 0.75 to extraction"),
+        ([{"pca": 2}, {"depth": 0.5}], "the step depth is not the first"),
+        ([{"depth": 0.5}, {"depth": 1}], "the step depth is not the first"),
+    ],
+)
+def test_a_depth_that_cannot_be_read_is_refused(tmp_path, steps, said):
+    write_features(tmp_path, "a", 6)
+    add_blocks(tmp_path, "a")
+    with pytest.raises(PermafrostError, match="(?s)" + said):
+        make(tmp_path, "a", steps)
+
+
+def test_a_parent_without_blocks_is_refused(tmp_path):
+    write_features(tmp_path, "a", 6)
+    with pytest.raises(PermafrostError, match="a has no features of blocks: extraction.depths did"):
+        make(tmp_path, "a", [{"depth": 0.5}])
 
 
 def test_joined_features_are_scaled_so_that_each_backbone_counts_the_same(tmp_path):

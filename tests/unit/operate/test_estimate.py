@@ -22,7 +22,7 @@ from permafrost.operate.estimate.shown import (
     maps_at_once,
     rates_json,
 )
-from permafrost.operate.estimate.sizes import dataset_size
+from permafrost.operate.estimate.sizes import dataset_size, feature_size, store_bytes
 from permafrost.operate.estimate.work import Context, default_rates, work_of
 from permafrost.plan.configured import read_configuration
 from permafrost.plan.grid import LABELS
@@ -86,6 +86,37 @@ def test_every_example_can_be_estimated_without_its_data(example):
         found = estimate(grid, default_rates(), Machines(8, 1), results="nowhere", records={})
         assert all(job.seconds > 0 and not job.done for job in found.jobs)
         assert found.wall() > 0 and all(size > 0 for size in disk(found).values())
+
+
+def write_shape(array: Path, shape: list[int]) -> None:
+    array.mkdir(parents=True)
+    (array / "zarr.json").write_text(json.dumps({"shape": shape}))
+
+
+def test_stored_features_of_blocks_count_and_are_exact_where_a_store_has_them(tmp_path):
+    entry = {"task": "classification", "dates": "one", "source": {"kind": "folder"}}
+    size = dataset_size(entry, tmp_path / "none", 100)
+    vit = {"kind": "timm", "input": {}, "parameters": 86_000_000}
+
+    def stored(depths=None, entry=vit, *, maps=False, dtype="float32") -> float:
+        options = {"size": 224, "dtype": dtype, "maps_dtype": "float16"}
+        options |= {} if depths is None else {"depths": depths}
+        features = feature_size(entry, size, options, maps, tmp_path / "store")
+        return store_bytes(size, features, options)
+
+    assert stored() == 100 * 768 * 4
+    assert stored("all") == 13 * stored() and stored([0.5, 1]) == 3 * stored()
+    assert stored("all", dtype="float16") == stored("all") / 2
+    # not of tasks of pixels, nor of what has no blocks
+    assert stored("all", maps=True) == stored(maps=True)
+    for kind in ("imagestats", "coordinates"):
+        assert stored("all", {**vit, "kind": kind}) == stored()
+    # a store from before the option holds none
+    write_shape(tmp_path / "store/embeddings", [60, 512])
+    assert stored("all") == 13 * stored() == 13 * 100 * 4 * 512
+    write_shape(tmp_path / "store/block1", [60, 64])
+    write_shape(tmp_path / "store/block12", [60, 256])
+    assert stored("all") == 100 * 4 * (512 + 64 + 256) and stored() == 100 * 4 * 512
 
 
 def test_an_extraction_on_a_gpu_takes_the_cores_that_its_rule_asks_for(project):

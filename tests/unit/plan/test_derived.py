@@ -186,6 +186,55 @@ def test_an_entry_that_cannot_be_meant_is_refused(root, config, entry, said):
         make_plan(root, joined(config, **entry))
 
 
+@pytest.mark.parametrize(
+    ("steps", "depths", "said"),
+    [
+        ([{"depth": 0.5}], None, "at depth 0.5, and none are kept.*extraction: {depths: all}"),
+        ([{"depth": 0.5}], [0.25, 1], "at depth 0.5, and 0.5 is not one of extraction.depths"),
+        ([{"pca": 2}, {"depth": 0.5}], "all", "the step depth is not the first"),
+        ([{"depth": 0}], "all", "depth: must be more than 0, not 0"),
+        ([{"depth": 1.5}], "all", "depth: must be at most 1, not 1.5"),
+    ],
+)
+def test_a_depth_that_cannot_be_read_is_refused_while_planning(root, config, steps, depths, said):
+    config |= {"derive": {"deep": steps}, "extraction": {"depths": depths} if depths else {}}
+    with pytest.raises(PermafrostError, match="(?s)" + said) as caught:
+        make_plan(root, config)
+    # once, not for every backbone
+    assert str(caught.value).count("depth") < 6
+
+
+def test_backbones_without_blocks_have_no_form_of_a_depth(root, config):
+    config["extra_backbones"]["place"] = {"kind": "coordinates", "encoder": "harmonics"}
+    config["backbones"] = ["stats", "net", "own", "place"]
+    config |= {"derive": {"deep": [{"depth": 1}]}, "extraction": {"depths": [0.5, 1.0]}}
+    plan = make_plan(root, config)
+    assert [name for name in plan.backbones if name in plan.parents] == ["net@deep", "own@deep"]
+    for name in ("stats", "place"):
+        said = plan.misfits["world", f"{name}@deep"]
+        assert said == f"{name} has no blocks, and the step depth reads one" or name == "place"
+    options = {
+        name: json.loads(plan.extract("world", name).spec)["extraction"].get("depths")
+        for name in ("stats", "net", "own")
+    }
+    assert options == {"stats": None, "net": [0.5, 1.0], "own": [0.5, 1.0]}
+
+
+def test_depths_of_dense_tasks_are_not_kept(root, config):
+    config["extra_datasets"]["pictures"] = {
+        "task": "segmentation",
+        "source": {"kind": "demo", "chip_size": 32},
+    }
+    config["probes"]["dense"] = {"kind": "dense_knn"}
+    before = jobs(make_plan(root, config))
+    after = jobs(make_plan(root, {**config, "extraction": {"depths": "all"}}))
+    changed = {names for names in before if before[names] != after[names]}
+    assert {names[1:] for names in changed if names[0] == "extract"} == {
+        ("world", "net"),
+        ("world", "own"),
+    }
+
+
 @pytest.mark.parametrize("name", ["a@b", "A", "-x"])
 def test_names_of_forms_are_plain(root, config, name):
     with pytest.raises(PermafrostError, match="derive"):

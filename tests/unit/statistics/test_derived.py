@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from helpers.results.charts import rows_of
 from helpers.results.tables import make_score_rows, score_table
+from permafrost.core.tables import KEY
 from permafrost.operate.failures import Failure
 from permafrost.operate.succeeded import _stopping
-from permafrost.report.sections.derived import _curves
-from permafrost.statistics.leaderboard.derived import derived_lines, set_apart, smallest
+from permafrost.report.figures.depth_curves import draw_depth_curves
+from permafrost.report.sections.derived import _curves, _depths, derived_section
+from permafrost.report.tables.derived import derived_blocks
+from permafrost.statistics.leaderboard.derived import (
+    about_derived,
+    derived_lines,
+    set_apart,
+    smallest,
+)
 from permafrost.statistics.leaderboard.leaderboard import build_leaderboard
 from permafrost.statistics.scores.compare import compare
 from permafrost.statistics.scores.comparison_table import families
@@ -84,6 +95,32 @@ COMPARED = {
     ]
 }
 SIZES = {"d": {"a": 400, "a@x": 100, "a@y": 10, "ab": 800, "b": 400}}
+
+
+def table_of(backbone, about) -> pa.Table:
+    table = pa.table({"dataset": ["d"], "backbone": [backbone]})
+    metadata = {"derived": about} if about else {}
+    return table.replace_schema_metadata({KEY: json.dumps(metadata)})
+
+
+def test_the_block_that_is_read_is_known_of_forms_of_one_backbone():
+    block = {"name": "blocks.2", "block": 3, "of": 12}
+    sizes = {"bytes_of": {"a": 400}, "bytes_per_sample": 100}
+    tables = [
+        table_of("a", None),
+        table_of("a@x", {**sizes, "steps": [{"depth": 0.25}, {"pca": 8}], "depth": {"a": block}}),
+        table_of("a@y", {**sizes, "steps": [{"pca": 8}]}),
+        table_of("ab", {**sizes, "steps": [{"depth": 1}], "depth": {"a": block, "b": block}}),
+    ]
+    found = about_derived(tables)
+    assert found["blocks"] == {"d": {"a@x": {**block, "after": [{"pca": 8}]}}}
+    assert found["sizes"]["d"]["a@x"] == 100
+    # a leaderboard without them has no key for them
+    assert about_derived(tables[:1]) == {} and "blocks" not in about_derived(tables[:3:2])
+    lines = derived_lines(ROWS, COMPARED, DERIVED, {}, found["blocks"])
+    depths = {one.row["backbone"]: one.depth for one in lines}
+    assert depths == {"a@x": 0.25, "a@y": None, "ab": None}
+    assert [one.block for one in derived_lines(ROWS, COMPARED, DERIVED, {})] == [None] * 4
 
 
 def test_lines_have_the_difference_to_the_parent_whichever_is_named_first():
@@ -179,3 +216,61 @@ def test_a_failed_extraction_of_a_parent_is_the_reason_that_a_form_has_no_score(
     own = Failure(stage="derive", error="too few", log="", dataset="d", backbone="a@x")
     assert list(_stopping(plan, [own], "bootstrap", row)) == ["too few"]
     assert list(_stopping(plan, [failed], "bootstrap", {**row, "backbone": "a"})) == ["no weights"]
+
+
+def by_depth(blocks, values, derived):
+    """Lines of forms whose parents are in `ROWS`, with the blocks that they read."""
+    rows = [*ROWS[:2], *(row(name, value) for name, value in values.items())]
+    sizes = {"d": {"a": 400, "b": 400, **dict.fromkeys(values, 100)}}
+    return derived_lines(rows, {}, derived, sizes, {"d": blocks})
+
+
+def test_scores_are_drawn_against_depth_with_a_line_per_parent_and_further_steps(tmp_path):
+    blocks = {
+        name: {"name": f"layer{number}", "block": number, "of": 4, "after": after}
+        for name, number, after in (
+            ("a@h", 4, []),
+            ("a@g", 2, []),
+            ("b@g", 2, []),
+            ("a@i", 1, [{"pca": 4}]),
+            ("a@j", 3, [{"pca": 4}]),
+        )
+    }
+    values = {"b@g": 0.65, "a@h": 0.7, "a@g": 0.75, "a@i": 0.5, "a@j": math.nan}
+    lines = by_depth(blocks, values, {name: [name[0]] for name in blocks})
+    curves = _depths(lines, {one["backbone"]: one for one in ROWS[:2]})
+    points = {name: [(one.x, one.value) for one in curve.points] for name, curve in curves.items()}
+    assert list(points.items()) == [
+        ("a, pca 4", [(0.25, 0.5)]),
+        ("a", [(0.5, 0.75), (1.0, 0.7)]),
+        ("b", [(0.5, 0.65)]),
+    ]
+    drawn = rows_of(draw_depth_curves(curves, title="d", up="accuracy"))
+    outputs = {(one["series"], one["x"]): one["y"] for one in drawn if one.get("dashed")}
+    assert outputs == {
+        (name, end): 0.6 if name == "b" else 0.8 for name in points for end in (0.0, 1.0)
+    }
+    for one in drawn:
+        if not one.get("dashed"):
+            assert one["upper"] - one["lower"] == pytest.approx(0.2)
+            assert any(abs(one["x"] - x) < 0.02 and one["y"] == y for x, y in points[one["series"]])
+    assert len(drawn) == 3 * 2 + 4
+    told, figures = derived_section(lines, ROWS[:2], tmp_path)
+    # forms of a depth are not drawn against bytes
+    assert [one.path.stem for one in figures] == ["depth__d__knn"] and figures[0].path.exists()
+    assert {one["backbone"]: one["block"] for one in told}["a@g"] == "0.5: 2 of 4, layer2"
+    # one depth is no curve
+    assert derived_section([one for one in lines if one.depth == 0.5], ROWS[:2], tmp_path)[1] == []
+
+
+def test_tables_name_the_block_where_one_is_read():
+    blocks = {"a@g": {"name": "layer2", "block": 1, "of": 3, "after": []}}
+    lines = by_depth(blocks, {"a@g": 0.7, "a@x": 0.6}, {"a@g": ["a"], "a@x": ["a"]})
+    (block,) = derived_blocks(lines)
+    assert block.lines[0][:4] == ["backbone", "derived from", "depth", "bytes"]
+    assert {one[0]: one[2] for one in block.lines[1:]} == {
+        "a@g": "0.333: 1 of 3, layer2",
+        "a@x": "–",
+    }
+    (plain,) = derived_blocks([one for one in lines if one.block is None])
+    assert plain.lines[0][:3] == ["backbone", "derived from", "bytes"]

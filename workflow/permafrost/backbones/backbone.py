@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from permafrost.backbones.input.contract import InputPlan
-from permafrost.backbones.outputs.layers import Dense, choose_layers, to_map
+from permafrost.backbones.outputs.layers import Dense, choose_blocks, choose_layers, to_map
 from permafrost.backbones.outputs.pooling import pool_output
 from permafrost.core.errors import PermafrostError
 
@@ -65,7 +65,9 @@ class Backbone:
     notes : adaptations made while building, recorded in feature stores.
     packages : names of packages whose versions are recorded.
     dense : describes the layers of the module; called only if feature maps are needed.
-    layers : layers whose maps are returned, coarse to fine; empty before `make_maps`.
+    layers : layers whose maps are returned, coarse to fine, after `make_maps`; or whose mean
+        features are returned, first to last, after `keep_depths`. Else empty.
+    blocks : layer to the number of its block, from 1, and the number of all, after `keep_depths`.
     learnable : parameters that training may change, see `learnable_parameters`.
     takes : keywords that the module accepts, of `METADATA` and ``present`` (with all dates). Fields
         that are not known for all samples of a dataset are not passed; then the authors' default
@@ -85,6 +87,7 @@ class Backbone:
     packages: tuple[str, ...] = ("torch",)
     dense: Callable[[], Dense] | None = None
     layers: tuple[str, ...] = ()
+    blocks: dict[str, tuple[int, int]] = field(default_factory=dict)
     learnable: tuple[nn.Parameter, ...] = ()
     takes: frozenset[str] = frozenset()
     needs: frozenset[str] = frozenset()
@@ -113,6 +116,26 @@ class Backbone:
         self.layers = choose_layers(dense, wanted, where=self.where)
         self.module = WithMaps(self.module, dense, self.layers, kind, where=self.where)
 
+    def keep_depths(self, depths: Sequence[float] | None, kind: dtype) -> None:
+        """Let the forward pass also return the mean features of blocks: of patch tokens, or over space.
+
+        A model without known blocks returns none, and a note says so.
+
+        Parameters
+        ----------
+        depths : the blocks nearest to these shares of the depth; None: all blocks.
+        kind : type of the features.
+        """
+        dense = Dense(self.module) if self.dense is None else self.dense()
+        self.blocks = choose_blocks(dense, depths)
+        if not self.blocks:
+            self.notes["depths"] = f"no blocks are known ({dense.missing})"
+            return
+        self.layers = choose_layers(dense, tuple(self.blocks), where=self.where)
+        self.module = WithMaps(
+            self.module, dense, self.layers, kind, where=self.where, averaged=True
+        )
+
     def unfreeze(self) -> None:
         """Enable gradients for the parameters `learnable`."""
         for parameter in self.learnable:
@@ -125,6 +148,7 @@ class Backbone:
     def features_and_maps(self, batch: Tensor, **told: Tensor) -> tuple[Tensor, list[Tensor]]:
         """(B, C, H, W) or (B, T, C, H, W) -> (B, K), and one map (B, C', H', W') for each of `layers`.
 
+        After `keep_depths`, (B, C') in place of a map.
         Of the metadata `told`, the module gets the fields that it accepts.
         """
         output = self.module(batch, **{name: told[name] for name in self.takes if name in told})
@@ -178,6 +202,7 @@ class WithMaps(nn.Module):
     names : layers, in the order of the returned maps.
     dtype : type of the maps.
     where : the backbone's name in errors.
+    averaged : whether to return the mean of each map over space, (B, C), computed in float32.
     """
 
     def __init__(
@@ -188,8 +213,10 @@ class WithMaps(nn.Module):
         dtype: torch.dtype,
         *,
         where: str,
+        averaged: bool = False,
     ) -> None:
         super().__init__()
+        self._averaged = averaged
         self.module, self._names, self._where = module, tuple(names), where
         self._caught: dict[str, torch.Tensor] = {}
         self._fed = (0, 0, 0)
@@ -234,6 +261,8 @@ class WithMaps(nn.Module):
                     remedy="name a layer that it calls once",
                 )
             found = to_map(output, name, dense, self._fed, where=self._where)
+            if self._averaged:
+                found = found.mean(dim=(2, 3), dtype=torch.float32)
             self._caught[name] = found.to(dtype, memory_format=torch.contiguous_format, copy=True)
 
         return catch

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from permafrost.backbones.entry import Described
-from permafrost.core.options import Different, LeftOut, Name, Options, Positive
+from permafrost.core.errors import PermafrostError
+from permafrost.core.options import Different, LeftOut, Name, Options, Positive, ShareOrAll
 
 #: joins the name of a backbone and of one of `derive`; no name of an entry holds it
 BY = "@"
@@ -43,6 +45,9 @@ class Step(Options):
 
     RULES = {"minProperties": 1, "maxProperties": 1}
 
+    depth: LeftOut[ShareOrAll] = None
+    """Only as the first step: read the features of the block nearest to this share of the parent's depth, in place of
+    its output. `extraction.depths` keeps them."""
     first: LeftOut[Positive] = None
     """Keep the first features, at most this many."""
     project: LeftOut[Positive] = None
@@ -81,8 +86,28 @@ class DerivedOptions(Described):
     """Changes of the features, in this order."""
 
 
+def at_depth(steps: Sequence[dict], where: str) -> tuple[float | None, list[dict]]:
+    """The depth whose features are read (None: the parent's output), and the steps that follow.
+
+    Raises
+    ------
+    PermafrostError : `depth` is not the first step.
+    """
+    if any("depth" in step for step in steps[1:]):
+        raise PermafrostError(
+            "the step depth is not the first",
+            where=f"{where}: steps",
+            remedy="put it first: it says which of the parent's features are read",
+        )
+    if steps and "depth" in steps[0]:
+        return steps[0]["depth"], list(steps[1:])
+    return None, list(steps)
+
+
 def narrowed(name: str, value: object, width: int) -> int:
-    """The number of features after a step, of `width` before it."""
+    """The number of features after a step, of `width` before it; after `depth` it is not known."""
+    if name == "depth":
+        return width
     if isinstance(value, int):
         return value if name == "project" else min(value, width)
     return width

@@ -53,6 +53,7 @@ class Kind:
         importing a large library.
     pixels : whether it reads pixels; else it reads locations of images, or features of others.
     derived : whether it reads features of others; its module then only has the options.
+    blocks : whether it can be a network of blocks, whose features can be stored.
     """
 
     module: str
@@ -62,6 +63,7 @@ class Kind:
     known_by: str | None = None
     pixels: bool = True
     derived: bool = False
+    blocks: bool = True
 
     def load(self):
         """Import its module."""
@@ -70,6 +72,11 @@ class Kind:
     def options_class(self) -> type:
         """The class of its options."""
         return getattr(self.load(), self.options)
+
+    @property
+    def deep(self) -> bool:
+        """Whether features of its blocks can be stored."""
+        return self.pixels and self.blocks
 
     def check_model(self, where: str) -> None:
         """Refuse a derived backbone where a model is run."""
@@ -107,8 +114,14 @@ KINDS = {
         "permafrost.backbones.imagestats",
         "ImageStatisticsOptions",
         wants={"normalization": "none"},
+        blocks=False,
     ),
-    "rcf": Kind("permafrost.backbones.rcf", "RcfOptions", wants={"normalization": "dataset"}),
+    "rcf": Kind(
+        "permafrost.backbones.rcf",
+        "RcfOptions",
+        wants={"normalization": "dataset"},
+        blocks=False,
+    ),
     "timm": Kind("permafrost.backbones.timm_models", "TimmOptions", library="timm"),
     "torchgeo": Kind("permafrost.backbones.torchgeo.models", "TorchgeoOptions", library="torchgeo"),
     "terratorch": Kind(

@@ -45,7 +45,8 @@ def timm_dense(model: nn.Module) -> Dense:
 
     Tokens are arranged by ``num_prefix_tokens`` and the grid of the patch embedding for the input
     size. For models that do not declare these, layers are named ``intermediates.N``: map N of
-    timm's ``forward_intermediates``, numbered as in ``feature_info``.
+    timm's ``forward_intermediates``, numbered as in ``feature_info``. Blocks are all of
+    ``feature_info``.
     """
     listed = getattr(model, "feature_info", None)
     listed = listed if isinstance(listed, list) else []
@@ -70,6 +71,7 @@ def timm_dense(model: nn.Module) -> Dense:
         grid=_grid(model) if plain and not laid_out else None,
         channels={entry["module"]: entry["num_chs"] for entry in info},
         make=functools.partial(_take_intermediates, model, len(listed)),
+        blocks=tuple(entry["module"] for entry in info),
         missing=f"timm's {type(model).__name__} does not describe its stages",
     )
 
@@ -98,7 +100,8 @@ def _take_intermediates(model: nn.Module, count: int, names: Sequence[str]) -> N
 
 
 def _named(model: nn.Module, entry: dict) -> bool:
-    names = {name for name, _ in model.named_modules()}
+    # TResNet gives its stem no name
+    names = {name for name, _ in model.named_modules() if name}
     return entry.get("module") in names
 
 

@@ -141,6 +141,9 @@ def open_backbone(
     promised.check(backbone)
     if extraction.maps and maps:
         backbone.make_maps(entry.layers, getattr(torch, extraction.maps_dtype))
+    elif extraction.depths is not None:
+        depths = None if extraction.depths == "all" else extraction.depths
+        backbone.keep_depths(depths, getattr(torch, extraction.dtype))
     backbone.notes.update({"crop": note} if note else {})
     readers = [SampleReader(one, prepare.stored) for one in stores.values()]
     dates = max(one.most_dates for one in readers) if plan.dates == "all" else 1

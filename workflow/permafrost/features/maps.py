@@ -126,6 +126,9 @@ class MapWriter:
     compress : whether to compress each map; None: decided by the first batch.
     """
 
+    #: option of extraction that sets the type of the arrays
+    OPTION = "extraction.maps_dtype"
+
     def __init__(
         self,
         writer: StoreWriter,
@@ -250,7 +253,7 @@ class MapWriter:
             first,
             self._sample_ids,
             where=f"{self._where}: layer {layer}" + (" as float16" if overflow else ""),
-            remedy="use extraction.maps_dtype: float32, these features exceed what float16 can hold"
+            remedy=f"use {self.OPTION}: float32, these features exceed what float16 can hold"
             if overflow
             else "look for NaN or infinity in the dataset's pixels, for a normalisation that the weights"
             " were not made for, and at precision: fp16, which overflows early",

@@ -67,7 +67,7 @@ class Run:
 
         Returns
         -------
-        Features (B, K) float32, and the feature maps of the backbone's layers.
+        Features (B, K) float32, and the feature maps of the backbone's layers, or their means.
 
         Raises
         ------
@@ -217,12 +217,23 @@ def _batch_outputs(run: Run, batch: Batch) -> tuple[torch.Tensor, list[torch.Ten
         return run.outputs(groups[0][1], **told)
     if run.prepare.plan.size is not None:
         return run.outputs(torch.cat([images for _, images in groups])[order], **told)
-    # native sizes differ, which excludes maps
+    # native sizes differ, which excludes maps, not their means
     parts = [
-        run.outputs(images, **{name: values[where] for name, values in told.items()})[0]
+        run.outputs(images, **{name: values[where] for name, values in told.items()})
         for where, images in groups
     ]
-    return torch.cat(parts)[order], []
+    return _joined(parts, order)
+
+
+def _joined(
+    parts: Sequence[tuple[torch.Tensor, list[torch.Tensor]]], order: torch.Tensor
+) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """Outputs of several forward passes as those of one; `order` restores that of the batch."""
+    features, layers = zip(*parts, strict=True)
+    return (
+        torch.cat(features)[order],
+        [torch.cat(each)[order] for each in zip(*layers, strict=True)],
+    )
 
 
 def told_of(run: Run, batch: Batch) -> dict[str, torch.Tensor]:
@@ -274,9 +285,8 @@ def _series_outputs(run: Run, batch: Batch) -> tuple[torch.Tensor, list[torch.Te
         samples.append(here)
     if len(made) == 1:
         return made[0]
-    # native sizes differ, which excludes maps
     order = torch.from_numpy(np.argsort(np.concatenate(samples))).to(run.device)
-    return torch.cat([features for features, _ in made])[order], []
+    return _joined(made, order)
 
 
 def fed_images(run: Run, batch: Batch) -> torch.Tensor:
@@ -338,7 +348,7 @@ class Outputs:
     Attributes
     ----------
     features : (n, K) float32 of n images (every date of a time series is an image).
-    maps : (n, C, H, W) per layer.
+    maps : (n, C, H, W) per layer, or (n, C) of features by depth.
     finite : whether each map is finite.
     dates : (samples,) number of images of each sample; None for single images.
     """

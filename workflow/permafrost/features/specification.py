@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.options import Options, Positive
+from permafrost.core.options import Different, LeftOut, Options, Positive, ShareOrAll
 from permafrost.core.specification import Specification
 
 
@@ -27,6 +27,9 @@ class ExtractionSettings(Options):
     the same to the byte as fp32."""
     compile: bool = False
     """Use torch.compile."""
+    depths: LeftOut[Literal["all"] | Different[ShareOrAll]] = None
+    """Also store features of the blocks of each backbone (tokens or maps, averaged): of all, or of those nearest to
+    these shares of its depth. Derived backbones read them with the step `depth` (docs/derived.md)."""
 
 
 @dataclass(frozen=True, kw_only=True)

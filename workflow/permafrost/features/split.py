@@ -10,6 +10,7 @@ import numpy as np
 
 from permafrost.core.progress import progress
 from permafrost.core.stores import StoreWriter
+from permafrost.features.depths import DepthWriter
 from permafrost.features.maps import MapWriter
 from permafrost.features.reading import Batch, SampleReader, read_batches
 from permafrost.features.running import Outputs, batch_outputs, fetch, moved
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Shapes:
-    """Number of features, and (C, H, W) of each map; 0 and empty before the first split."""
+    """Number of features, and (C, H, W) of each map, (C,) of each block; 0 and empty before the first split."""
 
     dimension: int = 0
     maps: tuple = ()
@@ -67,7 +68,8 @@ class SplitRun:
         """Write the feature arrays; raises if their shapes differ from those of splits `before`."""
         extraction, names = self.opened.extraction, self.store.samples["sample_id"]
         features_shrink, maps_shrink = self._compressed()
-        maps = self._map_writer(writer, before, names, maps_shrink) if extraction.maps else None
+        layers = self.opened.run.backbone.layers
+        maps = self._layer_writer(writer, before, names, maps_shrink) if layers else None
         sink = FeatureWriter(
             writer,
             names,
@@ -92,14 +94,16 @@ class SplitRun:
         }
         if self._most is not None:
             attributes["dates"] = {"kind": self.opened.card.dates, "column": self.reader.dates}
-        if maps is not None:
+        if extraction.depths is not None:
+            attributes["depths"] = [] if maps is None else maps.described()
+        elif maps is not None:
             maps.copy_native(self.store)
             attributes["layers"] = maps.described()
         shapes = Shapes(sink.dimension, maps.shapes if maps is not None else ())
         return Made(attributes, sink.gate.state(), shapes)
 
     def _compressed(self) -> tuple[bool | None, list[bool] | None]:
-        """Whether to compress the features, and each map; None: the writers decide.
+        """Whether to compress the features, and each map or block; None: the writers decide.
 
         All parts of a split decide by its first batch.
         """
@@ -112,17 +116,14 @@ class SplitRun:
         features, *maps = map(worth_compressing, arrays)
         return features, maps
 
-    def _map_writer(self, writer: StoreWriter, before: Shapes, names, compress) -> MapWriter:
-        return MapWriter(
-            writer,
-            self.opened.run.backbone.layers,
-            before.maps,
-            np.dtype(self.opened.extraction.maps_dtype),
-            names,
-            self.where,
-            span=self.span,
-            compress=compress,
-        )
+    def _layer_writer(self, writer: StoreWriter, before: Shapes, names, compress) -> MapWriter:
+        backbone, extraction = self.opened.run.backbone, self.opened.extraction
+        given = writer, backbone.layers, before.maps
+        about = {"span": self.span, "compress": compress}
+        if backbone.blocks:
+            dtype = np.dtype(extraction.dtype)
+            return DepthWriter(*given, dtype, names, self.where, **about, blocks=backbone.blocks)
+        return MapWriter(*given, np.dtype(extraction.maps_dtype), names, self.where, **about)
 
     def _feed(self, sink: FeatureWriter) -> None:
         first, last = self.span or (0, len(self.store))

@@ -100,7 +100,7 @@ def _tried(opened: Opened, spec: BackboneSpec, batch_size: int) -> Trial:
         *([("assumed", assumed)] if assumed else []),
         *((f"value {one.name}", formula(one, plan.normalization)) for one in plan.channels),
         ("features", f"{rows.shape}, pooling {backbone.pooling}, {_words(rows)}"),
-        *((f"map {name}", str(tuple(one.shape))) for name, one in _maps(backbone, maps)),
+        *((name, str(tuple(one.shape))) for name, one in _layers(backbone, maps)),
         ("batch", f"features of one image alone differ by {apart:.1e} of the largest"),
         (
             "time",
@@ -125,8 +125,9 @@ def _tried(opened: Opened, spec: BackboneSpec, batch_size: int) -> Trial:
     return Trial(facts, channels, doubts)
 
 
-def _maps(backbone, maps):
-    return zip(backbone.layers, maps, strict=True)
+def _layers(backbone, maps):
+    word = "block" if backbone.blocks else "map"
+    return zip([f"{word} {name}" for name in backbone.layers], maps, strict=True)
 
 
 def _timed(work, device: torch.device):

@@ -141,16 +141,14 @@ class FeatureWriter:
 
     def _begin(self, shape: tuple[int, ...], *, compress: bool) -> None:
         self.dimension = shape[-1]
-        together = ROWS_PER_CHUNK // max(1, math.prod(shape[:-1]))
-        rows = max(1, min(together, self._count))
-        array = self._writer.array(
+        self._rows = feature_rows(
+            self._writer,
             self._name,
             (self._count, *shape),
             self._dtype,
-            rows_per_chunk=rows,
+            span=self._span,
             compress=compress,
         )
-        self._rows = Rows(array, rows, self._span)
 
     def _check_width(self, width: int, first: int, count: int) -> None:
         if self.dimension and width != self.dimension:
@@ -179,6 +177,22 @@ class FeatureWriter:
                 where=f"{self._where}: embeddings as float16",
                 remedy="use extraction.dtype: float32, these features exceed what float16 can hold",
             )
+
+
+def feature_rows(
+    writer: StoreWriter,
+    name: str,
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+    *,
+    span: tuple[int, int] | None,
+    compress: bool,
+) -> Rows:
+    """Create the array `name` of features, whose last axis counts them; see `Rows`."""
+    together = ROWS_PER_CHUNK // max(1, math.prod(shape[1:-1]))
+    rows = max(1, min(together, shape[0]))
+    array = writer.array(name, shape, dtype, rows_per_chunk=rows, compress=compress)
+    return Rows(array, rows, span)
 
 
 def by_sample(rows: np.ndarray, counts: np.ndarray, most: int) -> np.ndarray:

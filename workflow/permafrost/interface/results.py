@@ -110,7 +110,8 @@ class Results:
 
         Columns: ``dataset, probe, backbone, parent, value, parent_value, difference`` (value less the parent's),
         ``lower, upper, p_adjusted, verdict`` (better, worse, alike, untested), ``bytes`` and ``parent_bytes`` of a
-        sample. Empty if there are none.
+        sample, ``depth`` and ``block`` (its name) of what is read in place of the parent's output. Empty if there are
+        none.
         """
         return pd.DataFrame(
             [
@@ -131,6 +132,8 @@ class Results:
                         )
                     },
                     "parent_bytes": one.bytes_of_parent,
+                    "depth": one.depth,
+                    "block": one.block and one.block["name"],
                 }
                 for one in self._set_apart[2]
             ]

@@ -17,7 +17,7 @@ from permafrost.plan.recorded import by_names, expected, forget_gathered, planne
 from permafrost.report.archive.provenance import describe_machine
 from permafrost.report.explanations.leaderboard_state import KEY, failures_table, mark_incomplete
 from permafrost.statistics.across_datasets.standings_table import write_standings
-from permafrost.statistics.leaderboard.derived import SIZES, sizes_of
+from permafrost.statistics.leaderboard.derived import about_derived
 from permafrost.statistics.leaderboard.leaderboard import build_leaderboard
 from permafrost.statistics.leaderboard.published_table import write_published
 from permafrost.statistics.scores.comparison_table import CompareSpec, compare_predictions
@@ -91,7 +91,7 @@ def write_made_tables(
     metadata = {"fingerprint": fingerprint(KEY, about), "stage": "aggregate", KEY: about}
     metadata |= {key: job[key] for key in ("left_out", "fit", "derived") if key in job}
     metadata |= {"suite": suite} if (suite := plan["config"].get("suite")) else {}
-    metadata |= {SIZES: sizes} if (sizes := sizes_of(tables)) else {}
+    metadata |= about_derived(tables)
     write_csv(results / "leaderboard.csv", table)
     write_table(results / "leaderboard.parquet", table, metadata)
     options = {"groups": job["groups"], "ranking": job["ranking"], "comparison": job["options"]}

@@ -145,7 +145,8 @@ class Configuration:
         else:
             if "backbone" in self._catalogues:
                 place = self._catalogues["backbone"].where
-                check_derived(self.backbones, named["backbone"], place, mistakes)
+                depths = config["extraction"].get("depths")
+                check_derived(self.backbones, named["backbone"], place, mistakes, depths)
             if not faults:
                 self._check_probes(named.get("dataset"), where, mistakes)
             self._check(config, where, mistakes)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from permafrost.backbones.derived import BY, parents_of
+from permafrost.backbones.derived import BY, at_depth, parents_of
+from permafrost.backbones.kinds import kind_of
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tasks import targets_of
 from permafrost.plan.catalogue import Catalogue
@@ -21,15 +22,29 @@ def add_derived(catalogue: Catalogue, chosen: Mapping[str, dict], derive: dict) 
 
 
 def check_derived(
-    backbones: Mapping[str, dict], named: list[str], where: Callable[[str], str], mistakes: Mistakes
+    backbones: Mapping[str, dict],
+    named: list[str],
+    where: Callable[[str], str],
+    mistakes: Mistakes,
+    depths: str | list[float] | None,
 ) -> None:
-    """Add derived backbones to `mistakes` whose parents are not in the run, or are derived themselves.
+    """Add derived backbones to `mistakes` whose parents are not in the run, or are derived themselves; and those
+    that read a depth which is not kept.
 
     Parameters
     ----------
     backbones : valid entries by name; named : all names of the run.
     where : name -> file and name of the entry.
+    depths : the option of extraction.
     """
+    seen = set()
+    for name, entry in backbones.items():
+        # a form of `derive` has the same steps for every backbone
+        form = name.partition(BY)[2] or name
+        if parents_of(entry) and form not in seen:
+            seen.add(form)
+            with mistakes.gathered():
+                _check_depth(entry["steps"], depths, where(name))
     for name, entry in backbones.items():
         for parent in parents_of(entry):
             if parent not in named:
@@ -48,6 +63,19 @@ def check_derived(
                         remedy=f"name what {parent} is derived from, and its steps first",
                     )
                 )
+
+
+def _check_depth(steps: list[dict], depths: str | list[float] | None, where: str) -> None:
+    """Refuse a step `depth` that is not the first, or whose features are not kept."""
+    depth, _ = at_depth(steps, where)
+    if depth is None or depths == "all" or depth in (depths or ()):
+        return
+    kept = f"{depth:g} is not one of extraction.depths" if depths else "none are kept"
+    raise PermafrostError(
+        f"it reads the features of blocks at depth {depth:g}, and {kept}",
+        where=where,
+        remedy="add `extraction: {depths: all}`, or the depths that you need: {depths: [0.5, 1]}",
+    )
 
 
 def misfits_of_derived(
@@ -71,9 +99,19 @@ def misfits_of_derived(
                 problem = f"{lacking}, of which it is derived, does not fit: {found[dataset, lacking].problem}"
             elif targets_of(about["task"]).dense:
                 problem = "the task needs maps, and derived backbones have none"
+            elif shallow := _without_blocks(entry, backbones):
+                problem = f"{shallow} has no blocks, and the step depth reads one"
             else:
                 continue
             refused[dataset, name] = PermafrostError(
                 problem, where=where(name), remedy="leave this pair out"
             )
     return refused
+
+
+def _without_blocks(entry: dict, backbones: Mapping[str, dict]) -> str | None:
+    """The first parent whose kind has no blocks, if an entry reads one."""
+    if not any("depth" in step for step in entry["steps"]):
+        return None
+    known = [one for one in parents_of(entry) if one in backbones]
+    return next((one for one in known if not kind_of(backbones[one]).deep), None)

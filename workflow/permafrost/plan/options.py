@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from permafrost.backbones.input.fit import STRICT
+from permafrost.backbones.kinds import kind_of
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tasks import targets_of
 from permafrost.features.augmentations import check_augmentations
@@ -21,8 +22,10 @@ OF_VIEWS = ("alignment_augmentations", "lidar")
 MASKS = "masks"
 #: files in a folder of detections
 DETECTIONS = ("truth.json", "detections.json")
+#: option of extraction for features of blocks
+DEPTHS = "depths"
 #: options of extraction that only affect how features are stored
-_OF_WRITING = frozenset({"dtype"})
+_OF_WRITING = frozenset({"dtype", DEPTHS})
 #: options of extraction that only affect how a network runs
 _OF_FORWARD_PASS = frozenset({"precision", "compile"})
 
@@ -52,7 +55,7 @@ def extraction_of(task: str, entry: dict, extraction: dict) -> tuple[dict, dict]
     So a change of layers or of the maps' data type reruns only datasets of dense tasks.
     """
     if targets_of(task).dense:
-        return entry, {**extraction, "maps": True}
+        return entry, {**_without(extraction, DEPTHS), "maps": True}
     return _without_maps(entry, extraction)
 
 
@@ -72,12 +75,14 @@ def asked_of_run(
         unused = set(entry["input"])
     else:
         unused = set(FEEDING) - set(asks)
-    return {key: value for key, value in extraction.items() if key not in unused}
+    if not kind_of(entry).deep:
+        unused |= {DEPTHS}
+    return _without(extraction, *unused)
 
 
 def views_of(task: str, entry: dict, extraction: dict) -> tuple[dict, dict]:
-    """Like `extraction_of`, for augmented views: without maps; dense tasks keep whole images."""
-    return _without_maps(*extraction_of(task, entry, extraction))
+    """Like `extraction_of`, for augmented views: without maps and blocks; dense tasks keep whole images."""
+    return _without_maps(*extraction_of(task, entry, _without(extraction, DEPTHS)))
 
 
 def feeding_of(task: str, entry: dict, extraction: dict) -> tuple[dict, dict]:
@@ -87,10 +92,11 @@ def feeding_of(task: str, entry: dict, extraction: dict) -> tuple[dict, dict]:
 
 
 def _without_maps(entry: dict, extraction: dict) -> tuple[dict, dict]:
-    return (
-        {key: value for key, value in entry.items() if key != "layers"},
-        {key: value for key, value in extraction.items() if key != "maps_dtype"},
-    )
+    return _without(entry, "layers"), _without(extraction, "maps_dtype")
+
+
+def _without(options: dict, *keys: str) -> dict:
+    return {key: value for key, value in options.items() if key not in keys}
 
 
 # --- probes --------------------------------------------------------------------------------------
@@ -138,7 +144,7 @@ def profiling(config: dict, *, where: str) -> dict | None:
 
 def of_forward_pass(extraction: dict) -> dict:
     """The options of extraction that affect the cost of a forward pass."""
-    return {key: value for key, value in extraction.items() if key not in _OF_WRITING}
+    return _without(extraction, *_OF_WRITING)
 
 
 # --- measures ------------------------------------------------------------------------------------

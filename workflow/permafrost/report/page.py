@@ -148,6 +148,7 @@ class Report:
         section["derived"], drawn = derived_section(
             derived, merge_seeds(overall(material.rows)), folder / "figures"
         )
+        section["derived_depths"] = any(one.block for one in derived)
         section["derived_figures"] = [shown(figure) for figure in drawn]
         section["lines"] = [line for line in shared["lines"] if line["dataset"] == material.name]
         compared = {row["backbone"] for row in material.rows}

@@ -28,7 +28,7 @@ class BlockMaps(nn.ModuleList):
             self._wanted = tuple(known[one] for one in names if one in known)
 
         layers = [list(known)[index] for index in evenly_spaced(len(self))]
-        return Dense(model, tuple(layers), make=make)
+        return Dense(model, tuple(layers), make=make, blocks=tuple(known))
 
     @contextlib.contextmanager
     def caught(self, blocks: nn.ModuleList) -> Iterator[dict[int, Tensor]]:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from permafrost.backbones.outputs.depth import nearest_block
 from permafrost.core.errors import PermafrostError, look_up
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class Dense:
     channels : layer to its declared number of channels.
     given_to : layer -> module whose input is the layer's map, if no module returns it.
     make : creates the named layers, for models that create them on demand.
+    blocks : all blocks or stages, first to last, for features by depth; None: the default layers,
+        last to first.
     missing : why there are no default layers.
     """
 
@@ -55,6 +58,7 @@ class Dense:
     channels: Mapping[str, int] = field(default_factory=dict)
     given_to: Mapping[str, str] = field(default_factory=dict)
     make: Callable[[Sequence[str]], None] | None = None
+    blocks: tuple[str, ...] | None = None
     missing: str = "nothing is known about its layers"
 
 
@@ -80,6 +84,21 @@ def choose_layers(dense: Dense, wanted: Sequence[str] | None, *, where: str) -> 
     for name in names:
         look_up(known, name, "the backbone has no layer", where=f"{where}: layers")
     return names
+
+
+def choose_blocks(dense: Dense, depths: Sequence[float] | None) -> dict[str, tuple[int, int]]:
+    """The blocks nearest to `depths` (None: all), first to last: name -> (number from 1, number of all).
+
+    Empty if nothing is known about the model's blocks.
+    """
+    names = dense.layers[::-1] if dense.blocks is None else dense.blocks
+    count = len(names)
+    wanted = None if depths is None else {nearest_block(one, count) for one in depths}
+    return {
+        name: (number, count)
+        for number, name in enumerate(names, start=1)
+        if wanted is None or number in wanted
+    }
 
 
 def to_map(output, name: str, dense: Dense, fed: Sequence[int], *, where: str) -> Tensor:

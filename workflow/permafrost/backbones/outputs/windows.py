@@ -34,7 +34,7 @@ def window_dense(
                 )
             module.add_module(name, layer(int(match[1])))
 
-    return Dense(module, defaults, make=make)
+    return Dense(module, defaults, make=make, blocks=())
 
 
 def window_sums(values: torch.Tensor, size: int) -> torch.Tensor:

@@ -83,6 +83,7 @@ def build(options: TerratorchOptions, plan: InputPlan, resources: Resources) -> 
             module.taps,
             tuple(f"outputs.{place}" for place in built.layers),
             layout=built.layout,
+            blocks=tuple(f"outputs.{place}" for place in range(built.outputs)),
         ),
         takes=built.takes,
     )

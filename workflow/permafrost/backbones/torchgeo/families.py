@@ -441,6 +441,7 @@ def transformer_dense(model: nn.Module, patch: int) -> Dense:
         blocks_of(len(model.blocks)),
         prefix_tokens=1,
         grid=patch_grid((patch, patch), padding=1),
+        blocks=tuple(f"blocks.{index}" for index in range(len(model.blocks))),
     )
 
 
@@ -462,4 +463,5 @@ def croma_dense(model: nn.Module, modality: str = "optical") -> Dense:
         tuple(names[index] for index in evenly_spaced(depth)),
         grid=patch_grid((patch, patch)),
         given_to={**given_to, names[-1]: f"{stem}.norm_out"},
+        blocks=tuple(names),
     )

@@ -123,7 +123,7 @@ def _wanted(plan: InputPlan, known, where: str) -> list[str]:
 def _fields(called: _Pixels, notes: dict, takes: frozenset[str]) -> dict:
     def dense() -> Dense:
         if called.pixels == "every":
-            return Dense(called, ("every_pixel",))
+            return Dense(called, ("every_pixel",), blocks=())
         return Dense(called, missing="with pixels: every it gives the features of every pixel")
 
     return {

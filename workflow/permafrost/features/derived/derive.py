@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from permafrost.backbones.derived import Step, parents_of
+from permafrost.backbones.derived import Step, at_depth, parents_of
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import file_digest
 from permafrost.core.option_models import read
@@ -16,7 +16,14 @@ from permafrost.core.specification import Specification
 from permafrost.core.stores import Store
 from permafrost.core.versions import imported_versions
 from permafrost.features.derived.steps import Learned, Train, apply, learn
-from permafrost.features.derived.view import DERIVED, LEARNED, TOGETHER, Parents, write_learned
+from permafrost.features.derived.view import (
+    DERIVED,
+    LEARNED,
+    TOGETHER,
+    Parents,
+    read_array,
+    write_learned,
+)
 from permafrost.features.health import CollapseGate, check_finite
 from permafrost.features.writing import feature_store, write_labels
 
@@ -70,7 +77,8 @@ def derive(spec: DeriveSpec, *, features: Path, outputs: dict[str, Path], finger
     """
     where = f"backbone {spec.backbone} on {spec.dataset}"
     names = parents_of(spec.entry)
-    steps = [read(Step, one, where=f"{where}: steps") for one in spec.entry["steps"]]
+    depth, after = at_depth(spec.entry["steps"], where)
+    steps = [read(Step, one, where=f"{where}: steps") for one in after]
     joined = len(names) > 1 and spec.entry["scale"] is not None
     scale = [Step(scale=spec.entry["scale"])] if joined else []
     opened = {
@@ -83,15 +91,15 @@ def derive(spec: DeriveSpec, *, features: Path, outputs: dict[str, Path], finger
     for stores in opened.values():
         _check_alike(names, stores, where)
     train = opened["train"]
-    scales = [_learn_scale(scale, store, where) for store in train] if scale else []
-    rows = Parents(train, scale, scales)
+    scales = [_learn_scale(scale, store, depth, where) for store in train] if scale else []
+    rows = Parents(train, scale, scales, depth)
     learned, width, bits = learn(
         steps,
         _train(rows, len(train[0])),
         sum(rows.widths()),
         f"{where}: steps",
         # scaled numbers are no longer those that are stored
-        bits=None if scale else 8 * sum(map(_bytes_of_row, train)),
+        bits=None if scale else 8 * sum(map(_bytes_of_row, train, rows.arrays)),
     )
     about = {
         "of": dict(spec.inputs.features),
@@ -101,10 +109,11 @@ def derive(spec: DeriveSpec, *, features: Path, outputs: dict[str, Path], finger
         },
         "scale": [_given(one) for one in scale],
         "steps": spec.entry["steps"],
+        **({} if depth is None else {"depth": _read_blocks(names, train, depth)}),
         "bytes_per_sample": -(-bits // 8) * (rows.dates or 1),
     }
     for split, path in outputs.items():
-        own = Parents(opened[split], scale, scales)
+        own = Parents(opened[split], scale, scales, depth)
         gates = _check(own, opened[split][0], steps, learned, where)
         with feature_store(path, fingerprint=fingerprint) as writer:
             parent = opened[split][0]
@@ -121,9 +130,15 @@ def derive(spec: DeriveSpec, *, features: Path, outputs: dict[str, Path], finger
             )
 
 
-def _bytes_of_row(store: Store) -> int:
+def _bytes_of_row(store: Store, array: str = "embeddings") -> int:
     """Bytes of the stored features of a sample; of series, of a date."""
-    return store.shape("embeddings")[-1] * store.itemsize("embeddings")
+    return store.shape(array)[-1] * store.itemsize(array)
+
+
+def _read_blocks(names: list[str], stores: list[Store], depth: float) -> dict[str, dict]:
+    """Parent -> ``name``, number (``block``) and count (``of``) of the block that is read."""
+    found = zip(names, (read_array(store, depth) for store in stores), strict=True)
+    return {name: {key: one[key] for key in ("name", "block", "of")} for name, one in found}
 
 
 def _given(step: Step) -> dict:
@@ -182,8 +197,8 @@ def _train(rows: Parents, count: int) -> Train:
     return Train(blocks, sum(int(rows.there(*one).sum()) for one in ranges))
 
 
-def _learn_scale(each: list[Step], store: Store, where: str) -> Learned:
-    alone = Parents([store], [], [])
+def _learn_scale(each: list[Step], store: Store, depth: float | None, where: str) -> Learned:
+    alone = Parents([store], [], [], depth)
     found, _, _ = learn(each, _train(alone, len(store)), alone.widths()[0], where)
     return found[0]
 

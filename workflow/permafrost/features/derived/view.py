@@ -7,7 +7,8 @@ from zipfile import ZipFile
 
 import numpy as np
 
-from permafrost.backbones.derived import Step
+from permafrost.backbones.derived import Step, at_depth
+from permafrost.backbones.outputs.depth import nearest_block
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import file_digest
 from permafrost.core.option_models import read
@@ -22,6 +23,40 @@ LEARNED = "learned.npz"
 DERIVED = "derived"
 
 
+def read_array(store: Store, depth: float | None) -> dict:
+    """What is read of a parent's store at a depth: ``array``; of a block also ``name``, ``block`` and ``of``.
+
+    Parameters
+    ----------
+    depth : None: the backbone's output.
+
+    Raises
+    ------
+    PermafrostError : the store does not hold the block.
+    """
+    if depth is None:
+        return {"array": "embeddings"}
+    about = store.attributes
+    kept = about.get("depths")
+    if not kept:
+        why = about.get("notes", {}).get("depths", "extraction.depths did not ask for any")
+        raise PermafrostError(
+            f"{about['backbone']} has no features of blocks: {why}",
+            where=store.path,
+            remedy="name derived backbones with the step depth under extra_backbones, of backbones that have"
+            " blocks; an entry point declares its blocks in `layers`",
+        )
+    number, count = nearest_block(depth, kept[0]["of"]), kept[0]["of"]
+    found = next((one for one in kept if one["block"] == number), None)
+    if found is None:
+        raise PermafrostError(
+            f"block {number} of {count}, at depth {depth:g}, was not stored",
+            where=store.path,
+            remedy=f"add {depth:g} to extraction.depths, or write extraction: {{depths: all}}",
+        )
+    return found
+
+
 class Parents:
     """Stores of the same samples, whose features are read as one array.
 
@@ -30,10 +65,18 @@ class Parents:
     stores : of one split, one per parent.
     scale : steps that each parent's features go through before they are joined.
     learned : what these steps learned, one per parent.
+    depth : of the blocks whose features are read; None: the outputs.
     """
 
-    def __init__(self, stores: list[Store], scale: list[Step], learned: list[Learned]) -> None:
+    def __init__(
+        self,
+        stores: list[Store],
+        scale: list[Step],
+        learned: list[Learned],
+        depth: float | None = None,
+    ) -> None:
         self.stores, self.scale, self.learned = stores, scale, learned
+        self.arrays = [read_array(store, depth)["array"] for store in stores]
         first = stores[0]
         several = "dates" in first.attributes
         self._counts = date_counts(first.samples(), first.attributes) if several else None
@@ -41,7 +84,7 @@ class Parents:
 
     def widths(self) -> list[int]:
         """Number of features of each parent."""
-        return [store.shape("embeddings")[-1] for store in self.stores]
+        return [store.shape(name)[-1] for store, name in zip(self.stores, self.arrays, strict=True)]
 
     def there(self, start: int, stop: int) -> np.ndarray:
         """(rows · dates,) bool: which rows of `read` are of real dates."""
@@ -53,7 +96,7 @@ class Parents:
         """(rows · dates, d) float64 features of the samples [start, stop)."""
         parts = []
         for place, store in enumerate(self.stores):
-            rows = store.read("embeddings", start, stop)
+            rows = store.read(self.arrays[place], start, stop)
             rows = rows.reshape(-1, rows.shape[-1]).astype(np.float64)
             if self.scale:
                 rows = apply(self.scale, rows, [self.learned[place]])
@@ -84,11 +127,12 @@ class DerivedStore(Store):
                 raise self._refuse(f"{LEARNED} is not what was written")
             kept = _kept(self.path / LEARNED)
         where = f"{self.path}: steps"
+        depth, after = at_depth(about["steps"], str(self.path))
         scale, steps = (
-            [read(Step, one, where=where) for one in about[key]] for key in ("scale", "steps")
+            [read(Step, one, where=where) for one in given] for given in (about["scale"], after)
         )
         self._steps, self._kept = steps, kept["steps"]
-        self._rows = Parents(self.parents, scale, kept["scale"])
+        self._rows = Parents(self.parents, scale, kept["scale"], depth)
 
     def __contains__(self, name: str) -> bool:
         return name == "embeddings" or super().__contains__(name)
@@ -99,9 +143,9 @@ class DerivedStore(Store):
         return (*self.parents[0].shape(name)[:-1], self.attributes["feature_dim"])
 
     def chunk_rows(self, name: str) -> int:
-        return (
-            self.parents[0].chunk_rows(name) if name == "embeddings" else super().chunk_rows(name)
-        )
+        if name == "embeddings":
+            return self.parents[0].chunk_rows(self._rows.arrays[0])
+        return super().chunk_rows(name)
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> np.ndarray:
         if name != "embeddings":

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from permafrost.backbones.derived import narrowed
+from permafrost.backbones.kinds import kind_of
 from permafrost.core.errors import PermafrostError
 from permafrost.core.specification import SPLITS, substitute
 from permafrost.data.store.card import Card, read_card
@@ -22,8 +23,14 @@ _ASSUMED_SHARES = (0.6, 0.2, 0.2)
 _ASSUMED_CHANNELS, _ASSUMED_CLASSES, _ASSUMED_DATES = 3, 10, 12
 # the form of `published` in entries: 4000 / 1000 / 2000 images of 304 px
 _PUBLISHED = re.compile(r"(\d+) / (\d+) / (\d+) images of (\d+) px")
-# (largest number of parameters in millions, embedding width of such networks)
-_WIDTHS = ((4, 192), (40, 384), (200, 768), (450, 1024), (float("inf"), 1280))
+# (largest number of parameters in millions, embedding width and number of blocks of such networks)
+_NETWORKS = (
+    (4, 192, 12),
+    (40, 384, 12),
+    (200, 768, 12),
+    (450, 1024, 24),
+    (float("inf"), 1280, 32),
+)
 _PATCH = 16  # patch size in pixels
 _BYTES = {"float32": 4, "float16": 2}
 
@@ -148,12 +155,14 @@ class FeatureSize:
     width : of the embedding.
     maps : number of values in all stored feature maps; 0: none.
     patches : number of positions of the first map.
+    blocks : number of values of all stored features of blocks.
     """
 
     macs: float
     width: int
     maps: int
     patches: int
+    blocks: int = 0
 
 
 def feature_size(
@@ -175,18 +184,39 @@ def feature_size(
     side = entry["input"].get("size") or extraction["size"] or dataset.side
     places = max(side // _PATCH, 1) ** 2
     parameters = entry.get("parameters") or 0
-    macs, width = parameters * places, next(w for most, w in _WIDTHS if parameters <= most * 1e6)
+    macs = parameters * places
+    width, count = next(one for most, *one in _NETWORKS if parameters <= most * 1e6)
+    count = 0 if maps else _kept_blocks(entry, extraction, count)
     if "kernel_size" in entry:
         # random convolutions: every pixel of three bands, half as many filters as features
         width = entry["features"]
         macs = width // 2 * 3 * entry["kernel_size"] ** 2 * side**2
     shapes = _shapes(store)
     if shapes:
-        kept = [shape for name, shape in shapes.items() if name.startswith("map")]
+        kept, blocks = (
+            [shape for name, shape in shapes.items() if name.startswith(word)]
+            for word in ("map", "block")
+        )
         width = shapes.get("embeddings", [0, width])[-1]
         first = kept[0][-1] * kept[0][-2] if kept else places
-        return FeatureSize(macs, width, sum(map(_product, kept)), first)
-    return FeatureSize(macs, width, 4 * width * places if maps else 0, places)
+        # a store that was written without them tells nothing of blocks
+        sizes = sum(shape[-1] for shape in blocks) or width * count
+        return FeatureSize(macs, width, sum(map(_product, kept)), first, sizes if count else 0)
+    return FeatureSize(
+        macs,
+        width,
+        4 * width * places if maps else 0,
+        places,
+        width * count,
+    )
+
+
+def _kept_blocks(entry: dict, extraction: dict, count: int) -> int:
+    """Number of blocks whose features are stored, of a backbone with `count`."""
+    depths = extraction.get("depths")
+    if depths is None or not kind_of(entry).deep:
+        return 0
+    return count if depths == "all" else min(count, len(depths))
 
 
 def size_of_features(
@@ -218,7 +248,7 @@ def store_bytes(size: DatasetSize, features: FeatureSize, extraction: dict) -> f
     ----------
     extraction : the options, with the types of embeddings and maps.
     """
-    values = features.width * _BYTES[extraction["dtype"]]
+    values = (features.width + features.blocks) * _BYTES[extraction["dtype"]]
     values += features.maps * _BYTES[extraction["maps_dtype"]]
     # a store with maps has the masks or targets, too
     native = size.side**2 if features.maps else 0

@@ -6,10 +6,11 @@ import math
 from pathlib import Path
 
 from permafrost.core.text import bytes_words
+from permafrost.report.figures.depth_curves import Depths, draw_depth_curves
 from permafrost.report.figures.setting_curves import Point, draw_setting_curves
 from permafrost.report.material.dataset import Drawn, save
 from permafrost.report.notation import interval, interval_of, number, p_value_text, signed
-from permafrost.report.tables.derived import VERDICTS
+from permafrost.report.tables.derived import VERDICTS, block_words, steps_words
 from permafrost.statistics.leaderboard.derived import DerivedLine, smallest
 from permafrost.statistics.leaderboard.rows import better_first, distinct, finite, metric_name
 
@@ -19,7 +20,8 @@ _NOTE = "Bars: confidence intervals of each score; the table has those of the di
 def derived_section(
     lines: list[DerivedLine], rows: list[dict], folder: Path
 ) -> tuple[list[dict], list[Drawn]]:
-    """Template values of the lines of one dataset, and a figure per probe: score against bytes of a sample.
+    """Template values of the lines of one dataset, and figures per probe: score against depth, and against bytes of a
+    sample.
 
     Parameters
     ----------
@@ -28,7 +30,9 @@ def derived_section(
     figures = []
     for probe in dict.fromkeys(one.row["probe"] for one in lines):
         own = [one for one in lines if one.row["probe"] == probe]
-        curves = _curves(own, {row["backbone"]: row for row in rows if row["probe"] == probe})
+        parents = {row["backbone"]: row for row in rows if row["probe"] == probe}
+        figures += _by_depth(own, parents, folder)
+        curves = _curves([one for one in own if one.block is None], parents)
         if any(len({point.x for point in points}) > 1 for points in curves.values()):
             dataset, metric = own[0].row["dataset"], metric_name(own[0].row["metric"])
             figures.append(
@@ -50,6 +54,41 @@ def derived_section(
                 )
             )
     return [_values(one) for one in lines], figures
+
+
+def _by_depth(lines: list[DerivedLine], parents: dict[str, dict], folder: Path) -> list[Drawn]:
+    """The figure of score against depth of one dataset and probe; none without blocks of two depths."""
+    curves = _depths(lines, parents)
+    if len({point.x for curve in curves.values() for point in curve.points}) < 2:
+        return []
+    row = lines[0].row
+    dataset, probe, metric = row["dataset"], row["probe"], metric_name(row["metric"])
+    return [
+        save(
+            draw_depth_curves(curves, title=f"{dataset}: {probe}", up=metric),
+            folder,
+            "depth",
+            dataset,
+            probe,
+            wide=True,
+            alt=f"{metric} against depth with {probe} on {dataset}",
+            caption=f"{probe}: {metric} of the features of blocks, by their depth in the backbone.",
+        )
+    ]
+
+
+def _depths(lines: list[DerivedLine], parents: dict[str, dict]) -> dict[str, Depths]:
+    """Parent, with the steps after the depth if there are any -> its scores by depth; the best parent first."""
+    curves: dict[str, Depths] = {}
+    known = [one for one in lines if one.block and one.parent in parents]
+    for one in sorted(known, key=lambda one: (*better_first(parents[one.parent]), one.depth)):
+        after = steps_words(one.block["after"])
+        name = f"{one.parent}, {after}" if after else one.parent
+        if finite(one.row["value"]):
+            curve = curves.setdefault(name, Depths(parents[one.parent]["value"], []))
+            score = (one.row[key] for key in ("value", "lower", "upper"))
+            curve.points.append(Point(one.depth, *score))
+    return curves
 
 
 def _curves(lines: list[DerivedLine], parents: dict[str, dict]) -> dict[str, list[Point]]:
@@ -77,6 +116,8 @@ def _values(line: DerivedLine) -> dict:
         "probe": line.row["probe"],
         "metric": metric_name(line.row["metric"]),
         "parent": line.parent,
+        "depth": line.depth,
+        "block": block_words(line),
         "backbone": line.row["backbone"],
         "bytes": line.bytes,
         "size": None if line.bytes is None else bytes_words(line.bytes),

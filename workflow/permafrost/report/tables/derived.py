@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from permafrost.core.text import bytes_words
 from permafrost.report.notation import NONE, interval, interval_of, number, p_value_text, signed
@@ -22,11 +22,30 @@ COLUMNS = (
 )
 
 
-def cells_of(line: DerivedLine) -> list[str]:
-    """The cells of a line, in the order of `COLUMNS`, then the verdict."""
+def steps_words(steps: Iterable[Mapping]) -> str:
+    """Steps as in `pca 64, quantise int8`."""
+    said = []
+    for step in steps:
+        ((name, value),) = step.items()
+        if isinstance(value, Mapping):
+            value = " ".join(f"{key} {one}" for key, one in value.items())
+        said.append(f"{name} {value}")
+    return ", ".join(said)
+
+
+def block_words(line: DerivedLine) -> str:
+    """Which block a line reads: its depth, number and name."""
+    if line.block is None:
+        return NONE
+    return f"{line.depth:.3g}: {line.block['block']} of {line.block['of']}, {line.block['name']}"
+
+
+def cells_of(line: DerivedLine, *, depth: bool = False) -> list[str]:
+    """The cells of a line, in the order of `COLUMNS`, then the verdict; with `depth`, the block comes third."""
     return [
         line.row["backbone"],
         line.parent,
+        *([block_words(line)] if depth else []),
         NONE if line.bytes is None else str(line.bytes),
         NONE if line.share is None else f"{100 * line.share:.3g} %",
         number(line.row["value"]),
@@ -57,7 +76,9 @@ def derived_blocks(lines: list[DerivedLine]) -> list[Block]:
         head = (
             f"{dataset} · {probe} · {metric_name(first['metric'])} · derived backbones, not ranked"
         )
-        table = [[*COLUMNS, ""], *map(cells_of, own)]
+        depth = any(one.block for one in own)
+        columns = [*COLUMNS[:2], *(["depth"] if depth else []), *COLUMNS[2:]]
+        table = [[*columns, ""], *(cells_of(one, depth=depth) for one in own)]
         foot = "\n".join(f"  {words}" for words in smallest_words(own))
         right = frozenset({"bytes", "share", "value", "difference"})
         blocks.append(Block(head, table, right, foot))

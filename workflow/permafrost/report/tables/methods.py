@@ -8,6 +8,7 @@ from permafrost import __version__
 from permafrost.backbones.derived import BY, parents_of
 from permafrost.core.versions import FAISS
 from permafrost.probes.kinds import KINDS
+from permafrost.report.tables.derived import steps_words
 from permafrost.report.tables.export import to_bibtex
 from permafrost.statistics.leaderboard.rows import distinct, metric_name
 
@@ -88,7 +89,7 @@ def _derived(plan: Mapping) -> list[str]:
     # forms of `derive` have the same steps for every backbone
     said = dict.fromkeys(
         f"{f'{BY}{form}' if form else f'{name}, of {_listed(parents_of(one))}'}"
-        + (f": {', '.join(map(_step, one['steps']))}" if one["steps"] else "")
+        + (f": {steps_words(one['steps'])}" if one["steps"] else "")
         for name, one in derived.items()
         for form in [name.partition(BY)[2]]
     )
@@ -102,13 +103,6 @@ def _derived(plan: Mapping) -> list[str]:
         f"{_count(len(derived), 'derived backbone')} ({'; '.join(said)}) read these features through steps that"
         f" were learned from the training images, and were {how}."
     ]
-
-
-def _step(step: Mapping) -> str:
-    ((name, value),) = step.items()
-    if isinstance(value, Mapping):
-        value = " ".join(f"{key} {one}" for key, one in value.items())
-    return f"{name} {value}"
 
 
 def _left_out(plan: Mapping) -> list[str]:

@@ -11,8 +11,31 @@ from permafrost.core.tables import metadata_of
 from permafrost.statistics.leaderboard.rows import better_first, finite, overall
 from permafrost.statistics.leaderboard.seeds import merge_seeds
 
-#: key of the leaderboard's metadata: dataset -> backbone -> bytes of the features of a sample
-SIZES = "sizes"
+#: keys of the leaderboard's metadata: dataset -> backbone -> bytes of the features of a sample, and -> the block
+#: that is read
+SIZES, BLOCKS = "sizes", "blocks"
+
+
+def about_derived(tables: list[pa.Table]) -> dict:
+    """What the leaderboard's metadata say of derived backbones; empty without any."""
+    found = {SIZES: sizes_of(tables), BLOCKS: blocks_of(tables)}
+    return {key: one for key, one in found.items() if one}
+
+
+def blocks_of(tables: Iterable[pa.Table]) -> dict[str, dict[str, dict]]:
+    """Dataset -> derived backbone -> the block of its parent that it reads.
+
+    Keys: ``name``, ``block`` (its number, from 1), ``of`` (the number of all) and ``after`` (the steps that follow).
+    Those of several parents are left out.
+    """
+    blocks: dict[str, dict[str, dict]] = {}
+    for table in tables:
+        about = metadata_of(table).get("derived", {})
+        if len(read := about.get("depth", {})) == 1 and len(table):
+            dataset, backbone = (table[name][0].as_py() for name in ("dataset", "backbone"))
+            (block,) = read.values()
+            blocks.setdefault(dataset, {})[backbone] = {**block, "after": about["steps"][1:]}
+    return dict(sorted(blocks.items()))
 
 
 def sizes_of(tables: Iterable[pa.Table]) -> dict[str, dict[str, int]]:
@@ -39,6 +62,7 @@ class DerivedLine:
     difference, lower, upper : value minus the parent's, with its interval; NaN if it was not compared.
     verdict : ``better``, ``worse``, ``alike`` (the difference is not significant) or ``untested``.
     bytes, bytes_of_parent : of the features of a sample; None: unknown.
+    block : the block of the parent that it reads, from `blocks_of`; None: the parent's output.
     """
 
     parent: str
@@ -52,6 +76,12 @@ class DerivedLine:
     verdict: str
     bytes: int | None
     bytes_of_parent: int | None
+    block: dict | None = None
+
+    @property
+    def depth(self) -> float | None:
+        """Depth of the block that it reads: its number as a share of all."""
+        return None if self.block is None else self.block["block"] / self.block["of"]
 
     @property
     def share(self) -> float | None:
@@ -64,13 +94,14 @@ def derived_lines(
     comparisons: Mapping[tuple[str, str], list[dict]],
     derived: Mapping[str, list[str]],
     sizes: Mapping[str, Mapping[str, int]],
+    blocks: Mapping[str, Mapping[str, dict]] | None = None,
 ) -> list[DerivedLine]:
     """A line per dataset, probe, parent and derived backbone; of a parent the largest first.
 
     Parameters
     ----------
     rows : of the leaderboard. comparisons : (dataset, probe) -> rows.
-    derived : derived backbone -> its parents. sizes : from `sizes_of`.
+    derived : derived backbone -> its parents. sizes : from `sizes_of`. blocks : from `blocks_of`.
     """
     merged = merge_seeds(overall(rows))
     values = {(one["dataset"], one["probe"], one["backbone"]): one["value"] for one in merged}
@@ -98,6 +129,7 @@ def derived_lines(
                     *_difference(compared, row["backbone"]),
                     known.get(row["backbone"]),
                     known.get(parent),
+                    (blocks or {}).get(row["dataset"], {}).get(row["backbone"]),
                 )
             )
     return sorted(
@@ -123,7 +155,7 @@ def set_apart(
     about : the leaderboard's metadata.
     """
     derived = about.get("derived", {})
-    lines = derived_lines(rows, comparisons, derived, about.get(SIZES, {}))
+    lines = derived_lines(rows, comparisons, derived, about.get(SIZES, {}), about.get(BLOCKS, {}))
     ranked = {
         key: [one for one in pairs if not derived.keys() & {one["backbone_a"], one["backbone_b"]}]
         for key, pairs in comparisons.items()

@@ -16,7 +16,7 @@ from permafrost.core.versions import gather_versions
 from permafrost.metrics.tasks import METRICS, place_of
 from permafrost.statistics.across_datasets.cells import FACTS, Cells
 from permafrost.statistics.across_datasets.ranks import add_mean_ranks, add_ranks, add_seed_spread
-from permafrost.statistics.leaderboard.derived import SIZES, sizes_of
+from permafrost.statistics.leaderboard.derived import about_derived
 from permafrost.statistics.tables import ScoreColumns
 
 _METHODS = ScoreColumns.but("method")[0].values
@@ -183,7 +183,7 @@ def write_leaderboard(
     table = build_leaderboard(tables, cells, metadata.get("derived", ()))
     versions = gather_versions([metadata_of(one) for one in tables])
     metadata = {**metadata, "score_versions": versions}
-    metadata |= {SIZES: sizes} if (sizes := sizes_of(tables)) else {}
+    metadata |= about_derived(tables)
     write_csv(csv_path, table)
     write_table(parquet_path, table, metadata)
     return table

@@ -102,7 +102,9 @@ def write_profile(profile: Profile, output: Path, *, spec: ProfileSpec, made: st
 
 def _common(profile: Profile, spec: ProfileSpec, made: str) -> dict:
     card = profile.card
-    identity = [spec.entry, asdict(spec.extraction), spec.files]
+    # stored features of blocks change no cost
+    extraction = {key: one for key, one in asdict(spec.extraction).items() if key != "depths"}
+    identity = [spec.entry, extraction, spec.files]
     return {
         **dict.fromkeys(Profiles.names()),
         "dataset": spec.dataset,
