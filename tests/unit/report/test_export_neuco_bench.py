@@ -41,9 +41,7 @@ class Made:
                         lists = [["2020-01-01"] * 2] * count
                     columns["dates"] = pa.array(lists, pa.list_(pa.string()))
                     writer.attributes["dates"] = {"kind": dates, "column": "dates"}
-                made = writer.array(
-                    array or "embeddings", rows.shape, rows.dtype, rows_per_chunk=8
-                )
+                made = writer.array(array or "embeddings", rows.shape, rows.dtype, rows_per_chunk=8)
                 made[:] = rows
                 writer.samples(pa.table(columns))
                 writer.attributes.update({"split": split, "task": "classification"})
