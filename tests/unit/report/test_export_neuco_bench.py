@@ -57,12 +57,11 @@ class Made:
             )
 
     @property
-    def plan(self) -> dict:
-        rows = [
+    def rows(self) -> list[dict]:
+        return [
             {**row, "path": row["path"].replace("results", str(self.folder), 1)}
             for row in self.outputs
         ]
-        return {"results": str(self.folder), "outputs": rows}
 
     def record(self):
         """Record the plan, as a run does."""
@@ -108,7 +107,7 @@ def test_numbers_are_the_same_however_they_are_read():
 def test_the_file_is_shaped_as_theirs_and_pandas_reads_the_same_numbers(made, tmp_path):
     values = random_floats(42 * 1024).reshape(42, 1024)
     made.add("d", "net", values)
-    assert write_embeddings(made.plan, tmp_path) == [Written("net", 42, 1024)]
+    assert write_embeddings(made.rows, tmp_path) == [Written("net", 42, 1024)]
     path = tmp_path / "net.csv"
     head, *lines = path.read_text().splitlines()
     assert head == ",".join(["id", *map(str, range(1024))]) and len(lines) == 42
@@ -122,7 +121,7 @@ def test_the_file_is_shaped_as_theirs_and_pandas_reads_the_same_numbers(made, tm
 def test_a_written_file_is_a_backbone_again(made, tmp_path):
     values = random_floats(42 * 9, seed=1).reshape(42, 9)
     made.add("d", "a net", values)
-    write_embeddings(made.plan, tmp_path, stems=False)
+    write_embeddings(made.rows, tmp_path, stems=False)
     (path,) = tmp_path.glob("a-net-*.csv")
     options = TableOptions(by="id", id="id", embedding="*")
     assert TableEmbeddings(str(path), options, "x").read(range(42)).tobytes() == values.tobytes()
@@ -131,11 +130,11 @@ def test_a_written_file_is_a_backbone_again(made, tmp_path):
 @pytest.mark.parametrize("together", [1, 20, 10**6])
 def test_blocks_of_any_size_give_the_same_bytes(made, tmp_path, monkeypatch, together):
     made.add("d", "net", random_floats(42 * 6).reshape(42, 6))
-    write_embeddings(made.plan, tmp_path)
+    write_embeddings(made.rows, tmp_path)
     expected = (tmp_path / "net.csv").read_bytes()
     monkeypatch.setattr(neuco_bench, "_TOGETHER", together)
     monkeypatch.setattr("permafrost.probes.embeddings.features.BLOCK_BYTES", 100)
-    write_embeddings(made.plan, tmp_path)
+    write_embeddings(made.rows, tmp_path)
     assert (tmp_path / "net.csv").read_bytes() == expected
 
 
@@ -144,7 +143,7 @@ def test_dates_are_reduced_as_probes_do_by_default(made, tmp_path):
     pairs = np.random.default_rng(1).normal(size=(42, 2, 4)).astype(np.float32)
     made.add("d", "series", series, dates="series")
     made.add("d", "pair", pairs, dates="pair")
-    found = {one.backbone: one.width for one in write_embeddings(made.plan, tmp_path)}
+    found = {one.backbone: one.width for one in write_embeddings(made.rows, tmp_path)}
     assert found == {"series": 4, "pair": 12}
     counts = [1 + row % 3 for count in COUNTS.values() for row in range(count)]
     means = [one[:count].mean(axis=0) for one, count in zip(series, counts, strict=True)]
@@ -158,46 +157,46 @@ def test_dates_are_reduced_as_probes_do_by_default(made, tmp_path):
 
 def test_ids_are_quoted_where_a_csv_needs_it(made, tmp_path):
     made.add("d", "net", np.ones((42, 2), np.float32), name='{split}, "{row}"')
-    write_embeddings(made.plan, tmp_path)
+    write_embeddings(made.rows, tmp_path)
     assert pd.read_csv(tmp_path / "net.csv")["id"][0] == 'train, "0"'
 
 
 def test_stems_or_whole_names(made, tmp_path):
     made.add("d", "net", np.ones((42, 2), np.float32), name="part-0/{split}-{row}.zarr.zip")
-    write_embeddings(made.plan, tmp_path, stems=True)
+    write_embeddings(made.rows, tmp_path, stems=True)
     assert pd.read_csv(tmp_path / "net.csv")["id"].tolist()[:2] == ["train-0", "train-1"]
     other = Made(tmp_path / "other")
     other.add("d", "net", np.ones((42, 2), np.float32))
-    write_embeddings(other.plan, tmp_path)
+    write_embeddings(other.rows, tmp_path)
     problem = r"'train/0\.tif' and 'test/0\.tif' are both called '0'.*--ids name"
     with pytest.raises(PermafrostError, match=problem):
-        write_embeddings(other.plan, tmp_path, stems=True)
+        write_embeddings(other.rows, tmp_path, stems=True)
 
 
 def test_what_cannot_be_written_is_refused(made, tmp_path):
     ones = np.ones((42, 2), np.float32)
     made.add("d", "a", ones)
     made.add("d", "b", ones)
-    assert [one.backbone for one in write_embeddings(made.plan, tmp_path)] == ["a", "b"]
-    chosen = write_embeddings(made.plan, tmp_path, backbones=["b", "b"])
+    assert [one.backbone for one in write_embeddings(made.rows, tmp_path)] == ["a", "b"]
+    chosen = write_embeddings(made.rows, tmp_path, backbones=["b", "b"])
     assert [one.backbone for one in chosen] == ["b"]
     made.add("e", "a", ones)
     with pytest.raises(PermafrostError, match="the results have d, e.*--dataset"):
-        write_embeddings(made.plan, tmp_path)
+        write_embeddings(made.rows, tmp_path)
     with pytest.raises(PermafrostError, match="no dataset 'f'"):
-        write_embeddings(made.plan, tmp_path, dataset="f")
+        write_embeddings(made.rows, tmp_path, dataset="f")
     with pytest.raises(PermafrostError, match="e has no features of a backbone 'b'"):
-        write_embeddings(made.plan, tmp_path, dataset="e", backbones=["b"])
+        write_embeddings(made.rows, tmp_path, dataset="e", backbones=["b"])
     made.add("maps", "a", np.ones((42, 2), np.float32), array="maps")
     with pytest.raises(PermafrostError, match="a has maps and no embeddings"):
-        write_embeddings(made.plan, tmp_path, dataset="maps")
+        write_embeddings(made.rows, tmp_path, dataset="maps")
     bad = ones.copy()
     bad[35, 1] = np.nan
     made.add("nan", "a", bad)
     with pytest.raises(PermafrostError, match=r"NaN or infinity \(first: row 5\)"):
-        write_embeddings(made.plan, tmp_path, dataset="nan")
+        write_embeddings(made.rows, tmp_path, dataset="nan")
     with pytest.raises(PermafrostError, match="the results have none"):
-        write_embeddings({"outputs": []}, tmp_path)
+        write_embeddings([], tmp_path)
 
 
 def said_by(capsys, *arguments) -> tuple[int, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import whole_directory, whole_file
-from permafrost.plan.recorded import current_plan, leaderboard_in, read_plan, results_in
+from permafrost.plan.recorded import current_plan, leaderboard_in, planned, read_plan, results_in
 from permafrost.report.explanations.gates import leakage_said
 from permafrost.report.tables.trackers import TRACKERS, runs_of
 
@@ -133,10 +133,10 @@ def _write_features(arguments) -> None:
     # features are there before the leaderboard
     path = arguments.leaderboard
     results = results_in(path if path.exists() else path.parent)
-    plan = read_plan(current_plan(results), results)
+    rows = planned(read_plan(current_plan(results), results), "extract")
     with whole_directory(arguments.output) as partial:
         written = write_embeddings(
-            plan,
+            rows,
             partial,
             dataset=arguments.dataset,
             backbones=arguments.backbone,

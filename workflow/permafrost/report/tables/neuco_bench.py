@@ -20,7 +20,6 @@ from permafrost.core.specification import SPLITS
 from permafrost.data.embeddings.names import stem
 from permafrost.features.dates import Dates, over_dates, reduction_of
 from permafrost.features.stored import open_features
-from permafrost.plan.recorded import planned
 from permafrost.probes.embeddings.features import StoredRows
 from permafrost.report.material.dataset import slug
 
@@ -40,7 +39,7 @@ class Written:
 
 
 def write_embeddings(
-    plan: dict,
+    rows: list[dict],
     folder: Path,
     *,
     dataset: str | None = None,
@@ -54,7 +53,7 @@ def write_embeddings(
 
     Parameters
     ----------
-    plan : the recorded plan. folder : an existing folder.
+    rows : the feature stores of a recorded plan. folder : an existing folder.
     dataset : optional if there is only one. backbones : by default all with features on it.
     stems : name samples without folder and ending.
 
@@ -63,7 +62,6 @@ def write_embeddings(
     PermafrostError : an unknown name, several datasets, a store that is missing, damaged or without embeddings, NaN
         or infinity, two samples of one name.
     """
-    rows = planned(plan, "extract")
     known = sorted({row["dataset"] for row in rows})
     if dataset is None and len(known) != 1:
         raise PermafrostError(
