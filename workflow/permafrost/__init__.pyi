@@ -8,5 +8,6 @@ from permafrost.interface.results import Results as Results
 from permafrost.interface.scoring import compare as compare
 from permafrost.interface.scoring import evaluate as evaluate
 from permafrost.interface.scoring import measures as measures
+from permafrost.interface.scoring import neuco_bench as neuco_bench
 
 __version__: str

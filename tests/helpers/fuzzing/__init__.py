@@ -20,7 +20,7 @@ _MODULES = {
     "sources": "folder coco voc yolo points deepforest csv parquet tar stac zarr tortilla geobench"
     " shapes shapefile scene zip",
     "results": "table predictions-table card store plan published",
-    "embeddings": "embedding-table embedding-raster",
+    "embeddings": "embedding-table embedding-csv embedding-raster",
     "settings": "yaml catalogue configuration suite",
     "archives": "unpack restore",
     "weights": "safetensors checkpoint convert",

@@ -1,4 +1,4 @@
-"""Embeddings that others computed: parquet tables and rasters, found and read at a place."""
+"""Embeddings that others computed: parquet and CSV tables, and rasters, found and read at a place."""
 
 from __future__ import annotations
 
@@ -35,6 +35,15 @@ def _table(data: bytes) -> None:
         found.read([row])
 
 
+def _csv(data: bytes) -> None:
+    path = written(data, "e.csv")
+    given = {"by": "stem", "id": "id", "embedding": "*"}
+    found = TableEmbeddings(str(path), _options(table=given).table, "backbone x")
+    row = found.find(point(10, 50, name="x/a.tif")).row
+    if row is not None:
+        found.read([row])
+
+
 def _raster(data: bytes) -> None:
     path = written(data, "e.tif")
     found = RasterEmbeddings(
@@ -57,6 +66,10 @@ def _tables() -> list[bytes]:
     return [kind + stream.getvalue() for kind in (b"i", b"g", b"n")]
 
 
+def _csvs() -> list[bytes]:
+    return [b"id,0,1\na,1,-2e5\nb,3,nan\n", b'\xef\xbb\xbf"id",x\r\n"a.zarr",0.5\r\n']
+
+
 def _rasters() -> list[bytes]:
     values = np.random.default_rng(0).normal(size=(4, 8, 8)).astype(np.float32)
     return [geotiff(values), geotiff(values.astype(np.int8), compress="deflate", nodata=-128)]
@@ -64,5 +77,6 @@ def _rasters() -> list[bytes]:
 
 READERS = {
     "embedding-table": Reader(_table, _tables, ("geo", '{"columns": {"geometry": {"crs": null}}}')),
+    "embedding-csv": Reader(_csv, _csvs, ("id", ",", '"', ".zarr.zip", "1e39")),
     "embedding-raster": Reader(_raster, _rasters),
 }

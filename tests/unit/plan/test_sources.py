@@ -41,6 +41,7 @@ OFFERED = {
     "permafrost.evaluators.detection.steps",
     "permafrost.evaluators.detection.streaming",
     "permafrost.evaluators.raster.modules",
+    "permafrost.statistics.across_datasets.neuco_bench",
 }
 SLOW = (
     "permafrost.backbones.timm",

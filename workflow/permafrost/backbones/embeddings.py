@@ -29,7 +29,7 @@ class EmbeddingsOptions(Options):
     rasters: LeftOut[RasterOptions] = None
     """GeoTIFFs whose bands are the components of an embedding."""
     table: LeftOut[TableOptions] = None
-    """Parquet or GeoParquet files with one embedding per row."""
+    """Parquet, GeoParquet or CSV files with one embedding per row."""
 
 
 class _Rasters:

@@ -16,6 +16,7 @@ _LATER = {
     "evaluate": "scoring",
     "extract": "extraction",
     "measures": "scoring",
+    "neuco_bench": "scoring",
 }
 
 __all__ = [*_LATER, "detection"]

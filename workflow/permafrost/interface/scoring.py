@@ -15,6 +15,11 @@ from permafrost.interface.given import Samples, as_list, check_numbers, is_numbe
 from permafrost.interface.predicted import Given, named_predictions, row_names
 from permafrost.metrics.representation import measures as measure_all
 from permafrost.metrics.representation.points import draw_rows
+from permafrost.statistics.across_datasets.neuco_bench import (
+    mean_of_folds,
+    q_statistic,
+    weighted_ranks,
+)
 from permafrost.statistics.measures.measured import measured
 from permafrost.statistics.options import Bootstrap, Comparison
 from permafrost.statistics.resampling.units import find_units
@@ -261,6 +266,80 @@ def measures(
         "note",
     )
     return _frame(lines, columns)
+
+
+def neuco_bench(folds: pd.DataFrame) -> pd.DataFrame:
+    """NeuCo-Bench's score of backbones, from scores over folds.
+
+    Parameters
+    ----------
+    folds : one row per backbone, dataset and fold, with the columns ``backbone``, ``dataset`` and ``value`` (F1, R², …;
+        higher is better). NaN is a fold without a value.
+
+    Returns
+    -------
+    Data frame with one row per backbone, best first: ``backbone, rank, weighted_score`` (mean rank over datasets,
+    weighted by the spread of Q over the backbones; lower is better), ``mean_q, mean_value``, and ``q:DATASET`` for each
+    dataset: 2 · mean / (0.02 + standard deviation) over the folds. Backbones that lack a dataset come last without
+    rank. ``attrs["weights"]`` has the weights of the datasets. Ranks and weights depend on which backbones are
+    compared.
+
+    Raises
+    ------
+    ValueError : a missing column, name or row, infinite values, one fold alone, or pairs with different numbers of
+        folds.
+
+    Examples
+    --------
+    >>> import pandas as pd, permafrost as pf
+    >>> rows = [("a", "sea", 0.5), ("a", "sea", 0.7), ("b", "sea", 0.4), ("b", "sea", 0.4)]
+    >>> found = pf.neuco_bench(pd.DataFrame(rows, columns=["backbone", "dataset", "value"]))
+    >>> found[["backbone", "rank", "q:sea"]].round(6).to_numpy().tolist()
+    [['b', 1.0, 40.0], ['a', 2.0, 10.0]]
+    """
+    import pandas as pd
+
+    columns = ["backbone", "dataset", "value"]
+    absent = [name for name in columns if name not in getattr(folds, "columns", ())]
+    if absent:
+        raise InputError(
+            f"the table has no column {absent[0]!r}", remedy=f"give {', '.join(columns)}"
+        )
+    names = folds[columns[:2]]
+    values = pd.to_numeric(folds["value"], errors="coerce").to_numpy(np.float64)
+    texts = int((np.isnan(values) & folds["value"].notna().to_numpy()).sum())
+    if not len(folds) or names.isna().any(axis=None) or texts or np.isinf(values).any():
+        raise InputError(
+            "the table has no rows, rows without backbone or dataset, or values that are no finite numbers",
+            remedy="correct the rows; leave `value` empty, or NaN, where a fold has none",
+        )
+    # in one order, so that equal folds in other rows give equal sums, and ties stay ties
+    scores = {
+        key: np.sort(values[rows]) for key, rows in names.groupby(columns[:2]).indices.items()
+    }
+    counts = {len(one) for one in scores.values()}
+    if len(counts) > 1 or counts == {1}:
+        raise InputError(
+            f"pairs of backbone and dataset have {', '.join(map(str, sorted(counts)))} folds",
+            remedy="give as many folds of every pair, two or more; of one probe and one metric",
+        )
+    backbones, datasets = (sorted(names[one].unique()) for one in columns[:2])
+    empty = np.full(counts.pop(), np.nan)
+    table = np.array([[scores.get((one, other), empty) for other in datasets] for one in backbones])
+    q = q_statistic(table)
+    ranked = weighted_ranks(q)
+    frame = pd.DataFrame(
+        {
+            "backbone": backbones,
+            "rank": ranked.rank,
+            "weighted_score": ranked.score,
+            "mean_q": q.mean(axis=1),
+            "mean_value": mean_of_folds(table).mean(axis=1),
+            **{f"q:{name}": q[:, place] for place, name in enumerate(datasets)},
+        }
+    )
+    frame.attrs["weights"] = dict(zip(datasets, ranked.weights.tolist(), strict=True))
+    return frame.sort_values(["weighted_score", "backbone"], ignore_index=True)
 
 
 def _difference(row: dict) -> dict:

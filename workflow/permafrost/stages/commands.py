@@ -85,6 +85,7 @@ USE: dict[str, Command] = {
         (
             "permafrost export --format latex --mark-tied --output table.tex",
             "permafrost export --bibtex used.bib",
+            "permafrost export --format neuco-bench --dataset eurosat --output embeddings",
         ),
     ),
     "methods": Command(

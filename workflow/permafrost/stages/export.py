@@ -7,7 +7,7 @@ from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import whole_directory, whole_file
-from permafrost.plan.recorded import current_plan, leaderboard_in, read_plan
+from permafrost.plan.recorded import current_plan, leaderboard_in, planned, read_plan, results_in
 from permafrost.report.explanations.gates import leakage_said
 from permafrost.report.tables.trackers import TRACKERS, runs_of
 
@@ -17,6 +17,7 @@ FORMATS = (
     "latex",
     "torchgeo-bench",
     "geobench2",
+    "neuco-bench",
     "model-index",
     "mlflow",
     "wandb",
@@ -40,6 +41,15 @@ def add_arguments(parser) -> None:
     parser.add_argument("--probe", help="only this probe")
     parser.add_argument("--dataset", help="only this dataset")
     parser.add_argument(
+        "--backbone", action="append", help="only this backbone (neuco-bench); may be repeated"
+    )
+    parser.add_argument(
+        "--ids",
+        choices=("name", "stem"),
+        default="name",
+        help="ids of samples (neuco-bench): their names, or these without folder and ending",
+    )
+    parser.add_argument(
         "--no-intervals", action="store_true", help="only values, without intervals"
     )
     parser.add_argument(
@@ -48,7 +58,7 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--output",
         type=Path,
-        help="file to write (geobench2, model-index, mlflow, wandb: folder); the terminal by default",
+        help="file to write (geobench2, neuco-bench, model-index, mlflow, wandb: folder); the terminal by default",
     )
     parser.add_argument("--bibtex", type=Path, help="also write citations")
 
@@ -60,6 +70,14 @@ def run(arguments) -> None:
     from permafrost.report.tables.methods import bibtex
     from permafrost.report.tables.shown import Shown
 
+    if arguments.format == "neuco-bench":
+        _write_features(arguments)
+        return
+    if arguments.backbone or arguments.ids != "name":
+        raise PermafrostError(
+            f"--backbone and --ids do not exist for {arguments.format}",
+            remedy="leave them out, or use --format neuco-bench",
+        )
     path = leaderboard_in(arguments.leaderboard)
     table, metadata = read_table(path)
     results = path.parent
@@ -100,6 +118,33 @@ def run(arguments) -> None:
             partial.write_text(content, encoding="utf-8")
     if arguments.output is None:
         sys.stdout.write(text)
+
+
+def _write_features(arguments) -> None:
+    """Write a folder of files for NeuCo-Bench, completely or not at all."""
+    from permafrost.report.tables.neuco_bench import write_embeddings
+
+    if arguments.probe is not None or arguments.group is not None:
+        raise PermafrostError(
+            "features have no probe and no group", remedy="leave --probe and --group out"
+        )
+    if arguments.output is None:
+        raise PermafrostError("files are in a folder", remedy="name it with --output")
+    # features are there before the leaderboard
+    path = arguments.leaderboard
+    results = results_in(path if path.exists() else path.parent)
+    rows = planned(read_plan(current_plan(results), results), "extract")
+    with whole_directory(arguments.output) as partial:
+        written = write_embeddings(
+            rows,
+            partial,
+            dataset=arguments.dataset,
+            backbones=arguments.backbone,
+            stems=arguments.ids == "stem",
+        )
+    for one in written:
+        print(f"{one.backbone}: {one.samples} samples of {one.width} numbers")
+    print(f"{len(written)} files for NeuCo-Bench in {arguments.output}")
 
 
 def _track(shown, plan: dict, arguments) -> None:

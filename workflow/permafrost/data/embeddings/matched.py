@@ -96,7 +96,7 @@ def _finder(options: Required, where: str) -> Callable[[Place], bool]:
     """A function that says whether a place has an embedding."""
     if options.table is not None:
         table = TableEmbeddings(options.path, options.table, where)
-        by_id = options.table.by == "id"
+        by_id = options.table.by != "nearest"
         return lambda place: (by_id or place.known) and table.find(place).row is not None
     rasters = RasterEmbeddings(options.path, options.rasters, where)
     return lambda place: place.known and rasters.pooled(place) is not None

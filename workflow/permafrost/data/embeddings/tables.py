@@ -1,4 +1,4 @@
-"""Embeddings in Parquet tables: the row with an image's name, or with the nearest centre."""
+"""Embeddings in Parquet and CSV tables: the row with an image's name, or with the nearest centre."""
 
 from __future__ import annotations
 
@@ -19,25 +19,31 @@ from scipy.spatial import cKDTree
 from permafrost.core.errors import PermafrostError, first_line, look_up
 from permafrost.core.options import Above0, LeftOut, Options, Some, Text
 from permafrost.core.parquet_files import check_expansion
+from permafrost.data.embeddings.csv_rows import ENDING as CSV
+from permafrost.data.embeddings.csv_rows import CsvRows
 from permafrost.data.embeddings.files import find_files
+from permafrost.data.embeddings.names import stem
 from permafrost.data.embeddings.places import DEGREES, Place, ordinal, unit_vectors
 from permafrost.data.files.georeference import check_crs
 
 EARTH_RADIUS_M = 6_371_008.8
 #: distances that differ by less than this count as equal
 SAME_M = 0.001
+_WHOLE = re.compile("[0-9]+")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableOptions(Options):
-    """Parquet or GeoParquet files with one embedding per row."""
+    """Parquet, GeoParquet or CSV files with one embedding per row."""
 
     pattern: Text = "*.parquet"
     """Pattern of the file names in the folder."""
     embedding: Text | Some[Text]
-    """Column of lists, prefix of columns (emb_*), or names of columns."""
-    by: Literal["id", "nearest"]
-    """Selects the row with the sample's name, or the one with the nearest centre."""
+    """Column of lists, prefix of columns (emb_*), or names of columns. Or *: the columns whose names are whole
+    numbers, in this order; without such columns, all that do not serve to find rows."""
+    by: Literal["id", "stem", "nearest"]
+    """Selects the row with the sample's name, the one with its file name without folder and ending, or the one
+    with the nearest centre."""
     id: LeftOut[Text] = None
     """Column of names."""
     within_m: LeftOut[Above0] = None
@@ -62,7 +68,7 @@ class Found:
 
 
 class TableEmbeddings:
-    """Rows of one or more Parquet files; only the columns used to find rows are in memory.
+    """Rows of one or more Parquet or CSV files; only the columns used to find rows are in memory.
 
     Parameters
     ----------
@@ -77,15 +83,19 @@ class TableEmbeddings:
             one for _, one, _ in find_files(path, options.pattern, f"{where}: path")
         ]
         self._ends: list[int] = []
+        self._texts: dict[Path, CsvRows] = {}
         keys = [self._keys(file) for file in self._files]
         self._ends = np.cumsum([len(part) for part in keys]).tolist()
         self._table = pa.concat_tables(keys)
         self._days = self._dates() if options.date else None
         self._groups: dict[int | None, tuple] = {}
         self._rows_of: dict[str, list[int]] = {}
-        if options.by == "id":
+        self._called: dict[str, str] = {}
+        if options.by != "nearest":
+            by_stem = options.by == "stem"
             for row, name in enumerate(self._table[options.id].cast(pa.string()).to_pylist()):
-                self._rows_of.setdefault(name, []).append(row)
+                key = stem(name) if by_stem and name is not None else name
+                self._rows_of.setdefault(key, []).append(row)
         else:
             self._points = self._centres()
 
@@ -97,12 +107,12 @@ class TableEmbeddings:
 
         Raises
         ------
-        PermafrostError : several rows match equally well.
+        PermafrostError : several rows match equally well, or two samples one row.
         """
         if self._days is not None and place.year is None:
             return Found(None, reason="its year is not known")
-        if self._options.by == "id":
-            rows = np.array(self._rows_of.get(place.sample_id, []), int)
+        if self._options.by != "nearest":
+            rows = np.array(self._rows_of.get(self._name(place.sample_id), []), int)
             if not len(rows):
                 return Found(None, reason="no row has its name")
             if self._days is not None:
@@ -132,6 +142,20 @@ class TableEmbeddings:
         return np.array(values, np.float32).reshape(len(rows), -1)
 
     # --- which row -----------------------------------------------------------------------------
+
+    def _name(self, sample_id: str) -> str:
+        """The name that the sample's row has."""
+        if self._options.by == "id":
+            return sample_id
+        name = stem(sample_id)
+        first = self._called.setdefault(name, sample_id)
+        if first != sample_id:
+            raise PermafrostError(
+                f"the samples {first!r} and {sample_id!r} are both called {name!r} in the tables",
+                where=self._where,
+                remedy="write the samples' names into the tables, and use `by: id`",
+            )
+        return name
 
     def _nearest(self, place: Place) -> Found:
         group = place.year if self._days is not None else None
@@ -178,10 +202,13 @@ class TableEmbeddings:
 
     def _keys(self, file: Path) -> pa.Table:
         options = self._options
-        names = [options.id, options.lon, options.lat, options.geometry, options.date]
+        wanted = self._key_columns()
         try:
-            schema = pq.read_schema(file)
-            for name in [one for one in names if one is not None]:
+            if file.suffix.lower() == CSV:
+                self._texts[file] = CsvRows(file)
+            text = self._texts.get(file)
+            schema = pq.read_schema(file) if text is None else text.schema
+            for name in wanted:
                 look_up(
                     schema.names,
                     name,
@@ -191,13 +218,20 @@ class TableEmbeddings:
                 )
             if options.geometry:
                 _check_degrees(schema, options.geometry, file)
-            wanted = [one for one in names if one is not None]
+            if text is not None:
+                numbers = dict.fromkeys((options.lon, options.lat), pa.float64())
+                return text.keys({name: numbers.get(name, pa.string()) for name in wanted})
             check_expansion(file, wanted)
             return pq.read_table(file, columns=wanted)
         except PermafrostError:
             raise
         except Exception as error:  # a damaged file raises errors of any type
             raise _unreadable(file, error) from error
+
+    def _key_columns(self) -> list[str]:
+        options = self._options
+        names = (options.id, options.lon, options.lat, options.geometry, options.date)
+        return [name for name in names if name is not None]
 
     def _centres(self) -> np.ndarray:
         """(N, 3) on the unit sphere; NaN for rows without a location."""
@@ -240,6 +274,9 @@ class TableEmbeddings:
         """Embeddings of rows of one file; reads only the row groups that hold them."""
         file = self._files[number]
         try:
+            if file in self._texts:
+                text = self._texts[file]
+                return list(text.read(rows, self._embedding_columns(text.schema, file)))
             source = pq.ParquetFile(file)
             names = self._embedding_columns(source.schema_arrow, file)
             groups = [
@@ -264,18 +301,20 @@ class TableEmbeddings:
             raise _unreadable(file, error) from error
 
     def _embedding_columns(self, schema: pa.Schema, file: Path) -> list[str]:
-        wanted = self._options.embedding
+        wanted, known = self._options.embedding, schema.names
         names = list(wanted) if isinstance(wanted, list) else [wanted]
-        if isinstance(wanted, str) and wanted.endswith("*"):
-            names = [name for name in schema.names if name.startswith(wanted[:-1])]
+        if wanted == "*":
+            keys = self._key_columns()
+            names = sorted(filter(_WHOLE.fullmatch, known), key=int)
+            names = names or [name for name in known if name not in keys]
+        elif isinstance(wanted, str) and wanted.endswith("*"):
+            names = [name for name in known if name.startswith(wanted[:-1])]
             names.sort(
                 key=lambda name: [int(n) for n in re.findall(r"\d+", name[len(wanted) - 1 :])]
             )
         for name in names or [cast("str", wanted)]:
             remedy = "correct `table.embedding`"
-            look_up(
-                schema.names, name, "there is no column of embeddings", where=file, remedy=remedy
-            )
+            look_up(known, name, "there is no column of embeddings", where=file, remedy=remedy)
         return names
 
 
@@ -287,13 +326,13 @@ def _matrix(table: pa.Table, names: list[str]) -> list:
 
 def _check(options: TableOptions, where: str) -> None:
     """Refuse options that do not define how a row is found, or define it twice."""
-    by_id = options.by == "id"
+    by_id = options.by != "nearest"
     places = [options.lon, options.lat, options.geometry]
     problem = None
     if by_id and options.id is None:
-        problem = "by: id needs the name of the column, `id`"
+        problem = f"by: {options.by} needs the name of the column, `id`"
     elif by_id and (options.within_m is not None or any(places)):
-        problem = "by: id uses neither within_m nor lon, lat and geometry"
+        problem = f"by: {options.by} uses neither within_m nor lon, lat and geometry"
     elif not by_id and options.within_m is None:
         problem = "by: nearest needs `within_m`, the largest distance in metres"
     elif not by_id and options.id is not None:
