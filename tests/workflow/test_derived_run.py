@@ -47,7 +47,7 @@ def test_derived_backbones_of_a_finished_study(project):
     )
     assert project.pending() == {
         "derive": 5,
-        "probe_derived": 15,
+        "probe_embeddings": 15,
         "bootstrap": 15,
         "compare": 3,
         "aggregate": 1,
@@ -112,7 +112,7 @@ def test_derived_backbones_of_a_finished_study(project):
     assert project.pending() == {
         "extract": 1,
         "derive": 2,
-        "probe_derived": 6,
+        "probe_embeddings": 6,
         "bootstrap": 6,
         "compare": 3,
         "aggregate": 1,
@@ -128,4 +128,4 @@ def test_derived_backbones_of_a_finished_study(project):
     assert all(
         row["rank"] for row in project.leaderboard() if row["primary"] and row["class"] is None
     )
-    assert pq.read_metadata(project.path(COMPARISONS.format("knn"))).num_rows == 3 * 36
+    assert pq.read_metadata(project.path(COMPARISONS.format("knn"))).num_rows == 4 * 36

@@ -202,6 +202,8 @@ wildcard_constraints:
 
 ROOTS = one_of([name for name in PLAN.backbones if name not in PLAN.parents])
 DERIVED = one_of(PLAN.parents)
+ROOT_DATASETS = one_of([name for name in PLAN.datasets if name not in PLAN.origins])
+DERIVED_DATASETS = one_of(PLAN.origins)
 
 
 def logs(name):
@@ -350,13 +352,40 @@ def views_option(wildcards, input):
 
 
 @fast_params
-def parent_stores(wildcards):
-    """The stores that those of a derived backbone are read from."""
+def read_through(wildcards):
+    """The stores that those of a derived backbone or dataset read; none of others."""
     return [
         path
-        for name in PLAN.parents[wildcards.backbone]
-        for path in stores(f"features/{wildcards.dataset}/{name}").values()
+        for dataset, backbone in PLAN.read_through(
+            wildcards.dataset, wildcards.backbone
+        )
+        for path in stores(f"features/{dataset}/{backbone}").values()
     ]
+
+
+@fast_params
+def origin_cards(wildcards):
+    """The cards of the datasets that a dataset is derived from."""
+    return [
+        f"{RESULTS}/images/{name}/card.json" for name in PLAN.origins[wildcards.dataset]
+    ]
+
+
+@fast_params
+def origin_images(wildcards):
+    """The image stores beside these cards, as `images`."""
+    return [
+        path
+        for name in PLAN.origins[wildcards.dataset]
+        for path in (stores(f"images/{name}").values() if PLACES.on_store else ())
+    ]
+
+
+@fast_params
+def origin_jobs(wildcards):
+    return " ".join(
+        PLAN.prepare(name).fingerprint for name in PLAN.origins[wildcards.dataset]
+    )
 
 
 @fast_params

@@ -8,6 +8,7 @@ rule extract:
     log:
         **logs("extract/{dataset}/{backbone}"),
     wildcard_constraints:
+        dataset=ROOT_DATASETS,
         backbone=ROOTS,
     conda:
         deployed("conda")
@@ -71,10 +72,38 @@ rule extract_part:
         "--benchmark {log.benchmark:q} 2>&1 | tee {log.text:q}"
 
 
+# Stores of a derived dataset hold labels, samples and numbers of rows; features are read from those of other datasets.
+rule select:
+    input:
+        read_through,
+        card=f"{RESULTS}/images/{{dataset}}/card.json",
+        rows=images,
+    output:
+        **{s: directory(p) for s, p in stores("features/{dataset}/{backbone}").items()},
+    log:
+        **logs("select/{dataset}/{backbone}"),
+    wildcard_constraints:
+        dataset=DERIVED_DATASETS,
+        backbone=ROOTS,
+    resources:
+        **resources_for("select"),
+    params:
+        **of_run("plan", "results"),
+        **light_command("select", "dataset", "backbone"),
+        job=job("select", "dataset", "backbone"),
+    message:
+        "Select features of {wildcards.backbone} for {wildcards.dataset}"
+    shell:
+        "{params.program} select --job {params.job} --plan {params.plan:q} "
+        "--card {input.card:q} --features {params.results:q}/features "
+        "--output {output.train:q} {output.val:q} {output.test:q} "
+        "--threads {threads} --benchmark {log.benchmark:q} 2>&1 | tee {log.text:q}"
+
+
 # Stores of a derived backbone hold what its steps learned; features are read from those of its parents.
 rule derive:
     input:
-        parent_stores,
+        read_through,
     output:
         **{s: directory(p) for s, p in stores("features/{dataset}/{backbone}").items()},
     log:

@@ -25,7 +25,6 @@ if LIGHT_JOBS:
 
         localrules:
             probe_embeddings,
-            probe_derived,
             probe_patches,
             probe_patches_with_masks,
 

@@ -5,12 +5,11 @@ rule measure:
     input:
         unpack(views_measured),
         features=f"{RESULTS}/features/{{dataset}}/{{backbone}}/{MEASURED_SPLIT}.zarr",
+        parents=read_through,
     output:
         f"{RESULTS}/measures/{{dataset}}/{{backbone}}.parquet",
     log:
         **logs("measure/{dataset}/{backbone}"),
-    wildcard_constraints:
-        backbone=ROOTS,
     # as in probes.smk
     priority: 1
     resources:
@@ -26,14 +25,6 @@ rule measure:
         "{params.program} measure --job {params.job} --plan {params.plan:q} "
         "--features {input.features:q} {params.views} --output {output:q} "
         "--threads {threads} --benchmark {log.benchmark:q} 2>&1 | tee {log.text:q}"
-
-
-use rule measure as measure_derived with:
-    input:
-        features=f"{RESULTS}/features/{{dataset}}/{{backbone}}/{MEASURED_SPLIT}.zarr",
-        parents=parent_stores,
-    wildcard_constraints:
-        backbone=DERIVED,
 
 
 rule similarity:

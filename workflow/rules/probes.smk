@@ -5,12 +5,12 @@
 rule probe_embeddings:
     input:
         **stores("features/{dataset}/{backbone}"),
+        parents=read_through,
     output:
         table=PREDICTIONS,
     log:
         **logs("probe/{dataset}/{backbone}/seed{seed}/{probe}"),
     wildcard_constraints:
-        backbone=ROOTS,
         probe=probes_that_read("embeddings"),
     # before further extractions, so that maps are read, and may go, before more are made
     priority: 1
@@ -31,15 +31,6 @@ rule probe_embeddings:
         "--features {input.train:q} {input.val:q} {input.test:q} "
         "--output {output.table:q} {params.second} "
         "--device {params.device} --threads {threads} --benchmark {log.benchmark:q} 2>&1 | tee {log.text:q}"
-
-
-use rule probe_embeddings as probe_derived with:
-    input:
-        **stores("features/{dataset}/{backbone}"),
-        parents=parent_stores,
-    wildcard_constraints:
-        backbone=DERIVED,
-        probe=probes_that_read("embeddings"),
 
 
 use rule probe_embeddings as probe_patches with:

@@ -17,6 +17,13 @@ rule report:
         # for pictures, which a page does without where the stores were deleted; see `images` of common.smk
         images=[
             f"{RESULTS}/images/{d}/test.zarr" for d in PLAN.datasets if PLACES.on_store
+        ]
+        + [
+            path
+            for origins in PLAN.origins.values()
+            for d in origins
+            for path in stores(f"images/{d}").values()
+            if PLACES.on_store
         ],
     output:
         page=report(

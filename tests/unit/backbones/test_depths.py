@@ -123,9 +123,9 @@ def test_only_the_blocks_nearest_to_the_depths_are_kept():
 
 
 def test_means_are_computed_in_float32():
-    """4 x 4 values of 60,000 have a sum that float16 does not hold."""
+    """The mean of 1 and the next number of float16 is none of float16."""
 
-    class Large(nn.Module):
+    class Half(nn.Module):
         layers = ("same",)
 
         def __init__(self) -> None:
@@ -133,12 +133,13 @@ def test_means_are_computed_in_float32():
             self.same = nn.Identity()
 
         def forward(self, images):
-            return self.same(torch.full_like(images, 60_000, dtype=torch.float16)).float()
+            return self.same(images.half()).float()
 
-    module = Large()
+    module = Half()
     backbone = Backbone(module, None, "backbone x", dense=lambda: Dense(module, module.layers))
-    backbone.keep_depths(None, torch.float16)
-    assert outputs(backbone, torch.zeros(1, 2, 4, 4))[1][0].tolist() == [[60_000.0, 60_000.0]]
+    backbone.keep_depths(None, torch.float32)
+    found = outputs(backbone, torch.tensor([[[[1.0, 1 + 2**-10]]]]))[1]
+    assert found[0].tolist() == [[1 + 2**-11]]
 
 
 @pytest.mark.parametrize("kind", ["imagestats", "rcf"])

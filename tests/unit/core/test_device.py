@@ -245,7 +245,7 @@ def test_clusters_send_every_rule_that_counts_a_gpu_to_the_nodes_that_have_one(n
         "probe_images",
     } <= sent
     # where a profile is to be made, or light probes are to run on a GPU, its user says
-    light = {"probe_embeddings", "probe_derived", "probe_patches", "probe_patches_with_masks"}
+    light = {"probe_embeddings", "probe_patches", "probe_patches_with_masks"}
     assert counted == sent | {"profile"} | light
     if name == "slurm":
         assert all(profile["set-resources"][one]["slurm_partition"] == "gpu" for one in sent)

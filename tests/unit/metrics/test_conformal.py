@@ -96,7 +96,7 @@ def test_scores_from_a_file_give_the_same_sets(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("n", "alpha", "rank"),
-    [(8, 0.1, None), (9, 0.1, 9), (19, 0.05, 19), (18, 0.05, None), (99, 0.3, 70)],
+    [(8, 0.1, None), (9, 0.1, 9), (19, 0.05, 19), (18, 0.05, None), (99, 0.3, 70), (49, 0.42, 29)],
 )
 def test_the_threshold_is_the_quantile_of_n_plus_one(n, alpha, rank):
     """The classes of one item are evaluated, with n others of increasing nonconformity."""

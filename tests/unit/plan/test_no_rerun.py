@@ -222,6 +222,7 @@ NAMES = {
         "unfit",
         "published",
         "derive",
+        "derived_datasets",
     ),
 }
 

@@ -8,7 +8,7 @@ the entry of its own kind.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 
 from permafrost.core.errors import PermafrostError
@@ -54,6 +54,7 @@ class Kind:
     pixels : whether it reads pixels; else it reads locations of images, or features of others.
     derived : whether it reads features of others; its module then only has the options.
     blocks : whether it can be a network of blocks, whose features can be stored.
+    fitted : values of options with which it is fitted to images of train; empty: never.
     """
 
     module: str
@@ -64,6 +65,12 @@ class Kind:
     pixels: bool = True
     derived: bool = False
     blocks: bool = True
+    fitted: Mapping = field(default_factory=dict)
+
+    def is_fitted(self, entry: Mapping) -> bool:
+        """Whether a backbone of this kind depends on images of train, apart from their normalisation."""
+        given = [entry.get(key) == value for key, value in self.fitted.items()]
+        return bool(given) and all(given)
 
     def load(self):
         """Import its module."""
@@ -121,6 +128,7 @@ KINDS = {
         "RcfOptions",
         wants={"normalization": "dataset"},
         blocks=False,
+        fitted={"mode": "empirical"},
     ),
     "timm": Kind("permafrost.backbones.timm_models", "TimmOptions", library="timm"),
     "torchgeo": Kind("permafrost.backbones.torchgeo.models", "TorchgeoOptions", library="torchgeo"),

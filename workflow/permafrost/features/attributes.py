@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from permafrost.backbones.input.contract import InputPlan
 from permafrost.backbones.input.fed import channels_as_fed, listed, unusual_channels
 from permafrost.data.store.card import Card
 from permafrost.features.specification import BackboneSpec
 
+if TYPE_CHECKING:
+    from permafrost.features.select import SelectSpec
 
-def of_dataset(spec: BackboneSpec, card: Card) -> dict:
+
+def of_dataset(spec: BackboneSpec | SelectSpec, card: Card) -> dict:
     """Attributes for names, classes and splits."""
     return {
         "dataset": spec.dataset,

@@ -226,7 +226,6 @@ def _check_generic(settings) -> None:
 #: rules of short jobs
 LIGHT = (
     "probe_embeddings",
-    "probe_derived",
     "probe_patches",
     "probe_patches_with_masks",
     "bootstrap",

@@ -84,12 +84,15 @@ def write_made_tables(
     results = Path(plan["results"])
     cells = job.get("cells", [])
     table = mark_incomplete(
-        build_leaderboard(tables, cells, job.get("derived", ())), about["missing"]
+        build_leaderboard(tables, cells, job.get("derived", ()), job.get("derived_datasets", ())),
+        about["missing"],
     )
     # the files below belong to no plan; without stamps, each plan rewrites them
     forget_gathered(results)
     metadata = {"fingerprint": fingerprint(KEY, about), "stage": "aggregate", KEY: about}
-    metadata |= {key: job[key] for key in ("left_out", "fit", "derived") if key in job}
+    metadata |= {
+        key: job[key] for key in ("left_out", "fit", "derived", "derived_datasets") if key in job
+    }
     metadata |= {"suite": suite} if (suite := plan["config"].get("suite")) else {}
     metadata |= about_derived(tables)
     write_csv(results / "leaderboard.csv", table)

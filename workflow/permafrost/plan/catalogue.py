@@ -205,6 +205,10 @@ class Catalogue:
         """Add an entry that `derive` of the configuration makes; its name is that of no other entry."""
         self._entries[name] = ({"kind": "derived", **entry}, f"derive in the configuration: {name}")
 
+    def has(self, name: str) -> bool:
+        """Whether there is an entry of this name."""
+        return name in self._entries
+
     def names(self, names: list[str]) -> list[str]:
         """`names`, with ``[all]`` replaced by all names of the catalogue, sorted."""
         return sorted(self._entries) if names == [EVERY] else names

@@ -15,11 +15,13 @@ from permafrost.backbones.digest import entrypoint_file
 from permafrost.backbones.kinds import kind_of
 from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.extras import missing
+from permafrost.data.derived import origins_of
 from permafrost.data.entry_checks import entry_mistakes, selected_bands
 from permafrost.data.sources import checked_entry
 from permafrost.features.dates import check_heads
 from permafrost.plan.compatibility import check_feeding, check_without_pixels
 from permafrost.plan.derived import misfits_of_derived
+from permafrost.plan.derived_datasets import misfits_of_derived_datasets
 from permafrost.plan.installed import installed
 from permafrost.plan.misfits import Cells
 from permafrost.plan.mistakes import Mistakes
@@ -58,6 +60,8 @@ def check_entries(
             with mistakes.gathered():
                 check_entrypoint(entry, root, where)
     for name, entry in datasets.items():
+        if origins_of(entry):
+            continue
         where = places["dataset"](name)
         dataset = checked_entry(entry, where=where)
         wrong = entry_mistakes(dataset, where=where)
@@ -67,10 +71,14 @@ def check_entries(
                 offered().check_dataset(entry, where)
         if not wrong:
             bands[name] = selected_bands(dataset, where=where)
+    roots = {name: entry for name, entry in datasets.items() if not origins_of(entry)}
+    cells = {} if cells is None else cells
     found = {
-        **check_without_pixels(backbones, datasets, config["probes"], places),
+        **check_without_pixels(backbones, roots, config["probes"], places),
         **check_feeding(known, bands, feeding_options(config), mistakes, cells),
     }
+    place = "the configuration"
+    found |= misfits_of_derived_datasets(backbones, datasets, found, cells, bands, place)
     return found | misfits_of_derived(backbones, datasets, found, places["backbone"])
 
 

@@ -23,9 +23,10 @@ from permafrost.backbones.torchgeo.inputs import copernicusfm_widths_nm
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import fingerprint
 from permafrost.core.tasks import targets_of
+from permafrost.data.derived import in_folds, origins_of
 from permafrost.plan.misfits import Cell, Cells
 from permafrost.plan.mistakes import Mistakes
-from permafrost.probes.kinds import KINDS
+from permafrost.probes.kinds import KINDS, ProbeKind
 
 #: placeholder for the statistics of a band, which are only known from its images
 NO_STATISTICS = {"mean": 0.0, "std": 1.0, "min": 0.0, "max": 1.0, "p2": 0.0, "p98": 1.0}
@@ -227,7 +228,15 @@ def check_probes(
 
 
 def _serves(options: dict, entry: dict) -> bool:
-    return KINDS[options["kind"]].serves(entry["task"], entry["dates"])
+    kind = KINDS[options["kind"]]
+    return kind.serves(entry["task"], entry["dates"]) and serves_derived(kind, entry)
+
+
+def serves_derived(kind: ProbeKind, entry: dict) -> bool:
+    """Whether a kind of probes can be run on a derived dataset; true of all others."""
+    if not origins_of(entry):
+        return True
+    return kind.pooled if in_folds(entry) else kind.reads != "images"
 
 
 def _no_dataset(probe: str, kind: str, datasets: dict, where: str) -> PermafrostError:

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from permafrost.backbones.derived import parents_of
 from permafrost.backbones.digest import identify
 from permafrost.core.environment import ROLE
 from permafrost.core.errors import PermafrostError
 from permafrost.core.plugins import add_plugins, places_of
 from permafrost.core.read_files import Data, Here, place_of
 from permafrost.core.specification import substitute
+from permafrost.data.derived import origins_of
 from permafrost.data.digest import downloaded, folder_content, source_digest
 from permafrost.data.files.folders import Read, content_digest
 from permafrost.data.sources import checked_entry
@@ -22,6 +24,7 @@ from permafrost.plan.catalogue import EVERY, Catalogue, catalogue_folders, resul
 from permafrost.plan.compatibility import check_probes
 from permafrost.plan.demo import NAMED
 from permafrost.plan.derived import add_derived, check_derived
+from permafrost.plan.derived_datasets import add_derived_datasets, check_groups
 from permafrost.plan.digests import DIGESTS, DigestCache
 from permafrost.plan.environments import Environment, environment_of
 from permafrost.plan.folders import check_folders
@@ -116,6 +119,14 @@ class Configuration:
             catalogue = self._catalogues["backbone"]
             made = add_derived(catalogue, self.backbones, config["derive"])
             self.backbones |= self._chosen("backbone", made, mistakes)
+        if config["derived_datasets"] and "dataset" in self._catalogues:
+            self.datasets |= add_derived_datasets(
+                self._catalogues["dataset"],
+                self.datasets,
+                config["derived_datasets"],
+                where,
+                mistakes,
+            )
         self.probes = {name: options for name, options in config["probes"].items() if options}
         self.identified: dict[str, Identified] = {}
         self.environments: dict[str, Environment] = {}
@@ -173,8 +184,9 @@ class Configuration:
         check_folders(config, self.root, where, mistakes)
         if len(self._catalogues) < 2:
             return  # a catalogue cannot be read, so its names are unknown
-        known = set(self._catalogues["dataset"].names([EVERY]))
+        known = {*self._catalogues["dataset"].names([EVERY]), *config["derived_datasets"]}
         check_ranking(config, known, list(self.backbones), where, mistakes)
+        check_groups(config["groups"], self.datasets, where, mistakes)
         own = {"backbones": self.backbones, "datasets": self.datasets, "methods": self.probes}
         check_published(*self.published, own, where, mistakes)
         places = {kind: known.where for kind, known in self._catalogues.items()}
@@ -186,10 +198,15 @@ class Configuration:
             return
         self.misfits = {names: error.problem for names, error in found.items()}
         ranking, left = config["ranking"], fitting(found, self.backbones, self.datasets)[0]
-        if found and ranking["missing"] == "worst":
-            mistakes.add(_worst(*next(iter(self.misfits.items())), where))
+        ranked = {names: one for names, one in self.misfits.items() if self._is_ranked(*names[:2])}
+        if ranked and ranking["missing"] == "worst":
+            mistakes.add(_worst(*next(iter(ranked.items())), where))
         if ranking["missing"] == "baseline" and ranking["baseline"] in self.backbones.keys() - left:
             mistakes.add(_no_baseline(ranking["baseline"], where))
+
+    def _is_ranked(self, dataset: str, backbone: str) -> bool:
+        """Whether a pair has a part in rankings, and not only the group of a configuration that names it."""
+        return not (origins_of(self.datasets[dataset]) or parents_of(self.backbones[backbone]))
 
     def keep_misfits(self) -> None:
         """Save which pairs fit, for the jobs of this run that plan again."""
@@ -211,7 +228,11 @@ class Configuration:
         for name in self.backbones:
             with mistakes.gathered(), self._blaming("backbone", name):
                 self.identified[name] = self._identify_backbone(name, digests)
-        for name in self.datasets:
+        for name, entry in self.datasets.items():
+            if origins_of(entry):
+                # identified by those that it is derived from
+                self.sources[name] = None
+                continue
             with mistakes.gathered(), self._blaming("dataset", name):
                 self.sources[name] = self._digest_dataset(name, digests)
                 if look:
@@ -297,7 +318,7 @@ def data_folders(
     return {
         place_of({"stage": "prepare", "dataset": name}): partial(folder_content, folder, digest_of)
         for name, entry in datasets.items()
-        if (folder := downloaded(substitute(entry, data))) is not None
+        if not origins_of(entry) and (folder := downloaded(substitute(entry, data))) is not None
     }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from permafrost.backbones.derived import parents_of
 from permafrost.backbones.kinds import kind_of
 from permafrost.core.tasks import targets_of
+from permafrost.data.derived import origins_of
+from permafrost.plan.compatibility import serves_derived
 from permafrost.plan.configuration import Configuration
 from permafrost.plan.options import is_seeded, is_several
 from permafrost.probes.kinds import KINDS
@@ -14,7 +16,9 @@ _EVALUATION = ("dataset", "backbone", "probe", "seed")
 #: stage -> the labels of its jobs, in the order of the data flow
 LABELS = {
     "prepare": ("dataset",),
+    "resplit": ("dataset",),
     "extract": _PAIR,
+    "select": _PAIR,
     "derive": _PAIR,
     "views": _PAIR,
     "measure": _PAIR,
@@ -38,6 +42,7 @@ class Grid:
     named_datasets : entries of all datasets that the configuration names.
     probes : options by name.
     parents : derived backbone to those that it is derived from.
+    origins : derived dataset to those that it is derived from.
     misfits, cells : omitted pairs with reasons, and the input of the others, see
         `permafrost.plan.misfits`.
     """
@@ -50,6 +55,9 @@ class Grid:
         self.parents = {
             name: names for name, one in self.backbones.items() if (names := parents_of(one))
         }
+        self.origins = {
+            name: names for name, one in self.datasets.items() if (names := origins_of(one))
+        }
         self._measures, self._profile = chosen.measures, chosen.profile
         self._views = self._measures and self._measures.views
 
@@ -57,9 +65,11 @@ class Grid:
         """Stage -> names of its jobs, as in `LABELS`, in the order of the data flow."""
         evaluations = list(self.evaluations())
         found: dict[str, list[tuple]] = {
-            "prepare": [(name,) for name in self.datasets],
-            "extract": [pair for pair in self.pairs() if pair[1] not in self.parents],
-            "derive": [pair for pair in self.pairs() if pair[1] in self.parents],
+            "prepare": [(name,) for name in self.datasets if name not in self.origins],
+            "resplit": [(name,) for name in self.origins],
+            "extract": [pair for pair in self.pairs() if self._made_by(*pair) == "extract"],
+            "select": [pair for pair in self.pairs() if self._made_by(*pair) == "select"],
+            "derive": [pair for pair in self.pairs() if self._made_by(*pair) == "derive"],
             "views": self.viewed(),
             "measure": self.measured(),
             "similarity": [(name,) for name in self.paired()],
@@ -72,13 +82,28 @@ class Grid:
         }
         return {stage: found[stage] for stage in LABELS}
 
+    def _made_by(self, dataset: str, backbone: str) -> str:
+        """The stage that makes the feature stores of a pair."""
+        if backbone in self.parents:
+            return "derive"
+        return "select" if dataset in self.origins else "extract"
+
+    def read_through(self, dataset: str, backbone: str) -> list[tuple[str, str]]:
+        """(dataset, backbone) pairs whose feature stores those of a derived backbone or dataset read, all of them."""
+        found = [(dataset, one) for one in self.parents.get(backbone, ())]
+        return found + [
+            (origin, one)
+            for origin in self.origins.get(dataset, ())
+            for one in self.parents.get(backbone, [backbone])
+        ]
+
     def pairs(self) -> list[tuple[str, str]]:
         """(dataset, backbone) pairs that fit each other, in the configuration's order."""
         return [(dataset, one) for dataset in self.datasets for one in self.backbones_on(dataset)]
 
     def mapped(self) -> list[tuple[str, str]]:
-        """(dataset, backbone) pairs whose features include maps of layers."""
-        return [(dataset, one) for dataset, one in self.pairs() if self.has_maps(dataset)]
+        """(dataset, backbone) pairs whose stores hold maps of layers."""
+        return [pair for pair in self._of_roots() if self.has_maps(pair[0])]
 
     def has_maps(self, dataset: str) -> bool:
         """Whether features of the dataset include maps of layers."""
@@ -109,6 +134,7 @@ class Grid:
             # probes that read images support only samples of one image of one sensor
             if KINDS[options["kind"]].serves(entry["task"], entry["dates"])
             and not (several and KINDS[options["kind"]].reads == "images")
+            and serves_derived(KINDS[options["kind"]], entry)
         ]
 
     def seeds_of(self, probe: str) -> list[int]:
@@ -136,12 +162,18 @@ class Grid:
         ]
 
     def measured(self) -> list[tuple[str, str]]:
-        """(dataset, backbone) pairs with feature metrics: all or none."""
-        return [] if self._measures is None else self.pairs()
+        """(dataset, backbone) pairs with feature metrics: none, or all of datasets that are not derived."""
+        return [] if self._measures is None else self._of_roots()
+
+    def _of_roots(self) -> list[tuple[str, str]]:
+        """(dataset, backbone) pairs of datasets that are not derived."""
+        return [pair for pair in self.pairs() if pair[0] not in self.origins]
 
     def profiled(self) -> list[tuple[str, str]]:
         """(dataset, backbone) pairs whose cost is measured: none, or all that read images."""
-        return [] if self._profile is None else [p for p in self.pairs() if self._fed_images(p[1])]
+        return (
+            [] if self._profile is None else [p for p in self._of_roots() if self._fed_images(p[1])]
+        )
 
     def viewed(self) -> list[tuple[str, str]]:
         """(dataset, backbone) pairs with metrics of augmented views.
@@ -161,4 +193,8 @@ class Grid:
     def paired(self) -> list[str]:
         """Datasets with similarities of backbones: none, or all with at least two that are not derived."""
         asked = self._measures is not None and self._measures.of_pairs is not None
-        return [one for one in self.datasets if asked and len(self.roots_on(one)) > 1]
+        return [
+            one
+            for one in self.datasets
+            if asked and one not in self.origins and len(self.roots_on(one)) > 1
+        ]

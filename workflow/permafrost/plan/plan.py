@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from permafrost.backbones.input.fit import STRICT
+from permafrost.backbones.kinds import kind_of
 from permafrost.core.environment import ROLE
 from permafrost.core.identity import canonical_json, fingerprint
 from permafrost.core.plugins import places_of
 from permafrost.core.tasks import targets_of
 from permafrost.core.versions import installed_versions
+from permafrost.data.derived import origins_of
 from permafrost.data.digest import without_places
 from permafrost.features.dates import without_dates
 from permafrost.metrics.tasks import added_metrics
@@ -101,7 +103,8 @@ class Plan(Grid):
         self._published, self._plugins = chosen.published, chosen.plugins
         self._plugin_files, self._read = chosen.plugin_files, chosen.read_before
         if "suite" in self.config:
-            self.config["suite"]["data"] = self._data_digest(self.named_datasets)
+            roots = {name: one for name, one in self.named_datasets.items() if not origins_of(one)}
+            self.config["suite"]["data"] = self._data_digest(roots)
 
     def _data_digest(self, datasets: dict[str, dict]) -> str:
         """The fingerprint of the datasets' entries and files."""
@@ -159,6 +162,42 @@ class Plan(Grid):
         return matched, paths
 
     @functools.cache  # noqa: B019
+    def resplit(self, dataset: str) -> Job:
+        entry = result_fields(self.datasets[dataset])
+        del entry["source"], entry["splits"]
+        images = {name: self.prepare(name).fingerprint for name in self.origins[dataset]}
+        derived = {key: one for key, one in entry.pop("derived").items() if key != "title"}
+        if "share" not in derived:
+            del derived["seed"]
+        return self._job(
+            "resplit",
+            dataset=dataset,
+            entry=entry,
+            derived=derived,
+            inputs={"images": images},
+        )
+
+    @functools.cache  # noqa: B019
+    def select(self, dataset: str, backbone: str) -> Job:
+        entry = self.backbones[backbone]
+        own = entry.get("input", {})
+        # mean and deviation of train, unless the weights or the entry state them
+        by_train = own.get("normalization") == "two_sigma" and own.get("mean") is None
+        fitted: dict[str, Any] = (
+            {"fitted": True} if by_train or kind_of(entry).is_fitted(entry) else {}
+        )
+        features = {
+            name: self.extract(name, backbone).fingerprint for name in self.origins[dataset]
+        }
+        return self._job(
+            "select",
+            dataset=dataset,
+            backbone=backbone,
+            **fitted,
+            inputs={"rows": self.resplit(dataset).fingerprint, "features": features},
+        )
+
+    @functools.cache  # noqa: B019
     def extract(self, dataset: str, backbone: str) -> Job:
         return self._job(
             "extract",
@@ -171,7 +210,7 @@ class Plan(Grid):
     @functools.cache  # noqa: B019
     def derive(self, dataset: str, backbone: str) -> Job:
         features = {
-            name: self.extract(dataset, name).fingerprint for name in self.parents[backbone]
+            name: self.features(dataset, name).fingerprint for name in self.parents[backbone]
         }
         return self._job(
             "derive",
@@ -179,15 +218,21 @@ class Plan(Grid):
             backbone=backbone,
             entry=self._identified[backbone].entry,
             inputs={"features": features},
+            **self._rows_of(dataset),
         )
 
     def features(self, dataset: str, backbone: str) -> Job:
         """The job that makes the feature stores of a pair."""
-        return (self.derive if backbone in self.parents else self.extract)(dataset, backbone)
+        return getattr(self, self._made_by(dataset, backbone))(dataset, backbone)
 
-    def _read_through(self, backbone: str) -> dict[str, Any]:
-        """The field ``derived`` of a job that reads features: the parents, if the backbone is derived."""
-        return {"derived": self.parents[backbone]} if backbone in self.parents else {}
+    def _read_through(self, dataset: str, backbone: str) -> dict[str, Any]:
+        """Fields of a job that reads features of others: ``derived`` and ``rows``, the backbones and datasets."""
+        derived = {"derived": self.parents[backbone]} if backbone in self.parents else {}
+        return {**derived, **self._rows_of(dataset)}
+
+    def _rows_of(self, dataset: str) -> dict[str, Any]:
+        """The field ``rows`` of a job that reads stores of a derived dataset: those that it is derived from."""
+        return {"rows": self.origins[dataset]} if dataset in self.origins else {}
 
     @functools.cache  # noqa: B019
     def probe(self, dataset: str, backbone: str, probe: str, seed: int) -> Job:
@@ -205,7 +250,7 @@ class Plan(Grid):
                 if kind.reads == "images"
                 else {
                     "inputs": {"features": self.features(dataset, backbone).fingerprint},
-                    **self._read_through(backbone),
+                    **self._read_through(dataset, backbone),
                 }
             ),
         )
@@ -303,7 +348,7 @@ class Plan(Grid):
                     else {}
                 ),
             },
-            **self._read_through(backbone),
+            **self._read_through(dataset, backbone),
         )
 
     @functools.cache  # noqa: B019
@@ -356,7 +401,12 @@ class Plan(Grid):
             places={"published": files} if files else None,
             options=self.config["comparison"],
             # as pairs, because canonical JSON does not keep the order of keys
-            groups=list(groups_of(self.named_datasets, self.config["groups"]).items()),
+            groups=list(
+                groups_of(
+                    {name: one for name, one in self.named_datasets.items() if not origins_of(one)},
+                    self.config["groups"],
+                ).items()
+            ),
             ranking={key: one for key, one in self.config["ranking"].items() if key != "derived"},
             **({"published": published} if published else {}),
             **({"left_out": recorded_misfits(self.misfits)} if self.misfits else {}),
@@ -364,6 +414,7 @@ class Plan(Grid):
             **({"fit": self.config["fit"]} if self.config["fit"] != STRICT else {}),
             **({"suite": _without_title(self.config["suite"])} if "suite" in self.config else {}),
             **self._derived(self.backbones),
+            **({"derived_datasets": list(self.origins)} if self.origins else {}),
             inputs={
                 "scores": fingerprint(sorted(scores)),
                 **_if_any(measures=measures, profiles=profiles),
@@ -378,11 +429,14 @@ class Plan(Grid):
         with the same input. It is a fingerprint of the entry without `input`, the files, and the
         recipe of the input.
         """
-        if backbone in self.parents:
+        if backbone in self.parents or dataset in self.origins:
             # the input of the first parent, and a measurement of its own
-            made = self.derive(dataset, backbone).fingerprint
-            first = self.fed(dataset, self.parents[backbone][0])
-            return {**first, "backbone": backbone, "input_id": made}
+            made = self.features(dataset, backbone).fingerprint
+            root = self.parents.get(backbone, [backbone])[0]
+            # of two datasets, the input that lacks more
+            fed = [self.fed(one, root) for one in self.origins.get(dataset, [dataset])]
+            worst = min(fed, key=lambda one: (one["fit"] == "exact", one["bands_real"] or 0))
+            return {**worst, "dataset": dataset, "backbone": backbone, "input_id": made}
         run = self._running(dataset, backbone, extraction_of)
         del run["places"]
         cell = self.cells.get((dataset, backbone))

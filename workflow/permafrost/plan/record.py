@@ -24,7 +24,14 @@ _OUTPUTS: dict[str, list[tuple[str, str, str | None]]] = {
     "extract": [
         ("extract", f"features/{{dataset}}/{{backbone}}/{split}.zarr", split) for split in SPLITS
     ],
-    # listed as features, which all of their readers look for
+    # listed as images and features, which all of their readers look for
+    "resplit": [
+        *(("prepare", f"images/{{dataset}}/{split}.zarr", split) for split in SPLITS),
+        ("card", "images/{dataset}/card.json", None),
+    ],
+    "select": [
+        ("extract", f"features/{{dataset}}/{{backbone}}/{split}.zarr", split) for split in SPLITS
+    ],
     "derive": [
         ("extract", f"features/{{dataset}}/{{backbone}}/{split}.zarr", split) for split in SPLITS
     ],

@@ -25,6 +25,8 @@ class Asked(NamedTuple):
 _STAGES = {
     "prepare": Asked(4000, 120, None),
     "extract": Asked(6000, 120, None),
+    "resplit": Asked(4000, 60),
+    "select": Asked(2000, 30),
     "derive": Asked(4000, 60),
     "views": Asked(6000, 120, 2),
     "measure": Asked(2000, 30),

@@ -22,6 +22,7 @@ from permafrost.core.options import (
     Text,
     Two,
 )
+from permafrost.data.derived import DerivedDataset
 from permafrost.features.dates import Dates
 from permafrost.features.specification import ExtractionSettings, Running
 from permafrost.metrics.representation.registry import MEASURES
@@ -269,6 +270,8 @@ class Settings(Options):
     derive: dict[Name, Some[Step]] = field(default_factory=dict)
     """Smaller forms of every backbone of the run, name to steps (docs/derived.md). `int8` makes of `resnet50` the
     backbone `resnet50@int8`, read from the stored features of `resnet50`."""
+    derived_datasets: dict[Name, DerivedDataset] = field(default_factory=dict)
+    """Further datasets of the run: images of others, divided anew (docs/derived-datasets.md)."""
     extra_probes: Plugins = field(default_factory=dict)
     """Your own kinds of probes, name to the place of a ProbeKind (docs/architecture.md)."""
     extra_sources: Plugins = field(default_factory=dict)

@@ -40,7 +40,12 @@ CHOICES = {
     f"{PACKAGE}.core.tasks": ("task",),
 }
 #: registry -> key of the spec without which a job does not use it
-ASKED_FOR = {f"{PACKAGE}.data.store.prepare": "matched", f"{PACKAGE}.features.stored": "derived"}
+ASKED_FOR = {
+    f"{PACKAGE}.data.store.prepare": "matched",
+    f"{PACKAGE}.core.store_readers": "rows",
+    f"{PACKAGE}.features.stored": "derived",
+    f"{PACKAGE}.probes.embeddings.features": "rows",
+}
 #: module -> property of targets; a job whose targets lack it gets no result from the module, which
 #: at most refuses the entry
 SERVES = {

@@ -21,6 +21,7 @@ _FREE = frozenset(
         "catalogues",
         "backbones",
         "derive",
+        "derived_datasets",
         "extra_backbones",
         "extra_datasets",
         "extra_metrics",

@@ -39,6 +39,7 @@ class ProbeKind:
     answers : type of its predictions (`statistics.predictions.reading`), if not that of the dataset's task.
     leaves : the results folder of its second output, if it always writes one.
     series : it supports only datasets whose samples are series of dates.
+    pooled : it can be trained once per fold of a dataset, and its answers pooled.
     """
 
     run: str | Callable
@@ -57,6 +58,7 @@ class ProbeKind:
     answers: str | None = None
     leaves: str | None = None
     series: bool = False
+    pooled: bool = False
 
     def serves(self, task: str, dates: str) -> bool:
         """Whether it supports a dataset of this task, whose samples have these `dates` (`Entry.dates`)."""
@@ -86,6 +88,7 @@ KINDS = {
         work="neighbours",
         gpu="named",
         probabilities=True,
+        pooled=True,
     ),
     "knn_sweep": ProbeKind(
         "permafrost.probes.knn.sweep:run",
@@ -114,6 +117,7 @@ KINDS = {
         work="sweep",
         gpu="named",
         probabilities=True,
+        pooled=True,
     ),
     "sgd_linear": ProbeKind(
         "permafrost.probes.sgd.linear_probe:run",
@@ -128,6 +132,7 @@ KINDS = {
         work="epochs",
         seeded=True,
         probabilities=True,
+        pooled=True,
     ),
     "mlp": ProbeKind(
         "permafrost.probes.sgd.mlp_probe:run",
@@ -142,6 +147,7 @@ KINDS = {
         work="epochs",
         seeded=True,
         probabilities=True,
+        pooled=True,
     ),
     "ltae": ProbeKind(
         "permafrost.probes.ltae.probe:run",
@@ -182,6 +188,7 @@ KINDS = {
         memory_mb=3000,
         minutes=60,
         work="solving",
+        pooled=True,
     ),
     "random_forest": ProbeKind(
         "permafrost.probes.learners.random_forest:run",
@@ -195,6 +202,7 @@ KINDS = {
         work="trees",
         seeded=True,
         probabilities=True,
+        pooled=True,
     ),
     "gradient_boosting": ProbeKind(
         "permafrost.probes.learners.gradient_boosting:run",
@@ -207,6 +215,7 @@ KINDS = {
         minutes=120,
         work="rounds",
         probabilities=True,
+        pooled=True,
     ),
     "svm": ProbeKind(
         "permafrost.probes.learners.svm:run",
@@ -219,6 +228,7 @@ KINDS = {
         memory_mb=4000,
         minutes=120,
         work="pairs",
+        pooled=True,
     ),
     "nearest_centroid": ProbeKind(
         "permafrost.probes.learners.nearest_centroid:run",
@@ -231,6 +241,7 @@ KINDS = {
         memory_mb=2000,
         minutes=30,
         work="solving",
+        pooled=True,
     ),
     "retrieval": ProbeKind(
         "permafrost.probes.retrieval:run",

@@ -38,6 +38,7 @@ class AggregateSpec(Specification):
     suite: dict = field(default_factory=dict)
     fit: str | None = None
     derived: dict[str, list[str]] = field(default_factory=dict)
+    derived_datasets: list[str] = field(default_factory=list)
 
 
 def add_arguments(parser) -> None:
@@ -69,6 +70,7 @@ def run(arguments) -> None:
     about |= {"suite": spec.suite} if spec.suite else {}
     about |= {"fit": spec.fit} if spec.fit else {}
     about |= {"derived": spec.derived} if spec.derived else {}
+    about |= {"derived_datasets": spec.derived_datasets} if spec.derived_datasets else {}
     table = write_leaderboard(tables, arguments.parquet, arguments.csv, about, spec.cells)
     options: dict[str, Any] = {
         "groups": spec.groups,

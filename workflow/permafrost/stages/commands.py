@@ -180,6 +180,16 @@ STAGES: dict[str, Command] = {
         "run a frozen backbone over a dataset's image stores",
         (f"permafrost extract {_JOB} {_CARD} --output {_SPLITS}",),
     ),
+    "resplit": Command(
+        "divide the images of datasets anew: a derived dataset, as stores that read theirs",
+        (
+            f"permafrost resplit {_JOB} --cards results/images/eurosat/card.json --output {_SPLITS} --card card.json",
+        ),
+    ),
+    "select": Command(
+        "make feature stores of a derived dataset, from those of others",
+        (f"permafrost select {_JOB} {_CARD} --features results/features --output {_SPLITS}",),
+    ),
     "derive": Command(
         "make feature stores of a derived backbone, from those of others",
         (f"permafrost derive {_JOB} --features results/features/eurosat --output {_SPLITS}",),

@@ -107,7 +107,8 @@ def _estimate(arguments, root: Path, corrections: dict[str, float]):
     )
     offers = offers_of(arguments)
     fed = known_pairs(offers, grid.every()["extract"])
-    return found, downloads_of(offers, grid.datasets, grid.backbones), why, fed
+    roots = {name: one for name, one in grid.datasets.items() if name not in grid.origins}
+    return found, downloads_of(offers, roots, grid.backbones), why, fed
 
 
 def _measured() -> dict[str, float]:

@@ -72,7 +72,7 @@ def _indices(
         if options.val_from_train is not None:
             indices = _val_from_train(records, indices, options.val_from_train, rng, where)
         return indices
-    fractions, strata = _fractions(options.fractions, where), _strata(records)
+    fractions, strata = _fractions(options.fractions, where), strata_of(records)
     units, _ = _units(records, options, where, dated)
     if units is None:
         parts = at_random(strata, fractions, rng)
@@ -84,7 +84,7 @@ def _indices(
 def _units(records, options: Splits, where, dated: bool) -> tuple[np.ndarray | None, str]:
     """(N,) number of what stays together, and its name in the plural; None for single images."""
     if options.method == "group":
-        return _groups(records, where), "groups"
+        return np.unique(groups_of(records, where), return_inverse=True)[1], "groups"
     if options.method == "block":
         return blocks(records, options.block_km, where, options.join_km), "blocks"
     return (_repeated_places(records) if dated else None), "places"
@@ -156,7 +156,7 @@ def _val_from_train(records, indices, fraction: float, rng, where) -> dict[str, 
             remedy="remove val_from_train, or map that split to train",
         )
     train = indices["train"]
-    strata = _strata([records[i] for i in train])
+    strata = strata_of([records[i] for i in train])
     groups = _known_groups(records, train)
     fractions = np.array([1 - fraction, fraction])
     if groups is not None:
@@ -176,16 +176,42 @@ def blocks(
     records: Sequence[Record], side_km: float, where: object, join_km: float | None = None
 ) -> np.ndarray:
     """Block number of each record, see `joined_blocks`; raises `PermafrostError` if a record has no lon and lat."""
+    return joined_blocks(_lonlat(records, "splits by block", where), side_km, join_km)
+
+
+def distances_km(records: Sequence[Record], others: np.ndarray, where: object) -> np.ndarray:
+    """(N,) distance in km from each record to the nearest of the records at positions `others`.
+
+    Raises
+    ------
+    PermafrostError : a record has no lon and lat.
+    """
+    from scipy.spatial import cKDTree
+
+    ball = _on_sphere(_lonlat(records, "distances", where))
+    chord, _ = cKDTree(ball[others]).query(ball)
+    radius = KM_PER_DEGREE * 180 / np.pi
+    return 2 * radius * np.arcsin(np.minimum(chord / (2 * radius), 1))
+
+
+def _lonlat(records: Sequence[Record], what: str, where: object) -> np.ndarray:
     lonlat = np.array([(r.lon, r.lat) for r in records], dtype=float)
     missing = np.flatnonzero(np.isnan(lonlat).any(axis=1))
     if len(missing):
         raise PermafrostError(
-            f"splits by block need lon and lat; {len(missing)} records have none, "
+            f"{what} need lon and lat; {len(missing)} records have none, "
             f"e.g. {records[missing[0]].sample_id}",
             where=where,
             remedy="name the columns lon and lat, or split by group",
         )
-    return joined_blocks(lonlat, side_km, join_km)
+    return lonlat
+
+
+def _on_sphere(lonlat: np.ndarray) -> np.ndarray:
+    """(N, 3) places in km from the centre of the Earth."""
+    radius = KM_PER_DEGREE * 180 / np.pi
+    lon, lat = np.radians(lonlat).T
+    return radius * np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], 1)
 
 
 def joined_blocks(lonlat: np.ndarray, side_km: float, join_km: float | None) -> np.ndarray:
@@ -217,10 +243,7 @@ def _joined(numbers: np.ndarray, lonlat: np.ndarray, join_km: float) -> np.ndarr
     from scipy.sparse.csgraph import connected_components
     from scipy.spatial import cKDTree
 
-    radius = KM_PER_DEGREE * 180 / np.pi
-    lon, lat = np.radians(lonlat).T
-    ball = radius * np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], 1)
-    near = cKDTree(ball).query_pairs(join_km, output_type="ndarray")
+    near = cKDTree(_on_sphere(lonlat)).query_pairs(join_km, output_type="ndarray")
     one, other = numbers[near].T
     count = int(numbers.max()) + 1
     links = coo_array((np.ones(len(one)), (one, other)), shape=(count, count))
@@ -237,7 +260,8 @@ def _repeated_places(records: Sequence[Record]) -> np.ndarray | None:
     return np.array([numbers[place] for place in places]) if len(numbers) < len(places) else None
 
 
-def _groups(records, where) -> np.ndarray:
+def groups_of(records: Sequence[Record], where: object) -> np.ndarray:
+    """(N,) name of the group of each record; raises `PermafrostError` if one has none."""
     groups = [record.group_id for record in records]
     if None in groups:
         raise PermafrostError(
@@ -246,11 +270,11 @@ def _groups(records, where) -> np.ndarray:
             where=where,
             remedy="name the column that holds the group",
         )
-    return np.unique(groups, return_inverse=True)[1]
+    return np.array(groups)
 
 
-def _strata(records: Sequence[Record]) -> np.ndarray:
-    """(N,) class ids; with multiple labels the record's rarest, for numbers deciles.
+def strata_of(records: Sequence[Record]) -> np.ndarray:
+    """What splits share equally: (N,) class ids; with multiple labels the record's rarest, for numbers deciles.
 
     For objects (N, 1 + K): one image each, and the objects of every class. So splits approximate
     their shares of images and of each class's objects at once.

@@ -28,7 +28,8 @@ class Card:
     them, card files omit them. ``unmatched`` counts, by backbone and split, samples that were
     excluded because the backbone has no embedding of them; None if no backbone requires embeddings.
     ``skipped`` lists images that `on_error` of the entry skipped, with the reason; None if there
-    are none.
+    are none. ``derived`` has the options of a derived dataset, the names of its folds, and the number
+    of images left out by dataset; None for all others.
     """
 
     dataset: str
@@ -58,6 +59,7 @@ class Card:
     dates: str = "one"
     unmatched: dict[str, dict[str, int]] | None = None
     skipped: dict[str, str] | None = None
+    derived: dict | None = None
 
     def __post_init__(self) -> None:
         if (self.target is not None) != targets_of(self.task).numbers:
@@ -74,6 +76,7 @@ class Card:
             "modalities",
             "unmatched",
             "skipped",
+            "derived",
         ):
             if content[key] is None:
                 del content[key]

@@ -80,10 +80,8 @@ def copies_of_test(
                 leaks[row] = kind
     # contrast is relative to all splits: a test split may contain only flat images
     spread = spread_of(*(one.thumbs for one in hashes.values()))
-    first = _first_of_equal(hashes["test"].exact)
-    distinct = np.flatnonzero(first == np.arange(len(first)))
-    pairs = near_pairs(hashes["test"], distinct, spread)
-    units = joined_units(names, groups, [(np.arange(len(first)), first), pairs])
+    (every, first), pairs = copies_among(hashes["test"], spread)
+    units = joined_units(names, groups, [(every, first), pairs])
     return TestCopies(
         leaks,
         units,
@@ -91,6 +89,20 @@ def copies_of_test(
         exact=int(np.count_nonzero(first != np.arange(len(first)))),
         near=len(np.unique(pairs[0])),
     )
+
+
+def copies_among(
+    hashes: ImageHashes, spread: float
+) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """Pairs of copies among images, as later and earlier rows: every image with its first equal, and similar ones.
+
+    Parameters
+    ----------
+    spread : see `image_hashes.near_matches`.
+    """
+    first = _first_of_equal(hashes.exact)
+    every = np.arange(len(first))
+    return (every, first), near_pairs(hashes, np.flatnonzero(first == every), spread)
 
 
 def _first_of_equal(digests: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow.compute import list_value_length
 
-from permafrost.core.stores import Store
+from permafrost.core.store_readers import open_store
 
 #: columns of samples.parquet, in order
 SAMPLES_SCHEMA = pa.schema(
@@ -111,7 +111,7 @@ class ImageStore:
     """
 
     def __init__(self, path, *, expect: str | None = None, split: str | None = None) -> None:
-        self.store = Store(path, expect=expect, split=split)
+        self.store = open_store(path, expect=expect, split=split)
         self.samples: pa.Table = self.store.samples()
 
     def __len__(self) -> int:

@@ -13,6 +13,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import file_digest
 from permafrost.core.option_models import read
 from permafrost.core.specification import Specification
+from permafrost.core.store_readers import open_store
 from permafrost.core.stores import Store
 from permafrost.core.versions import imported_versions
 from permafrost.features.derived.steps import Learned, Train, apply, learn
@@ -83,7 +84,7 @@ def derive(spec: DeriveSpec, *, features: Path, outputs: dict[str, Path], finger
     scale = [Step(scale=spec.entry["scale"])] if joined else []
     opened = {
         split: [
-            Store(features / name / path.name, expect=spec.inputs.features[name], split=split)
+            open_store(features / name / path.name, expect=spec.inputs.features[name], split=split)
             for name in names
         ]
         for split, path in outputs.items()

@@ -12,6 +12,7 @@ from permafrost.backbones.outputs.depth import nearest_block
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import file_digest
 from permafrost.core.option_models import read
+from permafrost.core.store_readers import open_store
 from permafrost.core.stores import Store
 from permafrost.features.dates import date_counts
 from permafrost.features.derived.steps import Learned, apply
@@ -119,7 +120,7 @@ class DerivedStore(Store):
         about = self.attributes[DERIVED]
         features, own = self.path.parent.parent, self.attributes["split"]
         self.parents = [
-            Store(_parent(features, name, self.path), expect=written, split=own)
+            open_store(_parent(features, name, self.path), expect=written, split=own)
             for name, written in about["of"].items()
         ]
         with self._reading(f"{LEARNED} is missing or damaged"):

@@ -8,7 +8,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from permafrost.core.snakemake_internals import Record
-from permafrost.operate.estimate.sizes import ASSUMED_IMAGES, dataset_size, size_of_features
+from permafrost.operate.estimate.sizes import (
+    ASSUMED_IMAGES,
+    dataset_size,
+    derived_size,
+    size_of_features,
+)
 from permafrost.operate.estimate.work import (
     Context,
     Rates,
@@ -204,7 +209,9 @@ def _context(grid: Grid, results: Path, assumed: int, data: Path | None) -> Cont
     sizes = {
         name: dataset_size(entry, results / "images" / name / "card.json", assumed, data)
         for name, entry in grid.datasets.items()
+        if name not in grid.origins
     }
+    sizes |= {name: derived_size(grid.datasets[name], sizes) for name in grid.origins}
     features = {
         (dataset, backbone): size_of_features(grid, sizes[dataset], dataset, backbone, results)
         for dataset, backbone in grid.pairs()
@@ -256,15 +263,18 @@ def _job(
 def _with_deleted_stores(grid: Grid, jobs: list[JobEstimate]) -> list[JobEstimate]:
     """The jobs, with finished extractions to do again if their stores are gone and a job reads them."""
     reading = {
-        (job.names[0], backbone)
+        (dataset, backbone)
         for job in jobs
         if not job.done and _reads_features(grid, job)
         for one in (job.names[1:2] or grid.roots_on(job.names[0]))
-        for backbone in (one, *grid.parents.get(one, ()))
+        for dataset, backbone in (
+            (job.names[0], one),
+            *grid.read_through(job.names[0], one),
+        )
     }
     return [
         replace(job, done=job.done and all(Path(path).exists() for path in job.paths))
-        if job.stage in ("extract", "derive") and job.names in reading
+        if job.stage in ("extract", "select", "derive") and job.names in reading
         else job
         for job in jobs
     ]
@@ -278,7 +288,7 @@ def _reads_features(grid: Grid, job: JobEstimate) -> bool:
 
 def _is_done(stage: str, paths: tuple[str, ...]) -> bool:
     # stores may be deleted after their results have been computed
-    return stage in ("prepare", "extract", "derive", "views") or all(
+    return stage in ("prepare", "resplit", "extract", "select", "derive", "views") or all(
         Path(path).exists() for path in paths
     )
 

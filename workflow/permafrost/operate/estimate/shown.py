@@ -71,9 +71,13 @@ def disk(estimate: Estimate) -> dict[str, float]:
     """
     grid, context = estimate.context.grid, estimate.context
     images = sum(
-        size.values * (1 if size.channels == 3 else 2) * 0.8 for size in context.datasets.values()
+        size.values * (1 if size.channels == 3 else 2) * 0.8
+        for name, size in context.datasets.items()
+        if name not in grid.origins
     )
-    features = sum(_stores(estimate, grid.pairs())) - sum(_stores(estimate, grid.mapped()))
+    # stores of derived backbones and datasets hold no features
+    extracted = {*grid.every()["extract"]}
+    features = sum(_stores(estimate, extracted - {*grid.mapped()}))
     features += maps_at_once(estimate)
     tables = sum(
         20_000

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from permafrost.backbones.derived import narrowed
 from permafrost.backbones.kinds import kind_of
 from permafrost.core.errors import PermafrostError
 from permafrost.core.specification import SPLITS, substitute
+from permafrost.data.derived import origins_of
 from permafrost.data.store.card import Card, read_card
 from permafrost.operate.chosen import HERE, weights_state
 from permafrost.operate.offers import Offers, state_of
@@ -20,7 +22,7 @@ from permafrost.plan.grid import Grid
 #: assumed if unknown: number of images of all splits, and image size in pixels
 ASSUMED_IMAGES, ASSUMED_PIXELS = 10_000, 224
 _ASSUMED_SHARES = (0.6, 0.2, 0.2)
-_ASSUMED_CHANNELS, _ASSUMED_CLASSES, _ASSUMED_DATES = 3, 10, 12
+_ASSUMED_CHANNELS, _ASSUMED_CLASSES, _ASSUMED_DATES, _ASSUMED_FOLDS = 3, 10, 12, 5
 # the form of `published` in entries: 4000 / 1000 / 2000 images of 304 px
 _PUBLISHED = re.compile(r"(\d+) / (\d+) / (\d+) images of (\d+) px")
 # (largest number of parameters in millions, embedding width and number of blocks of such networks)
@@ -48,6 +50,7 @@ class DatasetSize:
     known : origin: ``prepared`` (card), ``published`` (entry), ``generated``, ``counted`` (data) or
         ``assumed``.
     test_groups : number of groups (sampling units) of test images; None: no groups, or unknown.
+    folds : times that a probe is trained, each time on these images of train, to test all of test.
     """
 
     images: dict[str, int]
@@ -57,6 +60,12 @@ class DatasetSize:
     dates: int
     known: str
     test_groups: int | None = None
+    folds: int = 1
+
+    @property
+    def of_a_fold(self) -> DatasetSize:
+        """The size that a probe has to do with at once."""
+        return replace(self, images={**self.images, "test": self.images["test"] // self.folds})
 
     @property
     def count(self) -> int:
@@ -110,6 +119,28 @@ def dataset_size(
     return DatasetSize(
         dict(zip(SPLITS, counts, strict=True)), ASSUMED_PIXELS, **known, known="assumed"
     )
+
+
+def derived_size(entry: dict, sizes: Mapping[str, DatasetSize]) -> DatasetSize:
+    """The size of a derived dataset from those that it is derived from, by name."""
+    derived = entry["derived"]
+    train, *others = (sizes[name] for name in origins_of(entry))
+    if "folds" in derived:
+        options, count = derived["folds"], train.count
+        # the number of seasons, years, bands or groups is not known before
+        k = options["k"] if isinstance(options.get("k"), int) else _ASSUMED_FOLDS
+        left = count - count // k
+        val = round(left * options["val"])
+        images = {"train": left - val, "val": val, "test": count * options["repeats"]}
+        return replace(train, images=images, folds=k * options["repeats"])
+    share = derived.get("share", 1)
+    images = {
+        split: max(1, round(number * share)) if split != "test" else number
+        for split, number in train.images.items()
+    }
+    for other in others:
+        images["test"] = other.images["test"]
+    return replace(train, images=images)
 
 
 def _counted(entry: dict) -> DatasetSize | None:
@@ -223,6 +254,8 @@ def size_of_features(
     grid: Grid, size: DatasetSize, dataset: str, backbone: str, results: Path
 ) -> FeatureSize:
     """The size of a backbone's features of a dataset, which has this size; `results`: their folder."""
+    # features of derived datasets are those of others
+    dataset = grid.origins.get(dataset, [dataset])[0]
     if backbone in grid.parents:
         read = [
             size_of_features(grid, size, dataset, one, results) for one in grid.parents[backbone]

@@ -75,9 +75,9 @@ def work_of(context: Context, stage: str, names: tuple) -> float:
     if stage == "probe":
         dataset, backbone, probe, _ = names
         options = context.grid.probes[probe]
-        return _OF_PROBES[KINDS[options["kind"]].work](
-            context.datasets[dataset], context.features[dataset, backbone], options
-        )
+        size = context.datasets[dataset]
+        of_fold = _OF_PROBES[KINDS[options["kind"]].work]
+        return size.folds * of_fold(size.of_a_fold, context.features[dataset, backbone], options)
     if stage in _OF_STAGES:
         return _OF_STAGES[stage](context, *names)
     # aggregate and report: proportional to the number of evaluations
@@ -126,6 +126,15 @@ def _fed(context: Context, dataset: str, backbone: str) -> float:
     return (size.values / 10 + size.count * features.maps) / 1e6
 
 
+def _resplit(context: Context, dataset: str) -> float:
+    """Millions of pixel values that are read."""
+    return sum(context.datasets[one].values for one in context.grid.origins[dataset]) / 1e6
+
+
+def _selected(context: Context, dataset: str, backbone: str) -> float:
+    return context.datasets[dataset].count / 1e6
+
+
 def _derived(context: Context, dataset: str, backbone: str) -> float:
     """Millions of features that are read."""
     size, parents = context.datasets[dataset], context.grid.parents[backbone]
@@ -166,6 +175,8 @@ def _compared(context: Context, dataset: str, probe: str) -> float:
 _OF_STAGES: dict[str, Callable] = {
     "prepare": _prepared,
     "extract": _fed,
+    "resplit": _resplit,
+    "select": _selected,
     "derive": _derived,
     "views": _viewed,
     "profile": lambda context, dataset, backbone: 1.0,

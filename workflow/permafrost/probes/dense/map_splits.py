@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError, look_up
-from permafrost.core.stores import Store
+from permafrost.core.store_readers import open_store
 from permafrost.features.dates import OverDates, date_counts, positions_of, reduction_of
 from permafrost.probes.dense.interpolate import resize_mask
 from permafrost.probes.job import ProbeJob
@@ -61,7 +61,7 @@ class MapSplit:
         split: str | None = None,
         over: OverDates | None = None,
     ) -> None:
-        self.store = Store(path, expect=expect, split=split)
+        self.store = open_store(path, expect=expect, split=split)
         self.attributes: dict = self.store.attributes
         self.over = reduction_of(over, self.attributes, where=path)
         self.samples: pa.Table = self.store.samples()

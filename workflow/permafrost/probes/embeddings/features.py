@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,9 @@ from permafrost.features.stored import open_features
 from permafrost.probes.embeddings.arithmetic import bad_rows
 from permafrost.probes.job import ProbeJob
 
+#: how a probe runs on folds; imported, and part of a job's code, only for a derived dataset
+POOLING = {"folds": "permafrost.probes.embeddings.folds:run_on_folds"}
+FOLDS = "folds"
 #: embeddings of a split with more bytes stay on disk, for probes that can stream them
 HELD_BYTES = 256 * 2**20
 
@@ -34,12 +38,14 @@ class Features:
     labels : (N,) int64 class ids, (N, L) uint8 for multi-label, or (N,) float64 numbers.
     samples : one row per sample: ``sample_id``, ``group_id``, …
     attributes : the feature store's record of backbone, dataset and input.
+    folds : (N, F) bool, whether a sample is in this split of each fold; None without folds.
     """
 
     embeddings: np.ndarray | RowFile
     labels: np.ndarray
     samples: pa.Table
     attributes: dict
+    folds: np.ndarray | None = None
 
     @property
     def task(self) -> str:
@@ -93,7 +99,12 @@ def on_embeddings(
             job.stores, expect=job.features, over=job.over_dates, scratch=scratch
         )
         seed = job.seed_from(*seed_of)
-        probe(splits, job.options, device=job.device, seed=seed).write(job, splits)
+        asked = {"device": job.device, "seed": seed}
+        if splits["test"].folds is None:
+            probe(splits, job.options, **asked).write(job, splits)
+            return
+        module, _, name = POOLING["folds"].partition(":")
+        getattr(import_module(module), name)(probe, job, splits, asked)
 
     return run
 
@@ -147,7 +158,8 @@ def _read(
         embeddings = RowFile(rows.width, scratch)
         for block in rows.blocks():
             embeddings.append(rows.read(block.start, block.stop))
-    return Features(embeddings, labels, samples, store.attributes)
+    folds = store.read(FOLDS).astype(bool) if FOLDS in store else None
+    return Features(embeddings, labels, samples, store.attributes, folds)
 
 
 class StoredRows:

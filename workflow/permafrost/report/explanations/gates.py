@@ -39,6 +39,17 @@ WORDS = {
         "The strength of the penalty that was best on validation is the smallest or largest one tried, so a better "
         "one may be outside the range. Widen the range of alpha of this probe.",
     ),
+    "fitted_on_parent_train": (
+        "features know images of the folds",
+        "The features depend on images of the dataset's train split (random filters made of them, or a normalisation "
+        "by their statistics), and folds test these images, too, so scores may be too high. Choose a backbone with a "
+        "fixed normalisation.",
+    ),
+    "normalised_by_own_statistics": (
+        "each dataset normalised by itself",
+        "Both datasets are normalised by the statistics of their own train split: train and test images are scaled by "
+        "different numbers, which hides part of the shift. A fixed normalisation would show all of it.",
+    ),
     "constant_predictions": (
         "constant prediction",
         "Every test sample got the same predicted value: the features contain nothing useful for the probe.",

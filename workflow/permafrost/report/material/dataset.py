@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from permafrost.core.store_readers import is_here
 from permafrost.core.tables import read_table
 from permafrost.core.tasks import task_of
 from permafrost.report.figures.style import save_figure
@@ -82,7 +83,7 @@ class Material:
     @property
     def without_images(self) -> str | None:
         """Why no pictures can be shown, as a sentence; None if the image store is available."""
-        if self.images is not None and Path(self.images).exists():
+        if self.images is not None and is_here(self.images):
             return None
         return (
             f"No test images are shown: the image store of {self.name} is not here. An archive leaves "

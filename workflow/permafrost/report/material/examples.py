@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from permafrost.core.store_readers import open_store
 from permafrost.core.stores import Store
 from permafrost.core.tasks import targets_of
 from permafrost.data.labels.geometries import BOX, POINT
@@ -26,7 +27,7 @@ def draw_sheet(card: Card, store: Path, *, source: str):
     store : path of the image store of a split.
     source : source of the dataset, for the title.
     """
-    images, targets = Store(store), targets_of(card.task)
+    images, targets = open_store(store), targets_of(card.task)
     ids = images.samples(columns=["sample_id"])["sample_id"].to_pylist()
     names = [name.rpartition("/")[2] for name in ids]
     bands, shown = picture_bands(card)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from permafrost.core.store_readers import open_store
 from permafrost.core.stores import Store
 from permafrost.core.tables import read_table
 from permafrost.core.tasks import targets_of
@@ -100,7 +101,7 @@ def read_truth(material: Material) -> dict[str, Objects]:
         path = material.stores.get(split)
         if path is not None and path.exists():
             objects_by_split[split] = _of_store(
-                Store(path, expect=material.expected(path), split=split)
+                open_store(path, expect=material.expected(path), split=split)
             )
     return objects_by_split
 

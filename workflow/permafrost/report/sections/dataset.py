@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from permafrost.core.specification import SPLITS
 from permafrost.core.tasks import targets_of
 from permafrost.core.text import bytes_words
+from permafrost.data.derived import VALUES
 from permafrost.report.explanations.gates import explain, explain_at_length, leakage_flags
 from permafrost.report.figures.dataset import counted_of
 from permafrost.report.figures.numbers import target_words
@@ -266,8 +267,32 @@ def _split(card: Card) -> str:
         ),
         "group": "made by group",
         "block": "made by spatial block",
+        "derived": _derived_split(card.derived or {}),
     }.get(card.split_method, card.split_method)
     return made if card.split_method == "given" else f"{made}, seed {card.split_seed}"
+
+
+def _derived_split(derived: Mapping) -> str:
+    """How the images of a derived dataset were divided; empty for others."""
+    if not derived:
+        return ""
+    if "folds" in derived:
+        folds, names = derived["folds"], derived["folds_tested"]
+        apart = f", {folds['buffer_km']:g} km apart" if "buffer_km" in folds else ""
+        values = folds["by"] in VALUES or folds.get("k") == "each"
+        named = f" ({', '.join(names)})" if values and len(names) < 7 else ""
+        return (
+            f"images of {derived['of']} in {len(names)} folds by {folds['by']}{named}{apart}; each image of test is "
+            "answered by a probe that is trained on the others; train and val are those of the smallest fold"
+        )
+    if "share" in derived:
+        return f"{100 * derived['share']:g} % of the train and val images of {derived['of']}"
+    lost = derived.get("left_out") or {}
+    dropped = ", ".join(f"{count} of {name}" for name, count in lost.items())
+    return (
+        f"trained on {derived['train']}, tested on {derived['test']}"
+        f"{f'; images of other classes left out: {dropped}' if dropped else ''}"
+    )
 
 
 def split_lines(card: Card) -> dict:

@@ -93,7 +93,8 @@ def _table(shown: Shown, group: str, probe: str, dataset: str | None) -> Table:
     datasets = sorted(
         name
         for name in distinct(rows, "dataset")
-        if dataset in (None, name) and (of_group is None or name in of_group)
+        # a dataset that is named need not be one of the group: derived datasets are of none
+        if dataset == name or (dataset is None and (of_group is None or name in of_group))
     )
     order = [row["backbone"] for row in ranked] or sorted(distinct(rows, "backbone"))
     columns = {

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from permafrost import __version__
 from permafrost.backbones.derived import BY, parents_of
 from permafrost.core.versions import FAISS
+from permafrost.data.derived import origins_of
 from permafrost.probes.kinds import KINDS
 from permafrost.report.tables.derived import steps_words
 from permafrost.report.tables.export import to_bibtex
@@ -75,7 +76,8 @@ def bibtex(plan: Mapping) -> str:
 
 def _what(plan: Mapping) -> str:
     roots = {name: one for name, one in plan["backbones"].items() if not parents_of(one)}
-    backbones, datasets = _titles(roots), plan["datasets"]
+    backbones = _titles(roots)
+    datasets = [one for one in plan["datasets"].values() if not origins_of(one)]
     return (
         f"We evaluated {_count(len(backbones), 'frozen backbone')} ({_listed(backbones)}) on "
         f"{_count(len(datasets), 'dataset')} with Permafrost {__version__}."
@@ -142,6 +144,8 @@ def _datasets(plan: Mapping, rows: list[dict]) -> list[str]:
 
 
 def _split(entry: Mapping) -> str:
+    if derived := entry.get("derived"):
+        return _divided(derived)
     splits = entry.get("splits", {})
     how = splits.get("method", "given")
     if how == "given":
@@ -151,6 +155,23 @@ def _split(entry: Mapping) -> str:
     shares = "/".join(f"{100 * share:g}" for share in splits["fractions"])
     block = f" of {splits['block_km']:g} km" if how == "block" and "block_km" in splits else ""
     return f"splits {_SPLITS[how]}{block} ({shares} % train/validation/test, seed {splits['seed']})"
+
+
+def _divided(derived: Mapping) -> str:
+    if "folds" in derived:
+        folds = derived["folds"]
+        apart = (
+            f", with {folds['buffer_km']:g} km around test images left out"
+            if "buffer_km" in folds
+            else ""
+        )
+        return (
+            f"the images of {derived['of']} in folds by {folds['by']}{apart} (seed {folds['seed']})"
+        )
+    if "share" in derived:
+        part = f"{100 * derived['share']:.3g} % of the training and validation images"
+        return f"{part} of {derived['of']} (seed {derived['seed']})"
+    return f"the training images of {derived['train']} and the test images of {derived['test']}"
 
 
 def _features(plan: Mapping) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from permafrost.core.stores import Store
+from permafrost.core.store_readers import open_store
 from permafrost.core.tables import read_table
 from permafrost.core.tasks import targets_of
 from permafrost.metrics.tasks import metric_of
@@ -66,7 +66,7 @@ def _read(material: Material, key: Evaluation) -> dict:
 
 
 def _strip(material: Material, best: Evaluation, truth: dict, folder: Path) -> Drawn:
-    store = Store(material.images, expect=material.expected(material.images), split="test")
+    store = open_store(material.images, expect=material.expected(material.images), split="test")
     places = pictures.places_of(store)
     correct = truth["target"] == truth["prediction"]
     correct = correct.all(axis=1) if correct.ndim == 2 else correct

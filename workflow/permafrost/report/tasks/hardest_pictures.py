@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from permafrost.core.stores import Store
+from permafrost.core.store_readers import open_store
 from permafrost.core.tables import read_table
 from permafrost.core.tasks import targets_of
 from permafrost.report.figures import strip
@@ -77,7 +77,7 @@ def _counted(material: Material, found: Hardest, backbones: int, by: str) -> str
 
 def _pictures(material: Material, names: list[str]) -> tuple[dict, str]:
     """Sample id -> picture, and how it was made."""
-    store = Store(material.images, expect=material.expected(material.images), split="test")
+    store = open_store(material.images, expect=material.expected(material.images), split="test")
     bands, how = pictures.picture_bands(material.card)
     targets = targets_of(material.card.task)
     if targets.objects:

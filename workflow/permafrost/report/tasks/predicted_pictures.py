@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from permafrost.core.store_readers import open_store
 from permafrost.core.stores import Store
 from permafrost.report.material.dataset import (
     Drawn,
@@ -92,7 +93,7 @@ class PredictedPictures:
             return [], [material.without_images]
         if not self.any():
             return [], [f"No {self.noun} are shown: {best[2]} keeps no pictures."]
-        store = Store(material.images, expect=material.expected(material.images), split="test")
+        store = open_store(material.images, expect=material.expected(material.images), split="test")
         examples, how = self.examples(store)
         groups = [
             (

@@ -94,7 +94,7 @@
   const answer = () => (data.standings[state.group] || {})[state.probe];
   const shownDatasets = () => {
     const found = answer(), inGroup = found ? [...found.datasets, ...found.left_out] : names.dataset;
-    return data.datasets.filter((one) => data.metrics[one.name + "|" + state.probe] && (one.published ? state.who !== "own" : inGroup.includes(one.name))
+    return data.datasets.filter((one) => data.metrics[one.name + "|" + state.probe] && (one.published ? state.who !== "own" : inGroup.includes(one.name) || one.name === state.dataset)
       && (!state.task || one.task === state.task) && (!state.sensor || one.sensors.includes(state.sensor))
       && (!state.dataset || one.name === state.dataset)
       && (state.who !== "published" || data.backbones.some((each) => each.published && cellOf(one.name, each.name)))).map((one) => one.name);

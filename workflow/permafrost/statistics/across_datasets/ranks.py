@@ -17,9 +17,11 @@ vary with another seed on this test set. Neither includes the other.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from permafrost.core.errors import PermafrostError
 
@@ -93,13 +95,17 @@ def add_ranks(table: pa.Table) -> pa.Table:
     return table.append_column("rank", pa.array(ranks, pa.float64(), mask=np.isnan(ranks)))
 
 
-def add_mean_ranks(table: pa.Table) -> pa.Table:
+def add_mean_ranks(table: pa.Table, without: Collection[str] = ()) -> pa.Table:
     """`table` with a column ``mean_rank``: per probe and backbone, of the primary metric.
+
+    The datasets `without` do not count.
 
     It is null for a backbone that lacks a result that another backbone has under this probe;
     `missing_results` lists these.
     """
-    means = {(row["probe"], row["backbone"]): row["mean_rank"] for row in mean_rank_rows(table)}
+    aside = pc.is_in(table["dataset"], pa.array(list(without), pa.string()))
+    counted = mean_rank_rows(table.filter(pc.invert(aside)))
+    means = {(row["probe"], row["backbone"]): row["mean_rank"] for row in counted}
     probes, backbones = (table.column(name).to_pylist() for name in ("probe", "backbone"))
     column = [means.get(key) for key in zip(probes, backbones, strict=True)]
     return table.append_column("mean_rank", pa.array(column, pa.float64()))

@@ -90,7 +90,10 @@ def read_scores(
 
 
 def build_leaderboard(
-    tables: list[pa.Table], cells: Iterable[Mapping] = (), unranked: Collection[str] = ()
+    tables: list[pa.Table],
+    cells: Iterable[Mapping] = (),
+    unranked: Collection[str] = (),
+    derived_datasets: Collection[str] = (),
 ) -> pa.Table:
     """All score rows with their ranks and the spread over seeds, in the leaderboard's order.
 
@@ -99,6 +102,7 @@ def build_leaderboard(
     tables : score tables, one per evaluation (dataset, backbone, probe, seed).
     cells : facts about the input of each backbone on each dataset, if known (`cells.Cells`).
     unranked : backbones without ranks, which leave the ranks of others as they are.
+    derived_datasets : those that mean ranks leave out, since they have the images of others.
 
     Raises
     ------
@@ -119,7 +123,7 @@ def build_leaderboard(
     _refuse_repeats(scores)
     scores = _with_cells(scores, Cells.of(cells))
     aside = pc.is_in(scores["backbone"], pa.array(list(unranked), pa.string()))
-    ranked = add_mean_ranks(add_ranks(scores.filter(pc.invert(aside))))
+    ranked = add_mean_ranks(add_ranks(scores.filter(pc.invert(aside))), derived_datasets)
     whole = pa.concat_tables([ranked, scores.filter(aside)], promote_options="default")
     return sort_leaderboard(add_seed_spread(whole))
 
@@ -177,10 +181,12 @@ def write_leaderboard(
 ) -> pa.Table:
     """Build the leaderboard and write it as parquet, with `metadata`, and as CSV.
 
-    `metadata` has at least ``fingerprint``; its ``derived`` names backbones without ranks. `cells` as in
-    `build_leaderboard`. Returns the table.
+    `metadata` has at least ``fingerprint``; its ``derived`` names backbones without ranks, ``derived_datasets``
+    datasets that mean ranks leave out. `cells` as in `build_leaderboard`. Returns the table.
     """
-    table = build_leaderboard(tables, cells, metadata.get("derived", ()))
+    table = build_leaderboard(
+        tables, cells, metadata.get("derived", ()), metadata.get("derived_datasets", ())
+    )
     versions = gather_versions([metadata_of(one) for one in tables])
     metadata = {**metadata, "score_versions": versions}
     metadata |= about_derived(tables)

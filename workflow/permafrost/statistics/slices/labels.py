@@ -21,15 +21,13 @@ import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError, first_line, look_up
 from permafrost.core.inputs import check_file
+from permafrost.data.labels.regions import band, season, year_month
 from permafrost.data.sources.table_files import PARQUET, read_file, row_groups
 
-_SEASONS = ("winter", "spring", "summer", "autumn")
 _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September",
     "October", "November", "December",
 )  # fmt: skip
-# ISO 8601, to the year, the month, or finer
-_DATE = re.compile(r"(\d{4})(?:-(\d{2})(?!\d)|(\d{2})\d{2}(?!\d))?")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)(km)?")
 # length of a degree of latitude on a sphere of 6371 km
 _KM_PER_DEGREE = math.pi * 6371.0 / 180
@@ -143,16 +141,7 @@ def _known(value, most: float) -> bool:
 
 
 def _by_latitude(lat, degrees: float, _: bool) -> list[Key | None]:
-    return [_band(one, degrees) if _known(one, 90) else None for one in lat]
-
-
-def _band(value: float, size: float, most: float = 90, signs: str = "NS") -> Key:
-    """(place, name) of a band of degrees; no band holds values of both signs."""
-    place = min(math.floor(value / size), math.ceil(most / size) - 1)
-    low, high = (min(max(edge * size, -most), most) for edge in (place, place + 1))
-    side = signs[0] if place >= 0 else signs[1]
-    near, far = sorted((abs(low), abs(high)))
-    return place, f"{near:.5g} to {far:.5g}° {side}"
+    return [band(one, degrees) if _known(one, 90) else None for one in lat]
 
 
 def _by_cell(lon, lat, degrees: float, kilometres: bool) -> list[Key | None]:
@@ -162,31 +151,23 @@ def _by_cell(lon, lat, degrees: float, kilometres: bool) -> list[Key | None]:
         if not (_known(one, 180) and _known(other, 90)):
             found.append(None)
             continue
-        row, rows = _band(other, degrees)
+        row, rows = band(other, degrees)
         width = degrees
         if kilometres:
             middle = math.radians(min(abs(row + 0.5) * degrees, 90))
             width = 180 / max(1, round(180 * math.cos(middle) / degrees))
-        column, columns = _band(-180.0 if one == 180 else one, width, 180, "EW")
+        column, columns = band(-180.0 if one == 180 else one, width, 180, "EW")
         found.append((row, column, f"{rows}, {columns}"))
     return found
 
 
-def _year_month(date) -> tuple[int, int | None] | None:
-    match = _DATE.match(str(date)) if date is not None else None
-    if not match:
-        return None
-    month = int(match[2] or match[3] or 0)
-    return int(match[1]), month if 1 <= month <= 12 else None
-
-
 def _by_year(dates) -> list[Key | None]:
-    found = map(_year_month, dates)
+    found = map(year_month, dates)
     return [None if one is None else (one[0],) for one in found]
 
 
 def _months(dates) -> list[int | None]:
-    return [None if one is None else one[1] for one in map(_year_month, dates)]
+    return [None if one is None else one[1] for one in map(year_month, dates)]
 
 
 def _by_month(dates) -> list[Key | None]:
@@ -199,8 +180,7 @@ def _by_season(lat, dates) -> list[Key | None]:
         if month is None or not _known(one, 90):
             found.append(None)
             continue
-        season = (month % 12 // 3 + (2 if one < 0 else 0)) % 4
-        found.append((season, _SEASONS[season]))
+        found.append(season(month, one))
     return found
 
 

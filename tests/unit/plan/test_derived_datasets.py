@@ -1,0 +1,347 @@
+"""Derived datasets in a plan: which jobs there are, what stays as it is, what reruns, and what is refused."""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+
+import pytest
+from helpers.plans import CONFIG, fill_root, make_plan
+from permafrost.core.errors import PermafrostError
+from permafrost.plan import sources
+from permafrost.plan.record import outputs
+from permafrost.plan.sources import code_hash, stage_modules
+from permafrost.probes.kinds import KINDS
+
+FOLDS = {"of": "world", "folds": {"by": "image", "k": 3}}
+SHARE = {"of": "pictures", "share": 0.1}
+PAIR = {"train": "pictures", "test": "photos", "classes": {"a": "b", "c": ["d", "e"]}}
+ALL = {"world-folds": FOLDS, "pictures-less": SHARE, "pictures-photos": PAIR}
+PICTURES = CONFIG["extra_datasets"]["pictures"]
+
+
+@pytest.fixture
+def root(tmp_path):
+    return fill_root(tmp_path / "root")
+
+
+@pytest.fixture
+def config():
+    config = copy.deepcopy(CONFIG)
+    config["extra_datasets"]["photos"] = copy.deepcopy(PICTURES)
+    config["datasets"] = ["world", "pictures", "photos"]
+    config |= {"profile": {}, "measures": {"augmentations": {}}}
+    return config
+
+
+def jobs(plan) -> dict[tuple, tuple]:
+    return {
+        (stage.name, *names): (job.spec, job.code, job.fingerprint)
+        for stage in plan.stages()
+        for names in stage.every
+        for job in [stage.job(*names)]
+    }
+
+
+def derived(config, **entries) -> dict:
+    return {**config, "derived_datasets": entries}
+
+
+def changed(before, after) -> set[str]:
+    return {names[0] for names in before if before[names] != after[names]}
+
+
+def test_other_jobs_stay_as_they_are(root, config):
+    before = jobs(make_plan(root, config))
+    after = jobs(make_plan(root, derived(config, **ALL)))
+    assert before.keys() < after.keys()
+    assert changed(before, after) == {"aggregate", "report"}
+    new = {names[1] for names in after.keys() - before.keys()}
+    assert new == set(ALL)
+    # without any, no job has a field of them
+    specs = [json.loads(spec) for spec, _, _ in before.values()]
+    assert not any("rows" in spec for spec in specs)
+
+
+def test_one_more_changes_nothing_of_those_that_are_there(root, config):
+    before = jobs(make_plan(root, derived(config, **{"world-folds": FOLDS})))
+    after = jobs(make_plan(root, derived(config, **ALL)))
+    assert changed(before, after) == {"aggregate", "report"}
+
+
+def test_no_image_is_read_again_and_no_network_runs(root, config):
+    plan = make_plan(root, derived(config, derive_none=FOLDS, **ALL))
+    named = {stage.name: {names[0] for names in stage.every if names} for stage in plan.stages()}
+    parents = {"world", "pictures", "photos"}
+    for stage in ("prepare", "extract", "views", "measure", "profile", "similarity"):
+        assert named[stage] <= parents, stage
+    assert named["prepare"] == named["extract"] == named["measure"] == parents
+    assert named["resplit"] == named["select"] == {"derive_none", *ALL}
+    assert named["probe"] == named["bootstrap"] == named["compare"] == parents | named["resplit"]
+
+
+def test_their_jobs_read_those_of_the_datasets_that_they_are_derived_from(root, config):
+    plan = make_plan(root, derived(config, **ALL))
+    resplit = json.loads(plan.resplit("pictures-photos").spec)
+    assert resplit["inputs"]["images"] == {
+        name: plan.prepare(name).fingerprint for name in ("pictures", "photos")
+    }
+    assert resplit["derived"] == PAIR and "source" not in resplit["entry"]
+    select = json.loads(plan.select("pictures-photos", "stats").spec)
+    assert select["inputs"] == {
+        "rows": plan.resplit("pictures-photos").fingerprint,
+        "features": {
+            name: plan.extract(name, "stats").fingerprint for name in ("pictures", "photos")
+        },
+    }
+    probe = json.loads(plan.probe("pictures-photos", "stats", "knn", 0).spec)
+    assert probe["inputs"]["features"] == plan.select("pictures-photos", "stats").fingerprint
+    assert probe["rows"] == ["pictures", "photos"]
+
+
+def test_other_options_of_one_rerun_what_is_made_of_it_alone(root, config):
+    before = jobs(make_plan(root, derived(config, **ALL)))
+    other = {**ALL, "world-folds": {**FOLDS, "folds": {**FOLDS["folds"], "k": 4}}}
+    after = jobs(make_plan(root, derived(config, **other)))
+    found = {names for names in before if before[names] != after[names]}
+    assert {names[1] for names in found if len(names) > 1} == {"world-folds"}
+    assert {names[0] for names in found} == {
+        *("resplit", "select", "probe", "bootstrap", "compare", "aggregate", "report"),
+    }
+
+
+def test_a_changed_dataset_reruns_what_is_derived_from_it(root, config):
+    before = jobs(make_plan(root, derived(config, **ALL)))
+    # of the parent: other splits, which prepare anew
+    config["extra_datasets"]["photos"]["splits"]["seed"] = 5
+    after = jobs(make_plan(root, derived(config, **ALL)))
+    found = {names[1] for names in before if len(names) > 1 and before[names] != after[names]}
+    assert found == {"photos", "pictures-photos"}
+
+
+@pytest.mark.parametrize("name", list(ALL))
+def test_a_title_reruns_nothing_but_what_shows_it(root, config, name):
+    before = jobs(make_plan(root, derived(config, **ALL)))
+    titled = {**ALL, name: {**ALL[name], "title": "Another"}}
+    assert changed(before, jobs(make_plan(root, derived(config, **titled)))) <= {"report"}
+
+
+def test_the_order_of_shared_classes_is_no_part_of_a_job(root, config):
+    turned = {**PAIR, "classes": dict(reversed(PAIR["classes"].items()))}
+    one = make_plan(root, derived(config, pair=PAIR)).resplit("pair")
+    assert one == make_plan(root, derived(config, pair=turned)).resplit("pair")
+
+
+def test_their_stores_are_recorded_as_images_and_features(root, config):
+    rows = outputs(make_plan(root, derived(config, **ALL)), "results")
+    paths = {row["path"] for row in rows}
+    for name in ALL:
+        for split in ("train", "val", "test"):
+            assert f"results/images/{name}/{split}.zarr" in paths
+            assert f"results/features/{name}/stats/{split}.zarr" in paths
+
+
+def test_ranks_groups_and_names_of_suites_are_those_of_the_others(root, config):
+    plain = json.loads(make_plan(root, config).aggregate().spec)
+    made = json.loads(make_plan(root, derived(config, **ALL)).aggregate().spec)
+    assert made["groups"] == plain["groups"] and made["ranking"] == plain["ranking"]
+
+
+# --- pairs that are left out -----------------------------------------------------------------------
+
+
+def test_a_backbone_that_is_fitted_to_train_has_no_features_of_two_datasets(root, config):
+    config["extra_backbones"] |= {
+        "filters": {"kind": "rcf", "mode": "empirical"},
+        "random": {"kind": "rcf", "mode": "gaussian"},
+    }
+    config["backbones"] = ["stats", "filters", "random"]
+    plan = make_plan(root, derived(config, **ALL))
+    assert plan.misfits["pictures-photos", "filters"].startswith("it is fitted to train")
+    assert "filters" not in plan.backbones_on("pictures-photos")
+    assert plan.backbones_on("world-folds") == plan.backbones_on("world") == config["backbones"]
+    assert plan.backbones_on("pictures-photos") == ["stats", "random"]
+    # which is said beside its scores on folds
+    assert json.loads(plan.select("world-folds", "filters").spec)["fitted"] is True
+    assert "fitted" not in json.loads(plan.select("world-folds", "random").spec)
+
+
+def test_derived_backbones_have_no_folds(root, config):
+    config["derive"] = {"int8": [{"quantise": "int8"}]}
+    plan = make_plan(root, derived(config, **ALL))
+    assert plan.misfits["world-folds", "stats@int8"] == (
+        "derived backbones have no folds: steps would learn from images that a fold tests"
+    )
+    for name in ("pictures-less", "pictures-photos"):
+        assert "stats@int8" in plan.backbones_on(name)
+        job = json.loads(plan.derive(name, "stats@int8").spec)
+        assert job["inputs"]["features"] == {"stats": plan.select(name, "stats").fingerprint}
+        assert job["rows"] == ALL[name].get("train", "pictures").split() + (
+            ["photos"] if "train" in ALL[name] else []
+        )
+    probe = json.loads(plan.probe("pictures-less", "stats@int8", "knn", 0).spec)
+    assert probe["rows"] == ["pictures"] and probe["derived"] == ["stats"]
+
+
+def test_a_backbone_that_does_not_fit_a_parent_does_not_fit(root, config):
+    config["extra_backbones"]["s1"] = {"kind": "imagestats", "input": {"bands": ["VV"]}}
+    config["backbones"] = ["stats", "s1"]
+    config["extra_datasets"]["photos"] |= {
+        "bands": [{"name": "VV"}],
+        "units": {"unit": "db"},
+    }
+    del config["extra_datasets"]["photos"]["sensor"]
+    plan = make_plan(root, derived(config, **ALL))
+    assert "it does not fit pictures" in plan.misfits["pictures-less", "s1"]
+    assert ("pictures-photos", "s1") in plan.misfits
+    assert all(("photos", name) not in plan.misfits for name in ("s1",))
+
+
+def test_probes_that_do_not_pool_or_that_read_images_are_left_out(root, config):
+    kinds = [name for name, kind in KINDS.items() if "multilabel" in kind.tasks and not kind.series]
+    config["probes"] = {name.replace("_", "-"): {"kind": name} for name in kinds}
+    config["extra_datasets"]["photos"] = {
+        "task": "multilabel",
+        "source": {"kind": "demo", "chip_size": 32, "seed": 4},
+    }
+    entries = {"folded": FOLDS, "less": {"of": "world", "share": 0.5}}
+    entries["pair"] = {"train": "world", "test": "photos"}
+    plan = make_plan(root, derived(config, **entries))
+    on = {name: set(plan.probes_of(name)) for name in ("world", *entries)}
+    images = {"fine-tune"}
+    assert images <= on["world"]
+    assert on["less"] == on["pair"] == on["world"] - images
+    assert {"few-shot", "retrieval", "knn-sweep"} <= on["less"]
+    assert on["folded"] == on["less"] - {"few-shot", "retrieval", "knn-sweep"}
+    assert {"knn", "linear", "mlp", "random-forest"} <= on["folded"]
+
+
+def test_a_share_of_a_dense_dataset_has_maps(root, config):
+    config["extra_datasets"]["masks"] = {
+        "task": "segmentation",
+        "source": {"kind": "demo", "chip_size": 32},
+    }
+    config["datasets"].append("masks")
+    config["probes"]["dense"] = {"kind": "dense_knn"}
+    plan = make_plan(root, derived(config, less={"of": "masks", "share": 0.5}))
+    assert plan.probes_of("less") == ["dense"]
+    assert json.loads(plan.probe("less", "net", "dense", 0).spec)["rows"] == ["masks"]
+
+
+# --- what is refused -------------------------------------------------------------------------------
+
+MASKS = {"task": "segmentation", "source": {"kind": "demo", "chip_size": 32}}
+
+
+@pytest.mark.parametrize(
+    ("name", "entry", "said"),
+    [
+        (
+            "new",
+            {"of": "wolrd", "share": 0.1},
+            "'wolrd', which is not a dataset of this run.*world",
+        ),
+        ("new", {"train": "world", "test": "x"}, "derived from 'x', which is not a dataset"),
+        ("world", {"of": "pictures", "share": 0.1}, "there is a dataset 'world' in the catalogues"),
+        ("new", {"train": "world", "test": "world"}, "it trains and tests on one dataset"),
+        ("new", {"train": "world", "test": "pictures"}, "different tasks: multilabel and class"),
+        ("new", {"of": "masks", "folds": {"by": "image"}}, "need labels of images.*segmentation"),
+        ("new", {"train": "masks", "test": "masks2"}, "need labels of images.*segmentation"),
+        ("new", {**SHARE, "classes": {"a": "b"}}, "classes has no effect on images of one dataset"),
+        ("new", {"of": "world", "folds": {"by": "block"}}, "folds by block need block_km"),
+        ("new", {"of": "world", "folds": {"by": "year", "k": 2}}, "k has no effect by year"),
+        ("new", {"of": "less", "share": 0.5}, "derived from 'less', which is not a dataset"),
+        ("new", {"of": "world"}, "derived_datasets.new"),
+        ("new", {"of": "world", "share": 0.1, "folds": {}}, "derived_datasets.new"),
+        ("new", {"of": "world", "share": 0.1, "train": "world", "test": "photos"}, "datasets.new"),
+        ("new", {"train": "world", "share": 0.1}, "derived_datasets.new"),
+        ("new", {"train": "world", "test": "photos", "share": 0.1}, "derived_datasets.new"),
+        ("new", {}, "derived_datasets.new"),
+        ("new", {"of": "world", "share": 0}, r"share"),
+        ("new", {"of": "world", "share": 1}, r"share"),
+        ("new", {"of": "world", "folds": {"k": 1}}, r"folds.k"),
+        ("new", {"of": "world", "folds": {"by": "country"}}, r"country"),
+        ("new", {"of": "world", "folds": {"buffer": 3}}, "did you mean 'buffer_km'"),
+        ("a/b", {"of": "world", "share": 0.5}, "derived_datasets"),
+        ("..", {"of": "world", "share": 0.5}, "derived_datasets"),
+        ("New", {"of": "world", "share": 0.5}, "derived_datasets"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_clear_error(root, config, name, entry, said):
+    config["extra_datasets"] |= {"masks": MASKS, "masks2": MASKS}
+    config["datasets"] += ["masks", "masks2"]
+    config["probes"]["dense"] = {"kind": "dense_knn"}
+    entries = {"less": {"of": "world", "share": 0.9}, name: entry}
+    with pytest.raises(PermafrostError, match=said) as raised:
+        make_plan(root, derived(config, **entries))
+    text = str(raised.value)
+    assert "Remedy" in text and text.count("Remedy") == 1, text
+
+
+def test_several_mistakes_are_told_together(root, config):
+    entries = {"one": {"of": "x", "share": 0.1}, "two": {"train": "world", "test": "world"}}
+    with pytest.raises(PermafrostError) as raised:
+        make_plan(root, derived(config, **entries))
+    assert "'x'" in str(raised.value) and "trains and tests on one dataset" in str(raised.value)
+
+
+def test_years_of_folds_may_be_written_as_numbers_or_are_refused_with_advice(root, config):
+    """YAML reads 2019 as a number."""
+    asked = {"of": "world", "folds": {"by": "year", "only": [2019]}}
+    try:
+        make_plan(root, derived(config, new=asked))
+    except PermafrostError as error:
+        assert "only" in str(error) and "text" in str(error)
+
+
+# --- code ------------------------------------------------------------------------------------------
+
+
+def forget() -> None:
+    for kept in (sources._library, sources._read, stage_modules, sources._code_hash):
+        getattr(kept, "cache_clear", lambda: None)()
+    for name in ("stage_files", "_kept"):
+        getattr(getattr(sources, name), "cache_clear", lambda: None)()
+
+
+@pytest.fixture
+def library(tmp_path, monkeypatch):
+    """A copy of the library, whose hashes are computed."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    folder = shutil.copytree(sources.ROOT, tmp_path / "permafrost", ignore=ignored)
+    monkeypatch.setattr(sources, "ROOT", folder)
+    forget()
+    yield folder
+    monkeypatch.undo()
+    forget()
+
+
+def test_code_that_reads_rows_of_others_is_a_part_of_jobs_that_do_so_alone(root, config, library):
+    config["derive"] = {"int8": [{"quantise": "int8"}]}
+    plan = make_plan(root, derived(config, **ALL))
+    specs = {
+        (stage.name, *names): json.loads(stage.job(*names).spec)
+        for stage in plan.stages()
+        for names in stage.every
+    }
+
+    def hashes():
+        forget()
+        return {names: code_hash(spec["stage"], spec) for names, spec in specs.items()}
+
+    before = hashes()
+    readers = {"core/rows_store.py": {"resplit", "select", "derive", "probe"}}
+    readers["probes/embeddings/folds.py"] = {"probe"}
+    for file, stages in readers.items():
+        path = library / file
+        text = path.read_text()
+        path.write_text(text + "\nMORE = 1\n")
+        after = hashes()
+        path.write_text(text)
+        found = {names for names in specs if before[names] != after[names]}
+        assert {names[0] for names in found} == stages, file
+        assert {names[1] for names in found} == set(ALL), file
+        expected = {names for names in specs if names[0] in stages and names[1] in ALL}
+        assert found == expected, file
+    assert hashes() == before

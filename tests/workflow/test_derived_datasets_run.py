@@ -1,0 +1,120 @@
+"""A finished study that gets derived datasets: what runs, what stays, and what tables and page say of them."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from helpers.project import TINY
+from permafrost.core.rows_store import FOLDS
+from permafrost.core.store_readers import open_store
+
+OTHER = {
+    **TINY["extra_datasets"]["tiny-landcover"],
+    "source": {**TINY["extra_datasets"]["tiny-landcover"]["source"], "seed": 7},
+}
+DERIVED = {
+    "folded": {"of": "tiny-landcover", "folds": {"by": "group", "k": 3}},
+    "less": {"of": "tiny-landcover", "share": 0.5, "title": "Half of the labels"},
+    "moved": {"train": "tiny-landcover", "test": "tiny-other"},
+}
+PARENTS = ["tiny-landcover", "tiny-other"]
+SPLITS = ("train", "val", "test")
+
+
+def rows_of(path, datasets) -> list[str]:
+    """The rows of a table that name these datasets alone, as text, since values may be no number."""
+    return [repr(row) for row in pq.read_table(path).to_pylist() if row["dataset"] in datasets]
+
+
+def row_bytes(path) -> int:
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+
+
+@pytest.mark.slow
+def test_derived_datasets_of_a_finished_study(fresh_project):
+    project = fresh_project
+    project.configure(
+        datasets=PARENTS,
+        extra_datasets={**TINY["extra_datasets"], "tiny-other": OTHER},
+        probes={"knn": {"kind": "knn"}},
+    )
+    project.snakemake()
+    standings = pq.read_table(project.path("results/standings.parquet"))
+    leaderboard = rows_of(project.path("results/leaderboard.parquet"), PARENTS)
+    stores = project.stores()
+
+    project.configure(derived_datasets=DERIVED)
+    pending = project.pending()
+    probes = sum(count for rule, count in pending.items() if rule.startswith("probe"))
+    others = {rule: n for rule, n in pending.items() if not rule.startswith("probe")}
+    assert probes == 3 * 2
+    assert others == {
+        **{"resplit": 3, "select": 6, "bootstrap": 6, "compare": 3},
+        **{"aggregate": 1, "report": 1},
+    }
+    project.snakemake()
+    assert project.pending() == {}
+
+    # nothing that was there has changed
+    assert pq.read_table(project.path("results/standings.parquet")).equals(standings)
+    assert rows_of(project.path("results/leaderboard.parquet"), PARENTS) == leaderboard
+    after = project.stores()
+    assert {name: after[name] for name in stores} == stores
+
+    # all have scores and no ranks over datasets
+    rows = [row for row in project.leaderboard() if row["dataset"] in DERIVED]
+    found = {(row["dataset"], row["backbone"], row["probe"]) for row in rows}
+    assert found == {
+        (dataset, backbone, "knn") for dataset in DERIVED for backbone in TINY["backbones"]
+    }
+    assert all(np.isfinite(row["value"]) for row in rows if row["primary"])
+
+    # each image of the dataset is tested once, by a probe that saw no image of its group
+    images = project.path("results/images")
+    every = [
+        sample
+        for split in SPLITS
+        for sample in pq.read_table(images / f"tiny-landcover/{split}.zarr/samples.parquet")[
+            "sample_id"
+        ].to_pylist()
+    ]
+    answers = project.path("results/predictions/folded/imagestats/seed0/knn.parquet")
+    assert sorted(pq.read_table(answers)["sample_id"].to_pylist()) == sorted(every)
+    split_stores = {split: open_store(images / f"folded/{split}.zarr") for split in SPLITS}
+    groups = {
+        split: np.array(store.samples(["group_id"])["group_id"].to_pylist())
+        for split, store in split_stores.items()
+    }
+    for fold in range(3):
+        sides = [
+            set(groups[split][store.read(FOLDS)[:, fold].astype(bool)].tolist())
+            for split, store in split_stores.items()
+        ]
+        assert all(sides) and sum(map(len, sides)) == len(set.union(*sides))
+
+    # their stores copy neither images nor features
+    for name in DERIVED:
+        for split in SPLITS:
+            own = project.path(f"results/features/{name}/tiny-network/{split}.zarr")
+            assert not (own / "embeddings").exists() and (own / "row").exists()
+            assert not (images / f"{name}/{split}.zarr/images").exists()
+    assert row_bytes(images / "folded") < row_bytes(images / "tiny-landcover")
+
+    # page and commands know them
+    page = project.path("results/report/datasets/folded.html").read_text()
+    assert "3 folds by group" in page
+    assert "Half of the labels" in project.report_text()
+    assert "trained on tiny-landcover, tested on tiny-other" in project.report_text()
+    for command in (("verify",), ("stale",), ("show", "--probe", "knn")):
+        project.permafrost(*command)
+
+    # a parent's deleted features are made again for a changed derived dataset, and nothing else
+    shutil.rmtree(project.path("results/features/tiny-other/imagestats"))
+    project.configure(derived_datasets={**DERIVED, "less": {**DERIVED["less"], "share": 0.7}})
+    assert {rule for rule in project.pending() if not rule.startswith("probe")} == {
+        *("resplit", "select", "bootstrap", "compare", "aggregate", "report"),
+    }
+    assert project.pending()["select"] == 2

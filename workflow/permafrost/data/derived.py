@@ -1,0 +1,147 @@
+"""Derived datasets: images of others, divided anew into train, validation and test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.options import (
+    Above0,
+    AtLeast2,
+    Different,
+    LeftOut,
+    Name,
+    Natural,
+    Options,
+    Positive,
+    Share,
+    Text,
+)
+
+#: what makes a fold, if each of its values is one: the folds have no number
+VALUES = ("season", "year", "latitude")
+#: height of a band of latitude
+DEGREES = 15
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folds(Options):
+    """Folds of all images of a dataset. Each image is tested once, by a probe that is trained on other folds."""
+
+    by: Literal["group", "image", "block", "season", "year", "latitude"] = "group"
+    """What stays together: groups (images, if some have none), images, or square blocks on the ground, which are
+    divided into k folds of about the same size and shares of classes; or what is one fold per value: season
+    (meteorological, of the hemisphere), year, or band of latitude."""
+    k: LeftOut[AtLeast2 | Literal["each"]] = None
+    """Number of folds of groups, images and blocks; each: every group or block is a fold. Default is 5."""
+    only: LeftOut[Different[Text]] = None
+    """Values whose folds are tested (winter, 2019, 45 to 60° N, or the name of a group). Default is all."""
+    block_km: LeftOut[Above0] = None
+    """Side length of a block in kilometres."""
+    degrees: LeftOut[Above0] = None
+    """Height of a band of latitude. Default is 15."""
+    buffer_km: LeftOut[Above0] = None
+    """Images closer than this to a test image are left out of training and validation."""
+    val: Share = 0.2
+    """Share of the images of a fold that are not tested which is validation; whole groups if known."""
+    repeats: Positive = 1
+    """Times that groups, images or blocks are divided, each time at random. Intervals treat all answers to one
+    image as one unit."""
+    seed: Natural = 0
+    """Random seed of the division."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedClass(Options):
+    """A class of train and test that unites classes of both."""
+
+    train: Text | Different[Text]
+    """Class or classes of the dataset that is trained on."""
+    test: Text | Different[Text]
+    """Class or classes of the dataset that is tested on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DerivedDataset(Options):
+    """A dataset whose images are those of other datasets of the run, divided anew: into folds, with a share of the
+    training images, or trained on one dataset and tested on another. Features are read from theirs."""
+
+    RULES = {
+        "oneOf": [
+            {"required": ["of", "folds"]},
+            {"required": ["of", "share"]},
+            {"required": ["train", "test"]},
+        ]
+    }
+
+    title: LeftOut[Text] = None
+    """Name for tables and figures. Default is the entry's name."""
+    of: LeftOut[Name] = None
+    """The dataset whose images these are."""
+    folds: LeftOut[Folds] = None
+    share: LeftOut[Share] = None
+    """Share of the images of train, and of those of validation, that are kept; whole groups if known, else stratified
+    by class. The test images are all of the dataset."""
+    seed: Natural = 0
+    """Random seed of share. The images of a smaller share are among those of a larger one."""
+    train: LeftOut[Name] = None
+    """The dataset whose train and validation images are used."""
+    test: LeftOut[Name] = None
+    """The dataset whose test images are used."""
+    classes: LeftOut[dict[str, Text | Different[Text] | SharedClass]] = None
+    """For train and test: class of train -> class or classes of test; or a name -> classes of both. Images of other
+    classes are left out. Default is the classes that both name alike."""
+
+
+def origins_of(entry: dict) -> list[str]:
+    """The datasets that an entry is derived from; empty for all other entries."""
+    derived: dict[str, Any] = entry.get("derived") or {}
+    return [derived[key] for key in ("of", "train", "test") if key in derived]
+
+
+def in_folds(entry: dict) -> bool:
+    """Whether an entry is derived and has folds."""
+    return "folds" in (entry.get("derived") or {})
+
+
+def check_folds(options: Folds, *, where: object) -> None:
+    """Raise `PermafrostError` for options that no data could satisfy."""
+    each = options.by in VALUES
+    wrong = None
+    if each and options.k is not None:
+        wrong = f"k has no effect by {options.by}: each {options.by} is a fold", "remove k"
+    elif options.by == "image" and options.k == "each":
+        wrong = "each image cannot be a fold", "give a number of folds"
+    elif options.by == "block" and options.block_km is None:
+        wrong = "folds by block need block_km", "give the side of a block in kilometres"
+    elif options.by != "block" and options.block_km is not None:
+        wrong = f"block_km has no effect by {options.by}", "remove it, or write by: block"
+    elif options.by != "latitude" and options.degrees is not None:
+        wrong = f"degrees has no effect by {options.by}", "remove it, or write by: latitude"
+    elif options.repeats > 1 and (each or options.k == "each"):
+        wrong = "the folds are the same in each repetition", "remove repeats"
+    elif options.only is not None and not each and options.k != "each":
+        wrong = "only names values, but folds are numbered", "remove only, or write k: each"
+    if wrong:
+        raise PermafrostError(wrong[0], where=f"{where}: folds", remedy=wrong[1])
+
+
+def shared_classes(
+    asked: dict | None, train: list[str], test: list[str]
+) -> dict[str, tuple[list[str], list[str]]]:
+    """Class -> the classes of train and of test that it unites, from the option ``classes`` and both lists.
+
+    Those of the option are sorted: the JSON of a job keeps no order.
+    """
+    if asked is None:
+        return {name: ([name], [name]) for name in train if name in test}
+    found = {}
+    for name, given in sorted(asked.items()):
+        one, other = (given["train"], given["test"]) if isinstance(given, dict) else (name, given)
+        found[name] = (_listed(one), _listed(other))
+    return found
+
+
+def _listed(names: str | list[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)

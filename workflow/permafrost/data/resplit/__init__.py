@@ -1,0 +1,1 @@
+"""Derived datasets: the images of others, divided anew."""

@@ -1,0 +1,190 @@
+"""Derived datasets of a configuration: their entries, and which backbones and groups they fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from permafrost.backbones.derived import parents_of
+from permafrost.backbones.kinds import kind_of
+from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.options import build
+from permafrost.core.tasks import targets_of
+from permafrost.data.derived import Folds, check_folds, in_folds, origins_of, shared_classes
+from permafrost.plan.catalogue import Catalogue
+from permafrost.plan.mistakes import Mistakes
+
+
+def add_derived_datasets(
+    catalogue: Catalogue, chosen: Mapping[str, dict], asked: dict, where: str, mistakes: Mistakes
+) -> dict[str, dict]:
+    """The entries of `derived_datasets`: each is that of the dataset whose images are trained on, with ``derived``."""
+    found = {}
+    for name, derived in asked.items():
+        place = f"{where}: derived_datasets.{name}"
+        with mistakes.gathered():
+            for origin in origins_of({"derived": derived}):
+                if origin not in chosen:
+                    raise PermafrostError(
+                        f"it is derived from {origin!r}, which is not a dataset of this run"
+                        f" ({near_names(origin, chosen)})",
+                        where=place,
+                        remedy=f"add {origin} to `datasets`",
+                    )
+            _check_dataset(catalogue, chosen, name, derived, place)
+            found[name] = _entry(chosen, name, derived)
+    return found
+
+
+#: keys of an entry that say how the parent was made, and not what it is
+_OF_PARENT = ("title", "published", "size_bytes", "download", "citation", "url")
+
+
+#: keys that go together
+_ASKED = ({"of", "folds"}, {"of", "share"}, {"train", "test"})
+
+
+def _entry(chosen: Mapping[str, dict], name: str, derived: dict) -> dict:
+    origins = origins_of({"derived": derived})
+    entry = {key: one for key, one in chosen[origins[0]].items() if key not in _OF_PARENT}
+    entry |= {"derived": derived, "title": derived.get("title", name)}
+    images_of = {one for origin in origins for one in chosen[origin].get("images_of", ())}
+    if images_of:
+        entry["images_of"] = sorted(images_of)
+    if len(origins) > 1 and "classes" in entry:
+        # of those that the entries list; else the data say
+        listed = [chosen[origin].get("classes") for origin in origins]
+        known = derived.get("classes")
+        if known is not None or all(listed):
+            shared = list(shared_classes(known, *(one or [] for one in listed)))
+            # the job refuses fewer, with both lists
+            entry |= {"classes": shared} if len(shared) > 1 else {}
+    return entry
+
+
+def _check_dataset(
+    catalogue: Catalogue, chosen: Mapping[str, dict], name: str, derived: dict, where: str
+) -> None:
+    origins = origins_of({"derived": derived})
+    problem = None
+    asked = {key for key in ("of", "folds", "share", "train", "test") if key in derived}
+    texts = isinstance(name, str) and all(
+        isinstance(one, str) for one in derived.get("classes", ())
+    )
+    if asked not in _ASKED:
+        problem = (
+            f"{', '.join(sorted(asked))} do not go together",
+            ("give of and folds, of and share, or train and test"),
+        )
+    elif not texts:
+        problem = "a name is not a text", "put names that are numbers into quotes"
+    elif catalogue.has(name):
+        problem = f"there is a dataset {name!r} in the catalogues", "choose another name"
+    elif len(set(origins)) < len(origins):
+        problem = "it trains and tests on one dataset", "name the dataset itself, or give it folds"
+    elif len({chosen[one]["task"] for one in origins}) > 1:
+        tasks = " and ".join(chosen[one]["task"] for one in origins)
+        problem = f"the datasets have different tasks: {tasks}", "name datasets of one task"
+    elif derived["seed"] and "share" not in derived:
+        problem = "seed has no effect without share", "remove it; folds have a seed of their own"
+    elif "classes" in derived and targets_of(chosen[origins[0]]["task"]).numbers:
+        problem = "classes has no effect on numbers", "remove it"
+    elif "classes" in derived and len(origins) < 2:
+        problem = "classes has no effect on images of one dataset", "remove it"
+    elif targets_of(chosen[origins[0]]["task"]).dense and "share" not in derived:
+        task = chosen[origins[0]]["task"]
+        problem = (
+            f"folds and pairs of datasets need labels of images, and the task is {task}",
+            ("give a share, or name another dataset"),
+        )
+    if problem:
+        raise PermafrostError(problem[0], where=where, remedy=problem[1])
+    if "folds" in derived:
+        check_folds(build(Folds, derived["folds"]), where=where)
+
+
+def check_groups(
+    groups: Mapping[str, list[str]], datasets: Mapping[str, dict], where: str, mistakes: Mistakes
+) -> None:
+    """Add groups of rankings that name several datasets with the same test images to `mistakes`."""
+    for group, names in groups.items():
+        tested: dict[str, str] = {}
+        for name in names:
+            images = (origins_of(datasets.get(name, {})) or [name])[-1]
+            other = tested.setdefault(images, name)
+            if other != name:
+                mistakes.add(
+                    PermafrostError(
+                        f"{other} and {name} test the same images, which a ranking would count twice",
+                        where=f"{where}: groups.{group}",
+                        remedy="name one of them",
+                    )
+                )
+
+
+def misfits_of_derived_datasets(
+    backbones: Mapping[str, dict],
+    datasets: Mapping[str, dict],
+    found: Mapping[tuple[str, ...], PermafrostError],
+    cells: Mapping,
+    bands: Mapping[str, tuple[list[dict], list[str]]],
+    where: str,
+) -> dict[tuple[str, ...], PermafrostError]:
+    """(dataset, backbone) -> why a backbone has no features on a derived dataset.
+
+    Parameters
+    ----------
+    found : the misfits of other datasets.
+    cells : (dataset, backbone) -> its input, where it is known.
+    bands : dataset -> its bands, and the names of the selected ones.
+    """
+    refused: dict[tuple[str, ...], PermafrostError] = {}
+    for dataset, about in datasets.items():
+        origins = origins_of(about)
+        for name, entry in backbones.items() if origins else ():
+            lacking = next((one for one in origins if (one, name) in found), None)
+            policies = {getattr(cells.get((one, name)), "policy", None) for one in origins}
+            if lacking is not None:
+                problem = f"it does not fit {lacking}: {found[lacking, name].problem}"
+            elif parents_of(entry) and in_folds(about):
+                problem = "derived backbones have no folds: steps would learn from images that a fold tests"
+            elif len(origins) > 1 and kind_of(entry).is_fitted(entry):
+                problem = "it is fitted to train, so its features of two datasets are not the same"
+            elif len(policies) > 1:
+                problem = (
+                    f"its input of {origins[0]} is made in another way than that of {origins[1]}"
+                )
+            elif len(origins) > 1 and _reads_all(entry) and not _alike(entry, origins, bands):
+                problem = (
+                    f"it reads other bands of {origins[0]} than of {origins[1]}, or other units"
+                )
+            else:
+                continue
+            refused[dataset, name] = PermafrostError(
+                problem, where=f"{where}: derived_datasets.{dataset}", remedy="leave this pair out"
+            )
+    return refused
+
+
+def _reads_all(entry: Mapping) -> bool:
+    """Whether a backbone takes the bands that a dataset offers, in their order."""
+    return kind_of(entry).pixels and entry.get("input", {}).get("bands", "all") == "all"
+
+
+def _alike(
+    entry: Mapping, origins: list[str], bands: Mapping[str, tuple[list[dict], list[str]]]
+) -> bool:
+    """Whether two datasets offer the same bands, where nothing scales them also in the same unit."""
+    plain = kind_of(entry).wants == {"normalization": "none"}
+    offered = [
+        [
+            (
+                band.get("common_name") or band["name"],
+                *((band.get("unit"), band.get("scale"), band.get("offset")) if plain else ()),
+            )
+            for band in bands[origin][0]
+            if band["name"] in bands[origin][1]
+        ]
+        for origin in origins
+        if origin in bands
+    ]
+    return all(one == offered[0] for one in offered)
