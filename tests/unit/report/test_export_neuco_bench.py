@@ -25,7 +25,17 @@ class Made:
     def __init__(self, folder):
         self.folder, self.outputs = folder, []
 
-    def add(self, dataset, backbone, values, *, dates=None, name="{split}/{row}.tif", array=None):
+    def add(
+        self,
+        dataset,
+        backbone,
+        values,
+        *,
+        dates=None,
+        name="{split}/{row}.tif",
+        array=None,
+        folds_of=None,
+    ):
         """Stores of one backbone: `values` are (all samples, …), `dates` the kind of their dates."""
         start = 0
         for split, count in COUNTS.items():
@@ -45,6 +55,15 @@ class Made:
                 made[:] = rows
                 writer.samples(pa.table(columns))
                 writer.attributes.update({"split": split, "task": "classification"})
+                if folds_of is not None:
+                    some = np.ones(count, np.int16)
+                    for what, kind in (("parent", np.int16), ("row", np.int64)):
+                        writer.array(what, (count,), kind, rows_per_chunk=8)[:] = some * 0
+                    writer.array("folds", (count, 2), np.uint8, rows_per_chunk=8)[:] = 1
+                    writer.attributes["rows"] = {
+                        "of": [[folds_of, split, "of-net"]],
+                        "arrays": {},
+                    }
             self.outputs.append(
                 {
                     "stage": "extract",
@@ -199,6 +218,15 @@ def test_what_cannot_be_written_is_refused(made, tmp_path):
         write_embeddings([], tmp_path)
 
 
+def test_a_dataset_with_folds_names_the_one_that_it_is_derived_from(made, tmp_path):
+    made.add("d", "net", np.ones((42, 2), np.float32))
+    with pytest.raises(PermafrostError) as caught:
+        made.add("d-folds", "net", np.ones((42, 2), np.float32), folds_of="d")
+        write_embeddings(made.rows, tmp_path, dataset="d-folds")
+    assert "the images of d-folds are in several folds" in str(caught.value)
+    assert "derived from: --dataset d" in str(caught.value)
+
+
 def said_by(capsys, *arguments) -> tuple[int, str]:
     status = cli.main(list(map(str, arguments)))
     printed = capsys.readouterr()
@@ -227,6 +255,9 @@ def test_the_command_writes_a_folder_whole_or_not_at_all(made, tmp_path, capsys)
         (("--backbone", "a"), "files are in a folder"),
         (("--output", out, "--probe", "knn"), "features have no probe and no group"),
         (("--output", out, "--group", "all"), "features have no probe and no group"),
+        (("--output", out, "--bibtex", tmp_path / "b"), "--bibtex does not exist for neuco-bench"),
+        (("--output", out, "--mark-tied"), "--mark-tied does not exist for neuco-bench"),
+        (("--output", out, "--no-intervals"), "--no-intervals does not exist for neuco-bench"),
     ):
         status, said = said_by(capsys, *export, *more)
         assert status == 1 and problem in said

@@ -128,6 +128,17 @@ def _write_features(arguments) -> None:
         raise PermafrostError(
             "features have no probe and no group", remedy="leave --probe and --group out"
         )
+    wrong = {
+        "--bibtex": arguments.bibtex is not None,
+        "--mark-tied": arguments.mark_tied,
+        "--no-intervals": arguments.no_intervals,
+    }
+    for name in wrong:
+        if wrong[name]:
+            raise PermafrostError(
+                f"{name} does not exist for neuco-bench",
+                remedy="leave it out: files have features, no scores",
+            )
     if arguments.output is None:
         raise PermafrostError("files are in a folder", remedy="name it with --output")
     # features are there before the leaderboard

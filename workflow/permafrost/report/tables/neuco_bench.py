@@ -59,8 +59,8 @@ def write_embeddings(
 
     Raises
     ------
-    PermafrostError : an unknown name, several datasets, a store that is missing, damaged or without embeddings, NaN
-        or infinity, two samples of one name.
+    PermafrostError : an unknown name, several datasets, one with folds, a store that is missing, damaged or without
+        embeddings, NaN or infinity, two samples of one name.
     """
     known = sorted({row["dataset"] for row in rows})
     if dataset is None and len(known) != 1:
@@ -87,6 +87,13 @@ def _write(backbone: str, stores: dict[str, dict], path: Path, stems: bool) -> W
             store = open_features(
                 Path(stores[split]["path"]), expect=stores[split]["fingerprint"], split=split
             )
+            if "folds" in store:
+                origin = store.attributes["rows"]["of"][0][0]
+                raise PermafrostError(
+                    f"the images of {stores[split]['dataset']} are in several folds, and a file has each once",
+                    where=store.path,
+                    remedy=f"export the dataset that it is derived from: --dataset {origin}",
+                )
             if "embeddings" not in store:
                 raise PermafrostError(
                     f"{backbone} has maps and no embeddings of whole samples",
