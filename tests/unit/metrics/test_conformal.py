@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from permafrost.core.row_file import RowFile
@@ -29,7 +31,10 @@ def wrongness(row, kind):
     row = [float(one) for one in row]
     if kind == "lac":
         return [1 - one for one in row]
-    return [sum(sorted((other for other in row if other >= one), reverse=True)) for one in row]
+    # what is left, exactly: all classes at the end of the order have 1
+    exact = [Fraction(one) for one in row]
+    sums = [sum(other for other in exact if other >= one) / sum(exact) for one in exact]
+    return [round(float(one), 12) for one in sums]
 
 
 def by_hand(target, scores, halves, strata, alpha, kind):
@@ -121,7 +126,20 @@ def test_tied_probabilities_enter_together():
     sums = nonconformity(scores, "aps")
     np.testing.assert_allclose(sums, [[0.4, 1, 1, 1], [1] * 4, [1] * 4], atol=1e-6)
     assert (sums[:, 1:] == sums[:, 1:2]).all()
+    assert (sums[:, 1] == 1).all() and (sums[1:] == 1).all()
     assert (nonconformity(scores, "lac")[:, 1:] == nonconformity(scores, "lac")[:, 1:2]).all()
+
+
+def test_the_last_classes_of_an_order_have_a_sum_of_exactly_one():
+    rng = np.random.default_rng(2)
+    for make in (softmax, votes):
+        _, scores = make(rng, 2000, 7)
+        sums = nonconformity(scores, "aps")
+        last = scores == scores.min(axis=1, keepdims=True)
+        assert (sums[last] == 1).all() and sums.max() == 1
+        # also the least probable classes of those that have any probability
+        held = np.where(scores > 0, scores, np.inf)
+        assert (sums[held == held.min(axis=1, keepdims=True)] == 1).all()
 
 
 def test_halves_are_random_and_even_within_strata():

@@ -174,7 +174,8 @@ def test_the_slope_is_the_change_of_sizes_between_two_levels():
 
 def test_the_interval_of_the_worst_class_holds_for_all_classes_together():
     target, scores = softmax(600)
-    one = predictions(target, scores, [f"scene {number % 60}" for number in range(600)])
+    # 12 images of a scene in each half are enough for a threshold
+    one = predictions(target, scores, [f"scene {number % 25}" for number in range(600)])
     rows = scored(one, {})
     strict = scored(one, {}, confidence=1 - 0.05 / 6)
     for suffix, names in NAMES.items():
@@ -189,7 +190,7 @@ def test_rows_are_added_and_no_other_row_changes():
     target, scores = softmax()
     for groups in (None, [f"scene {number % 31}" for number in range(240)]):
         one = predictions(target, scores, groups)
-        without, given = scored(one), scored(one, {})
+        without, given = scored(one), scored(one, {"alpha": 0.3})
         assert repr({key: given[key] for key in without}) == repr(without)
         added = {name for name, _ in given.keys() - without.keys()}
         suffixes = [suffix for suffix in NAMES if groups or suffix != "_by_group"]
@@ -222,19 +223,47 @@ def test_the_order_of_rows_changes_nothing():
 
 def test_thresholds_without_enough_items_are_counted():
     target, scores = softmax(120)
-    groups = [f"scene {number % 15}" for number in range(120)]
+    # nine scenes of 8 images, and one of 48
+    groups = [f"scene {min(number // 8, 9)}" for number in range(120)]
     rows = scored(predictions(target, scores, groups), {"repeats": 5})
 
     def few(name):
         flags = rows[name, None]["flags"]
         return [flag for flag in flags if flag.startswith(FEW_TO_CALIBRATE)]
 
-    # a group has four images in each half, and nine are needed
-    assert few("set_size_by_group") == [f"{FEW_TO_CALIBRATE}:150 of 150"]
-    assert rows["set_size_by_group", None]["value"] == 6
-    assert rows["set_coverage_by_group", None]["value"] == 1
+    # of 8 images there are four in each half, and nine are needed
+    assert few("set_size_by_group") == [f"{FEW_TO_CALIBRATE}:90 of 100"]
+    # all six classes in 72 of 120 sets
+    assert rows["set_size_by_group", None]["value"] > 0.6 * 6
     assert few("set_size") == []
     assert few("worst_class_set_coverage_by_class") == few("set_coverage_by_class") != []
+
+
+def test_groups_of_which_none_has_a_threshold_have_no_rows():
+    target, scores = softmax(120)
+    # as copies of one image, which are units where no group is known
+    groups = [f"scene {number}" if number < 4 else None for number in range(60)]
+    rows = scored(predictions(target, scores, 2 * groups), {"repeats": 5})
+    assert ("set_size", None) in rows
+    assert not any(name.endswith("_by_group") for name, _ in rows)
+
+
+@pytest.mark.parametrize("alpha", [0.02, 0.5])
+def test_sizes_and_shares_are_possible(alpha):
+    for target, scores in (*CASES.values(), softmax(60, sharpness=0.1)):
+        groups = [f"scene {number % 30}" for number in range(len(target))]
+        for given in (None, groups):
+            one = predictions(target, scores, given)
+            rows = scored(one, {"alpha": alpha, "score": "aps", "repeats": 3})
+            for (name, _), row in rows.items():
+                if "set_size" in name:
+                    assert 0 <= row["lower"] <= row["value"] <= row["upper"] <= len(one.classes)
+                if "set_singletons" in name:
+                    assert 0 <= row["value"] <= 1
+            found, units = sets_of_units(one, alpha=alpha, score="aps", repeats=3)
+            for name, values in found.replicates(draw_resamples(units.count, 50, 0)).items():
+                if "size" in name or "singletons" in name:
+                    assert values.min() >= 0, name
 
 
 def test_one_unit_has_no_halves():

@@ -14,6 +14,9 @@ Every item is evaluated once per repeat, each with other halves.
 Source: Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World (2005); Sadinle, Lei and Wasserman, Least
 Ambiguous Set-Valued Classifiers (JASA 2019); Romano, Sesia and Candès, Classification with Valid and Adaptive
 Coverage (NeurIPS 2020), here without randomisation.
+
+Without it, aps sets of confident probes are large: an item whose true class is not the most probable has a score near
+1. If such items are more than a share alpha, the threshold is near 1 too, and at 1 sets hold all classes.
 """
 
 from __future__ import annotations
@@ -125,6 +128,8 @@ def nonconformity(scores: np.ndarray, kind: str) -> np.ndarray:
     scores = scores.astype(np.float64)
     if kind == "lac":
         return 1.0 - scores
+    # probabilities in single precision add up to 1 but for rounding, which must not decide sets
+    scores /= scores.sum(axis=1, keepdims=True)
     order = np.argsort(-scores, axis=1, kind="stable")
     ranked = np.take_along_axis(scores, order, axis=1)
     # of tied classes all have the sum that includes the last of them
@@ -132,6 +137,10 @@ def nonconformity(scores: np.ndarray, kind: str) -> np.ndarray:
     places = np.where(last, np.arange(scores.shape[1]), scores.shape[1])
     places = np.minimum.accumulate(places[:, ::-1], axis=1)[:, ::-1]
     sums = np.take_along_axis(np.cumsum(ranked, axis=1), places, axis=1)
+    # nothing is left after the last block, nor after one that only zeros follow
+    after = np.append(ranked[:, 1:], np.zeros((len(scores), 1)), axis=1)
+    sums[np.take_along_axis(after, places, axis=1) == 0] = 1.0
+    sums = np.minimum(sums, 1.0)
     out = np.empty_like(sums)
     np.put_along_axis(out, order, sums, axis=1)
     return out

@@ -30,7 +30,7 @@ _WEIGHTS_BYTES = 32 << 20
 
 
 class Sets:
-    """The metrics `metrics.tasks.OF_SETS` of one test set; those by group only if groups are known.
+    """The metrics `metrics.tasks.OF_SETS` of one test set; those by group only if some group has a threshold.
 
     Parameters
     ----------
@@ -54,7 +54,10 @@ class Sets:
             self.found = {"": found(whole), "_by_class": found(whole, strata="class")}
         if units.kind == "group":
             halves = halves_of(units.index, options.repeats, seed)
-            self.found["_by_group"] = found(halves, strata=units.index)
+            by_group = found(halves, strata=units.index)
+            # units without known groups are copies of one image, too few for a threshold
+            if by_group.infinite < by_group.thresholds:
+                self.found["_by_group"] = by_group
         # items sorted by class: sums over classes are sums of adjacent items
         self._order = np.argsort(self.target, kind="stable")
         self._present, self._starts = np.unique(self.target[self._order], return_index=True)
@@ -87,8 +90,10 @@ class Sets:
         return [f"{FEW_TO_CALIBRATE}:{sets.infinite} of {sets.thresholds}"]
 
     def widened(self, row: dict) -> dict:
-        """Nothing: intervals stay as they are."""
-        return {}
+        """No set holds more than all classes."""
+        if not row["metric"].startswith("set_size"):
+            return {}
+        return {"upper": float(np.minimum(row["upper"], self.classes))}
 
     def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
         """Metric name to (B,), or (K, B) per class, on each resample, with the same sets; NaN if undefined."""
@@ -124,7 +129,10 @@ class Sets:
         # other items would have moved the thresholds, until the coverage of each stratum is what it was
         strata = each if len(sets.coverage) > 1 else share[None]
         gained = np.nan_to_num(strata[: len(sets.coverage)] - sets.coverage[:, None])
-        others = [own - slopes @ gained for own, slopes in zip(others, sets.slopes, strict=True)]
+        others = [
+            np.maximum(own - slopes @ gained, 0.0)
+            for own, slopes in zip(others, sets.slopes, strict=True)
+        ]
         worst = np.where(np.isnan(each), np.inf, each).min(axis=0)
         return share, *others, np.where(np.isinf(worst), np.nan, worst), each
 
