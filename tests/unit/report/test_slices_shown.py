@@ -25,7 +25,7 @@ from permafrost.interface import Results
 from permafrost.plan.record import record_plan
 from permafrost.plan.recorded import current_plan, read_plan
 from permafrost.report.figures.slices import draw_error_map, draw_slices
-from permafrost.report.tables.sliced import samples_like
+from permafrost.report.tables.sliced import samples_like, slice_words
 from permafrost.stages.cli import main
 from permafrost.statistics.leaderboard.leaderboard import build_leaderboard
 from permafrost.statistics.slices.labels import Labels
@@ -173,6 +173,26 @@ def test_places_are_read_from_whichever_store_is_left(results):
     )
 
 
+def test_groups_are_those_of_the_store_and_units_those_of_the_predictions(
+    results, capsys, tmp_path
+):
+    (row,) = planned(results, "prepare", dataset="pictures", split="test")
+    (results.parent / row["path"]).rename(results / "gone")
+    order = np.random.default_rng(0).permutation(COUNT)  # that of write_places
+    # scenes hold copies of each other in the predictions' units, but these are halves of scenes
+    write_places(results, group_id=[f"half{place // 10}" for place in order.tolist()])
+    found = Results(results).slices("group", "pictures", probe="knn")
+    assert found["slice"].tolist() == sorted(f"half{number}" for number in range(12))
+    assert set(found["n_test"]) == {10} and set(found["unit"]) == {"image"}
+    mine = tmp_path / "mine.csv"
+    lines = [f"half{number},{'ab'[number % 2]}" for number in range(12)]
+    mine.write_text("\n".join(["group_id,country", *lines]))
+    found = Results(results).slices(f"{mine}:country", "pictures", probe="knn")
+    assert found["slice"].tolist() == ["a", "b"] and set(found["n_test"]) == {60}
+    # both have a part of each of the six scenes
+    assert set(found["unit"]) == {"group"} and set(found["n_units"]) == {6}
+
+
 def test_windows_stand_for_their_image_and_a_missing_sample_is_refused():
     windows = pa.table(
         {"sample_id": ["a:0", "a:1", "b:0"], "image_id": ["a", "a", "b"], "lat": [1.0, 2.0, 3.0]}
@@ -237,6 +257,16 @@ def test_slices_that_cannot_be_made_say_why(results, capsys):
     ):
         assert main(["show", *options]) == 1
         assert problem in capsys.readouterr().err
+
+
+def test_words_of_few_and_of_many_slices():
+    few = sliced_hits(np.arange(23) % 4 > 0, [0] * 20 + [1] * 3, permutations=0, intervals=False)
+    assert "only one slice has enough units; a comparison needs two" in slice_words(few)
+    none = sliced_hits(np.arange(6) % 4 > 0, [0] * 3 + [1] * 3, permutations=0, intervals=False)
+    assert "no slice has enough units; a comparison needs two" in slice_words(none)
+    codes = np.repeat(np.arange(201), 6).tolist()
+    many = sliced_hits(np.arange(1206) % 4 > 0, codes, intervals=False)
+    assert "no test, because more than 200 slices are judged: use fewer" in slice_words(many)
 
 
 def sliced_hits(hit, codes, **options):
@@ -316,6 +346,7 @@ def test_the_page_of_a_dataset_shows_where_it_fails(tmp_path):
         lon=rng.uniform(-5, 15, 80),
         lat=[-20.0, 50.0] * 40,
         date=pa.array([None] * 80, pa.string()),
+        group_id=[f"scene{row // 20}" for row in range(80)],
     )
     assert '<section id="slices">' in text and '<a href="#slices">' in text
     figures = {path.name for path in (tmp_path / "report/figures").iterdir()}

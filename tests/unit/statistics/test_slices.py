@@ -135,7 +135,7 @@ def test_cells_of_kilometres_are_about_as_wide_as_high_and_as_large_everywhere(s
     rng = np.random.default_rng(1)
     lat = np.degrees(np.arcsin(rng.uniform(-1, 1, 60_000)))
     lon = rng.uniform(-180, 180, len(lat))
-    found = slicing(f"cell:{side:g}km").labels(pa.table({"lon": lon, "lat": lat}))
+    found = Labels.of(slicing(f"cell:{side:g}km").keys(lon, lat))
     area = 4 * math.pi * 6371**2 * np.bincount(found.codes) / len(lat)
     assert math.isclose(np.median(area), side**2, rel_tol=0.15)
     counts = len(found.names)
@@ -208,6 +208,41 @@ def test_samples_without_dates_places_or_groups_say_what_is_missing():
     ):
         with pytest.raises(PermafrostError, match=f"no test sample has {said} that is known"):
             slicing(by).labels(nothing)
+
+
+def test_more_than_a_thousand_slices_are_refused(tmp_path):
+    count = 1001
+    path = tmp_path / "mine.csv"
+    path.write_text("\n".join(["sample_id,height", *(f"s{row},{row}" for row in range(count))]))
+    samples = pa.table(
+        {
+            "sample_id": [f"s{row}" for row in range(count)],
+            "group_id": [f"g{row}" for row in range(count)],
+            "lat": np.linspace(-89, 89, count),
+        }
+    )
+    for by, remedy in (
+        (str(path), "put the numbers into classes"),
+        ("latitude:0.1", "use larger steps"),
+        ("group", "a column of your own table that has fewer values"),
+    ):
+        with pytest.raises(PermafrostError) as caught:
+            slicing(by).labels(samples)
+        assert f"there are {count} slices, and at most 1000" in str(caught.value)
+        assert remedy in str(caught.value)
+        assert len(slicing(by).labels(samples.slice(1)).names) == 1000
+
+
+@pytest.mark.parametrize("key", ["sample_id", "group_id"])
+def test_a_table_of_other_samples_is_told_an_example(tmp_path, key):
+    path = tmp_path / "mine.csv"
+    path.write_text(f"{key},sensor\nother,S2\n")
+    with pytest.raises(PermafrostError, match=f"write {key} as it is in .*'a/b.tif'"):
+        slicing(str(path)).labels(pa.table({key: [None, "a/b.tif"]}))
+    with pytest.raises(
+        PermafrostError, match="no test sample has a (value|group) that .* FILE:COLUMN"
+    ):
+        slicing(str(path)).labels(pa.table({key: pa.array([None], pa.string())}))
 
 
 # --- scores
@@ -361,6 +396,29 @@ def test_slices_with_few_units_are_listed_and_not_judged():
     of_groups = scored(np.arange(65) % 3 > 0, codes, groups=codes, of_groups=True)
     assert of_groups.unit == "image" and len(of_groups.judged) == 2
     assert [one.n_units for one in scored(np.ones(65), codes, least=2).judged] == [30, 30, 5]
+
+
+def test_answers_of_repetitions_to_one_image_are_one_unit_of_a_group():
+    images = [f"i{row}" for row in range(24)]
+    # the last one is called like a repetition, and is none
+    names = [*images, *(f"{one}, 2" for one in images), *(f"{one}, 3" for one in images), "x, 2"]
+    hit = np.random.default_rng(0).random(len(names)) < 0.8
+    codes = np.array([*[row % 2 for row in range(24)] * 3, 0])
+    table = hits_table(hit, codes).set_column(0, "sample_id", pa.array(names))
+    found = score_slices(table, META, labels_of(codes), of_groups=True, permutations=99)
+    assert found.unit == "image" and [one.n_test for one in found.slices] == [37, 36]
+    assert [one.n_units for one in found.slices] == [13, 12]
+    units = pa.array([name.split(",")[0] for name in names[:-1]] + ["x, 2"])
+    grouped = table.set_column(table.column_names.index("group_id"), "group_id", units)
+    assert found.slices == score_slices(grouped, META, labels_of(codes), permutations=99).slices
+
+
+def test_more_slices_than_a_test_can_take_have_scores_alone():
+    codes = np.repeat(np.arange(201), 6)
+    found = scored(np.arange(len(codes)) % 10 > 0, codes, permutations=10**9)
+    assert len(found.judged) == 201 and not found.worse
+    assert math.isnan(found.gap_by_chance) and not math.isnan(found.spread)
+    assert all(math.isnan(one.p_adjusted) for one in found.slices)
 
 
 def test_a_single_slice_an_unknown_metric_and_one_without_direction_are_refused():

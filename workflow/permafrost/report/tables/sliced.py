@@ -18,7 +18,7 @@ from permafrost.report.tables.blocks import Block
 from permafrost.statistics.leaderboard.rows import better_first, distinct, finite, metric_name
 from permafrost.statistics.leaderboard.seeds import merge_seeds
 from permafrost.statistics.slices.labels import Slicing
-from permafrost.statistics.slices.sliced import Sliced, score_slices
+from permafrost.statistics.slices.sliced import MOST_TESTED, Sliced, score_slices
 
 _LONGEST = 48  # letters of a slice's name in a terminal
 _FOR_GROUPS = (
@@ -107,10 +107,7 @@ class SlicedResults:
                 remedy="run snakemake again",
             )
         table, metadata = read_table(self.place(made[0]), expect=made[0]["fingerprint"])
-        samples = table
-        if not {*by.needs} <= {*table.column_names}:
-            samples = samples_like(table, self._samples(row["dataset"], by))
-        labels = by.labels(samples)
+        labels = by.labels(self._samples(table, row["dataset"], by))
         scores = score_slices(table, metadata, labels, of_groups=by.of_groups, **options)
         return SlicedScores(**names, by=by.name, scores=scores)
 
@@ -121,14 +118,25 @@ class SlicedResults:
             if row["stage"] == stage and all(row[name] == names[name] for name in names)
         ]
 
-    def _samples(self, dataset: str, by: Slicing) -> pa.Table:
-        """The samples of the test split, from the first of its stores that is here."""
+    def _samples(self, table: pa.Table, dataset: str, by: Slicing) -> pa.Table:
+        """What slices need of the rows of a table of predictions, from the first store of the test split
+        that is here.
+
+        In predictions ``group_id`` is the sampling unit, which merges groups that hold copies of one image, so
+        it stands for the group only if no store is left.
+        """
+        if {*by.needs} <= {"sample_id"}:
+            return table
         names = {"dataset": dataset, "split": "test"}
         for made in self._planned("prepare", **names) + self._planned("extract", **names):
             path = self.place(made)
             if path.exists():
                 store = Store(path, expect=made["fingerprint"], split="test")
-                return store.samples(["sample_id", "image_id", *by.needs])
+                samples = store.samples(["sample_id", "image_id", *by.needs])
+                if {*by.needs} <= {*samples.column_names}:
+                    return samples_like(table, samples)
+        if {*by.needs} <= {*table.column_names}:
+            return table
         raise PermafrostError(
             f"places and dates of {dataset} are in its stores, and none of them is here",
             where=f"slices by {by.name}",
@@ -191,8 +199,12 @@ def slice_rows(found: SlicedScores) -> list[dict]:
 
 def slice_block(found: SlicedScores) -> Block:
     """Slices as text: score and interval of each, the rest of the test set, and which is worse."""
-    scores, several = found.scores, found.scores.unit == "group"
-    header = [shortened(found.by, _LONGEST), "images", *(["groups"] if several else [])]
+    scores = found.scores
+    # answers of several repetitions to one image
+    repeated = scores.unit == "image" and any(one.n_units < one.n_test for one in scores.slices)
+    several = repeated or scores.unit == "group"
+    units = ["answers", "images"] if repeated else ["images", "groups"] if several else ["images"]
+    header = [shortened(found.by, _LONGEST), *units]
     header += ["value", "interval", "rest", "p adjusted", ""]
     lines = [
         [
@@ -211,7 +223,7 @@ def slice_block(found: SlicedScores) -> Block:
         f"{found.dataset} · {found.probe} · {found.backbone} · {metric_name(scores.metric)} by {found.by} "
         f"({100 * scores.confidence:g} % intervals)"
     )
-    right = frozenset({"images", "groups", "value", "rest", "p adjusted"})
+    right = frozenset({*units, "value", "rest", "p adjusted"})
     said = slice_words(scores, of_groups=found.by == "group")
     return Block(head, [header, *lines], right, "\n".join(f"  {words}" for words in said))
 
@@ -225,8 +237,10 @@ def slice_words(scores: Sliced, *, of_groups: bool = False) -> list[str]:
         said.append(f"{few}: {left} of {len(scores.slices)} slices")
     if len(scores.judged) > 1:
         said += _judged_words(scores)
+    elif scores.judged:
+        said.append("only one slice has enough units; a comparison needs two")
     else:
-        said.append("nothing is judged, because that takes two such slices")
+        said.append("no slice has enough units; a comparison needs two")
     if scores.n_unknown:
         said.append(f"left out, because their slice is not known: {scores.n_unknown} images")
     if of_groups:
@@ -249,6 +263,8 @@ def _judged_words(scores: Sliced) -> list[str]:
             if names
             else "no slice is significantly worse than the rest"
         )
+    elif count > MOST_TESTED:
+        said.append(f"no test, because more than {MOST_TESTED} slices are judged: use fewer")
     by_chance = scores.gap_by_chance
     chance = f", where chance alone gives {number(by_chance)}" if finite(by_chance) else ""
     spread = f"standard deviation of the true scores: {number(scores.spread)}"

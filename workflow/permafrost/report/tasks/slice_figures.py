@@ -44,7 +44,8 @@ def draw_failures(material: Material, folder: Path) -> tuple[list[Drawn], list[s
     Nothing without the image store, and where no place, date or group of test images is known.
     """
     best = best_of_each(material)[:_BACKBONES]
-    if not best or material.without_images is not None:
+    # places and dates are in the store itself, also if it reads its images from others
+    if not best or material.images is None or not Path(material.images).exists():
         return [], []
     names = _table(material, best[0], ["sample_id"])[0]
     samples = _samples(material, names)
@@ -53,7 +54,6 @@ def draw_failures(material: Material, folder: Path) -> tuple[list[Drawn], list[s
     scored = len(names) * (len(card.classes) if targets_of(card.task).several else 1)
     if scored <= _MOST_SCORED and not metric.of_curves:
         tables = {one: _table(material, one) for one in best}
-        samples = _with_groups(samples, tables[best[0]][0])
         for by in _BY:
             scores = _scores(tables, samples, slicing(by))
             if scores:
@@ -71,19 +71,12 @@ def _table(
 
 
 def _samples(material: Material, table: pa.Table) -> pa.Table:
-    """Name, place and date of the rows of a table of predictions."""
+    """Name, place, date and group of the rows of a table of predictions."""
     store = Store(material.images, expect=material.expected(material.images), split="test")
-    known = samples_like(table, store.samples(["sample_id", "image_id", "lon", "lat", "date"]))
-    places = [name for name in ("lon", "lat", "date") if name in known.column_names]
+    wanted = ("lon", "lat", "date", "group_id")
+    known = samples_like(table, store.samples(["sample_id", "image_id", *wanted]))
+    places = [name for name in wanted if name in known.column_names]
     return known.select(places).append_column("sample_id", table["sample_id"])
-
-
-def _with_groups(samples: pa.Table, table: pa.Table) -> pa.Table:
-    if "group_id" not in table.column_names:
-        return samples
-    groups = dict(zip(table["sample_id"].to_pylist(), table["group_id"].to_pylist(), strict=True))
-    own = [groups[name] for name in samples["sample_id"].to_pylist()]
-    return samples.append_column("group_id", pa.array(own, pa.string()))
 
 
 def _scores(

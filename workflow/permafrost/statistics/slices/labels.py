@@ -33,6 +33,9 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)(km)?")
 _KM_PER_DEGREE = math.pi * 6371.0 / 180
 _FILES = (".csv", *PARQUET)
 
+# intervals of more take minutes
+_MOST = 1000
+
 Key = tuple  # its first entries sort the slices, its last one is their name
 
 
@@ -65,30 +68,49 @@ class Slicing:
     Attributes
     ----------
     name : the text that asks for it.
-    needs : columns of the samples that it reads; ``group_id`` is in every table of predictions.
+    needs : columns of the samples that it reads.
     keys : from these columns, lists of N values, to N keys.
     of_groups : whether a slice is one group, so that its images are its units.
+    of_table : whether it reads a column of somebody's table.
     """
 
     name: str
     needs: tuple[str, ...]
     keys: Callable[..., list[Key | None]] = field(repr=False)
     of_groups: bool = False
+    of_table: bool = False
 
     def labels(self, samples: pa.Table) -> Labels:
         """The slices of samples with the columns `needs`.
 
         Raises
         ------
-        PermafrostError : no sample has what it needs.
+        PermafrostError : no sample has what it needs, or there are more than 1000 slices.
         """
         columns = [samples[name].to_pylist() for name in self.needs]
         found = Labels.of(self.keys(*columns))
         if not found.names:
+            what = _WORDS.get(self.needs, "a value")
+            remedy = "slice by something else, or by a column of your own table: FILE:COLUMN"
+            called = next((name for name in columns[0] if name is not None), None)
+            if self.of_table and called is not None:
+                what = "a value"
+                remedy = f"write {self.needs[0]} as it is in this dataset, for example {called!r}"
             raise PermafrostError(
-                f"no test sample has {_WORDS.get(self.needs, 'a value')} that is known",
+                f"no test sample has {what} that is known",
                 where=f"slices by {self.name}",
-                remedy="slice by something else, or by a column of your own table: FILE:COLUMN",
+                remedy=remedy,
+            )
+        if len(found.names) > _MOST:
+            by_steps = self.name.partition(":")[0] in _SIZED
+            raise PermafrostError(
+                f"there are {len(found.names)} slices, and at most {_MOST} are possible",
+                where=f"slices by {self.name}",
+                remedy="use larger steps"
+                if by_steps
+                else "put the numbers into classes"
+                if self.of_table
+                else "slice by a column of your own table that has fewer values: FILE:COLUMN",
             )
         return found
 
@@ -249,7 +271,7 @@ def _of_table(by: str, path: Path, column: str) -> Slicing:
         given = [None if name is None else values.get(str(name)) for name in names]
         return [None if value is None else (order(value), value) for value in given]
 
-    return Slicing(by, (key,), keys)
+    return Slicing(by, (key,), keys, of_table=True)
 
 
 def _ordering(values) -> Callable[[str], float | str]:

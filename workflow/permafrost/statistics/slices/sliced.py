@@ -26,6 +26,7 @@ Kacker, Random-Effects Model for Meta-Analysis of Clinical Trials: An Update (20
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -48,10 +49,14 @@ from permafrost.statistics.resampling.units import Units, find_units
 from permafrost.statistics.scores.bootstrap import bootstrap_scores
 from permafrost.statistics.slices.labels import Labels
 
+# the name of an image whose name was taken
+_REPEATED = re.compile(r"(.*), \d+", re.DOTALL)
 # scores that differ by less, relative to the largest, are equal but for rounding
 _DIGITS = 10
 # with fewer permutations no slice could be significant at 5 %, or only just
 _PER_SLICE = 40
+# the test takes the cube of their number
+MOST_TESTED = 200
 
 
 @dataclass(frozen=True)
@@ -143,12 +148,14 @@ def score_slices(
     labels : of the table's rows.
     metric : with one number per test set; the primary one by default.
     of_groups : whether a slice is one group. It has a single independent unit, so its images are
-        the units instead: the statement is about the images of this group.
+        the units instead: the statement is about the images of this group. Answers to one image in
+        several repetitions of folds, which are called "x", "x, 2", "x, 3", are one unit.
     least : slices with fewer units are not judged.
     intervals : whether slices get intervals, which take most of the time.
     resamples : for intervals of metrics that need them.
     permutations : of the labels, for p-values and `Sliced.gap_by_chance`; 0: none of these. At
         least 40 per judged slice, since the smallest adjusted p-value of S slices is about S / B.
+        More than `MOST_TESTED` judged slices are not tested.
 
     Raises
     ------
@@ -157,8 +164,8 @@ def score_slices(
     """
     metric = primary_metric(metadata["task"]) if metric is None else metric
     need_columns(table, ("sample_id",))
-    if of_groups and "group_id" in table.column_names:
-        table = table.drop_columns("group_id")
+    if of_groups:
+        table = _of_images(table)
     # predictions are sorted by sample id: so are the labels
     order = sorted_rows(table["sample_id"].to_pylist(), None)[0]
     rows = order[labels.codes[order] >= 0]
@@ -205,7 +212,7 @@ def score_slices(
     return Sliced(
         metric,
         confidence,
-        parts.units.kind,
+        "image" if of_groups else parts.units.kind,
         least,
         slices,
         len(labels.codes) - len(rows),
@@ -215,6 +222,21 @@ def score_slices(
         gap,
         by_chance,
     )
+
+
+def _of_images(table: pa.Table) -> pa.Table:
+    """A table whose units are images, which have several rows if folds are repeated."""
+    if "group_id" in table.column_names:
+        table = table.drop_columns("group_id")
+    names = table["sample_id"].to_pylist()
+    known = {*names}
+    images = [
+        found[1] if (found := _REPEATED.fullmatch(name)) and found[1] in known else name
+        for name in names
+    ]
+    if images == names:
+        return table
+    return table.append_column("group_id", pa.array(images, pa.string()))
 
 
 _UNDEFINED: dict[str, Any] = {"lower": math.nan, "upper": math.nan, "flags": []}
@@ -306,7 +328,7 @@ class _Parts:
     ) -> tuple[np.ndarray, float]:
         """(S,) adjusted p-values of "worse than the rest", and the median gap by chance."""
         p_adjusted = np.full(len(values), np.nan)
-        if len(judged) < 2 or not permutations:
+        if not 2 <= len(judged) <= MOST_TESTED or not permutations:
             return p_adjusted, math.nan
         permutations = max(permutations, _PER_SLICE * len(judged))
         generator = np.random.Generator(np.random.PCG64(seed))
