@@ -58,8 +58,8 @@ class Scores(ScoreColumns):
         {calibration}. Those with _scaled are after temperature scaling, each part of the test set by the
         temperature of the other parts; temperature is fitted on the whole test set (above 1: overconfident).
         brier_score lies in [0, 2], for multilabel in [0, 1]. aurc is the area under the risk-coverage curve, the mean
-        share of errors among the most certain predictions over all shares that are kept, and excess_aurc what it
-        exceeds the best order of the same errors by. Of conformal prediction sets (calibration.sets), with one
+        share of errors among the most certain predictions over all shares that are kept; excess_aurc is aurc less
+        that of the best order of the same errors. Of conformal prediction sets (calibration.sets), with one
         threshold, one per class or one per group: {sets}; set_size is a mean number of classes.
         Errors of numbers are in the unit of the target.
         box_recall, box_precision and box_f1 are of boxes with a sufficient score, matched by an IoU above 0.4 and
