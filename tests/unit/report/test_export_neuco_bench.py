@@ -56,9 +56,9 @@ class Made:
                 writer.samples(pa.table(columns))
                 writer.attributes.update({"split": split, "task": "classification"})
                 if folds_of is not None:
-                    some = np.ones(count, np.int16)
                     for what, kind in (("parent", np.int16), ("row", np.int64)):
-                        writer.array(what, (count,), kind, rows_per_chunk=8)[:] = some * 0
+                        numbers = writer.array(what, (count,), kind, rows_per_chunk=8)
+                        numbers[:] = np.zeros(count, kind)
                     writer.array("folds", (count, 2), np.uint8, rows_per_chunk=8)[:] = 1
                     writer.attributes["rows"] = {
                         "of": [[folds_of, split, "of-net"]],
@@ -220,8 +220,8 @@ def test_what_cannot_be_written_is_refused(made, tmp_path):
 
 def test_a_dataset_with_folds_names_the_one_that_it_is_derived_from(made, tmp_path):
     made.add("d", "net", np.ones((42, 2), np.float32))
+    made.add("d-folds", "net", np.ones((42, 2), np.float32), folds_of="d")
     with pytest.raises(PermafrostError) as caught:
-        made.add("d-folds", "net", np.ones((42, 2), np.float32), folds_of="d")
         write_embeddings(made.rows, tmp_path, dataset="d-folds")
     assert "the images of d-folds are in several folds" in str(caught.value)
     assert "derived from: --dataset d" in str(caught.value)

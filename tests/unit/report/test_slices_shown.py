@@ -356,6 +356,12 @@ def test_the_page_of_a_dataset_shows_where_it_fails(tmp_path):
     assert re.search(r"By group, own, \w+: worst: scene", text)
 
 
+def test_slices_need_no_pixels_which_another_dataset_may_have_lost(tmp_path, monkeypatch):
+    monkeypatch.setattr("permafrost.report.material.dataset.is_here", lambda path: False)
+    text = page(tmp_path, group_id=[f"scene{row // 20}" for row in range(80)])
+    assert "No test images are shown" in text and '<section id="slices">' in text
+
+
 def test_the_page_has_no_such_section_without_places_dates_or_images(tmp_path):
     assert 'id="slices"' not in page(tmp_path / "a")
     count = 80
