@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -25,7 +26,12 @@ from permafrost.interface import Results
 from permafrost.plan.record import record_plan
 from permafrost.plan.recorded import current_plan, read_plan
 from permafrost.report.figures.slices import draw_error_map, draw_slices
-from permafrost.report.tables.sliced import samples_like, slice_words
+from permafrost.report.tables.sliced import (
+    SlicedScores,
+    samples_like,
+    slice_block,
+    slice_words,
+)
 from permafrost.stages.cli import main
 from permafrost.statistics.leaderboard.leaderboard import build_leaderboard
 from permafrost.statistics.slices.labels import Labels
@@ -267,6 +273,18 @@ def test_words_of_few_and_of_many_slices():
     codes = np.repeat(np.arange(201), 6).tolist()
     many = sliced_hits(np.arange(1206) % 4 > 0, codes, intervals=False)
     assert "no test, because more than 200 slices are judged: use fewer" in slice_words(many)
+
+
+def test_answers_of_repetitions_are_counted_next_to_their_images():
+    scores = sliced_hits(np.arange(40) % 4 > 0, [0] * 20 + [1] * 20, permutations=0)
+    slices = [replace(one, n_units=10) for one in scores.slices]
+    for made, expected in (
+        (scores, ["images"]),
+        (replace(scores, slices=slices), ["answers", "images"]),
+    ):
+        rows = slice_block(SlicedScores("town", "knn", "net", 0, "group", made)).lines
+        assert rows[0][1 : 1 + len(expected)] == expected and rows[0][1 + len(expected)] == "value"
+        assert rows[1][1 : 1 + len(expected)] == ["20", "10"][: len(expected)]
 
 
 def sliced_hits(hit, codes, **options):
