@@ -17,8 +17,7 @@ The contract
    names of submodules from coarse to fine, or from ``layers`` of the entry. Each returns ``(B, C)``, tokens
    ``(B, T, C)`` or maps as in 5, once per forward pass. Tokens need the attribute ``grid``: their (rows, columns),
    or a function of the height and width fed; they come row by row after ``num_prefix_tokens`` others.
-   ``layer_layouts`` maps names of layers to NCHW, NHWC or tokens where they differ from ``layout``.
-   With ``extraction.depths``, these layers are the blocks of the module, from the last named to the first.
+   ``layer_layouts`` maps layers to NCHW, NHWC or tokens if not in ``layout``. ``depths`` counts from the last layer.
 7. With ``input: {dates: all}`` it takes all dates of a sample, ``(B, T, C, H, W)``, see docs/dates-and-change.md.
    A ``forward`` with keywords of these names is told, of images whose dataset knows it for all of them:
    ``place`` float32 ``(B, 2)`` longitude and latitude in degrees, ``dates`` int64 ``(B, 2)`` year and day of the year

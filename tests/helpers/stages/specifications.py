@@ -32,7 +32,10 @@ def specification(content: dict):
 
 def extraction_of(**changes) -> dict:
     """Options of extraction as the configuration has them by default, with changes."""
-    return asdict(ExtractionSettings()) | changes
+    given = asdict(ExtractionSettings())
+    # a configuration leaves it out, and has no null for it
+    del given["depths"]
+    return given | changes
 
 
 def _kind(stage: str) -> type:

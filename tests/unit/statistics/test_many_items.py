@@ -326,7 +326,7 @@ def test_comparisons_from_files(tmp_path, request, task):
     for seed, name in enumerate(names):
         write(tmp_path, name, task, seed=seed)
     expected = compared(tmp_path, tmp_path / "held.parquet", task, names)
-    assert expected.num_rows == 9
+    assert expected.num_rows == 12
     request.getfixturevalue("tiny")
     assert_same_rows(compared(tmp_path, tmp_path / "streamed.parquet", task, names), expected)
 
@@ -351,7 +351,7 @@ def test_a_comparison_holds_one_backbone_at_a_time():
     rows = comparing.compare(
         Asked.fromkeys(range(5)), resamples=70, seed=0, calibration={"bins": 15}
     )
-    assert len(rows) == 30
+    assert len(rows) == 40
     assert asked == [0, 1, 2, 3, 4]
     assert most == 1
 
