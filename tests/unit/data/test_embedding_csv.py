@@ -12,8 +12,7 @@ from helpers.stores.places import PlacedDataset, point
 from permafrost.core.errors import PermafrostError
 from permafrost.core.specification import SPLITS
 from permafrost.data.embeddings import csv_rows
-from permafrost.data.embeddings.names import stem
-from permafrost.data.embeddings.tables import TableEmbeddings
+from permafrost.data.embeddings.tables import TableEmbeddings, stem
 
 NEUCO = {"by": "stem", "id": "id", "embedding": "*"}
 EXTREMES = [0.0, -0.0, 1e-45, -1.1754944e-38, 3.4028235e38, 0.1, 1 / 3, 16777217.0]

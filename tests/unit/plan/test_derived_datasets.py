@@ -10,6 +10,7 @@ import pytest
 from helpers.plans import CONFIG, fill_root, make_plan
 from permafrost.core.errors import PermafrostError
 from permafrost.plan import sources
+from permafrost.plan.derived_datasets import misfits_of_derived_datasets
 from permafrost.plan.record import outputs
 from permafrost.plan.sources import code_hash, stage_modules
 from permafrost.probes.kinds import KINDS
@@ -251,7 +252,7 @@ MASKS = {"task": "segmentation", "source": {"kind": "demo", "chip_size": 32}}
         ("new", {**SHARE, "classes": {"a": "b"}}, "classes has no effect on images of one dataset"),
         ("new", {"of": "world", "folds": {"by": "block"}}, "folds by block need block_km"),
         ("new", {"of": "world", "folds": {"by": "year", "k": 2}}, "k has no effect by year"),
-        ("new", {"of": "less", "share": 0.5}, "derived from 'less', which is not a dataset"),
+        ("new", {"of": "less", "share": 0.5}, "derived from 'less', which is derived itself"),
         ("new", {"of": "world"}, "derived_datasets.new"),
         ("new", {"of": "world", "share": 0.1, "folds": {}}, "derived_datasets.new"),
         ("new", {"of": "world", "share": 0.1, "train": "world", "test": "photos"}, "datasets.new"),
@@ -345,3 +346,62 @@ def test_code_that_reads_rows_of_others_is_a_part_of_jobs_that_do_so_alone(root,
         expected = {names for names in specs if names[0] in stages and names[1] in ALL}
         assert found == expected, file
     assert hashes() == before
+
+
+RGB = [
+    {"name": name, "common_name": name, "unit": "uint8", "scale": 1 / 255, "offset": 0.0}
+    for name in ("red", "green", "blue")
+]
+NIR = {"name": "B08", "common_name": "nir", "unit": "uint8", "scale": 1 / 255, "offset": 0.0}
+COUNTS = [{**one, "unit": "digital_number", "scale": 1e-4} for one in RGB]
+
+
+@pytest.mark.parametrize(
+    ("own", "wants", "other", "fits"),
+    [
+        # weights that name their bands find them in any dataset that has them
+        ({}, {"bands": ["red", "green", "blue"], "normalization": "weights"}, [*RGB, NIR], True),
+        ({"bands": "all"}, {"normalization": "dataset"}, [*RGB, NIR], False),
+        ({"bands": "all"}, {"normalization": "dataset"}, RGB[::-1], False),
+        ({"bands": "all"}, {"normalization": "dataset"}, COUNTS, True),
+        ({}, {"normalization": "none"}, COUNTS, False),
+        ({}, {"normalization": "none"}, RGB[::-1], True),
+        ({"normalization": "dataset"}, {"normalization": "none"}, COUNTS, True),
+    ],
+)
+def test_a_pair_leaves_out_what_reads_other_numbers(own, wants, other, fits):
+    offered = {
+        name: (bands, [one["name"] for one in bands]) for name, bands in (("a", RGB), ("b", other))
+    }
+    found = misfits_of_derived_datasets(
+        {"net": {"kind": "timm", "input": own}},
+        {"a-b": {"derived": {"train": "a", "test": "b"}}},
+        {},
+        {},
+        {"net": wants},
+        offered,
+        "here",
+    )
+    assert (found == {}) is fits
+
+
+def test_of_a_derived_dataset_none_is_derived(root, config):
+    with pytest.raises(PermafrostError, match="'world-folds', which is derived itself"):
+        make_plan(
+            root, derived(config, **{"world-folds": FOLDS, "x": {**SHARE, "of": "world-folds"}})
+        )
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {**PAIR, "share": 0.1},
+        {**PAIR, "folds": {"k": 3}},
+        {**SHARE, "train": "photos"},
+        {**FOLDS, "test": "photos"},
+    ],
+)
+def test_keys_that_do_not_go_together_are_refused(root, config, entry):
+    with pytest.raises(PermafrostError) as raised:
+        make_plan(root, derived(config, odd=entry))
+    assert "derived_datasets" in str(raised.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 
@@ -15,11 +16,17 @@ READERS = {"rows": "permafrost.core.rows_store:RowsStore"}
 def open_store(path: Path, *, expect: str | None = None, split: str | None = None) -> Store:
     """The store at `path`; errors as those of `Store`."""
     store = Store(path, expect=expect, split=split)
-    for key, reader in READERS.items():
+    reader = reader_of(store, READERS)
+    return store if reader is None else reader(path, expect=expect, split=split)
+
+
+def reader_of(store: Store, readers: Mapping[str, str]) -> Callable[..., Store] | None:
+    """The class that reads a store, by its attributes; `readers` as `READERS`."""
+    for key, place in readers.items():
         if key in store.attributes:
-            module, _, name = reader.partition(":")
-            return getattr(import_module(module), name)(path, expect=expect, split=split)
-    return store
+            module, _, name = place.partition(":")
+            return getattr(import_module(module), name)
+    return None
 
 
 def is_here(path: Path) -> bool:

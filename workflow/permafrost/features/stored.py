@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 
-from permafrost.core.store_readers import open_store
+from permafrost.core.store_readers import open_store, reader_of
 from permafrost.core.stores import Store
 
 #: attribute of a store -> module and class that read it; imported, and part of a job's code, only if its
@@ -16,8 +15,5 @@ READERS = {"derived": "permafrost.features.derived.view:DerivedStore"}
 def open_features(path: Path, *, expect: str | None = None, split: str | None = None) -> Store:
     """The feature store at `path`; errors as those of `Store`."""
     store = open_store(path, expect=expect, split=split)
-    for key, reader in READERS.items():
-        if key in store.attributes:
-            module, _, name = reader.partition(":")
-            return getattr(import_module(module), name)(path, expect=expect, split=split)
-    return store
+    reader = reader_of(store, READERS)
+    return store if reader is None else reader(path, expect=expect, split=split)

@@ -77,8 +77,10 @@ def check_entries(
         **check_without_pixels(backbones, roots, config["probes"], places),
         **check_feeding(known, bands, feeding_options(config), mistakes, cells),
     }
-    place = "the configuration"
-    found |= misfits_of_derived_datasets(backbones, datasets, found, cells, bands, place)
+    wants = {name: one.wants for name, (_, _, one) in known.items()}
+    found |= misfits_of_derived_datasets(
+        backbones, datasets, found, cells, wants, bands, "the configuration"
+    )
     return found | misfits_of_derived(backbones, datasets, found, places["backbone"])
 
 

@@ -23,6 +23,12 @@ def add_derived_datasets(
         place = f"{where}: derived_datasets.{name}"
         with mistakes.gathered():
             for origin in origins_of({"derived": derived}):
+                if origin in asked and origin not in chosen:
+                    raise PermafrostError(
+                        f"it is derived from {origin!r}, which is derived itself",
+                        where=place,
+                        remedy=f"name what {origin} is derived from",
+                    )
                 if origin not in chosen:
                     raise PermafrostError(
                         f"it is derived from {origin!r}, which is not a dataset of this run"
@@ -37,8 +43,6 @@ def add_derived_datasets(
 
 #: keys of an entry that say how the parent was made, and not what it is
 _OF_PARENT = ("title", "published", "size_bytes", "download", "citation", "url")
-
-
 #: keys that go together
 _ASKED = ({"of", "folds"}, {"of", "share"}, {"train", "test"})
 
@@ -126,6 +130,7 @@ def misfits_of_derived_datasets(
     datasets: Mapping[str, dict],
     found: Mapping[tuple[str, ...], PermafrostError],
     cells: Mapping,
+    wants: Mapping[str, Mapping],
     bands: Mapping[str, tuple[list[dict], list[str]]],
     where: str,
 ) -> dict[tuple[str, ...], PermafrostError]:
@@ -135,6 +140,7 @@ def misfits_of_derived_datasets(
     ----------
     found : the misfits of other datasets.
     cells : (dataset, backbone) -> its input, where it is known.
+    wants : backbone -> fields of its input contract that its kind or its weights define, where they are known.
     bands : dataset -> its bands, and the names of the selected ones.
     """
     refused: dict[tuple[str, ...], PermafrostError] = {}
@@ -153,7 +159,7 @@ def misfits_of_derived_datasets(
                 problem = (
                     f"its input of {origins[0]} is made in another way than that of {origins[1]}"
                 )
-            elif len(origins) > 1 and _reads_all(entry) and not _alike(entry, origins, bands):
+            elif name in wants and not _alike({**wants[name], **entry["input"]}, origins, bands):
                 problem = (
                     f"it reads other bands of {origins[0]} than of {origins[1]}, or other units"
                 )
@@ -165,26 +171,22 @@ def misfits_of_derived_datasets(
     return refused
 
 
-def _reads_all(entry: Mapping) -> bool:
-    """Whether a backbone takes the bands that a dataset offers, in their order."""
-    return kind_of(entry).pixels and entry.get("input", {}).get("bands", "all") == "all"
-
-
 def _alike(
-    entry: Mapping, origins: list[str], bands: Mapping[str, tuple[list[dict], list[str]]]
+    contract: Mapping, origins: list[str], bands: Mapping[str, tuple[list[dict], list[str]]]
 ) -> bool:
-    """Whether two datasets offer the same bands, where nothing scales them also in the same unit."""
-    plain = kind_of(entry).wants == {"normalization": "none"}
+    """Whether a backbone gets the same from all datasets.
+
+    If it takes all of their bands, these are the same in the same order. If nothing scales values, units are the same.
+    """
     offered = [
-        [
-            (
-                band.get("common_name") or band["name"],
-                *((band.get("unit"), band.get("scale"), band.get("offset")) if plain else ()),
-            )
-            for band in bands[origin][0]
-            if band["name"] in bands[origin][1]
-        ]
+        [band for band in bands[origin][0] if band["name"] in bands[origin][1]]
         for origin in origins
         if origin in bands
     ]
-    return all(one == offered[0] for one in offered)
+    found: list[list] = []
+    if contract.get("bands") == "all":
+        found.append([[one.get("common_name") or one["name"] for one in each] for each in offered])
+    if contract.get("normalization") == "none":
+        keys = ("unit", "scale", "offset")
+        found.append([{tuple(one.get(key) for key in keys) for one in each} for each in offered])
+    return all(one == each[0] for each in found for one in each)

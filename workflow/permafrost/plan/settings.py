@@ -294,7 +294,7 @@ class Settings(Options):
     groups: dict[GroupName, Different[str]] = field(default_factory=dict)
     """Groups of datasets for rankings, name to names of datasets. The overall ranking names datasets of a group that
     a run lacks. Groups of all datasets, and of each task, type of label, sensor and ground sampling distance, are
-    automatic."""
+    automatic, without derived datasets."""
     fit: Literal["strict", "authors", "geobench2"] = "strict"
     """How to treat a dataset that lacks what a backbone needs. strict: nothing is filled in. authors: as authors of
     models do in their evaluations, absent bands are copies of neighbouring bands or neutral, and 8-bit images are

@@ -22,7 +22,6 @@ from permafrost.core.parquet_files import check_expansion
 from permafrost.data.embeddings.csv_rows import ENDING as CSV
 from permafrost.data.embeddings.csv_rows import CsvRows
 from permafrost.data.embeddings.files import find_files
-from permafrost.data.embeddings.names import stem
 from permafrost.data.embeddings.places import DEGREES, Place, ordinal, unit_vectors
 from permafrost.data.files.georeference import check_crs
 
@@ -30,6 +29,13 @@ EARTH_RADIUS_M = 6_371_008.8
 #: distances that differ by less than this count as equal
 SAME_M = 0.001
 _WHOLE = re.compile("[0-9]+")
+# an ending begins with a letter, so that the last number of tile_10.5 stays
+_ENDING = re.compile(r"(?<=.)(\.zarr)?\.[A-Za-z][A-Za-z0-9]{0,7}$")
+
+
+def stem(name: str) -> str:
+    """The file name without folder and ending: ``part-0/a.zarr.zip`` and ``a.tif`` are both ``a``."""
+    return _ENDING.sub("", name.rpartition("/")[2])
 
 
 @dataclass(frozen=True, kw_only=True)

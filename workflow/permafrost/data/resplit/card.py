@@ -22,40 +22,33 @@ from permafrost.data.store.card import Card
 
 
 def card_of(
-    dataset: str,
-    derived: dict,
-    entry: DatasetEntry,
-    parent: Card,
-    pool: Pool,
-    division: Division,
-    classes: list[str],
-    fingerprint: str,
-    options: DerivedDataset,
-    dropped: dict[str, int],
+    pool: Pool, division: Division, parent: Card, entry: DatasetEntry, options: DerivedDataset
 ) -> Card:
+    """The card, still with the parent's name and fingerprint; its ``derived`` has what the division found."""
     targets = targets_of(entry.task)
-    records = {split: pool.take(rows) for split, rows in division.told.items()}
+    records = {split: pool.take(rows) for split, rows in division.counted.items()}
     ignored = dict.fromkeys(SPLITS)
     if targets.masks:
         found = {
-            split: _pixels(pool, rows, len(classes), parent.ignore_index)
-            for split, rows in division.told.items()
+            split: _pixels(pool, rows, len(pool.classes), parent.ignore_index)
+            for split, rows in division.counted.items()
         }
         counts = {split: one[:-1] for split, one in found.items()}
         ignored = {split: int(one[-1]) for split, one in found.items()}
     else:
         counts = {
-            split: class_counts(_whole(own) if targets.objects else own, entry.task, len(classes))
+            split: class_counts(
+                _whole(own) if targets.objects else own, entry.task, len(pool.classes)
+            )
             for split, own in records.items()
         }
     same = options.of is not None
     return replace(
         parent,
-        dataset=dataset,
-        title=options.title or dataset,
-        fingerprint=fingerprint,
-        classes=classes,
-        dead_classes=dead_classes(counts, parent.dead_classes if same else ()) if classes else [],
+        classes=pool.classes,
+        dead_classes=dead_classes(counts, parent.dead_classes if same else ())
+        if pool.classes
+        else [],
         splits={
             split: {
                 "count": len(records[split]),
@@ -76,9 +69,8 @@ def card_of(
         audit={**division.audit, "bands": parent.audit.get("bands", []) if same else []},
         target=_target(entry, pool, division, records),
         derived={
-            **derived,
             **({"folds_tested": [one.name for one in division.folds]} if division.folds else {}),
-            **({"left_out": dropped} if dropped else {}),
+            **({"left_out": pool.left_out} if pool.left_out else {}),
         },
     )
 
@@ -98,12 +90,12 @@ def _target(
     if not targets.pixels:
         return target_card(entry, records)
     found = {}
-    for split, rows in division.told.items():
+    for split, rows in division.counted.items():
         total = TargetStatistics()
         for raster in rasters(pool, rows, "targets"):
             total += TargetStatistics.of(raster)
         found[split] = total
-    arrays = {split: _Read(pool, rows) for split, rows in division.told.items()}
+    arrays = {split: _Read(pool, rows) for split, rows in division.counted.items()}
     return raster_card(entry, found, arrays)
 
 

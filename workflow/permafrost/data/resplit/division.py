@@ -31,7 +31,7 @@ class Division:
     ----------
     rows : positions in the pool of the images of each split; with folds, of any fold.
     folds : the folds; empty without.
-    told : positions that counts in the card refer to: with folds, those of the fold with fewest train images; all of
+    counted : positions that counts in the card refer to: with folds, those of the fold with fewest train images; all of
         test.
     audit : of the card, except bands.
     columns : of the test split's table, name to values.
@@ -40,7 +40,7 @@ class Division:
 
     rows: dict[str, np.ndarray]
     folds: list[Fold]
-    told: dict[str, np.ndarray]
+    counted: dict[str, np.ndarray]
     audit: dict
     columns: dict[str, pa.Array]
     spatially_random: bool

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from permafrost.core.option_models import read
@@ -81,13 +81,11 @@ def resplit(
         )
         for one in parents
     ]
-    pool = Pool.read(parents, stores, entry.task)
     first = about[parents[0].dataset]
-    classes = first.classes
-    dropped: dict[str, int] = {}
+    pool = Pool.read(parents, stores, entry.task, first.classes)
     if options.of is None:
         check_alike(about, options, where)
-        pool, classes, dropped = with_shared_classes(pool, options, about, where)
+        pool = with_shared_classes(pool, options, about, where)
     division = (
         in_folds(pool, options.folds, str(options.of), first, where)
         if options.folds is not None
@@ -108,17 +106,10 @@ def resplit(
                 writer.attributes.update(dataset=spec.dataset, split=split, task=entry.task)
                 if (modalities := stores[0].store.attributes.get("modalities")) is not None:
                     writer.attributes["modalities"] = modalities
-        card = card_of(
-            spec.dataset,
-            spec.derived,
-            entry,
-            first,
-            pool,
-            division,
-            classes,
-            fingerprint,
-            options,
-            dropped,
+        card = card_of(pool, division, first, entry, options)
+        derived = {**spec.derived, **(card.derived or {})}
+        card = replace(
+            card, dataset=spec.dataset, title=spec.dataset, fingerprint=fingerprint, derived=derived
         )
         write_card(card_path, card, group=group)
     return card

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -16,13 +16,22 @@ from permafrost.data.records import Record
 from permafrost.data.store.image_hashes import ImageHashes, hash_images
 from permafrost.data.store.image_store import ImageStore
 
-#: of images that are in memory
+#: bytes of images that are in memory at the same time
 _BYTES = 64_000_000
 
 
 @dataclass(frozen=True)
 class Pool:
-    """Images of the parents: of each, the number of its store, its row there, record and hashes."""
+    """Images of the parents.
+
+    Attributes
+    ----------
+    parents, stores : the stores that they are in.
+    parent, row : (N,) number of the store of each image, and its row there.
+    records, hashes, samples : of each image.
+    classes : of the labels.
+    left_out : number of images of other classes, by dataset.
+    """
 
     parents: list[Parent]
     stores: list[ImageStore]
@@ -31,9 +40,13 @@ class Pool:
     records: list[Record]
     hashes: ImageHashes
     samples: pa.Table
+    classes: list[str]
+    left_out: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, parents: list[Parent], stores: list[ImageStore], task: str) -> Pool:
+    def read(
+        cls, parents: list[Parent], stores: list[ImageStore], task: str, classes: list[str]
+    ) -> Pool:
         """All images of the stores; of several datasets, with their names before those of images and groups."""
         several = len({one.dataset for one in parents}) > 1
         tables, records, parts = [], [], []
@@ -56,10 +69,8 @@ class Pool:
                 )
             ),
             pa.concat_tables(tables, promote_options="default"),
+            classes,
         )
-
-    def __len__(self) -> int:
-        return len(self.records)
 
     def of(self, splits: Sequence[str], dataset: str) -> np.ndarray:
         """Positions of the images that are in these splits of a dataset."""

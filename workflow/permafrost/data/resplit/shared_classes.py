@@ -16,6 +16,7 @@ from permafrost.data.store.card import Card
 
 
 def check_alike(about: Mapping[str, Card], options: DerivedDataset, where: str) -> None:
+    """Refuse two datasets with different tasks, dates or units of the target."""
     one, other = about[str(options.train)], about[str(options.test)]
     for what, a, b in (
         ("tasks", one.task, other.task),
@@ -32,12 +33,17 @@ def check_alike(about: Mapping[str, Card], options: DerivedDataset, where: str) 
 
 def with_shared_classes(
     pool: Pool, options: DerivedDataset, about: Mapping[str, Card], where: str
-) -> tuple[Pool, list[str], dict[str, int]]:
-    """The pool without images of other classes, the classes, and the number of images left out by dataset."""
+) -> Pool:
+    """The pool with the shared classes as labels, without images of others.
+
+    Raises
+    ------
+    PermafrostError : fewer than two classes are shared, a name is unknown, or a class is mapped twice.
+    """
     names = {name: about[name].classes for name in (str(options.train), str(options.test))}
     if targets_of(about[str(options.train)].task).numbers:
-        return pool, about[str(options.train)].classes, {}
-    asked = None if options.classes is None else read_classes(options)
+        return pool
+    asked = None if options.classes is None else _as_given(options.classes)
     of_train, of_test = names.values()
     shared = shared_classes(asked, of_train, of_test)
     if len(shared) < 2 and asked is not None:
@@ -80,25 +86,23 @@ def with_shared_classes(
         name = pool.parents[number].dataset
         dropped[name] = dropped.get(name, 0) + 1
     rows = np.flatnonzero(kept)
-    return (
-        replace(
-            pool,
-            parent=pool.parent[rows],
-            row=pool.row[rows],
-            records=[record for record in records if record is not None],
-            hashes=pool.hashes_of(rows),
-            samples=pool.samples.take(rows),
-        ),
-        list(shared),
-        dropped,
+    return replace(
+        pool,
+        parent=pool.parent[rows],
+        row=pool.row[rows],
+        records=[record for record in records if record is not None],
+        hashes=pool.hashes_of(rows),
+        samples=pool.samples.take(rows),
+        classes=list(shared),
+        left_out=dropped,
     )
 
 
-def read_classes(options: DerivedDataset) -> dict:
+def _as_given(classes: Mapping) -> dict:
     """The option ``classes`` as in YAML."""
     return {
         name: given if isinstance(given, str | list) else asdict(given)
-        for name, given in (options.classes or {}).items()
+        for name, given in classes.items()
     }
 
 

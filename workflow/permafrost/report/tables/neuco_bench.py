@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.specification import SPLITS
-from permafrost.data.embeddings.names import stem
+from permafrost.data.embeddings.tables import stem
 from permafrost.features.dates import Dates, over_dates, reduction_of
 from permafrost.features.stored import open_features
 from permafrost.probes.embeddings.features import StoredRows
