@@ -19,7 +19,7 @@ from permafrost.core.versions import (
     joined_versions,
     mixture_words,
 )
-from permafrost.plan import plan as plan_module
+from permafrost.plan import store_jobs
 from permafrost.plan.record import record_plan
 from permafrost.plan.recorded import read_plan
 from permafrost.stages.cli import main
@@ -111,10 +111,10 @@ def upgraded(monkeypatch):
         monkeypatch.setattr(
             metadata, "version", lambda one: "99.0" if one == name else original(one)
         )
-        plan_module._versions_of.cache_clear()
+        store_jobs._versions_of.cache_clear()
 
     yield upgrade
-    plan_module._versions_of.cache_clear()
+    store_jobs._versions_of.cache_clear()
 
 
 def test_an_upgrade_changes_nothing_unless_versions_count(root, upgraded):

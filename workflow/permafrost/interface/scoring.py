@@ -310,7 +310,7 @@ def neuco_bench(folds: pd.DataFrame) -> pd.DataFrame:
     texts = int((np.isnan(values) & folds["value"].notna().to_numpy()).sum())
     if not len(folds) or names.isna().any(axis=None) or texts or np.isinf(values).any():
         raise InputError(
-            "the table has no rows, rows without backbone or dataset, or values that are no finite numbers",
+            "the table has no rows, rows without backbone or dataset, or values that are not finite numbers",
             remedy="correct the rows; leave `value` empty, or NaN, where a fold has none",
         )
     # in one order, so that equal folds in other rows give equal sums, and ties stay ties

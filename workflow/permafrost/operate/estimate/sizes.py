@@ -230,7 +230,7 @@ def feature_size(
         )
         width = shapes.get("embeddings", [0, width])[-1]
         first = kept[0][-1] * kept[0][-2] if kept else places
-        # a store that was written without them tells nothing of blocks
+        # a store that was written without them says nothing about blocks
         sizes = sum(shape[-1] for shape in blocks) or width * count
         return FeatureSize(macs, width, sum(map(_product, kept)), first, sizes if count else 0)
     return FeatureSize(

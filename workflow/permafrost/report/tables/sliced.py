@@ -70,7 +70,7 @@ class SlicedResults:
         ------
         PermafrostError : a name or a seed without a score.
         """
-        # the queries of a retrieval are no independent images
+        # the queries of a retrieval are not independent images
         rows = [row for row in self.rows if task_of(row["task"]).of_datasets]
         asked = {"dataset": dataset, "probe": probe, "backbone": backbone, "seed": seed}
         for what, value in asked.items():
