@@ -128,8 +128,8 @@ def test_wrong_tables_are_refused():
         ([1, 2], "no column 'backbone'"),
         (rows.iloc[:0], "no rows"),
         (rows.assign(dataset=None), "without backbone or dataset"),
-        (rows.assign(value=np.inf), "no finite numbers"),
-        (rows.assign(value="high"), "no finite numbers"),
+        (rows.assign(value=np.inf), "not finite numbers"),
+        (rows.assign(value="high"), "not finite numbers"),
         (rows.iloc[1:], "have 2, 3 folds"),
         (rows.drop_duplicates(["backbone", "dataset"]), "have 1 folds"),
     ):
