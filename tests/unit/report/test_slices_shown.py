@@ -1,4 +1,4 @@
-"""Slices of a folder of results: what is read, printed, drawn, and given to Python."""
+"""Slices and ensembles of a folder of results: what is read, printed, drawn, and given to Python."""
 
 from __future__ import annotations
 
@@ -256,6 +256,9 @@ def test_slices_that_cannot_be_made_say_why(results, capsys):
         (["--by", "sensor"], "there is no way to slice by 'sensor'"),
         (["--backbone", "net"], "--backbone belongs to --by"),
         (["--metric", "macro_f1"], "--metric belongs to --by"),
+        (["--ensembles", "--backbone", "net"], "--backbone does not go with --ensembles"),
+        (["--ensembles", "--by", "season"], "--by does not go with --ensembles"),
+        (["--ensembles", "--metric", "mean_iou"], "has no overall metric 'mean_iou'"),
         (["--by", "season", "--group", "all"], "--group does not go with --by"),
         (["--by", "season", "--compare", "net", "own"], "--compare does not go with --by"),
         (["--by", "season", "--dataset", "world"], "slices of the dataset 'world'"),
@@ -263,6 +266,34 @@ def test_slices_that_cannot_be_made_say_why(results, capsys):
     ):
         assert main(["show", *options]) == 1
         assert problem in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("way", ["pair", "greedy"])
+def test_ensembles_are_those_of_the_predictions(results, way):
+    found = Results(results).ensembles("pictures", "knn", way)
+    kept = {name: of(results, name) for name in VALUES}
+    assert found["size"].tolist() == ([2, 2, 2] if way == "pair" else [2, 3])
+    for _, row in found.iterrows() if way == "pair" else ():
+        members = row["backbones"].split(";")
+        scores = np.mean([np.stack(kept[one]["scores"]).astype(float) for one in members], axis=0)
+        assert row["value"] == accuracy_score(kept["net"]["target"], scores.argmax(axis=1))
+        assert row["single"] == max(members, key=VALUES.get)
+        assert row["difference"] == pytest.approx(row["value"] - row["single_value"])
+    assert set(found["single"]) <= {"net", "own"} and "[95 % interval]" in repr(found)
+
+
+def test_the_command_prints_the_ensembles_that_python_gives(results, capsys):
+    said = shown(capsys, "--ensembles", "--probe", "knn")
+    best = Results(results).ensembles("pictures", "knn").iloc[0]
+    assert said.startswith("pictures · knn · accuracy of averaged probabilities, pairs")
+    line = next(
+        line
+        for line in said.splitlines()
+        if line.strip().startswith(best["backbones"].replace(";", " + "))
+    )
+    assert f"{best['value']:.3f}" in line
+    assert "pictures · knn · accuracy of averaged probabilities, greedy selection" in said
+    assert "by backbones chosen on the others" in said
 
 
 def test_words_of_few_and_of_many_slices():

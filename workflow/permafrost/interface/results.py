@@ -18,6 +18,7 @@ from permafrost.interface.plots import Plot
 from permafrost.plan.recorded import current_plan, planned, read_plan, results_in
 from permafrost.report.sections.explorer import explorer
 from permafrost.report.sections.overview import figures_of
+from permafrost.report.tables.ensembles import WAYS, EnsembleResults, ensemble_rows
 from permafrost.report.tables.sliced import SlicedResults, slice_rows
 from permafrost.statistics.leaderboard.derived import DerivedLine, set_apart
 from permafrost.statistics.resampling.carriers import ENOUGH_UNITS
@@ -220,6 +221,34 @@ class Results:
         for row in sliced.evaluations(dataset=dataset, probe=probe, backbone=backbone, seed=seed):
             rows += slice_rows(sliced.scores(row, way, metric=metric, least=least))
         return Figures(rows)
+
+    def ensembles(
+        self, dataset: str, probe: str, way: str = "pair", *, metric: str | None = None
+    ) -> pd.DataFrame:
+        """Averages of the probabilities (numbers) that a probe predicts with several backbones: one row per ensemble.
+
+        Parameters
+        ----------
+        way : ``pair``, all pairs, the best first; or ``greedy``, ensembles of two to five backbones, each with the one
+            more that makes the average best.
+        metric : by default the primary one.
+
+        Returns
+        -------
+        Columns ``dataset, probe, way, backbones`` (joined by semicolons), ``size, metric, value``; ``single``, of a
+        pair its better half, else the best backbone, and ``single_value``; ``difference``, value less single_value,
+        with its paired interval ``lower, upper``; ``p_value, p_adjusted, confidence, better, gates``. A pair is better
+        if it is significantly better than each of its halves. The value of a greedy ensemble is that of answers to
+        each fifth of the units by backbones chosen on the others. Derived backbones are left out.
+
+        Raises
+        ------
+        PermafrostError : an unknown name; the probe has no probabilities; fewer than two backbones.
+        """
+        look_up(WAYS, way, "there are no ensembles by", remedy=f"name one of {', '.join(WAYS)}")
+        known = EnsembleResults(self.plan, self._path, self._set_apart[0])
+        (row,) = known.evaluations(dataset=dataset, probe=probe)
+        return Figures(ensemble_rows(row, way, known.ensembles(row, way, metric)))
 
     def features(self, dataset: str, backbone: str, split: str = "test") -> FeatureSplit:
         """The features of one split of a dataset.

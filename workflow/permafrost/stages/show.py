@@ -1,4 +1,4 @@
-"""``permafrost show``: print the ranking and the leaderboard, or scores on slices of test sets."""
+"""``permafrost show``: print the ranking and the leaderboard, scores on slices of test sets, or ensembles."""
 
 from __future__ import annotations
 
@@ -30,9 +30,16 @@ def add_arguments(parser) -> None:
         "or group_id",
     )
     parser.add_argument(
+        "--ensembles",
+        action="store_true",
+        help="averages of the probabilities of pairs and of greedily selected backbones, and what they add",
+    )
+    parser.add_argument(
         "--backbone", help="with --by: this backbone, not the best of each dataset and probe"
     )
-    parser.add_argument("--metric", help="with --by: this metric, not the primary one")
+    parser.add_argument(
+        "--metric", help="with --by or --ensembles: this metric, not the primary one"
+    )
 
 
 def run(arguments) -> None:
@@ -65,6 +72,9 @@ def run(arguments) -> None:
     if arguments.by is not None:
         _show_slices(arguments, shown.rows, results)
         return
+    if arguments.ensembles:
+        _show_ensembles(arguments, shown.rows, results)
+        return
     print_blocks(shown.blocks(compare=arguments.compare, **chosen))
     # a dataset that fits no backbone has no table
     gone = (
@@ -83,35 +93,69 @@ def run(arguments) -> None:
 
 def _check(arguments) -> None:
     """Refuse options that do not belong together."""
-    if arguments.by is None:
-        wrong, remedy = (
-            ("backbone", "metric"),
-            "say by what slices are made, for example --by season",
+    if arguments.by is not None and arguments.ensembles:
+        raise PermafrostError(
+            "--by does not go with --ensembles", where="permafrost show", remedy="give one of them"
         )
-    else:
-        wrong, remedy = ("group", "compare"), "leave it out, or leave out --by"
-    for name in wrong:
-        if getattr(arguments, name) is not None:
-            problem = "belongs to --by" if arguments.by is None else "does not go with --by"
-            raise PermafrostError(f"--{name} {problem}", where="permafrost show", remedy=remedy)
+    chosen = "--by" if arguments.by is not None else "--ensembles" if arguments.ensembles else None
+    belong = {
+        "backbone": ("--by",),
+        "metric": ("--by", "--ensembles"),
+        "group": (None,),
+        "compare": (None,),
+    }
+    for name, to in belong.items():
+        if getattr(arguments, name) is None or chosen in to:
+            continue
+        if chosen is None:
+            problem, remedy = f"belongs to {' or '.join(map(str, to))}", f"give {to[0]}, too"
+        else:
+            problem, remedy = f"does not go with {chosen}", f"leave it out, or leave out {chosen}"
+        raise PermafrostError(f"--{name} {problem}", where="permafrost show", remedy=remedy)
 
 
 def _show_slices(arguments, rows: list[dict], results: Path) -> None:
     """Print the slices of each evaluation; where a dataset has none, the reason."""
-    from permafrost.report.tables.blocks import Block, print_blocks
     from permafrost.report.tables.sliced import SlicedResults, slice_block
     from permafrost.statistics.slices.labels import slicing
 
     plan = read_plan(current_plan(results), results)
     sliced = SlicedResults(plan, lambda row: Path(row["path"]), rows)
     asked = {name: getattr(arguments, name) for name in ("dataset", "probe", "backbone")}
-    by, blocks, errors = slicing(arguments.by), [], []
-    for row in sliced.evaluations(**asked):
+    by = slicing(arguments.by)
+    _print_each(
+        sliced.evaluations(**asked),
+        lambda row: [slice_block(sliced.scores(row, by, metric=arguments.metric))],
+        "no slices",
+    )
+
+
+def _show_ensembles(arguments, rows: list[dict], results: Path) -> None:
+    """Print the ensembles of each dataset and probe; where there are none, the reason."""
+    from permafrost.report.tables.ensembles import WAYS, EnsembleResults, ensemble_block
+
+    plan = read_plan(current_plan(results), results)
+    known = EnsembleResults(plan, lambda row: Path(row["path"]), rows)
+    _print_each(
+        known.evaluations(dataset=arguments.dataset, probe=arguments.probe),
+        lambda row: [
+            ensemble_block(row, way, known.ensembles(row, way, arguments.metric)) for way in WAYS
+        ],
+        "no ensembles",
+    )
+
+
+def _print_each(rows: list[dict], blocks_of, nothing: str) -> None:
+    """Print the blocks of each evaluation, or why it has none; raise the first reason if none has any."""
+    from permafrost.report.tables.blocks import Block, print_blocks
+
+    blocks, errors = [], []
+    for row in rows:
         try:
-            blocks.append(slice_block(sliced.scores(row, by, metric=arguments.metric)))
+            blocks += blocks_of(row)
         except PermafrostError as error:
             errors.append(error)
-            blocks.append(Block(f"{row['dataset']} · {row['probe']}: no slices. {error}", []))
+            blocks.append(Block(f"{row['dataset']} · {row['probe']}: {nothing}. {error}", []))
     if len(errors) == len(blocks):
         raise errors[0]
     print_blocks(blocks)
