@@ -86,24 +86,25 @@ def average(members: Sequence[Predictions]) -> Predictions:
     ------
     PermafrostError : predictions without probabilities or numbers of whole images; other samples.
     """
-    first = members[0]
-    if not all(isinstance(one, (LabelledSamples, PredictedNumbers)) for one in members):
+    known = [one for one in members if isinstance(one, (LabelledSamples, PredictedNumbers))]
+    first = known[0] if known else None
+    if first is None or len(known) < len(members):
         raise PermafrostError(
             "only one prediction per image, with probabilities of classes or with a number, can be averaged",
             remedy="name a probe of whole images without repeated draws, such as linear or ridge",
         )
     for key in ("sample_ids", "truth_keys"):
-        if any(not np.array_equal(getattr(first, key), getattr(one, key)) for one in members):
+        if any(not np.array_equal(getattr(first, key), getattr(one, key)) for one in known):
             raise PermafrostError(
                 "the backbones were evaluated with different test samples or targets",
                 remedy="delete their predictions and run snakemake again",
             )
     if len(members) == 1:
         return first
-    # in float64, so that the order of members does not matter
     if isinstance(first, PredictedNumbers):
-        return replace(first, prediction=np.mean([one.answers for one in members], axis=0))
-    scores = np.mean([np.asarray(one.scores, np.float64) for one in members], axis=0)  # type: ignore[attr-defined]
+        return replace(first, prediction=np.mean([one.prediction for one in known], axis=0))
+    labelled = cast("list[LabelledSamples]", known)
+    scores = np.mean([np.asarray(one.scores, np.float64) for one in labelled], axis=0)
     targets = cast("Labels", targets_of(first.task))
     return replace(first, scores=scores, prediction=targets.answers(scores))
 
