@@ -3,6 +3,7 @@ from permafrost.interface.estimators import KNN as KNN
 from permafrost.interface.estimators import LinearSweep as LinearSweep
 from permafrost.interface.estimators import SGDLinear as SGDLinear
 from permafrost.interface.extraction import extract as extract
+from permafrost.interface.ranking import rank as rank
 from permafrost.interface.regressor import Ridge as Ridge
 from permafrost.interface.results import Results as Results
 from permafrost.interface.scoring import compare as compare

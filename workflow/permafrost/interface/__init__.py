@@ -17,6 +17,7 @@ _LATER = {
     "extract": "extraction",
     "measures": "scoring",
     "neuco_bench": "scoring",
+    "rank": "ranking",
 }
 
 __all__ = [*_LATER, "detection"]

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from permafrost.core.errors import PermafrostError
-from permafrost.core.outputs import whole_file
-from permafrost.report.figures.vega import as_json, as_svg, converter
-
-_FORMS = (".svg", ".png", ".pdf", ".json")
+from permafrost.report.figures.files import write_figure
+from permafrost.report.figures.vega import as_svg
 
 
 class Plot:
@@ -35,21 +32,7 @@ class Plot:
         ------
         PermafrostError : another suffix.
         """
-        path, text = Path(path), as_json(self.specification)
-        if path.suffix not in _FORMS:
-            raise PermafrostError(
-                f"no figure is written as {path.suffix or path.name!r}",
-                where=path,
-                remedy=f"end the name in one of {', '.join(_FORMS)}",
-            )
-        content = {
-            ".svg": lambda: as_svg(self.specification).encode(),
-            ".png": lambda: converter().vegalite_to_png(text, scale=2),
-            ".pdf": lambda: converter().vegalite_to_pdf(text),
-            ".json": lambda: text.encode(),
-        }[path.suffix]()
-        with whole_file(path) as partial:
-            partial.write_bytes(content)
+        write_figure(Path(path), self.specification)
 
     def _repr_svg_(self) -> str:
         return as_svg(self.specification)

@@ -92,6 +92,13 @@ USE: dict[str, Command] = {
         "write the methods paragraph of a paper, with its numbers and citations",
         ("permafrost methods", "permafrost methods results --bibtex used.bib"),
     ),
+    "rank": Command(
+        "rank any leaderboard, and say which ranks its data can tell apart",
+        (
+            "permafrost rank leaderboard.csv --output standings.csv",
+            "permafrost rank torchgeo-bench/results/models --where bands=rgb --probe linear --figure ranks.svg",
+        ),
+    ),
     "published": Command(
         "check published results, and compare them with your own",
         ("permafrost published results.csv --leaderboard results/leaderboard.parquet",),

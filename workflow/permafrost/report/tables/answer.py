@@ -96,6 +96,21 @@ def exact_said(found: dict[str, list[dict]]) -> list[str]:
     ]
 
 
+def separated_said(rows: Iterable[dict], group: str, probe: str) -> list[str]:
+    """How many neighbours in the ranking differ significantly; empty where nothing could be tested."""
+    found = of_standings(rows, group=group, probe=probe)
+    ranked = [one for one in found.get(RANKED_BY, ()) if finite(one["rank"]) and one["letters"]]
+    neighbours = list(itertools.pairwise(ranked))
+    if not neighbours:
+        return []
+    apart = sum(
+        not letters_in(one["letters"]) & letters_in(other["letters"]) for one, other in neighbours
+    )
+    return [
+        f"Of {len(neighbours)} pairs of neighbours in the ranking, {apart} differ significantly."
+    ]
+
+
 def same_said(row: dict) -> list[str]:
     """The backbones of a row of the standings that are copies of another one."""
     pairs = [pair.split("=") for pair in (row.get("same_as") or "").split(";") if pair]
@@ -142,9 +157,12 @@ def answer(
     means = {row["backbone"]: row for row in found.get("mean", ())}
     chances, losses = (_values(found, name) for name in ("probability_best", "expected_loss"))
     certain = first["uncertainty"] != "none"
+    # a line of many letters says less than the ranks that are possible
+    lettered = certain and len(letters_in("".join(row["letters"] for row in ranked))) <= _LISTED
     header = ["rank", "backbone", "mean rank", *(["interval"] if certain else [])]
     header += ["mean", *(["interval "] if certain else [])] if means else []
-    header += ["best", *(["loss"] if losses else []), "ranks", "letters"] if certain else []
+    header += ["best", *(["loss"] if losses else []), "ranks"] if certain else []
+    header += ["letters"] if lettered else []
     lines = [header]
     for row, place in zip(ranked, places([row["rank"] for row in ranked]), strict=True):
         name = row["backbone"]
@@ -157,7 +175,8 @@ def answer(
             ranks = ranks_text(row["rank_low"], row["rank_high"])
             line += [chance(chances[name]) if name in chances else ""]
             line += [_loss(losses[name])] if losses else []
-            line += [ranks, row["letters"]]
+            line += [ranks]
+        line += [row["letters"]] if lettered else []
         lines.append(line)
     further = 0 if most is None else len(lines) - 1 - most
     if further > 0:
@@ -166,7 +185,11 @@ def answer(
     if certain:
         foot.append(
             f"{100 * first['confidence']:g} % intervals over {UNCERTAINTIES[first['uncertainty']]};"
-            " backbones that share a letter do not differ significantly."
+            + (
+                " backbones that share a letter do not differ significantly."
+                if lettered
+                else " ranks: those that a backbone may have, jointly for all."
+            )
         )
         lost = ", loss: expected shortfall from the best" if losses else ""
         foot += [f"best: chance of being the best{lost}."] if chances else []

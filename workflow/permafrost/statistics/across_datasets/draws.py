@@ -31,6 +31,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, look_up
+from permafrost.statistics.across_datasets.significance import nemenyi
 from permafrost.statistics.resampling.student_t import normal_quantile, t_quantile
 
 # relative deviations below this are rounding
@@ -165,6 +166,7 @@ def told_apart(
     parts: int = 0,
     confidence: float,
     of_order: bool = False,
+    alone: np.ndarray | None = None,
 ) -> np.ndarray:
     """(K, K) whether the row's is significantly better than the column's, adjusted for all pairs.
 
@@ -176,6 +178,9 @@ def told_apart(
     ----------
     value : (K,) statistic, higher is better; drawn : (B, K); datasets, parts, of_order : as in
         `interval`.
+    alone : (D, K) oriented scores, if datasets are drawn without noise of items. With few of them
+        the largest difference has too short a tail, so the level is at most that of Bonferroni; and
+        ranks may have no spread by chance, so their difference must pass Nemenyi's test, too.
     """
     value, drawn = np.asarray(value, np.float64), np.asarray(drawn, np.float64)
     backbones = len(value)
@@ -200,11 +205,15 @@ def told_apart(
             )
     beyond = np.quantile(largest, confidence)
     if datasets is not None and beyond > 0:
-        tail = max(math.erfc(beyond / math.sqrt(2)), 1e-12)
+        tail = math.erfc(beyond / math.sqrt(2))
+        tail = max(tail if alone is None else min(tail, (1 - confidence) / pairs), 1e-12)
         beyond = float(t_quantile(1 - tail, datasets - 1))
     elif of_order:
         beyond = beyond * math.sqrt(_equal_order(backbones))
-    return (ratios > beyond) | (ratios < -beyond).T
+    apart = (ratios > beyond) | (ratios < -beyond).T
+    if alone is not None and of_order:
+        apart &= nemenyi(alone) <= 1 - confidence
+    return apart
 
 
 def _chosen(datasets: int, uncertainty: str, draws: int, rng) -> np.ndarray:

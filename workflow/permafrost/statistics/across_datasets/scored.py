@@ -283,7 +283,8 @@ class _Finder:
             columns["lower"], columns["upper"] = drawing.interval(
                 value, found, limits=limits, **how
             )
-            apart = drawing.told_apart(sign * value, sign * found, **how)
+            alone = self.table.scores.oriented() if self.uncertainty == "datasets" else None
+            apart = drawing.told_apart(sign * value, sign * found, alone=alone, **how)
             columns["rank_low"], columns["rank_high"] = ranks_possible(apart).T
             columns["letters"] = np.array(
                 compact_letters(apart, np.argsort(-sign * value, kind="stable"))

@@ -21,7 +21,7 @@ from permafrost.core.tables import write_csv, write_table
 from permafrost.statistics.across_datasets.cells import Cells
 from permafrost.statistics.across_datasets.chances import Chances
 from permafrost.statistics.across_datasets.draws import UNCERTAINTIES
-from permafrost.statistics.across_datasets.fields import read_fields, scores_of
+from permafrost.statistics.across_datasets.fields import Field, read_fields, scores_of
 from permafrost.statistics.across_datasets.missing import complete
 from permafrost.statistics.across_datasets.ranking import RANKED_BY, STATISTICS, Ranking
 from permafrost.statistics.across_datasets.scored import Scored, with_chances
@@ -100,7 +100,16 @@ def build_standings(
     ------
     PermafrostError : two backbones were evaluated on different test sets of one dataset.
     """
-    fields = read_fields(tables)
+    return standings_of(read_fields(tables), ranking, tests, cells)
+
+
+def standings_of(
+    fields: Mapping[str, Mapping[str, Field]],
+    ranking: Ranking,
+    tests: list[dict] | None = None,
+    cells: Cells | None = None,
+) -> pa.Table:
+    """Like `build_standings`, of scores by probe and dataset."""
     evaluated = {name for of_probe in fields.values() for name in of_probe}
     sections: list[_Section] = []
     seen: set[tuple] = set()
@@ -161,7 +170,7 @@ def _section(
     probe: str,
     asked: list[str],
     absent: list[str],
-    fields: dict,
+    fields: Mapping[str, Field],
     ranking: Ranking,
     cells: Cells,
 ) -> _Section | None:

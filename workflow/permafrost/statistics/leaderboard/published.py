@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -348,6 +348,11 @@ def _geobench2(path: Path, number: int, cells: dict) -> Reference:
         n_train=None,
         n_test=None,
     )
+
+
+def is_published(columns: Collection[str]) -> bool:
+    """Whether a table with these columns is of one of the formats."""
+    return any({*needed} <= {*columns} for needed in _NEEDED.values())
 
 
 def is_error(metric: str) -> bool:

@@ -1,0 +1,506 @@
+"""A leaderboard of backbones and datasets that somebody gives, ranked like a run's own results.
+
+Forms
+-----
+- ``wide``: a row per backbone, a column of scores per dataset. A cell is a number, with an interval as in
+  ``0.81 [0.79, 0.83]``.
+- ``long``: a row per score, with a column of backbones, of datasets and of values; possibly of probes, seeds, metrics,
+  and of both ends of an interval.
+- published: the results of torchgeo-bench and GEO-Bench-2 (`published`). Configurations of one backbone, such as bands
+  and normalisation, are backbones of their own, named by what differs.
+
+Rules
+-----
+- Intervals are taken as 95 % ones, and errors of two backbones as independent. On the same test images they are
+  usually not: then differences are found less often than they could be.
+- Scores from 0 to 100 of which one exceeds 1 are percentages.
+- Columns of a wide table that are means, ranks or properties of backbones, by their names, are no datasets.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from permafrost.core.errors import PermafrostError, first_line, look_up
+from permafrost.core.inputs import check_file
+from permafrost.data.sources.table_files import PARQUET, Cell, read_file, row_groups
+from permafrost.statistics.across_datasets.fields import Field
+from permafrost.statistics.across_datasets.ranking import Ranking
+from permafrost.statistics.across_datasets.standings_table import standings_of
+from permafrost.statistics.leaderboard.published import (
+    Reference,
+    is_error,
+    is_published,
+    read_published,
+)
+from permafrost.statistics.options import RankingSettings
+from permafrost.statistics.resampling.student_t import normal_quantile
+
+#: the group of all datasets
+ALL = "all"
+#: what a long table calls its columns, in lower case and without signs
+LONG = {
+    "backbone": ("backbone", "model", "modelname", "method", "system", "name"),
+    "dataset": ("dataset", "task", "taskname", "benchmark", "datasetname"),
+    "value": ("value", "score", "mainscore", "metricvalue", "testmetric", "result"),
+    "probe": ("probe", "evaluation", "head", "method"),
+    "seed": ("seed", "run", "fold"),
+    "metric": ("metric", "metricname"),
+    "lower": ("lower", "cilower", "cilow", "low"),
+    "upper": ("upper", "ciupper", "cihigh", "high"),
+}
+_NO_DATASET = re.compile(
+    r"^(rank|place|position|mean|average|avg|overall|total|sum|median|borda|elo|zero.?shot|index|unnamed|#)|"
+    r"param|dimension|token|memory|date|\byear\b|release|licen[cs]e|gflop|\bsize\b|latency|\burl\b",
+    re.IGNORECASE,
+)
+_CELL = re.compile(
+    r"(?P<value>[-+−]?[\d.]+(?:e[-+]?\d+)?)\s*%?\s*"
+    r"(?:[\[(]\s*(?P<lower>[-+−]?[\d.]+)\s*[,;–]\s*(?P<upper>[-+−]?[\d.]+)\s*[\])])?(?P<spread>\s*(?:±|\+/-).*)?",
+    re.IGNORECASE,
+)
+_NOTHING = frozenset({"", "-", "–", "—", "na", "n/a", "nan", "none", "null"})
+# an interval of each backbone is two blocks of a test set; beyond, blocks of all backbones take gigabytes
+_MOST_WITH_INTERVALS = 300
+# parts of a protocol by which configurations of one backbone are told apart
+_PROTOCOL = ("bands", "normalisation", "image_size", "grid", "settings")
+
+
+@dataclass(frozen=True)
+class Score:
+    """A score of a backbone on a dataset under a probe."""
+
+    backbone: str
+    dataset: str
+    probe: str
+    value: float
+    metric: str = ""
+    seed: int = 0
+    lower: float | None = None
+    upper: float | None = None
+
+
+@dataclass(frozen=True)
+class Given:
+    """The scores of a table.
+
+    Attributes
+    ----------
+    lower : datasets on which a lower value is better.
+    said : what was made of the table, in sentences without a capital and a full stop.
+    """
+
+    scores: list[Score]
+    lower: frozenset[str] = frozenset()
+    said: list[str] = field(default_factory=list)
+
+    @property
+    def datasets(self) -> list[str]:
+        return list(dict.fromkeys(one.dataset for one in self.scores))
+
+    def of_probe(self, probe: str | None) -> Given:
+        """The scores of a probe; of all, if it is None."""
+        if probe is None:
+            return self
+        known = list(dict.fromkeys(one.probe for one in self.scores))
+        look_up(known, probe, "the table has no probe", remedy=f"name one of {', '.join(known)}")
+        return replace(self, scores=[one for one in self.scores if one.probe == probe])
+
+    def complete(self) -> Given:
+        """The scores of the backbones that have one on every dataset, under a probe."""
+        asked: dict[str, set[str]] = {}
+        found: dict[tuple[str, str], set[str]] = {}
+        for one in self.scores:
+            asked.setdefault(one.probe, set()).add(one.dataset)
+            found.setdefault((one.probe, one.backbone), set()).add(one.dataset)
+        scores = [one for one in self.scores if found[one.probe, one.backbone] == asked[one.probe]]
+        left = len(found) - len({(one.probe, one.backbone) for one in scores})
+        if not left:
+            return self
+        words = f"left out, without a score on every dataset: {left} of {len(found)} backbones"
+        return replace(self, scores=scores, said=[*self.said, words])
+
+    def rank(
+        self,
+        *,
+        missing: str = RankingSettings.missing,
+        baseline: str | None = None,
+        confidence: float = 0.95,
+        seed: int = 0,
+    ) -> tuple[pa.Table, list[dict], list[str]]:
+        """Standings over all datasets, the results of `tested.tested`, and further sentences.
+
+        Parameters
+        ----------
+        missing, baseline : as in `Ranking`. confidence : of intervals and sets of ranks. seed : of the draws.
+
+        Raises
+        ------
+        PermafrostError : fewer than two backbones or no probe with a score of two; an unknown baseline.
+        """
+        if baseline is not None:
+            look_up({one.backbone for one in self.scores}, baseline, "the table has no backbone")
+        fields, said = self._fields()
+        known = all(one.strays for of_probe in fields.values() for one in of_probe.values())
+        ranking = Ranking(
+            groups={ALL: self.datasets},
+            uncertainty="both" if known else "datasets",
+            missing=missing,
+            baseline=baseline,
+            confidence=confidence,
+            seed=seed,
+        )
+        tests: list[dict] = []
+        table = standings_of(fields, ranking, tests)
+        if not len(table):
+            raise PermafrostError(
+                "there are fewer than two backbones to rank", remedy="give scores of two or more"
+            )
+        if not any(table["n_datasets"].to_pylist()):
+            few = len({one.backbone for one in self.complete().scores})
+            raise PermafrostError(
+                f"{few or 'no'} backbones have scores on all datasets, and no dataset has scores of all backbones",
+                remedy="rank those that are complete (--complete), fill scores in (--missing worst), or choose rows"
+                " (--where) and datasets (--without)",
+            )
+        if not all(0 <= one.value <= 1 for one in self.scores):
+            # the best possible score is not known
+            keep = [name != "improvability" for name in table["statistic"].to_pylist()]
+            table = table.filter(pa.array(keep))
+        return table, tests, said
+
+    def _fields(self) -> tuple[dict[str, dict[str, Field]], list[str]]:
+        """Probe -> dataset -> its scores, with independent errors if all have intervals."""
+        fields: dict[str, dict[str, Field]] = {}
+        shares = all(0 <= one.value <= 1 for one in self.scores)
+        without = sum(one.lower is None or one.upper is None for one in self.scores)
+        names = sorted({one.backbone for one in self.scores})
+        many = len(names) > _MOST_WITH_INTERVALS
+        for one in self.scores:
+            higher = one.dataset not in self.lower
+            # a metric by its range: a share, without an upper bound, or without a lower one
+            metric = (one.metric or "score") if shares and higher else "r2" if higher else "rmse"
+            of_probe = fields.setdefault(one.probe, {})
+            found = of_probe.setdefault(one.dataset, Field(metric, higher, None, {}, {}))
+            found.values.setdefault(one.backbone, {})[one.seed] = one.value
+            if not without and not many:
+                error = (one.upper - one.lower) / 2 / normal_quantile(0.95)  # type: ignore[operator]
+                parts = _blocks(names.index(one.backbone), len(names), error)
+                found.strays.setdefault(one.backbone, []).append(parts)
+        said = []
+        if without < len(self.scores) and without:
+            said.append(
+                f"intervals are not used, since {without} of {len(self.scores)} scores have none"
+            )
+        elif not without and many:
+            said.append(
+                f"intervals are not used, since there are more than {_MOST_WITH_INTERVALS} backbones"
+            )
+        return fields, said
+
+
+def _blocks(place: int, count: int, error: float) -> list[float]:
+    """(2 count,) contributions of blocks to one of `count` scores, whose standard error is `error`; no score shares a
+    block with another."""
+    parts = np.zeros(2 * count)
+    # `draws` takes J / (J - 1) times the sum of squares for the variance
+    parts[2 * place : 2 * place + 2] = (
+        np.array([1, -1]) * error * math.sqrt((2 * count - 1) / (4 * count))
+    )
+    return parts.tolist()
+
+
+def read_given(
+    table: Path | Mapping[str, list[Cell]],
+    *,
+    where: Mapping[str, str] | None = None,
+    without: Collection[str] = (),
+    lower_is_better: Collection[str] = (),
+    duplicates: str = "refuse",
+) -> Given:
+    """Read a table.
+
+    Parameters
+    ----------
+    table : CSV or parquet file, of torchgeo-bench also a folder; or the text of each row by column, which is not taken
+        for a published table.
+    where : column -> value, the rows that are kept. without : columns of a wide table, or datasets, that are left out.
+    lower_is_better : datasets or metrics.
+    duplicates : rule for two values of one configuration of published tables, one of `published.DUPLICATES`.
+
+    Raises
+    ------
+    PermafrostError : a file that is no such table, a cell that is no score, two scores of one backbone on a dataset, an
+        unknown column or name. It names the row.
+    """
+    path = table if isinstance(table, Path) else Path("table")
+    columns: Mapping[str, list[Cell]] = {}
+    if not isinstance(table, Path):
+        columns = table
+    elif not path.is_dir():
+        check_file(path)
+        columns = _columns(path)
+    if isinstance(table, Path) and (path.is_dir() or is_published(columns)):
+        found = _published(path, where or {}, duplicates)
+    else:
+        columns = _kept(path, columns, where or {})
+        named = _named(columns)
+        found = _long(path, columns, named) if named else _wide(path, columns, without)
+    datasets = found.datasets
+    for name in without:
+        look_up([*datasets, *columns], name, "the table has no dataset", where=path)
+    scores = [one for one in found.scores if one.dataset not in without]
+    known = {one.dataset for one in scores} | {one.metric for one in scores}
+    for name in lower_is_better:
+        look_up(known, name, "the table has no dataset or metric", where=path)
+    errors = {
+        one.dataset
+        for one in scores
+        if {one.dataset, one.metric} & {*lower_is_better} or is_error(one.metric)
+    }
+    _refuse_twice(path, scores)
+    return _as_shares(replace(found, scores=scores, lower=frozenset(errors)))
+
+
+def _columns(path: Path) -> dict[str, list[Cell]]:
+    if not path.name.lower().endswith((".csv", *PARQUET)):
+        raise PermafrostError(
+            "leaderboards are read from CSV and parquet files",
+            where=path,
+            remedy="end its name in .csv or .parquet",
+        )
+    try:
+        columns = read_file(path, path, row_groups()).columns
+    except PermafrostError:
+        raise
+    except Exception as error:
+        raise PermafrostError(
+            f"cannot be read as a table ({first_line(error)})",
+            where=path,
+            remedy="give a row per backbone and a column per dataset, or a row per score",
+        ) from error
+    if not columns or not any(columns.values()):
+        raise PermafrostError("the table is empty", where=path, remedy="give a table with scores")
+    return columns
+
+
+def _kept(
+    path: Path, columns: Mapping[str, list[Cell]], where: Mapping[str, str]
+) -> Mapping[str, list[Cell]]:
+    """The rows with these values."""
+    for name, value in where.items():
+        look_up(columns, name, "the table has no column", where=path)
+        look_up(
+            [one for one in columns[name] if one is not None],
+            value,
+            f"no row has {name} =",
+            where=path,
+        )
+        rows = [row for row, one in enumerate(columns[name]) if one == value]
+        columns = {key: [cells[row] for row in rows] for key, cells in columns.items()}
+    return columns
+
+
+def _named(columns: Iterable[str]) -> dict[str, str]:
+    """What a column of a long table is -> its name; empty if it is none."""
+    plain = {re.sub(r"[^a-z0-9]", "", name.lower()): name for name in columns}
+    found: dict[str, str] = {}
+    for what, names in LONG.items():
+        name = next(
+            (plain[one] for one in names if one in plain and plain[one] not in found.values()), None
+        )
+        if name is not None:
+            found[what] = name
+    return found if {"backbone", "dataset", "value"} <= found.keys() else {}
+
+
+def _long(path: Path, columns: Mapping[str, list[Cell]], named: Mapping[str, str]) -> Given:
+    scores = []
+    seeds: dict[Cell, int] = {}
+    cells = {what: columns[name] for what, name in named.items()}
+    for row, text in enumerate(cells["value"], start=2):
+        own = {what: column[row - 2] for what, column in cells.items()}
+        value = _number(path, row, named["value"], text)
+        if value is None:
+            continue
+        ends = [
+            _number(path, row, named[end], own[end]) if end in own else None
+            for end in ("lower", "upper")
+        ]
+        scores.append(
+            Score(
+                _name(path, row, named["backbone"], own["backbone"]),
+                _name(path, row, named["dataset"], own["dataset"]),
+                own.get("probe") or path.stem,
+                value,
+                own.get("metric") or "",
+                seeds.setdefault(own.get("seed"), len(seeds)),
+                *ends,
+            )
+        )
+    return Given(scores)
+
+
+def _wide(path: Path, columns: Mapping[str, list[Cell]], without: Collection[str]) -> Given:
+    names, *others = columns
+    left, texts, scores, spread = [], [], [], False
+    for dataset in others:
+        if dataset in without:
+            continue
+        if _NO_DATASET.search(dataset.strip()):
+            left.append(dataset)
+            continue
+        cells = [
+            None if (text or "").strip().lower() in _NOTHING else (text or "").strip()
+            for text in columns[dataset]
+        ]
+        read = [text and _CELL.fullmatch(text) for text in cells]
+        if not any(read):
+            texts.append(dataset)
+            continue
+        for row, (text, match) in enumerate(zip(cells, read, strict=True), start=2):
+            if text is None:
+                continue
+            if not match:
+                raise _no_score(path, row, dataset, text)
+            backbone = _name(path, row, names, columns[names][row - 2])
+            numbers = [
+                _number(path, row, dataset, match[part]) for part in ("value", "lower", "upper")
+            ]
+            scores.append(Score(backbone, dataset, path.stem, numbers[0], "", 0, *numbers[1:]))  # type: ignore[arg-type]
+            spread |= match["spread"] is not None
+    if not scores:
+        raise PermafrostError(
+            "no column has scores",
+            where=path,
+            remedy="give a row per backbone and a column per dataset, or a row per score with the columns"
+            " backbone, dataset and value",
+        )
+    said = [f"backbones are the rows, by {names!r}; datasets are the columns"]
+    if left:
+        said.append(f"no datasets, by their names: {', '.join(left)}")
+    if texts:
+        said.append(f"no datasets, since they hold no numbers: {', '.join(texts)}")
+    if spread:
+        said.append(
+            "numbers after ± are not used: whether they are errors or deviations is not known"
+        )
+    return Given(scores, said=said)
+
+
+def _published(path: Path, where: Mapping[str, str], duplicates: str) -> Given:
+    read = read_published(path, duplicates=duplicates)
+    rows = read.rows
+    for name, value in where.items():
+        look_up(
+            [*Reference.__dataclass_fields__], name, "published scores have no column", where=path
+        )
+        look_up(
+            [str(getattr(one, name)) for one in rows], value, f"no row has {name} =", where=path
+        )
+        rows = [one for one in rows if str(getattr(one, name)) == value]
+    widest: dict[str, int] = {}
+    for one in rows:
+        widest[one.dataset] = max(widest.get(one.dataset, 0), one.bands.count(","))
+    rows = [
+        # "all" of a dataset is often spelt out
+        replace(one, bands="all") if one.bands.count(",") == widest[one.dataset] > 2 else one
+        for one in rows
+    ]
+    several: dict[str, set[str]] = {}
+    groups: dict[tuple, list[Reference]] = {}
+    for one in rows:
+        groups.setdefault((one.backbone, one.dataset, one.method, one.metric, one.seed), []).append(
+            one
+        )
+    for (backbone, *_), same in groups.items():
+        differ = {part for part in _PROTOCOL if len({getattr(one, part) for one in same}) > 1}
+        several.setdefault(backbone, set()).update(differ)
+    scores = [
+        Score(_configured(one, several[one.backbone]), one.dataset, one.method, one.value, one.metric, one.seed or 0,
+              one.lower, one.upper)
+        for one in rows
+    ]  # fmt: skip
+    said = [f"{len(scores)} published scores"]
+    if any(several.values()):
+        said.append("configurations of one backbone are ranked as backbones of their own")
+    return Given(scores, said=said)
+
+
+def _configured(one: Reference, parts: Collection[str]) -> str:
+    values = [text for part in _PROTOCOL if part in parts and (text := getattr(one, part))]
+    return f"{one.backbone} ({', '.join(values)})" if values else one.backbone
+
+
+def _as_shares(given: Given) -> Given:
+    """Percentages become shares."""
+    values = [one.value for one in given.scores if one.dataset not in given.lower]
+    if not values or min(values) < 0 or not 1 < max(values) <= 100:
+        return given
+    scores = [
+        one
+        if one.dataset in given.lower
+        else replace(
+            one,
+            value=one.value / 100,
+            lower=None if one.lower is None else one.lower / 100,
+            upper=None if one.upper is None else one.upper / 100,
+        )
+        for one in given.scores
+    ]
+    return replace(given, scores=scores, said=[*given.said, "scores are percentages"])
+
+
+def _refuse_twice(path: Path, scores: Sequence[Score]) -> None:
+    seen: set[tuple] = set()
+    metrics: dict[tuple, str] = {}
+    for one in scores:
+        key = (one.backbone, one.dataset, one.probe, one.seed)
+        if metrics.setdefault((one.dataset, one.probe), one.metric) != one.metric:
+            raise PermafrostError(
+                f"{one.dataset} has scores by {metrics[one.dataset, one.probe]} and by {one.metric}",
+                where=path,
+                remedy="keep one of them: where metric=…",
+            )
+        if key in seen:
+            raise PermafrostError(
+                f"{one.backbone} has two scores on {one.dataset} ({one.probe})",
+                where=path,
+                remedy="keep the rows of one configuration: where COLUMN=VALUE; or give a column seed",
+            )
+        seen.add(key)
+
+
+def _number(path: Path, row: int, column: str, text: Cell) -> float | None:
+    """None for an empty cell."""
+    text = (text or "").strip()
+    if text.lower() in _NOTHING:
+        return None
+    try:
+        value = float(text.replace("−", "-").removesuffix("%"))
+    except ValueError:
+        raise _no_score(path, row, column, text) from None
+    if not math.isfinite(value):
+        raise _no_score(path, row, column, text)
+    return value
+
+
+def _no_score(path: Path, row: int, column: str, text: str) -> PermafrostError:
+    return PermafrostError(
+        f"row {row}: {column} is {text!r}, which is no score",
+        where=path,
+        remedy="correct the cell, or leave the column out",
+    )
+
+
+def _name(path: Path, row: int, column: str, text: Cell) -> str:
+    if not (text or "").strip():
+        raise PermafrostError(f"row {row}: {column} is empty", where=path, remedy="give a name")
+    return (text or "").strip()
