@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from permafrost.core.errors import PermafrostError
-from permafrost.core.outputs import whole_file
 from permafrost.core.text import printable_name
 from permafrost.plan.recorded import current_plan, leaderboard_in, read_plan
+from permafrost.stages.tables import write_output
 from permafrost.statistics.leaderboard.rows import distinct, overall
 
 
@@ -45,7 +44,7 @@ def run(arguments) -> None:
     for path, one in read.items():
         print(_summary(path, one))
     if arguments.output is not None:
-        _write(arguments.output, pa.concat_tables([one.table() for one in read.values()]))
+        write_output(arguments.output, pa.concat_tables([one.table() for one in read.values()]))
     rows = [row for one in read.values() for row in one.rows]
     if arguments.leaderboard is not None:
         _beside(rows, arguments)
@@ -70,24 +69,6 @@ def _summary(path: Path, one) -> str:
     named = ", ".join(map(printable_name, one.unknown))
     kept = f"; columns that are not known, kept as text: {named}" if named else ""
     return f"{path}: {len(one.rows)} published scores, {counts}{left}{kept}"
-
-
-def _write(path: Path, table) -> None:
-    from permafrost.core.tables import write_csv
-
-    if path.suffix == ".csv":
-        write_csv(path, table)
-    elif path.suffix == ".parquet":
-        import pyarrow.parquet as pq
-
-        with whole_file(path) as partial:
-            pq.write_table(table, partial)
-    else:
-        raise PermafrostError(
-            f"tables cannot be written as {path.suffix!r}",
-            where=path,
-            remedy="use .csv or .parquet",
-        )
 
 
 def _beside(rows: list, arguments) -> None:
