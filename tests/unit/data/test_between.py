@@ -52,6 +52,8 @@ def test_planted_copies_are_found_whatever_units_and_order_bands_have():
     scaled = photos[15:, [2, 0, 0, 1]].astype(np.float32) * 1e-4 + 0.1
     train = hashes_of(Images(scaled), theirs)
     assert found(test, train) == [(15 + row, row, "near") for row in range(5)]
+    twice = hashes_of(Images(np.concatenate([scaled, scaled])), theirs)
+    assert found(test, twice) == found(test, train)
     assert found(test, hashes_of(Images(photos[18:]), own)) == [(18, 0, "exact"), (19, 1, "exact")]
     assert found(test, hashes_of(Images(photos[20:]), own)) == []
 

@@ -27,8 +27,12 @@ def votes(rng, images: int, classes: int, used: int) -> tuple[np.ndarray, np.nda
 def test_confident_learning_is_that_of_cleanlab(classes, used):
     rng = np.random.default_rng(classes)
     given, shares = votes(rng, 150, classes, used)
-    smooth = rng.dirichlet(np.full(classes, 0.5), 150)
-    for probabilities in (shares, smooth):
+    # thresholds differ, so that the most probable class may be none that an image is confidently of
+    smooth = rng.dirichlet(np.full(classes, 0.5), 150) * np.arange(1, classes + 1)
+    smooth /= smooth.sum(axis=1, keepdims=True)
+    # every probability is at its threshold, but for rounding
+    constant = np.tile(np.arange(1, classes + 1) / np.arange(1, classes + 1).sum(), (150, 1))
+    for probabilities in (shares, smooth, constant):
         found = confident(given, probabilities)
         about = {"filter_by": "confident_learning", "n_jobs": 1}
         np.testing.assert_array_equal(
@@ -101,6 +105,7 @@ def test_what_is_wrong_for_all_and_what_decides_between_the_first_two():
     )
     assert judged.backbones == ["a", "b", "c"]
     assert (judged.all_wrong, judged.same_wrong) == (2 / 6, 1 / 6)
+    assert judged.found_if_wrong == (3 * 1 + 3 * 0.5) / 6
     assert judged.decides.tolist() == [-1, -1, -1, 0, -1, -1]
     assert judged.ranks[0].tolist() == [1, 2, 3]
     alone = judge_labels(given, {"a": (np.array(said["a"]), np.eye(3)[said["a"]])})
