@@ -36,7 +36,7 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     import pyarrow as pa
 
-    from permafrost.report.tables.blocks import print_blocks
+    from permafrost.report.tables.blocks import Block, print_blocks
     from permafrost.report.tables.suspected import LabelResults, backbone_block, suspect_block
     from permafrost.stages.tables import write_output
 
@@ -51,7 +51,14 @@ def run(arguments) -> None:
             remedy="add a classification dataset, and run snakemake",
         )
     asked = {key: getattr(arguments, key) for key in ("probe", "seed", "backbones")}
-    found = [source.judged(name, **asked) for name in names]
+    found, errors = [], {}
+    for name in names:
+        try:
+            found.append(source.judged(name, **asked))
+        except PermafrostError as error:
+            errors[name] = error
+    if not found:
+        raise errors[names[0]]
     rows = [one.images() for one in found]
     if arguments.output:
         write_output(arguments.output, pa.Table.from_pylist([row for each in rows for row in each]))
@@ -61,19 +68,15 @@ def run(arguments) -> None:
             | {"by_backbone": one.backbones(), "suspected": [row for row in each if row["suspect"]]}
             for one, each in zip(found, rows, strict=True)
         ]
+        made += [{"dataset": name, "problem": str(error)} for name, error in errors.items()]
         # NaN is not JSON
-        print(
-            json.dumps(
-                json.loads(json.dumps(made), parse_constant=lambda _: None),
-                indent=1,
-                ensure_ascii=False,
-            )
-        )
+        plain = json.loads(json.dumps(made), parse_constant=lambda _: None)
+        print(json.dumps(plain, indent=1, ensure_ascii=False))
         return
-    print_blocks(
-        [
-            block
-            for one, each in zip(found, rows, strict=True)
-            for block in (suspect_block(one, each), backbone_block(one))
-        ]
-    )
+    blocks = [
+        block
+        for one, each in zip(found, rows, strict=True)
+        for block in (suspect_block(one, each), backbone_block(one))
+    ]
+    blocks += [Block(f"{name}: not judged. {error}", []) for name, error in errors.items()]
+    print_blocks(blocks)

@@ -131,7 +131,14 @@ class CopyResults:
 
     def _store(self, dataset: str, split: str) -> ImageStore:
         (row,) = self._planned("prepare", dataset=dataset, split=split)
-        return ImageStore(self.place(row), expect=row["fingerprint"], split=split)
+        path = self.place(row)
+        if not path.exists():
+            raise PermafrostError(
+                "the image store was deleted, and copies are found in its pixels",
+                where=path,
+                remedy=f"run `snakemake {row['path']}`, which prepares the dataset again",
+            )
+        return ImageStore(path, expect=row["fingerprint"], split=split)
 
     def _planned(self, stage: str, **names) -> list[dict]:
         return [

@@ -148,29 +148,14 @@ class LabelResults:
                 "no predictions are here", where=dataset, remedy="run snakemake again"
             )
         probe = probe or (_PREFERRED if _PREFERRED in probes else probes[0])
-        look_up(
-            probes,
-            probe,
-            f"there are no predictions on {dataset} of the probe",
-            remedy=_name(probes),
-        )
+        look_up(probes, probe, f"there are no predictions on {dataset} of the probe")
         rows = [row for row in rows if row["probe"] == probe]
         seeds = distinct(rows, "seed")
         seed = seeds[0] if seed is None else seed
-        look_up(
-            seeds,
-            seed,
-            f"there are no predictions of {probe} on {dataset} with the seed",
-            remedy=_name(seeds),
-        )
+        look_up(seeds, seed, f"there are no predictions of {probe} on {dataset} with the seed")
         names = distinct(rows, "backbone")
         for name in backbones or ():
-            look_up(
-                names,
-                name,
-                f"there are no predictions on {dataset} of the backbone",
-                remedy=_name(names),
-            )
+            look_up(names, name, f"there are no predictions on {dataset} of the backbone")
         tables = {
             row["backbone"]: read_table(self.place(row), expect=row["fingerprint"])
             for row in rows
@@ -188,12 +173,12 @@ class LabelResults:
     def check_task(self, dataset: str) -> None:
         """Refuse a dataset that is unknown, or whose images do not have one class each."""
         entries = self.plan["datasets"]
-        look_up(entries, dataset, "the run has no dataset", remedy=_name(sorted(entries)))
+        look_up(entries, dataset, "the run has no dataset")
         if not targets_of(entries[dataset]["task"]).one_class:
             raise PermafrostError(
                 f"labels are judged if each image has one class, and the task is {entries[dataset]['task']}",
                 where=dataset,
-                remedy=_name(self.datasets()),
+                remedy=f"name one of {', '.join(self.datasets()) or 'none'}",
             )
 
     def _predicted(self) -> list[dict]:
@@ -204,10 +189,6 @@ class LabelResults:
             for row in self.plan["outputs"]
             if row["stage"] == "probe" and row["backbone"] in own and self.place(row).exists()
         ]
-
-
-def _name(known: list) -> str:
-    return f"name one of {', '.join(map(str, known)) or 'none'}"
 
 
 def judge_tables(
@@ -351,9 +332,7 @@ def suspect_words(found: JudgedDataset) -> list[str]:
         if moved
         else "no rank changes without suspects"
     )
-    said[-1] += (
-        "; scores without suspects are too high, since the images left out are those on which backbones err"
-    )
+    said[-1] += "; these scores are too high, and favour backbones that err like most others"
     first, second = about["decide_for_first"], about["decide_for_second"]
     said.append(
         f"{first + second} images decide between {names[0]} ({first}) and {names[1]} ({second});"
