@@ -150,6 +150,9 @@ TOYS = {
     ),
     "segmentation_bootstrap": Toy("--quick --repeats 1", "| re-summed |"),
     "sgd_linear": Toy("--samples 100 --dimensions 8 --repeats 1", "| training, one rate"),
+    "shared_images": Toy(
+        "--archive {data}/eurosat_rgb/EuroSAT.zip --images 40", "| none | 100.0 % | 0.0 % | 0 |"
+    ),
     "standalone_coverage": Toy("--sets 1 --cells rasters", "| rasters |"),
     "standings": Toy("--sizes 2x2x1", "| 2x2x1 |"),
     "startup": Toy(
@@ -162,6 +165,9 @@ TOYS = {
         "| measure ",
     ),
     "verify": Toy("--gigabytes 0.001 --chunk 0.1 --repeats 1", "sha256sum "),
+    "wrong_labels": Toy(
+        "--dataset tiny-landcover --shares 0.1 --folds 2 --c 1", "| 10 % | 12 |", finished=True
+    ),
 }
 #: scripts that a test of their own runs a part of
 IN_PARTS = {"slurm"}

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
+import pandas as pd
+import permafrost as pf
 import pyarrow.parquet as pq
 import pytest
 from helpers.datasets.images import encode, photo
@@ -108,3 +111,22 @@ def test_show_and_the_entrance_page_say_so(leaky):
     assert "rest on 10 units" in leaky.permafrost("check", "imagestats", "--dataset", "dup")
     for form in ("markdown", "latex", "csv"):
         assert "duplicate" in leaky.permafrost("export", "--format", form), form
+
+
+def test_copies_between_datasets_are_counted_by_command_and_python(leaky, tmp_path):
+    pairs = json.loads(
+        leaky.permafrost("copies", "--json", "--output", str(tmp_path / "copies.csv"))
+    )
+    counts = {
+        (one["dataset"], one["other_dataset"]): [one[split] for split in ("train", "val", "test")]
+        for one in pairs
+    }
+    assert counts == {
+        **{("leak", "fine"): [15, 5, 20], ("fine", "leak"): [0, 0, 20]},
+        **{("leak", "dup"): [15, 5, 10], ("dup", "leak"): [0, 0, 40]},
+        **{("fine", "dup"): [0, 0, 10], ("dup", "fine"): [0, 0, 40]},
+    }
+    found = pf.Results(leaky.path("results")).copies("fine")
+    assert set(found["kind"]) == {"exact"} and len(found) == 40 + 20 + 10 + 40
+    assert len(pd.read_csv(tmp_path / "copies.csv")) == sum(map(sum, counts.values()))
+    assert re.search("leak +40 +fine +15 +5 +20", leaky.permafrost("copies", "--dataset", "fine"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import numpy as np
@@ -62,6 +63,28 @@ def test_differences_of_predictions_are_those_of_the_run(project, probe):
     numbers = ["difference", "lower", "upper", "p_value", "p_adjusted"]
     for column in ["a", "b", *numbers, "unit", "n_units", "n_test", "gates"]:
         assert found[column].tolist() == stage[column].tolist(), column
+
+
+def test_judged_labels_are_those_of_the_command(project, tmp_path):
+    table = tmp_path / "labels.csv"
+    (said,) = json.loads(project.permafrost("labels", "--json", "--output", str(table)))
+    results = pf.Results(project.path("results"))
+    found = results.labels("tiny-landcover")
+    rows = pd.read_csv(table)
+    pd.testing.assert_frame_equal(rows, found.images, check_dtype=False)
+    assert rows["suspect"].sum() == found.summary["suspects"] == len(said["suspected"])
+    assert {**said, **found.summary} == said and found.summary["images"] == len(rows) == 36
+    board = results.leaderboard.query("probe == 'linear'").set_index("backbone")["value"]
+    assert found.backbones.set_index("backbone")["accuracy"].to_dict() == pytest.approx(
+        board.to_dict()
+    )
+    printed = project.permafrost("labels", "--probe", "knn", "--backbones", "imagestats")
+    assert "labels suspected" in printed and "only test images are judged" in printed
+    assert "one backbone takes its own errors for wrong labels" in printed
+    with pytest.raises(
+        PermafrostError, match="no predictions on tiny-landcover of the probe 'mlp'"
+    ):
+        results.labels("tiny-landcover", probe="mlp")
 
 
 def test_a_name_that_the_run_has_not_is_refused_with_those_that_it_has(project):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from helpers.project import REPOSITORY
 from permafrost.core.errors import PermafrostError
 from permafrost.core.home import HOME
 from permafrost.plan.catalogue import Catalogue, catalogue_folders, read_yaml, result_fields
@@ -219,3 +220,17 @@ def test_descriptions_and_runtime_are_no_part_of_the_identity():
     about = {"year": 2021, "parameters": 5, "trained_on": ["dota"], "images_of": ["dota"]}
     described = {**entry, **about, "title": "T", "citation": "C", "runtime": {"batch_size": 3}}
     assert result_fields(described) == entry
+
+
+def test_images_of_datasets_are_of_collections_that_a_backbone_was_trained_on():
+    """Else no backbone is marked, for example because two entries spell one name differently."""
+    known = {kind: Catalogue(kind, [REPOSITORY / "config"], {}) for kind in ("dataset", "backbone")}
+    trained, named = (
+        {
+            name
+            for entry in known[kind].names(["all"])
+            for name in known[kind].entry(entry).get(key, [])
+        }
+        for kind, key in (("backbone", "trained_on"), ("dataset", "images_of"))
+    )
+    assert named and named - trained == set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,8 +19,10 @@ from permafrost.interface.plots import Plot
 from permafrost.plan.recorded import current_plan, planned, read_plan, results_in
 from permafrost.report.sections.explorer import explorer
 from permafrost.report.sections.overview import figures_of
+from permafrost.report.tables.copied import COLUMNS, CopyResults
 from permafrost.report.tables.ensembles import WAYS, EnsembleResults, ensemble_rows
 from permafrost.report.tables.sliced import SlicedResults, slice_rows
+from permafrost.report.tables.suspected import LabelResults
 from permafrost.statistics.leaderboard.derived import DerivedLine, set_apart
 from permafrost.statistics.resampling.carriers import ENOUGH_UNITS
 from permafrost.statistics.slices.labels import slicing
@@ -250,6 +253,51 @@ class Results:
         (row,) = known.evaluations(dataset=dataset, probe=probe)
         return Figures(ensemble_rows(row, way, known.ensembles(row, way, metric)))
 
+    def labels(
+        self,
+        dataset: str,
+        *,
+        probe: str | None = None,
+        seed: int | None = None,
+        backbones: Iterable[str] | None = None,
+    ) -> JudgedLabels:
+        """Suspected wrong labels of a dataset, scores without them, and the difficulty of its images.
+
+        Parameters
+        ----------
+        probe : by default ``linear`` if it was run, else the first. seed : by default the lowest.
+        backbones : those that judge; by default all that are not derived from others.
+
+        Raises
+        ------
+        PermafrostError : an unknown name; a dataset whose images do not have one class each; no predictions, or no
+            probabilities.
+        """
+        judges = None if backbones is None else list(backbones)
+        source = LabelResults(self.plan, self._path)
+        found = source.judged(dataset, probe=probe, seed=seed, backbones=judges)
+        return JudgedLabels(
+            pd.DataFrame(found.images()), pd.DataFrame(found.backbones()), found.summary()
+        )
+
+    def copies(self, dataset: str | None = None) -> pd.DataFrame:
+        """Test images that are images of another dataset of the run: equal pixels, or similar ones.
+
+        Columns: ``dataset, sample_id, other_dataset, other_split, other_sample_id, kind`` (exact or near); one row per
+        test image and split of another dataset. It reads all image stores.
+
+        Parameters
+        ----------
+        dataset : only pairs of this one.
+
+        Raises
+        ------
+        PermafrostError : an unknown dataset, fewer than two datasets, or a deleted image store.
+        """
+        return pd.DataFrame(
+            CopyResults(self.plan, self._path).copied(dataset).rows, columns=COLUMNS
+        )
+
     def features(self, dataset: str, backbone: str, split: str = "test") -> FeatureSplit:
         """The features of one split of a dataset.
 
@@ -361,6 +409,27 @@ class Results:
 
     def _fixed(self, name: str) -> pa.Table:
         return read_table(self.folder / name)[0]
+
+
+@dataclass(frozen=True)
+class JudgedLabels:
+    """The labels of a dataset, judged by several backbones; docs/wrong-labels.md says what follows.
+
+    Attributes
+    ----------
+    images : one row per image, suspects first: ``sample_id``, ``suspect``, ``given`` and ``proposed`` class, ``votes``
+        of ``backbones``; mean ``given_probability`` and ``margin`` to the best other class; number of backbones
+        ``wrong``, ``difficulty`` (logits), ``discrimination``, and ``decides_for``, the one of the first two backbones
+        that is right alone.
+    backbones : one row each, best first: ``accuracy`` and ``rank`` on all images and without suspects (``_without``),
+        ``ability`` (logits), and the number of labels ``contradicted`` by it alone.
+    summary : numbers of images and suspects; ``found_if_wrong``, the share of random wrong labels that would be
+        suspects; shares of images on which all are wrong (``all_wrong``), and in the same way (``same_wrong``).
+    """
+
+    images: pd.DataFrame
+    backbones: pd.DataFrame
+    summary: dict
 
 
 class FeatureSplit:

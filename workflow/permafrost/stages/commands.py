@@ -80,6 +80,17 @@ USE: dict[str, Command] = {
         "print the ranking and the leaderboard",
         ("permafrost show --probe linear", "permafrost show --compare rcf imagestats"),
     ),
+    "labels": Command(
+        "list suspected wrong labels; scores and ranks without them; how difficult images are",
+        (
+            "permafrost labels --dataset eurosat-folds",
+            "permafrost labels --dataset eurosat-folds --output labels.csv",
+        ),
+    ),
+    "copies": Command(
+        "count test images of one dataset that are images of another one of the run",
+        ("permafrost copies", "permafrost copies --dataset eurosat --output copies.csv"),
+    ),
     "export": Command(
         "write tables for papers, files for other benchmarks, and citations",
         (
@@ -169,6 +180,8 @@ IN_PROJECT = frozenset({"run", "suite", "plan", "check", "fetch"})
 #: and those that read its results: their arguments that name results elsewhere
 OF_RESULTS: dict[str, tuple[str, ...]] = {
     "show": ("leaderboard",),
+    "labels": ("results",),
+    "copies": ("results",),
     "export": ("leaderboard",),
     "methods": ("results",),
     "incomplete": ("failures",),

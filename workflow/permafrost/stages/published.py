@@ -6,6 +6,7 @@ from pathlib import Path
 
 from permafrost.core.text import printable_name
 from permafrost.plan.recorded import current_plan, leaderboard_in, read_plan
+from permafrost.stages.tables import write_output
 from permafrost.statistics.leaderboard.rows import distinct, overall
 
 
@@ -37,14 +38,13 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     import pyarrow as pa
 
-    from permafrost.report.tables.files import write_by_ending
     from permafrost.statistics.leaderboard.published import read_published
 
     read = {path: read_published(path, duplicates=arguments.duplicates) for path in arguments.files}
     for path, one in read.items():
         print(_summary(path, one))
     if arguments.output is not None:
-        write_by_ending(arguments.output, pa.concat_tables([one.table() for one in read.values()]))
+        write_output(arguments.output, pa.concat_tables([one.table() for one in read.values()]))
     rows = [row for one in read.values() for row in one.rows]
     if arguments.leaderboard is not None:
         _beside(rows, arguments)

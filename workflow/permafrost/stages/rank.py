@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
+from permafrost.stages.tables import write_output
 from permafrost.statistics.options import RankingSettings
 
 
@@ -64,7 +65,6 @@ def run(arguments) -> None:
     from permafrost.core.text import printable
     from permafrost.report.tables.answer import answer, separated_said
     from permafrost.report.tables.blocks import print_blocks
-    from permafrost.report.tables.files import write_by_ending
     from permafrost.statistics.leaderboard.given import ALL, read_given
     from permafrost.statistics.leaderboard.rows import distinct
 
@@ -90,7 +90,7 @@ def run(arguments) -> None:
     ]
     print_blocks([block for block in blocks if block is not None])
     if arguments.output is not None:
-        write_by_ending(arguments.output, table)
+        write_output(arguments.output, table)
     if arguments.figure is not None:
         _draw(arguments.figure, rows, probes, arguments.table.stem)
 

@@ -71,6 +71,19 @@ def draw_hardest(
     return _draw(images, [("", WRONG, chosen)], words, title=title, note=bands)
 
 
+def draw_suspects(
+    images: Callable[[int], np.ndarray],
+    classes: dict[str, list[int]],
+    words: Callable[[int], str],
+    *,
+    title: str,
+    bands: str,
+):
+    """A line of pictures per given class (at most eight each); parameters as in `draw_strip`."""
+    groups = [(name, WRONG, chosen[:_COLUMNS]) for name, chosen in classes.items()]
+    return _draw(images, groups, words, title=title, note=bands)
+
+
 def _draw(images, groups: list[tuple[str, str, list[int]]], words, *, title: str, note: str):
     """Lines of pictures per group (label, colour, indices); each group starts a new line."""
     columns = max(4, *(_columns(len(chosen)) for *_, chosen in groups))

@@ -20,6 +20,7 @@ from permafrost.report.sections.costs import costs_section
 from permafrost.report.sections.measures import measures_section
 from permafrost.report.sections.scores import comparison_lines, comparison_remarks
 from permafrost.report.tasks.dataset_figures import draw_dataset
+from permafrost.report.tasks.label_figures import draw_suspected
 from permafrost.report.tasks.slice_figures import draw_failures
 from permafrost.statistics.leaderboard.rows import better_first, brief_count, overall
 from permafrost.statistics.leaderboard.seeds import merge_seeds
@@ -45,6 +46,7 @@ def dataset_section(material: Material, comparisons: Mapping[str, Path], folder:
     measures, of_measures = measures_section(material, folder)
     costs, of_costs = costs_section(material, folder)
     of_slices, slices = draw_failures(material, folder)
+    of_labels, labels = draw_suspected(material, folder)
     card = material.card
     return {
         "name": material.name,
@@ -65,6 +67,8 @@ def dataset_section(material: Material, comparisons: Mapping[str, Path], folder:
         "cost_figures": [shown(figure) for figure in of_costs],
         "slices": slices,
         "slice_figures": [shown(figure) for figure in of_slices],
+        "labels": labels,
+        "label_figures": [shown(figure) for figure in of_labels],
         "comparisons": (compared := _comparisons(material, comparisons)),
         "comparison_remarks": comparison_remarks(compared),
     }

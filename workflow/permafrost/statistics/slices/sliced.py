@@ -229,14 +229,19 @@ def _of_images(table: pa.Table) -> pa.Table:
     if "group_id" in table.column_names:
         table = table.drop_columns("group_id")
     names = table["sample_id"].to_pylist()
-    known = {*names}
-    images = [
-        found[1] if (found := _REPEATED.fullmatch(name)) and found[1] in known else name
-        for name in names
-    ]
+    images = image_names(names)
     if images == names:
         return table
     return table.append_column("group_id", pa.array(images, pa.string()))
+
+
+def image_names(names: list[str]) -> list[str]:
+    """The image of each answer: repetitions of folds answer it as "x", "x, 2", "x, 3"."""
+    known = {*names}
+    return [
+        found[1] if (found := _REPEATED.fullmatch(name)) and found[1] in known else name
+        for name in names
+    ]
 
 
 _UNDEFINED: dict[str, Any] = {"lower": math.nan, "upper": math.nan, "flags": []}

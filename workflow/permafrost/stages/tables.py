@@ -1,27 +1,27 @@
-"""Tables as files, whose form is that of the name's ending."""
+"""Tables that a command writes where its user says."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import whole_file
-from permafrost.core.tables import write_csv
 
 
-def write_by_ending(path: Path, table: pa.Table) -> None:
+def write_output(path: Path, table) -> None:
     """Write a table as .csv or .parquet.
 
     Raises
     ------
-    PermafrostError : another ending.
+    PermafrostError : another suffix, or a file that cannot be written.
     """
+    from permafrost.core.tables import write_csv
+
     if path.suffix == ".csv":
         write_csv(path, table)
     elif path.suffix == ".parquet":
+        import pyarrow.parquet as pq
+
         with whole_file(path) as partial:
             pq.write_table(table, partial)
     else:

@@ -1,0 +1,83 @@
+"""Suspected labels on the page, and tables that cannot be judged."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from helpers.results.pages import build_report, prepare, small
+from helpers.results.tables import make_image_store
+from permafrost.core.errors import PermafrostError
+from permafrost.core.tables import read_table, write_table
+from permafrost.report.tables.suspected import LabelResults, judge_tables
+
+ABOUT = {"dataset": "town", "probe": "linear", "seed": 0, "of_folds": True}
+
+
+def table(target, said, *, names=None, total: float = 1.0) -> tuple[pa.Table, dict]:
+    scores = np.float32(total) * np.where(np.eye(3)[said] > 0, 0.9, 0.05).astype(np.float32)
+    columns = {
+        "sample_id": names or [f"i{row:02d}" for row in range(len(said))],
+        "target": pa.array(target, pa.int32()),
+        "prediction": pa.array(said, pa.int32()),
+        "scores": pa.FixedSizeListArray.from_arrays(pa.array(scores.ravel()), 3),
+    }
+    return pa.table(columns), {"classes": ["field", "lake", "town"]}
+
+
+def test_a_wrong_label_is_listed_first_and_tables_in_other_orders_are_the_same():
+    target = [row % 3 for row in range(30)]
+    wrong = [*target[:7], 2, *target[8:]]
+    tables = {name: table(wrong, target) for name in "abc"}
+    found = judge_tables(tables, **ABOUT)
+    first, second = found.images()[:2]
+    assert [first[key] for key in ("sample_id", "given", "proposed", "votes")] == [
+        "i07",
+        "town",
+        "lake",
+        3,
+    ]
+    assert first["suspect"] and not second["suspect"] and first["wrong"] == 3
+    assert [row["accuracy_without"] for row in found.backbones()] == [1.0] * 3
+    moved = {name: (one.take(np.arange(30)[::-1]), about) for name, (one, about) in tables.items()}
+    assert str(judge_tables(moved, **ABOUT).images()) == str(found.images())  # NaN among them
+
+
+def test_of_repetitions_the_first_counts_and_other_images_are_refused():
+    once = table([0, 1], [0, 0], names=["x", "y"])
+    twice = table([0, 0, 1, 1], [0, 1, 0, 1], names=["x", "x, 2", "y", "y, 2"])
+    first, only = (judge_tables({"a": one}, **ABOUT).images() for one in (twice, once))
+    assert str(first) == str(only)
+    with pytest.raises(PermafrostError, match="b answered other images"):
+        judge_tables({"a": once, "b": table([0, 1], [0, 0], names=["x", "z"])}, **ABOUT)
+    with pytest.raises(PermafrostError, match="no probabilities to judge labels by: .*add up to 1"):
+        judge_tables({"a": table([0, 1], [0, 1], total=0.5)}, **ABOUT)
+
+
+def test_datasets_without_one_class_per_image_are_refused():
+    tasks = {"many": "multilabel", "one": "classification"}
+    plan = {
+        "datasets": {name: {"task": task} for name, task in tasks.items()},
+        "backbones": {},
+        "outputs": [],
+    }
+    results = LabelResults(plan, lambda row: row["path"])
+    with pytest.raises(PermafrostError, match="the task is multilabel"):
+        results.judged("many")
+    with pytest.raises(PermafrostError, match="no predictions are here"):
+        results.judged("one")
+
+
+def test_the_page_shows_the_suspects_of_the_best_probe(tmp_path):
+    inputs = prepare(tmp_path, datasets={"town": small("town")}, backbones=["a", "b", "c"])
+    for path in inputs["predictions"].values():
+        names = [f"town-{row:05d}" for row in range(30)]
+        said = [row % 3 for row in range(30)]
+        about = read_table(path)[1]
+        write_table(path, table([*said[:7], 2, *said[8:]], said, names=names)[0], about)
+    images = make_image_store(tmp_path / "test.zarr", small("town"))
+    build_report(**{**inputs, "images": {("town", "test"): images}})
+    page = (tmp_path / "report/datasets/town.html").read_text()
+    assert "1 of 30 labels suspected (3.3 %), by more than half of 3 backbones" in page
+    assert "Images of town whose labels are suspected" in page
+    assert (tmp_path / "report/figures/suspects__town.png").exists()
