@@ -24,7 +24,7 @@ from permafrost.plan.catalogue import EVERY, Catalogue, catalogue_folders, resul
 from permafrost.plan.compatibility import check_probes
 from permafrost.plan.demo import NAMED
 from permafrost.plan.derived import add_derived, check_derived
-from permafrost.plan.derived_datasets import add_derived_datasets, check_groups
+from permafrost.plan.derived_datasets import add_derived_datasets, check_groups, each_degradation
 from permafrost.plan.digests import DIGESTS, DigestCache
 from permafrost.plan.environments import Environment, environment_of
 from permafrost.plan.folders import check_folders
@@ -119,6 +119,7 @@ class Configuration:
             catalogue = self._catalogues["backbone"]
             made = add_derived(catalogue, self.backbones, config["derive"])
             self.backbones |= self._chosen("backbone", made, mistakes)
+        config["derived_datasets"] = each_degradation(config["derived_datasets"], where, mistakes)
         if config["derived_datasets"] and "dataset" in self._catalogues:
             self.datasets |= add_derived_datasets(
                 self._catalogues["dataset"],

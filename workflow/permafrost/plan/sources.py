@@ -43,6 +43,9 @@ CHOICES = {
 ASKED_FOR = {
     f"{PACKAGE}.data.store.prepare": "matched",
     f"{PACKAGE}.core.store_readers": "rows",
+    f"{PACKAGE}.core.rows_store": "harder",
+    f"{PACKAGE}.data.resplit.job": "harder",
+    f"{PACKAGE}.statistics.scores.score_table": "harder",
     f"{PACKAGE}.features.stored": "derived",
     f"{PACKAGE}.probes.embeddings.features": "rows",
 }

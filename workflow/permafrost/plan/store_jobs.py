@@ -113,13 +113,15 @@ class StoreJobs(Grid):
         del entry["source"], entry["splits"]
         images = {name: self.prepare(name).fingerprint for name in self.origins[dataset]}
         derived = {key: one for key, one in entry.pop("derived").items() if key != "title"}
-        if "share" not in derived:
+        if not derived.keys() & {"share", "harder"}:
             del derived["seed"]
+        harder = {"harder": derived.pop("harder")} if "harder" in derived else {}
         return self._job(
             "resplit",
             dataset=dataset,
             entry=entry,
             derived=derived,
+            **harder,
             inputs={"images": images},
         )
 
@@ -151,6 +153,25 @@ class StoreJobs(Grid):
             backbone=backbone,
             **self._running(dataset, backbone, extraction_of),
             inputs={"images": self.prepare(dataset).fingerprint},
+        )
+
+    @functools.cache  # noqa: B019
+    def extract_harder(self, dataset: str, backbone: str) -> Job:
+        (parent,) = self.origins[dataset]
+        kind, severity = self.harder[dataset]
+        return self._job(
+            "extract_harder",
+            dataset=dataset,
+            backbone=backbone,
+            # as on the parent, so that images of severity 0 give its features
+            **self._running(parent, backbone, extraction_of),
+            **self._rows_of(dataset),
+            harder={kind: severity},
+            inputs={
+                "images": self.prepare(parent).fingerprint,
+                "rows": self.resplit(dataset).fingerprint,
+                "features": {parent: self.extract(parent, backbone).fingerprint},
+            },
         )
 
     @functools.cache  # noqa: B019
