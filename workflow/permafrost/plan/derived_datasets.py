@@ -43,9 +43,9 @@ def each_degradation(asked: Mapping[str, dict], where: str, mistakes: Mistakes) 
             }
         for one in own:
             with mistakes.gathered():
-                if one in found or (one != name and one in asked):
+                if one in found:
                     raise PermafrostError(
-                        f"harder images of {name} and another entry are both named {one!r}",
+                        f"two datasets are named {one!r}, one of them of harder images",
                         where=f"{where}: derived_datasets",
                         remedy="rename one of the entries",
                     )
@@ -209,7 +209,7 @@ def misfits_of_derived_datasets(
             policies = {getattr(cells.get((one, name)), "policy", None) for one in origins}
             if lacking is not None:
                 problem = f"it does not fit {lacking}: {found[lacking, name].problem}"
-            elif harder_of(about) and not kind_of(entry).pixels:
+            elif harder_of(about) and not (parents_of(entry) or kind_of(entry).pixels):
                 problem = "it reads no images, so harder ones are the same to it"
             elif (lacking_bands := _unchanged(about, bands.get(origins[0]))) is not None:
                 problem = lacking_bands

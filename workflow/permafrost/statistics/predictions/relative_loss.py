@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.metrics.tasks import metric_of, primary_metric
+from permafrost.metrics.tasks import primary_metric
 from permafrost.statistics.predictions.formulas import evaluated, family_of
 from permafrost.statistics.predictions.reading import Predictions, read_predictions
 from permafrost.statistics.predictions.settings import Gain, ScoredSetting
@@ -25,7 +25,7 @@ RELATIVE_LOSS = "relative loss"
 
 @dataclass(frozen=True)
 class RelativeLoss(Gain):
-    """Of the primary metric: 1 - harder / clean, or harder / clean - 1 if lower is better.
+    """Of the primary metric, of which more is better: 1 - harder / clean.
 
     `first` are the predictions on harder images, `second` those on clean ones. Undefined if the clean score is not
     above 0.
@@ -33,8 +33,8 @@ class RelativeLoss(Gain):
 
     def evaluate(self) -> dict:
         name = primary_metric(self.task)
-        harder, clean = (evaluated(one)[name] for one in (self.first, self.second))
-        return {name: float(_loss(name, np.asarray(harder), np.asarray(clean)))}
+        harder, clean = (np.asarray(evaluated(one)[name]) for one in (self.first, self.second))
+        return {name: float(_loss(harder, clean))}
 
     def family(self, units: np.ndarray) -> _Losses:  # type: ignore[override]
         return _Losses(
@@ -53,12 +53,11 @@ class _Losses:
 
     def replicates(self, resamples, metrics=None) -> dict[str, np.ndarray]:
         harder, clean = (one.replicates(resamples, {self.metric}) for one in self.both)
-        return {self.metric: _loss(self.metric, harder[self.metric], clean[self.metric])}
+        return {self.metric: _loss(harder[self.metric], clean[self.metric])}
 
 
-def _loss(metric: str, harder: np.ndarray, clean: np.ndarray) -> np.ndarray:
-    ratio = np.divide(harder, clean, out=np.full(np.shape(clean), np.nan), where=clean > 0)
-    return 1 - ratio if metric_of(metric).higher_is_better else ratio - 1
+def _loss(harder: np.ndarray, clean: np.ndarray) -> np.ndarray:
+    return 1 - np.divide(harder, clean, out=np.full(np.shape(clean), np.nan), where=clean > 0)
 
 
 def relative_loss(
