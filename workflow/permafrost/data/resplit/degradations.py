@@ -16,7 +16,6 @@ from collections.abc import Callable
 
 import numpy as np
 from PIL import Image
-from scipy import ndimage
 
 _SIDE = 800  # pixels of REOBench's images (DIOR)
 
@@ -44,8 +43,21 @@ def clouds(image: np.ndarray, severity: int, rng: np.random.Generator) -> np.nda
     scale = max(sides) / _SIDE
     field = perlin_noise(sides, 200 * scale, rng)
     covered = (field > 1 - density).astype(np.float32)
-    mask = ndimage.gaussian_filter(covered, 5 * scale, mode="reflect", truncate=1.0)
+    mask = _blurred(covered, 5 * scale)
     return image * (1 - mask) + np.float32(0.9) * mask
+
+
+def _blurred(mask: np.ndarray, deviation: float) -> np.ndarray:
+    """(H, W) blurred by normal weights up to one deviation; edges are mirrored."""
+    reach = int(deviation + 0.5)
+    weights = np.exp(-0.5 * (np.arange(-reach, reach + 1) / deviation) ** 2)
+    weights /= weights.sum()
+    for _ in range(2):
+        # rows, and after transposing, columns
+        padded = np.pad(mask, ((reach, reach), (0, 0)), mode="symmetric")
+        shifted = (padded[i : i + len(mask)] * weight for i, weight in enumerate(weights))
+        mask = sum(shifted).T.astype(np.float32)  # type: ignore[union-attr]
+    return mask
 
 
 def stripes(image: np.ndarray, severity: int, rng: np.random.Generator) -> np.ndarray:
@@ -114,8 +126,27 @@ def shift(image: np.ndarray, severity: int, rng: np.random.Generator) -> np.ndar
 
 def rotation(image: np.ndarray, severity: int, rng: np.random.Generator) -> np.ndarray:
     """Rotate by 30, 45, 60, 75, 90 degrees about the centre, bilinear; edges are mirrored (REOBench, rotate)."""
-    angle = (30, 45, 60, 75, 90)[severity - 1]
-    return ndimage.rotate(image, angle, axes=(1, 2), reshape=False, order=1, mode="reflect")
+    turn = np.deg2rad((30, 45, 60, 75, 90)[severity - 1])
+    height, width = image.shape[1:]
+    y, x = np.ogrid[:height, :width]
+    y, x = y - (height - 1) / 2, x - (width - 1) / 2
+    # the place that each pixel comes from
+    rows = np.cos(turn) * y + np.sin(turn) * x + (height - 1) / 2
+    columns = np.cos(turn) * x - np.sin(turn) * y + (width - 1) / 2
+    top, left = np.floor(rows).astype(int), np.floor(columns).astype(int)
+    down, right = (rows - top).astype(np.float32), (columns - left).astype(np.float32)
+    total = np.zeros_like(image)
+    for i, by_row in ((0, 1 - down), (1, down)):
+        for j, by_column in ((0, 1 - right), (1, right)):
+            pixels = image[:, _mirrored(top + i, height), _mirrored(left + j, width)]
+            total += by_row * by_column * pixels
+    return total
+
+
+def _mirrored(places: np.ndarray, side: int) -> np.ndarray:
+    """The pixels at these places if the image is continued by its mirror images."""
+    places = places % (2 * side)
+    return np.minimum(places, 2 * side - 1 - places)
 
 
 def perlin_noise(

@@ -76,7 +76,9 @@ def _pictures(
         lines.append((degradation.replace("_", " "), list(zip(called, pictures, strict=False))))
     return [
         save(
-            draw_examples(lines, title=f"{material.name}: harder images", note=shown),
+            draw_examples(
+                lines, title=f"{material.name}: harder images", note=f"{shown}; each line by itself"
+            ),
             folder,
             "harder-pictures",
             material.name,
