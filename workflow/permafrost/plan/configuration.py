@@ -119,12 +119,11 @@ class Configuration:
             catalogue = self._catalogues["backbone"]
             made = add_derived(catalogue, self.backbones, config["derive"])
             self.backbones |= self._chosen("backbone", made, mistakes)
-        config["derived_datasets"] = each_degradation(config["derived_datasets"], where, mistakes)
         if config["derived_datasets"] and "dataset" in self._catalogues:
             self.datasets |= add_derived_datasets(
                 self._catalogues["dataset"],
                 self.datasets,
-                config["derived_datasets"],
+                each_degradation(config["derived_datasets"], where, mistakes),
                 where,
                 mistakes,
             )
@@ -185,7 +184,7 @@ class Configuration:
         check_folders(config, self.root, where, mistakes)
         if len(self._catalogues) < 2:
             return  # a catalogue cannot be read, so its names are unknown
-        known = {*self._catalogues["dataset"].names([EVERY]), *config["derived_datasets"]}
+        known = {*self._catalogues["dataset"].names([EVERY]), *self.datasets}
         check_ranking(config, known, list(self.backbones), where, mistakes)
         check_groups(config["groups"], self.datasets, where, mistakes)
         own = {"backbones": self.backbones, "datasets": self.datasets, "methods": self.probes}
