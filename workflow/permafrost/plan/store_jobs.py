@@ -29,7 +29,7 @@ from permafrost.plan.options import (
     of_forward_pass,
     views_of,
 )
-from permafrost.plan.sources import code_hash, stage_libraries
+from permafrost.plan.sources import ASKED_FOR, chosen_by, code_hash, stage_libraries
 
 
 @dataclass(frozen=True)
@@ -306,7 +306,7 @@ class StoreJobs(Grid):
     def _job(self, stage: str, *, places: dict | None = None, **fields) -> Job:
         # the lock file gives the versions in a backbone's separate environment
         if self.config["versions"] == "rerun" and ROLE not in fields.get("files", {}):
-            fields["versions"] = _versions_of(stage)
+            fields["versions"] = _versions_of(stage, "harder" in fields)
         content = {"stage": stage, **fields}
         if self._plugins:
             used = {name: self._plugins[name] for name in self._used(stage, fields)}
@@ -329,6 +329,7 @@ def _order_of(modalities: dict | None) -> dict[str, list[str]]:
 
 
 @functools.cache
-def _versions_of(stage: str) -> dict[str, str]:
-    """Installed versions of the packages that a stage uses."""
-    return installed_versions(stage_libraries(stage))
+def _versions_of(stage: str, harder: bool) -> dict[str, str]:
+    """Installed versions of the packages that a stage uses; those of degradations only for harder images."""
+    others = chosen_by(dict.fromkeys({*ASKED_FOR.values()} - {"harder"}))
+    return installed_versions(stage_libraries(stage, () if harder else others))
