@@ -9,6 +9,8 @@ import shutil
 import pytest
 from helpers.plans import CONFIG, fill_root, make_plan
 from permafrost.core.errors import PermafrostError
+from permafrost.core.option_models import read
+from permafrost.features.derived.derive import DeriveSpec
 from permafrost.plan import sources
 from permafrost.plan.derived_datasets import misfits_of_derived_datasets
 from permafrost.plan.record import outputs
@@ -178,6 +180,7 @@ def test_derived_backbones_have_no_folds(root, config):
         assert "stats@int8" in plan.backbones_on(name)
         job = json.loads(plan.derive(name, "stats@int8").spec)
         assert job["inputs"]["features"] == {"stats": plan.select(name, "stats").fingerprint}
+        read(DeriveSpec, job, where="the job can be read")
         assert job["rows"] == ALL[name].get("train", "pictures").split() + (
             ["photos"] if "train" in ALL[name] else []
         )

@@ -31,7 +31,8 @@ def harder_section(
     for probe in dict.fromkeys(one.probe for one in losses):
         own = [one for one in losses if one.probe == probe]
         panels: dict[str, dict[str, list[dict]]] = {}
-        for one in own:
+        # the best ones first, which are drawn if there are too many
+        for one in sorted(own, key=lambda one: (-one.clean, one.backbone)):
             if finite(one.loss):
                 curves = panels.setdefault(one.degradation, {})
                 curves.setdefault(one.backbone, []).append(asdict(one))
