@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 
 import numpy as np
+import permafrost as pf
 import pyarrow.parquet as pq
 import pytest
 from helpers.project import TINY
@@ -20,6 +21,7 @@ DERIVED = {
     "less": {"of": "tiny-landcover", "share": 0.5, "title": "Half of the labels"},
     "moved": {"train": "tiny-landcover", "test": "tiny-other"},
 }
+HARDER = {"of": "tiny-landcover", "harder": {"noise": [0, 5]}}
 PARENTS = ["tiny-landcover", "tiny-other"]
 SPLITS = ("train", "val", "test")
 
@@ -46,13 +48,13 @@ def test_derived_datasets_of_a_finished_study(fresh_project):
     leaderboard = rows_of(project.path("results/leaderboard.parquet"), PARENTS)
     stores = project.stores()
 
-    project.configure(derived_datasets=DERIVED)
+    project.configure(derived_datasets={**DERIVED, "harder": HARDER})
     pending = project.pending()
     probes = sum(count for rule, count in pending.items() if rule.startswith("probe"))
     others = {rule: n for rule, n in pending.items() if not rule.startswith("probe")}
-    assert probes == 3 * 2
+    assert probes == 5 * 2
     assert others == {
-        **{"resplit": 3, "select": 6, "bootstrap": 6, "compare": 3},
+        **{"resplit": 5, "select": 6, "extract_harder": 4, "bootstrap": 10, "compare": 5},
         **{"aggregate": 1, "report": 1},
     }
     project.snakemake()
@@ -102,6 +104,33 @@ def test_derived_datasets_of_a_finished_study(fresh_project):
             assert not (own / "embeddings").exists() and (own / "row").exists()
             assert not (images / f"{name}/{split}.zarr/images").exists()
     assert row_bytes(images / "folded") < row_bytes(images / "tiny-landcover")
+
+    # without a degradation, features and scores are those of the dataset, and noise costs some
+    features, scores = (project.path(f"results/{folder}") for folder in ("features", "scores"))
+    for backbone in TINY["backbones"]:
+        clean, same = (
+            open_store(features / name / backbone / "test.zarr").read("embeddings").tobytes()
+            for name in ("tiny-landcover", "harder-noise-0")
+        )
+        assert clean == same
+        of_clean, of_same, of_noise = (
+            pq.read_table(scores / name / backbone / "seed0/knn.parquet").to_pylist()
+            for name in ("tiny-landcover", "harder-noise-0", "harder-noise-5")
+        )
+        *of_same, loss = of_same
+        columns = ("metric", "class", "value", "lower", "upper", "gates")
+        for one, other in zip(of_clean, of_same, strict=True):
+            assert repr([one[key] for key in columns]) == repr([other[key] for key in columns])
+        assert loss["setting"] == "relative loss" and loss["value"] == 0
+        value, primary = of_clean[0]["value"], of_noise[0]
+        assert primary["primary"] and of_noise[-1]["value"] == 1 - primary["value"] / value
+    losses = pf.Results(project.path("results")).harder
+    assert losses[["severity", "backbone"]].values.tolist() == [
+        [severity, backbone] for severity in (0, 5) for backbone in TINY["backbones"]
+    ]
+    assert (losses.loss[:2] == 0).all() and (losses.loss[2:] != 0).all()
+    page = project.path("results/report/datasets/tiny-landcover.html").read_text()
+    assert "Harder images" in page and "harder-pictures__tiny-landcover.png" in page
 
     # page and commands know them
     page = project.path("results/report/datasets/folded.html").read_text()

@@ -1,6 +1,7 @@
 rule bootstrap:
     input:
-        f"{RESULTS}/predictions/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.parquet",
+        unpack(clean_predictions),
+        predictions=f"{RESULTS}/predictions/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.parquet",
     output:
         f"{RESULTS}/scores/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.parquet",
     log:
@@ -12,8 +13,9 @@ rule bootstrap:
         **light_command("bootstrap", "dataset", "backbone", "probe", "seed"),
         **TITLE,
         job=job("bootstrap", "dataset", "backbone", "probe", "seed"),
+        clean=clean_option,
     message:
         "Score {params.title}"
     shell:
         "{params.program} bootstrap --job {params.job} --plan {params.plan:q} "
-        "--predictions {input:q} --output {output:q} --benchmark {log.benchmark:q} 2>&1 | tee {log.text:q}"
+        "--predictions {input.predictions:q} {params.clean} --output {output:q} --benchmark {log.benchmark:q} 2>&1 | tee {log.text:q}"

@@ -204,6 +204,8 @@ ROOTS = one_of([name for name in PLAN.backbones if name not in PLAN.parents])
 DERIVED = one_of(PLAN.parents)
 ROOT_DATASETS = one_of([name for name in PLAN.datasets if name not in PLAN.origins])
 DERIVED_DATASETS = one_of(PLAN.origins)
+HARDER_DATASETS = one_of(PLAN.harder)
+DIVIDED_DATASETS = one_of([name for name in PLAN.origins if name not in PLAN.harder])
 
 
 def logs(name):
@@ -386,6 +388,29 @@ def origin_jobs(wildcards):
     return " ".join(
         PLAN.prepare(name).fingerprint for name in PLAN.origins[wildcards.dataset]
     )
+
+
+@fast_params
+def clean_predictions(wildcards):
+    """Of a dataset with harder images, the predictions on those of its parent; none of others."""
+    origins = (
+        PLAN.origins[wildcards.dataset] if wildcards.dataset in PLAN.harder else ()
+    )
+    return {
+        "clean": evaluation_path(
+            "predictions",
+            origin,
+            wildcards.backbone,
+            wildcards.probe,
+            wildcards.seed,
+        )
+        for origin in origins
+    }
+
+
+@fast_params
+def clean_option(wildcards, input):
+    return f"--clean {shlex.quote(input.clean)}" if "clean" in input.keys() else ""
 
 
 @fast_params

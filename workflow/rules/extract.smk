@@ -72,6 +72,46 @@ rule extract_part:
         "--benchmark {log.benchmark:q} 2>&1 | tee {log.text:q}"
 
 
+# Test images of a derived dataset that are degraded when they are read; train and val are those of its parent.
+rule extract_harder:
+    input:
+        read_through,
+        origin_images,
+        images,
+        cards=origin_cards,
+        rows=f"{RESULTS}/images/{{dataset}}/card.json",
+    output:
+        **{s: directory(p) for s, p in stores("features/{dataset}/{backbone}").items()},
+    log:
+        **logs("extract_harder/{dataset}/{backbone}"),
+    wildcard_constraints:
+        dataset=HARDER_DATASETS,
+        backbone=ROOTS,
+    conda:
+        deployed("conda")
+    container:
+        deployed("apptainer")
+    threads: extraction_cores
+    resources:
+        **resources_for("extract_harder"),
+        gpu=gpu,
+        batch_size=batch_size,
+    params:
+        **of_run("plan", "data", "device", "results"),
+        **backbone_program(),
+        job=job("extract_harder", "dataset", "backbone"),
+        prepare_job=origin_jobs,
+    message:
+        "Extract features of {wildcards.backbone} on harder images, {wildcards.dataset}"
+    shell:
+        "{params.program} extract_harder --job {params.job} --plan {params.plan:q} --data {params.data:q} "
+        "--card {input.cards:q} --prepare-job {params.prepare_job} "
+        "--rows {params.results:q}/images/{wildcards.dataset} --features {params.results:q}/features "
+        "--output {output.train:q} {output.val:q} {output.test:q} "
+        "--device {params.device} --batch-size {resources.batch_size} --threads {threads} "
+        "--benchmark {log.benchmark:q} 2>&1 | tee {log.text:q}"
+
+
 # Stores of a derived dataset hold labels, samples and numbers of rows; features are read from those of other datasets.
 rule select:
     input:
@@ -83,7 +123,7 @@ rule select:
     log:
         **logs("select/{dataset}/{backbone}"),
     wildcard_constraints:
-        dataset=DERIVED_DATASETS,
+        dataset=DIVIDED_DATASETS,
         backbone=ROOTS,
     resources:
         **resources_for("select"),

@@ -238,6 +238,7 @@ def test_clusters_send_every_rule_that_counts_a_gpu_to_the_nodes_that_have_one(n
     )
     assert {
         "extract",
+        "extract_harder",
         "views",
         "probe_maps",
         "probe_maps_with_masks",

@@ -9,6 +9,8 @@ import shutil
 import pytest
 from helpers.plans import CONFIG, fill_root, make_plan
 from permafrost.core.errors import PermafrostError
+from permafrost.core.option_models import read
+from permafrost.features.derived.derive import DeriveSpec
 from permafrost.plan import sources
 from permafrost.plan.derived_datasets import misfits_of_derived_datasets
 from permafrost.plan.record import outputs
@@ -178,6 +180,7 @@ def test_derived_backbones_have_no_folds(root, config):
         assert "stats@int8" in plan.backbones_on(name)
         job = json.loads(plan.derive(name, "stats@int8").spec)
         assert job["inputs"]["features"] == {"stats": plan.select(name, "stats").fingerprint}
+        read(DeriveSpec, job, where="the job can be read")
         assert job["rows"] == ALL[name].get("train", "pictures").split() + (
             ["photos"] if "train" in ALL[name] else []
         )
@@ -230,6 +233,65 @@ def test_a_share_of_a_dense_dataset_has_maps(root, config):
     assert json.loads(plan.probe("less", "net", "dense", 0).spec)["rows"] == ["masks"]
 
 
+# --- harder images ---------------------------------------------------------------------------------
+
+HARDER = {"of": "pictures", "harder": {"noise": [0, 3], "only_rgb": "all", "haze": "all"}}
+MADE = ["hard-noise-0", "hard-noise-3", *(f"hard-haze-{severity}" for severity in range(1, 6))]
+
+
+def test_harder_images_extract_the_test_images_alone_and_change_no_other_job(root, config):
+    config["derive"] = {"int8": [{"quantise": "int8"}]}
+    before = jobs(make_plan(root, derived(config, less=SHARE)))
+    plan = make_plan(root, derived(config, less=SHARE, hard=HARDER))
+    after = jobs(plan)
+    assert before.keys() < after.keys()
+    assert changed(before, after) == {"aggregate", "report"}
+    new = {names[:2] for names in after.keys() - before.keys()}
+    stages = ("resplit", "extract_harder", "derive", "probe", "bootstrap", "compare")
+    assert new == {(stage, name) for stage in stages for name in MADE}
+    # three bands of three: nothing is left out for RGB alone, which is said
+    assert "not red, green, blue and other bands" in plan.misfits["hard-only_rgb-1", "net"]
+    job = json.loads(plan.extract_harder("hard-haze-2", "net").spec)
+    assert job["inputs"] == {
+        "images": plan.prepare("pictures").fingerprint,
+        "rows": plan.resplit("hard-haze-2").fingerprint,
+        "features": {"pictures": plan.extract("pictures", "net").fingerprint},
+    }
+    assert (
+        job["harder"] == {"haze": 2}
+        and job["extraction"] == json.loads(plan.extract("pictures", "net").spec)["extraction"]
+    )
+    # the probe draws the numbers of the parent's, and the loss is against its predictions
+    assert json.loads(plan.probe("hard-haze-2", "net", "knn", 0).spec)["drawn_on"] == "pictures"
+    scores = json.loads(plan.bootstrap("hard-haze-2", "net", "knn", 0).spec)
+    assert scores["inputs"]["clean"] == plan.probe("pictures", "net", "knn", 0).fingerprint
+    assert scores["harder"] == {"of": "pictures", "degradation": "haze", "severity": 2}
+
+
+def test_a_seed_of_harder_images_reruns_them_alone(root, config):
+    before = jobs(make_plan(root, derived(config, hard=HARDER, other=SHARE)))
+    after = jobs(make_plan(root, derived(config, hard={**HARDER, "seed": 1}, other=SHARE)))
+    found = {names[1] for names in before if len(names) > 1 and before[names] != after[names]}
+    assert found == set(MADE)
+
+
+def test_degradations_of_other_bands_and_backbones_without_images_are_left_out(root, config):
+    config["extra_backbones"]["every"] = {"kind": "imagestats", "input": {"bands": "all"}}
+    config["extra_backbones"]["place"] = {"kind": "coordinates", "encoder": "sines"}
+    config["extra_datasets"]["photos"] |= {"bands": [{"name": "VV"}], "units": {"unit": "db"}}
+    del config["extra_datasets"]["photos"]["sensor"]
+    config["backbones"] = ["every", "place"]
+    asked = {"of": "photos", "harder": {"haze": 1, "noise": 1, "bands_left_out": 1}}
+    plan = make_plan(root, derived(config, hard=asked))
+    found = {dataset: reason for (dataset, name), reason in plan.misfits.items() if name == "every"}
+    assert found == {
+        "hard-haze-1": "haze changes optical bands, and the dataset has none",
+        "hard-bands_left_out-1": "the only band cannot be left out",
+    }
+    assert plan.backbones_on("hard-noise-1") == ["every"]
+    assert "it reads no images" in plan.misfits["hard-noise-1", "place"]
+
+
 # --- what is refused -------------------------------------------------------------------------------
 
 MASKS = {"task": "segmentation", "source": {"kind": "demo", "chip_size": 32}}
@@ -264,6 +326,20 @@ MASKS = {"task": "segmentation", "source": {"kind": "demo", "chip_size": 32}}
         ("new", {"of": "world", "folds": {"k": 1}}, r"folds.k"),
         ("new", {"of": "world", "folds": {"by": "country"}}, r"country"),
         ("new", {"of": "world", "folds": {"buffer": 3}}, "did you mean 'buffer_km'"),
+        ("new", {"of": "world", "harder": {"nose": 3}}, "did you mean 'noise'"),
+        ("new", {"of": "world", "harder": {"noise": 6}}, "new.harder.noise"),
+        ("new", {"of": "world", "harder": {"noise": [1, 1]}}, "new.harder.noise"),
+        ("new", {"of": "world", "harder": {"only_rgb": 2}}, "only_rgb has no severity 2"),
+        ("new", {"of": "world", "harder": {"dates_dropped": 1}}, "world is not a series"),
+        ("new", {"of": "masks", "harder": {"shift": 1}}, "shift moves what is labelled"),
+        ("new", {"of": "x", "harder": {"noise": 1}}, "new-noise-1: .*'x', which is not a dataset"),
+        ("new", {"of": "less", "harder": {"noise": 1}}, "from 'less', which is derived itself"),
+        ("new", {"of": "world", "harder": {"noise": 1}, "share": 0.5}, "derived_datasets.new"),
+        (
+            "hard",
+            {"of": "world", "harder": {"noise": [1, 2]}},
+            "two datasets are named 'hard-noise-2'",
+        ),
         ("a/b", {"of": "world", "share": 0.5}, "derived_datasets"),
         ("..", {"of": "world", "share": 0.5}, "derived_datasets"),
         ("New", {"of": "world", "share": 0.5}, "derived_datasets"),
@@ -274,6 +350,8 @@ def test_what_cannot_be_meant_is_one_clear_error(root, config, name, entry, said
     config["datasets"] += ["masks", "masks2"]
     config["probes"]["dense"] = {"kind": "dense_knn"}
     entries = {"less": {"of": "world", "share": 0.9}, name: entry}
+    if name == "hard":
+        entries["hard-noise-2"] = entries["less"]
     with pytest.raises(PermafrostError, match=said) as raised:
         make_plan(root, derived(config, **entries))
     text = str(raised.value)
@@ -320,7 +398,7 @@ def library(tmp_path, monkeypatch):
 
 def test_code_that_reads_rows_of_others_is_a_part_of_jobs_that_do_so_alone(root, config, library):
     config["derive"] = {"int8": [{"quantise": "int8"}]}
-    plan = make_plan(root, derived(config, **ALL))
+    plan = make_plan(root, derived(config, **ALL, hard={"of": "world", "harder": {"noise": 1}}))
     specs = {
         (stage.name, *names): json.loads(stage.job(*names).spec)
         for stage in plan.stages()
@@ -332,18 +410,21 @@ def test_code_that_reads_rows_of_others_is_a_part_of_jobs_that_do_so_alone(root,
         return {names: code_hash(spec["stage"], spec) for names, spec in specs.items()}
 
     before = hashes()
-    readers = {"core/rows_store.py": {"resplit", "select", "derive", "probe"}}
-    readers["probes/embeddings/folds.py"] = {"probe"}
-    for file, stages in readers.items():
+    rows = {"resplit", "select", "extract_harder", "derive", "probe"}
+    every = {*ALL, "hard-noise-1"}
+    readers = {
+        "core/rows_store.py": (rows, every),
+        "probes/embeddings/folds.py": ({"probe"}, every),
+        "data/resplit/degradations.py": ({"resplit", "extract_harder"}, {"hard-noise-1"}),
+    }
+    for file, (stages, datasets) in readers.items():
         path = library / file
         text = path.read_text()
         path.write_text(text + "\nMORE = 1\n")
         after = hashes()
         path.write_text(text)
         found = {names for names in specs if before[names] != after[names]}
-        assert {names[0] for names in found} == stages, file
-        assert {names[1] for names in found} == set(ALL), file
-        expected = {names for names in specs if names[0] in stages and names[1] in ALL}
+        expected = {names for names in specs if names[0] in stages and names[1] in datasets}
         assert found == expected, file
     assert hashes() == before
 

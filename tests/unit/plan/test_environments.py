@@ -15,7 +15,7 @@ from permafrost.core.identity import file_digest
 from permafrost.plan import environments
 from permafrost.plan.sources import _read, stage_modules
 
-STAGES_THERE = ("extract", "views", "profile", "fine_tune")
+STAGES_THERE = ("extract", "extract_harder", "views", "profile", "fine_tune")
 DISTRIBUTIONS = {
     "PIL": "pillow",
     "numcodecs": "zarr",

@@ -174,8 +174,8 @@ def test_starting_the_command_line_loads_nothing_but_errors_and_the_command():
 )
 def test_stages_are_independent_of_rooms_they_do_not_need(stage, room):
     prefix = f"permafrost.{room}."
-    # what reads features through the steps of derived backbones counts for these alone
-    chosen = (("permafrost.features.stored", ""),)
+    # what reads features through steps, or degrades images, counts for derived backbones and harder images alone
+    chosen = (("permafrost.features.stored", ""), ("permafrost.core.rows_store", ""))
     assert [name for name in stage_modules(stage, chosen) if name.startswith(prefix)] == []
 
 
@@ -290,7 +290,7 @@ def hashes(library: Path) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("file", "stages"),
     [
-        ("backbones/rcf.py", {"extract", "profile", "views", "fine_tune"}),
+        ("backbones/rcf.py", {"extract", "extract_harder", "profile", "views", "fine_tune"}),
         ("features/profiling/timing.py", {"profile"}),
         ("features/views.py", {"views"}),
         ("metrics/representation/lidar.py", {"measure", "similarity"}),
@@ -457,9 +457,9 @@ def test_the_plan_says_for_every_job_what_it_uses(tmp_path):
     jobs = [plan.prepare("pictures"), plan.extract("pictures", "net")]
     jobs += [plan.bootstrap("pictures", "net", "knn", 0), plan.compare("pictures", "knn")]
     for job in jobs:
-        # an entry of one registry, and none of those which only `matched`, `derived` and `rows` ask for
+        # an entry of one registry, and none of those which only `matched`, `derived`, `rows` and `harder` ask for
         chosen = sources.chosen_by(json.loads(job.spec))
-        assert len([key for key, _ in chosen if key in (*sources.CHOICES, *sources.ASKED_FOR)]) == 5
+        assert len([key for key, _ in chosen if key in (*sources.CHOICES, *sources.ASKED_FOR)]) == 8
 
 
 def test_a_module_that_a_plug_in_imports_counts_whatever_it_serves():

@@ -6,9 +6,11 @@ import pytest
 from helpers.results.charts import names_of, rows_of, texts_of
 from helpers.results.tables import card_of, make_card, make_score_rows
 from permafrost.core.identity import canonical_json
+from permafrost.report.figures.loss_curves import draw_loss_curves
 from permafrost.report.figures.setting_curves import Point, draw_setting_curves
 from permafrost.report.material.dataset import Material
 from permafrost.report.tasks.probe_figures import draw_settings
+from permafrost.statistics.predictions.relative_loss import RELATIVE_LOSS
 
 
 def scores_of(backbone, probe, kind, settings):
@@ -52,7 +54,9 @@ def material(rows):
 
 
 def test_shares_and_numbers_per_class_are_figures_of_their_own(tmp_path):
-    drawn = draw_settings(material(few_shot("a") + few_shot("b", 0.1)), tmp_path)
+    # the loss on harder images is a setting, too, and not one of the probe
+    loss = scores_of("a", "few", "few_shot", [(RELATIVE_LOSS, {"of": "eurosat"}, 0.1, None)])[1:]
+    drawn = draw_settings(material(few_shot("a") + few_shot("b", 0.1) + loss), tmp_path)
     assert [one.path.stem for one in drawn] == [
         "settings__eurosat__few__per_class",
         "settings__eurosat__few__share",
@@ -107,3 +111,20 @@ def test_one_size_only_and_no_curves():
     assert "5" in texts_of(figure_of({"one": {"a": [Point(5, 0.5, 0.4, 0.6)]}}))
     with pytest.raises(ValueError, match="no curves"):
         figure_of({})
+
+
+def test_losses_begin_at_0_and_more_backbones_than_colours_are_left_out():
+    def points(*losses):
+        return [
+            {"severity": severity, "loss": loss, "lower": loss - 0.1, "upper": loss + 0.1}
+            for severity, loss in losses
+        ]
+
+    noise = {f"b{number}": points((5, 0.5), (1, 0.2)) for number in range(8)}
+    drawn = draw_loss_curves({"noise": noise}, title="t", up="u")
+    rows = [row for row in rows_of(drawn) if row["series"] == "b1"]
+    assert [(round(row["x"]), row["y"]) for row in rows] == [(0, 0), (1, 0.2), (5, 0.5)]
+    assert all(row["upper"] - row["lower"] == pytest.approx(0.2) for row in rows if row["x"])
+    shown = {row["series"] for row in rows_of(drawn)}
+    assert len(shown) < 8
+    assert f"{8 - len(shown)} more backbones are left out" in " ".join(texts_of(drawn))

@@ -85,7 +85,16 @@ def test_all_commands_that_compute_take_threads_or_have_one(reached):
     assert with_one == {"prepare", "bootstrap", "compare", "aggregate", "report"}
     assert (
         set(KINDS)
-        | {"extract", "resplit", "select", "derive", "views", "profile", "measure"}
+        | {
+            "extract",
+            "extract_harder",
+            "resplit",
+            "select",
+            "derive",
+            "views",
+            "profile",
+            "measure",
+        }
         | {"similarity", "check"}
         == set(reached) - with_one
     )

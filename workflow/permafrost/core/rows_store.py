@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.store_readers import reader_of
 from permafrost.core.stores import Store, StoreWriter
 
 #: attribute of a store that reads others: its parents, and the arrays that it reads from them
@@ -17,6 +19,11 @@ ROWS = "rows"
 PARENT, ROW = "parent", "row"
 #: array of a store with folds, (N, F) bool: whether a sample is in this split of each fold
 FOLDS = "folds"
+#: attribute of a store whose images are degraded when they are read
+HARDER = "harder"
+#: attribute of a store -> module and class that change the rows that it reads; imported, and part of a job's code,
+#: only if its specification has this key
+CHANGES = {"harder": "permafrost.data.resplit.harder:Harder"}
 _OWN = frozenset({PARENT, ROW, FOLDS, "labels"})
 _ROWS_PER_CHUNK = 65_536
 
@@ -120,6 +127,8 @@ class RowsStore(Store):
             **self.attributes,
             "arrays": {**self.attributes["arrays"], **about["arrays"]},
         }
+        change = reader_of(self, CHANGES)
+        self._change: Any = change and change(self)
 
     def _place(self, parent: Parent) -> Path:
         """The path of a parent; its names come from a file, so they must be plain names."""
@@ -165,7 +174,7 @@ class RowsStore(Store):
                 # images of one dataset may be larger than those of another; the rest is padding
                 inside = tuple(slice(size) for size in values.shape[1:])
                 found[(places[here], *inside)] = values
-        return found
+        return found if self._change is None else self._change(name, start, found)
 
     def _through(self, name: str) -> bool:
         return name in self.attributes[ROWS]["arrays"]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from annotated_types import Interval
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.options import (
@@ -23,6 +26,13 @@ from permafrost.core.options import (
 VALUES = ("season", "year", "latitude")
 #: height of a band of latitude
 DEGREES = 15
+#: severity of a degradation; 0 leaves images as they are
+Severity = Annotated[int, Interval(ge=0, le=5)]
+Severities = Literal["all"] | Severity | Different[Severity]
+#: common names of the bands of a colour image
+RGB = ("red", "green", "blue")
+#: degradations that move what is labelled; without severities; of series
+MOVING, ONLY_RGB, DATES_DROPPED = ("shift", "rotation"), "only_rgb", "dates_dropped"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,14 +73,45 @@ class SharedClass(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Degradations(Options):
+    """How test images are made harder: severities from 1 to 5 of each degradation, or all. Each is a derived dataset
+    NAME-DEGRADATION-SEVERITY. Severity 0 leaves the images as they are. docs/harder-images.md has the formulas."""
+
+    noise: LeftOut[Severities] = None
+    """Normal noise with a standard deviation of 4 to 8 % of a band's range."""
+    haze: LeftOut[Severities] = None
+    """20 to 60 % of white in every pixel of optical bands."""
+    clouds: LeftOut[Severities] = None
+    """Clouds in optical bands, where Perlin noise exceeds 90 to 70 % of its range."""
+    stripes: LeftOut[Severities] = None
+    """2 to 6 black stripes at a random angle."""
+    jpeg: LeftOut[Severities] = None
+    """JPEG compression of quality 30 to 10."""
+    resolution: LeftOut[Severities] = None
+    """Averaged to 60 to 25 % of height and width, and back."""
+    shift: LeftOut[Severities] = None
+    """Moved by 15 to 35 pixels of 800, in height and in width."""
+    rotation: LeftOut[Severities] = None
+    """Rotated by 30 to 90 degrees."""
+    bands_left_out: LeftOut[Severities] = None
+    """1 to 5 sixths of the bands hold their mean of train, the same bands in all images."""
+    only_rgb: LeftOut[Severities] = None
+    """All bands but red, green and blue hold their mean of train; its only severity is 1."""
+    dates_dropped: LeftOut[Severities] = None
+    """10 to 90 % of the dates of a series are missing."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class DerivedDataset(Options):
-    """A dataset whose images are those of other datasets of the run, divided anew: into folds, with a share of the
-    training images, or trained on one dataset and tested on another. Features are read from theirs."""
+    """A dataset whose images are those of other datasets of the run: divided anew into folds, with a share of the
+    training images, with harder test images, or trained on one dataset and tested on another. Features are read from
+    theirs; those of harder images are computed."""
 
     RULES = {
         "oneOf": [
             {"required": ["of", "folds"]},
             {"required": ["of", "share"]},
+            {"required": ["of", "harder"]},
             {"required": ["train", "test"]},
         ]
     }
@@ -83,8 +124,9 @@ class DerivedDataset(Options):
     share: LeftOut[Share] = None
     """Share of the images of train, and of those of validation, that are kept; whole groups if known, else stratified
     by class. The test images are all of the dataset."""
+    harder: LeftOut[Degradations] = None
     seed: Natural = 0
-    """Random seed of share. The images of a smaller share are among those of a larger one."""
+    """Random seed of share, and of harder. The images of a smaller share are among those of a larger one."""
     train: LeftOut[Name] = None
     """The dataset whose train and validation images are used."""
     test: LeftOut[Name] = None
@@ -103,6 +145,22 @@ def origins_of(entry: dict) -> list[str]:
 def in_folds(entry: dict) -> bool:
     """Whether an entry is derived and has folds."""
     return "folds" in (entry.get("derived") or {})
+
+
+def harder_of(entry: Mapping) -> tuple[str, int] | None:
+    """The degradation of a dataset's test images and its severity; None: they are those of a dataset."""
+    harder = (entry.get("derived") or {}).get("harder")
+    return None if harder is None else next(iter(harder.items()))
+
+
+def is_optical(band: Mapping) -> bool:
+    """Whether a band, as in a card, holds sunlight that the ground reflects."""
+    return band["unit"] in (
+        "uint8",
+        "brightness",
+        "digital_number",
+        "reflectance",
+    ) and not band.get("polarisation")
 
 
 def check_folds(options: Folds, *, where: object) -> None:

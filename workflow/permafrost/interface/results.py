@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +24,7 @@ from permafrost.report.tables.ensembles import WAYS, EnsembleResults, ensemble_r
 from permafrost.report.tables.sliced import SlicedResults, slice_rows
 from permafrost.report.tables.suspected import LabelResults
 from permafrost.statistics.leaderboard.derived import DerivedLine, set_apart
+from permafrost.statistics.leaderboard.harder import Loss, losses_of
 from permafrost.statistics.resampling.carriers import ENOUGH_UNITS
 from permafrost.statistics.slices.labels import slicing
 
@@ -141,6 +142,20 @@ class Results:
                 }
                 for one in self._set_apart[2]
             ]
+        )
+
+    @property
+    def harder(self) -> pd.DataFrame:
+        """What is lost on harder images: a row per dataset, degradation, severity, probe and backbone.
+
+        Columns: ``of`` (the dataset whose test images are degraded), ``dataset`` (that of the harder images),
+        ``degradation, severity, probe, backbone, metric, clean`` and ``value`` (the scores on clean and on harder
+        images), ``loss`` (the share of the score that is lost) with its paired interval ``lower, upper``. Empty if
+        there are none.
+        """
+        found = losses_of(read_table(self.folder / "leaderboard.parquet")[0].to_pylist())
+        return pd.DataFrame(
+            [asdict(one) for one in found], columns=[one.name for one in fields(Loss)]
         )
 
     @cached_property

@@ -24,7 +24,7 @@ from permafrost.plan.catalogue import EVERY, Catalogue, catalogue_folders, resul
 from permafrost.plan.compatibility import check_probes
 from permafrost.plan.demo import NAMED
 from permafrost.plan.derived import add_derived, check_derived
-from permafrost.plan.derived_datasets import add_derived_datasets, check_groups
+from permafrost.plan.derived_datasets import add_derived_datasets, check_groups, each_degradation
 from permafrost.plan.digests import DIGESTS, DigestCache
 from permafrost.plan.environments import Environment, environment_of
 from permafrost.plan.folders import check_folders
@@ -123,7 +123,7 @@ class Configuration:
             self.datasets |= add_derived_datasets(
                 self._catalogues["dataset"],
                 self.datasets,
-                config["derived_datasets"],
+                each_degradation(config["derived_datasets"], where, mistakes),
                 where,
                 mistakes,
             )
@@ -184,7 +184,7 @@ class Configuration:
         check_folders(config, self.root, where, mistakes)
         if len(self._catalogues) < 2:
             return  # a catalogue cannot be read, so its names are unknown
-        known = {*self._catalogues["dataset"].names([EVERY]), *config["derived_datasets"]}
+        known = {*self._catalogues["dataset"].names([EVERY]), *self.datasets}
         check_ranking(config, known, list(self.backbones), where, mistakes)
         check_groups(config["groups"], self.datasets, where, mistakes)
         own = {"backbones": self.backbones, "datasets": self.datasets, "methods": self.probes}

@@ -9,9 +9,53 @@ from permafrost.backbones.kinds import kind_of
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.options import build
 from permafrost.core.tasks import targets_of
-from permafrost.data.derived import Folds, check_folds, in_folds, origins_of, shared_classes
+from permafrost.data.derived import (
+    DATES_DROPPED,
+    MOVING,
+    ONLY_RGB,
+    RGB,
+    Folds,
+    check_folds,
+    harder_of,
+    in_folds,
+    is_optical,
+    origins_of,
+    shared_classes,
+)
 from permafrost.plan.catalogue import Catalogue
 from permafrost.plan.mistakes import Mistakes
+
+
+def each_degradation(asked: Mapping[str, dict], where: str, mistakes: Mistakes) -> dict[str, dict]:
+    """`derived_datasets` with an entry NAME-DEGRADATION-SEVERITY for each degradation and severity of ``harder``."""
+    found: dict[str, dict] = {}
+    for name, derived in asked.items():
+        own = {name: derived}
+        if derived.get("harder"):
+            own = {
+                f"{name}-{kind}-{severity}": {
+                    **derived,
+                    "harder": {kind: severity},
+                    "title": f"{derived.get('title', name)}: {kind.replace('_', ' ')} {severity}",
+                }
+                for kind, asked_for in derived["harder"].items()
+                for severity in _severities(kind, asked_for)
+            }
+        for one in own:
+            with mistakes.gathered():
+                if one in found:
+                    raise PermafrostError(
+                        f"two datasets are named {one!r}, one of them of harder images",
+                        where=f"{where}: derived_datasets",
+                        remedy="rename one of the entries",
+                    )
+        found |= own
+    return found
+
+
+def _severities(kind: str, asked: str | int | list[int]) -> list[int]:
+    every = [1] if kind == ONLY_RGB else [1, 2, 3, 4, 5]
+    return every if asked == "all" else [asked] if isinstance(asked, int) else list(asked)  # type: ignore[arg-type]
 
 
 def add_derived_datasets(
@@ -44,7 +88,7 @@ def add_derived_datasets(
 #: keys of an entry that say how the parent was made, and not what it is
 _OF_PARENT = ("title", "published", "size_bytes", "download", "citation", "url")
 #: keys that go together
-_ASKED = ({"of", "folds"}, {"of", "share"}, {"train", "test"})
+_ASKED = ({"of", "folds"}, {"of", "share"}, {"of", "harder"}, {"train", "test"})
 
 
 def _entry(chosen: Mapping[str, dict], name: str, derived: dict) -> dict:
@@ -70,14 +114,15 @@ def _check_dataset(
 ) -> None:
     origins = origins_of({"derived": derived})
     problem = None
-    asked = {key for key in ("of", "folds", "share", "train", "test") if key in derived}
+    asked = {key for key in ("of", "folds", "share", "harder", "train", "test") if key in derived}
+    kind, severity = harder_of({"derived": derived}) or ("", 0)
     texts = isinstance(name, str) and all(
         isinstance(one, str) for one in derived.get("classes", ())
     )
     if asked not in _ASKED:
         problem = (
             f"{', '.join(sorted(asked))} do not go together",
-            ("give of and folds, of and share, or train and test"),
+            ("give of and folds, of and share, of and harder, or train and test"),
         )
     elif not texts:
         problem = "a name is not a text", "put names that are numbers into quotes"
@@ -88,17 +133,30 @@ def _check_dataset(
     elif len({chosen[one]["task"] for one in origins}) > 1:
         tasks = " and ".join(chosen[one]["task"] for one in origins)
         problem = f"the datasets have different tasks: {tasks}", "name datasets of one task"
-    elif derived["seed"] and "share" not in derived:
-        problem = "seed has no effect without share", "remove it; folds have a seed of their own"
+    elif derived["seed"] and not asked & {"share", "harder"}:
+        problem = (
+            "seed has no effect without share or harder",
+            "remove it; folds have a seed of their own",
+        )
     elif "classes" in derived and targets_of(chosen[origins[0]]["task"]).numbers:
         problem = "classes has no effect on numbers", "remove it"
     elif "classes" in derived and len(origins) < 2:
         problem = "classes has no effect on images of one dataset", "remove it"
-    elif targets_of(chosen[origins[0]]["task"]).dense and "share" not in derived:
+    elif kind == ONLY_RGB and severity > 1:
+        problem = f"{kind} has no severity {severity}", f"write {kind}: 1"
+    elif kind == DATES_DROPPED and chosen[origins[0]]["dates"] != "series":
+        problem = f"{origins[0]} is not a series, so no dates can be dropped", f"remove {kind}"
+    elif kind in MOVING and targets_of(chosen[origins[0]]["task"]).dense:
+        task = chosen[origins[0]]["task"]
+        problem = (
+            f"{kind} moves what is labelled, and labels of the task {task} would not move with it",
+            f"remove {kind}",
+        )
+    elif targets_of(chosen[origins[0]]["task"]).dense and not asked & {"share", "harder"}:
         task = chosen[origins[0]]["task"]
         problem = (
             f"folds and pairs of datasets need labels of images, and the task is {task}",
-            ("give a share, or name another dataset"),
+            ("give a share or harder, or name another dataset"),
         )
     if problem:
         raise PermafrostError(problem[0], where=where, remedy=problem[1])
@@ -151,6 +209,10 @@ def misfits_of_derived_datasets(
             policies = {getattr(cells.get((one, name)), "policy", None) for one in origins}
             if lacking is not None:
                 problem = f"it does not fit {lacking}: {found[lacking, name].problem}"
+            elif harder_of(about) and not (parents_of(entry) or kind_of(entry).pixels):
+                problem = "it reads no images, so harder ones are the same to it"
+            elif (lacking_bands := _unchanged(about, bands.get(origins[0]))) is not None:
+                problem = lacking_bands
             elif parents_of(entry) and in_folds(about):
                 problem = "derived backbones have no folds: steps would learn from images that a fold tests"
             elif len(origins) > 1 and kind_of(entry).is_fitted(entry):
@@ -169,6 +231,22 @@ def misfits_of_derived_datasets(
                 problem, where=f"{where}: derived_datasets.{dataset}", remedy="leave this pair out"
             )
     return refused
+
+
+def _unchanged(about: Mapping, offered: tuple[list[dict], list[str]] | None) -> str | None:
+    """Why a degradation changes no band of a dataset; None if it changes some, or bands are unknown."""
+    kind, severity = harder_of(about) or ("", 0)
+    if not severity or offered is None:
+        return None
+    bands = [band for band in offered[0] if band["name"] in offered[1]]
+    colours = {band.get("common_name") for band in bands}
+    if kind in ("haze", "clouds") and not any(map(is_optical, bands)):
+        return f"{kind} changes optical bands, and the dataset has none"
+    if kind == "bands_left_out" and len(bands) < 2:
+        return "the only band cannot be left out"
+    if kind == ONLY_RGB and (not colours.issuperset(RGB) or len(bands) <= len(RGB)):
+        return "the dataset has not red, green, blue and other bands"
+    return None
 
 
 def _alike(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from permafrost.backbones.derived import parents_of
 from permafrost.backbones.kinds import kind_of
 from permafrost.core.tasks import targets_of
-from permafrost.data.derived import origins_of
+from permafrost.data.derived import harder_of, origins_of
 from permafrost.plan.compatibility import serves_derived
 from permafrost.plan.configuration import Configuration
 from permafrost.plan.options import is_seeded, is_several
@@ -18,6 +18,7 @@ LABELS = {
     "prepare": ("dataset",),
     "resplit": ("dataset",),
     "extract": _PAIR,
+    "extract_harder": _PAIR,
     "select": _PAIR,
     "derive": _PAIR,
     "views": _PAIR,
@@ -43,6 +44,7 @@ class Grid:
     probes : options by name.
     parents : derived backbone to those that it is derived from.
     origins : derived dataset to those that it is derived from.
+    harder : derived dataset with harder images to its degradation and severity.
     misfits, cells : omitted pairs with reasons, and the input of the others, see
         `permafrost.plan.misfits`.
     """
@@ -58,6 +60,11 @@ class Grid:
         self.origins = {
             name: names for name, one in self.datasets.items() if (names := origins_of(one))
         }
+        self.harder = {
+            name: degradation
+            for name in self.origins
+            if (degradation := harder_of(self.datasets[name]))
+        }
         self._measures, self._profile = chosen.measures, chosen.profile
         self._views = self._measures and self._measures.views
 
@@ -68,6 +75,7 @@ class Grid:
             "prepare": [(name,) for name in self.datasets if name not in self.origins],
             "resplit": [(name,) for name in self.origins],
             "extract": [pair for pair in self.pairs() if self._made_by(*pair) == "extract"],
+            "extract_harder": [p for p in self.pairs() if self._made_by(*p) == "extract_harder"],
             "select": [pair for pair in self.pairs() if self._made_by(*pair) == "select"],
             "derive": [pair for pair in self.pairs() if self._made_by(*pair) == "derive"],
             "views": self.viewed(),
@@ -86,6 +94,8 @@ class Grid:
         """The stage that makes the feature stores of a pair."""
         if backbone in self.parents:
             return "derive"
+        if dataset in self.harder:
+            return "extract_harder"
         return "select" if dataset in self.origins else "extract"
 
     def read_through(self, dataset: str, backbone: str) -> list[tuple[str, str]]:

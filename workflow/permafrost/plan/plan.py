@@ -88,12 +88,19 @@ class Plan(StoreJobs):
                 else {
                     "inputs": {"features": self.features(dataset, backbone).fingerprint},
                     **self._read_through(dataset, backbone),
+                    **({"drawn_on": self.origins[dataset][0]} if dataset in self.harder else {}),
                 }
             ),
         )
 
     @functools.cache  # noqa: B019
     def bootstrap(self, dataset: str, backbone: str, probe: str, seed: int) -> Job:
+        inputs = {"predictions": self.probe(dataset, backbone, probe, seed).fingerprint}
+        harder: dict[str, Any] = {}
+        if dataset in self.harder:
+            (parent,), (kind, severity) = self.origins[dataset], self.harder[dataset]
+            inputs["clean"] = self.probe(parent, backbone, probe, seed).fingerprint
+            harder = {"harder": {"of": parent, "degradation": kind, "severity": severity}}
         return self._job(
             "bootstrap",
             dataset=dataset,
@@ -102,7 +109,8 @@ class Plan(StoreJobs):
             seed=seed,
             task=self._answers(dataset, probe),
             options={**self.config["bootstrap"], **self._calibration(dataset, probe)},
-            inputs={"predictions": self.probe(dataset, backbone, probe, seed).fingerprint},
+            inputs=inputs,
+            **harder,
         )
 
     @functools.cache  # noqa: B019

@@ -29,6 +29,9 @@ _OUTPUTS: dict[str, list[tuple[str, str, str | None]]] = {
         *(("prepare", f"images/{{dataset}}/{split}.zarr", split) for split in SPLITS),
         ("card", "images/{dataset}/card.json", None),
     ],
+    "extract_harder": [
+        ("extract", f"features/{{dataset}}/{{backbone}}/{split}.zarr", split) for split in SPLITS
+    ],
     "select": [
         ("extract", f"features/{{dataset}}/{{backbone}}/{split}.zarr", split) for split in SPLITS
     ],

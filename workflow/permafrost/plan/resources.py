@@ -26,6 +26,7 @@ _STAGES = {
     "prepare": Asked(4000, 120, None),
     "extract": Asked(6000, 120, None),
     "resplit": Asked(4000, 60),
+    "extract_harder": Asked(6000, 120, None),
     "select": Asked(2000, 30),
     "derive": Asked(4000, 60),
     "views": Asked(6000, 120, 2),

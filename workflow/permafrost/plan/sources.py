@@ -43,6 +43,9 @@ CHOICES = {
 ASKED_FOR = {
     f"{PACKAGE}.data.store.prepare": "matched",
     f"{PACKAGE}.core.store_readers": "rows",
+    f"{PACKAGE}.core.rows_store": "harder",
+    f"{PACKAGE}.data.resplit.job": "harder",
+    f"{PACKAGE}.statistics.scores.score_table": "harder",
     f"{PACKAGE}.features.stored": "derived",
     f"{PACKAGE}.probes.embeddings.features": "rows",
 }
@@ -129,9 +132,10 @@ def stage_files(stage: str, chosen: Chosen = ()) -> tuple[Path, ...]:
 
 
 @functools.cache
-def stage_libraries(stage: str) -> tuple[str, ...]:
+def stage_libraries(stage: str, chosen: Chosen = ()) -> tuple[str, ...]:
     """Top-level names of the packages outside this library that a stage's modules import."""
-    return tuple(sorted(set().union(*(_read(name).libraries for name in stage_modules(stage)))))
+    modules = stage_modules(stage, chosen)
+    return tuple(sorted(set().union(*(_read(name).libraries for name in modules))))
 
 
 def code_hash(stage: str, spec: dict | None = None) -> str:

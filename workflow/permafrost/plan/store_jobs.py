@@ -29,7 +29,7 @@ from permafrost.plan.options import (
     of_forward_pass,
     views_of,
 )
-from permafrost.plan.sources import code_hash, stage_libraries
+from permafrost.plan.sources import ASKED_FOR, chosen_by, code_hash, stage_libraries
 
 
 @dataclass(frozen=True)
@@ -113,13 +113,15 @@ class StoreJobs(Grid):
         del entry["source"], entry["splits"]
         images = {name: self.prepare(name).fingerprint for name in self.origins[dataset]}
         derived = {key: one for key, one in entry.pop("derived").items() if key != "title"}
-        if "share" not in derived:
+        if not derived.keys() & {"share", "harder"}:
             del derived["seed"]
+        harder = {"harder": derived.pop("harder")} if "harder" in derived else {}
         return self._job(
             "resplit",
             dataset=dataset,
             entry=entry,
             derived=derived,
+            **harder,
             inputs={"images": images},
         )
 
@@ -151,6 +153,25 @@ class StoreJobs(Grid):
             backbone=backbone,
             **self._running(dataset, backbone, extraction_of),
             inputs={"images": self.prepare(dataset).fingerprint},
+        )
+
+    @functools.cache  # noqa: B019
+    def extract_harder(self, dataset: str, backbone: str) -> Job:
+        (parent,) = self.origins[dataset]
+        kind, severity = self.harder[dataset]
+        return self._job(
+            "extract_harder",
+            dataset=dataset,
+            backbone=backbone,
+            # as on the parent, so that images of severity 0 give its features
+            **self._running(parent, backbone, extraction_of),
+            **self._rows_of(dataset),
+            harder={kind: severity},
+            inputs={
+                "images": self.prepare(parent).fingerprint,
+                "rows": self.resplit(dataset).fingerprint,
+                "features": {parent: self.extract(parent, backbone).fingerprint},
+            },
         )
 
     @functools.cache  # noqa: B019
@@ -285,7 +306,7 @@ class StoreJobs(Grid):
     def _job(self, stage: str, *, places: dict | None = None, **fields) -> Job:
         # the lock file gives the versions in a backbone's separate environment
         if self.config["versions"] == "rerun" and ROLE not in fields.get("files", {}):
-            fields["versions"] = _versions_of(stage)
+            fields["versions"] = _versions_of(stage, "harder" in fields)
         content = {"stage": stage, **fields}
         if self._plugins:
             used = {name: self._plugins[name] for name in self._used(stage, fields)}
@@ -308,6 +329,7 @@ def _order_of(modalities: dict | None) -> dict[str, list[str]]:
 
 
 @functools.cache
-def _versions_of(stage: str) -> dict[str, str]:
-    """Installed versions of the packages that a stage uses."""
-    return installed_versions(stage_libraries(stage))
+def _versions_of(stage: str, harder: bool) -> dict[str, str]:
+    """Installed versions of the packages that a stage uses; those of degradations only for harder images."""
+    others = chosen_by(dict.fromkeys({*ASKED_FOR.values()} - {"harder"}))
+    return installed_versions(stage_libraries(stage, () if harder else others))

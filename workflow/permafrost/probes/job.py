@@ -33,6 +33,7 @@ class ProbeJob[Options: DataclassInstance]:
     second_output : second output of the probe, if the options or the kind request one.
     drawn_as : the backbone that `backbone` is derived from, whose random numbers it has, so that a difference
         between the two is not one of draws; None: it is not derived.
+    drawn_on : the same of `dataset`, if its test images are those of another, made harder.
     """
 
     kind: str
@@ -50,6 +51,7 @@ class ProbeJob[Options: DataclassInstance]:
     second_output: Path | None = None
     over_dates: OverDates | None = None
     drawn_as: str | None = None
+    drawn_on: str | None = None
 
     @classmethod
     def of(cls, spec: dict, options: type[Options], **how) -> Self:
@@ -68,6 +70,7 @@ class ProbeJob[Options: DataclassInstance]:
         return cls(
             kind=kind,
             drawn_as=next(iter(spec.get("derived", ())), None),
+            drawn_on=spec.get("drawn_on"),
             over_dates=reduction,
             **{name: spec[name] for name in ("dataset", "backbone", "probe", "seed")},
             options=read(options, values, where=where),
@@ -86,8 +89,11 @@ class ProbeJob[Options: DataclassInstance]:
         return self.seed_from("dataset", "backbone", "probe", "seed")
 
     def seed_from(self, *names: str) -> int:
-        """Seed of random numbers from these attributes; of a derived backbone, from the one it is derived from."""
-        drawn = {"backbone": self.drawn_as or self.backbone}
+        """Seed of random numbers from these attributes, those of `drawn_as` and `drawn_on` if there are any."""
+        drawn = {
+            "backbone": self.drawn_as or self.backbone,
+            "dataset": self.drawn_on or self.dataset,
+        }
         return derive_seed(*(drawn.get(name, getattr(self, name)) for name in names))
 
     @property

@@ -28,11 +28,13 @@ from permafrost.report.sections.dataset import (
 )
 from permafrost.report.sections.derived import derived_overview, derived_section
 from permafrost.report.sections.explorer import embedded, explorer, not_told_apart
+from permafrost.report.sections.harder import harder_section
 from permafrost.report.sections.overview import overview
 from permafrost.report.sections.published import add_published
 from permafrost.report.sections.run import incomplete_section, run_section
 from permafrost.report.sections.scores import scores_section
 from permafrost.statistics.leaderboard.derived import DerivedLine, set_apart
+from permafrost.statistics.leaderboard.harder import Loss, losses_of
 from permafrost.statistics.leaderboard.rows import copies, distinct, overall
 from permafrost.statistics.leaderboard.seeds import merge_seeds
 
@@ -100,7 +102,7 @@ class Report:
             for name in ("figures", "datasets", "backbones"):
                 (partial / name).mkdir()
             # one dataset at a time, to bound memory
-            alike = not_told_apart(entrance)
+            alike, losses = not_told_apart(entrance), losses_of(rows)
             lines = [
                 self._write_dataset(
                     self._material(name, rows),
@@ -108,6 +110,7 @@ class Report:
                     partial,
                     alike,
                     [one for one in derived if one.row["dataset"] == name],
+                    [one for one in losses if one.of == name],
                 )
                 for name in distinct(rows, "dataset")
             ]
@@ -141,6 +144,7 @@ class Report:
         folder: Path,
         alike: dict,
         derived: list[DerivedLine],
+        losses: list[Loss],
     ) -> dict:
         """Write the page of one dataset; returns its line for the overview page."""
         comparisons = _of_dataset(self.comparisons, material.name)
@@ -150,6 +154,8 @@ class Report:
         )
         section["derived_depths"] = any(one.block for one in derived)
         section["derived_figures"] = [shown(figure) for figure in drawn]
+        section["harder"], drawn = harder_section(losses, material, self.images, folder / "figures")
+        section["harder_figures"] = [shown(figure) for figure in drawn]
         section["lines"] = [line for line in shared["lines"] if line["dataset"] == material.name]
         compared = {row["backbone"] for row in material.rows}
         section["flags"] += trained_on_flags(

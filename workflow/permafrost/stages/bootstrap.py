@@ -10,6 +10,9 @@ from permafrost.stages.arguments import add_job, read_specification
 def add_arguments(parser) -> None:
     add_job(parser)
     parser.add_argument("--predictions", type=Path, required=True, help="table of predictions")
+    parser.add_argument(
+        "--clean", type=Path, help="predictions on the images that were made harder"
+    )
     parser.add_argument("--output", type=Path, required=True, help="table of scores to write")
 
 
@@ -19,6 +22,10 @@ def run(arguments) -> None:
     spec, fingerprint = read_specification(arguments, BootstrapSpec)
     print(
         score_predictions(
-            arguments.predictions, arguments.output, spec=spec, fingerprint=fingerprint
+            arguments.predictions,
+            arguments.output,
+            spec=spec,
+            fingerprint=fingerprint,
+            clean=arguments.clean,
         )
     )

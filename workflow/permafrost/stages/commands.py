@@ -200,6 +200,13 @@ STAGES: dict[str, Command] = {
         "run a frozen backbone over a dataset's image stores",
         (f"permafrost extract {_JOB} {_CARD} --output {_SPLITS}",),
     ),
+    "extract_harder": Command(
+        "run a frozen backbone over degraded test images of a dataset",
+        (
+            f"permafrost extract_harder {_JOB} {_CARD} --rows results/images/eurosat-noise-3"
+            f" --features results/features --output {_SPLITS}",
+        ),
+    ),
     "resplit": Command(
         "divide the images of datasets anew: a derived dataset, as stores that read theirs",
         (

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from permafrost.core.option_models import read
 from permafrost.core.outputs import together
@@ -22,6 +24,9 @@ from permafrost.data.resplit.shared_classes import check_alike, with_shared_clas
 from permafrost.data.store.card import Card, read_card, write_card
 from permafrost.data.store.image_store import ImageStore
 
+#: key of the specification -> module that makes the stores; part of a job's code only if its specification has the key
+OTHERS = {"harder": "permafrost.data.resplit.harder"}
+
 
 @dataclass(frozen=True, kw_only=True)
 class OfParents:
@@ -37,13 +42,15 @@ class ResplitSpec(Specification):
     Attributes
     ----------
     entry : of the parent whose images are trained on, with the derived dataset's classes, and without its source.
-    derived : options of the derived dataset.
+    derived : options of the derived dataset, without ``harder``.
+    harder : a degradation -> its severity; None: images stay as they are.
     """
 
     stage: str = "resplit"
     dataset: str
     entry: dict
     derived: dict
+    harder: dict[str, int] | None = None
     inputs: OfParents
 
 
@@ -63,7 +70,8 @@ def resplit(
         do not fit each other.
     """
     where = f"derived dataset {spec.dataset}"
-    options = read(DerivedDataset, spec.derived, where=where)
+    asked = {**spec.derived, **({"harder": spec.harder} if spec.harder else {})}
+    options = read(DerivedDataset, asked, where=where)
     # images come from stores, so the entry needs no source
     entry = read(DatasetEntry, {**spec.entry, "kind": "derived", "source": None}, where=where)
     about = {name: read_card(path, expect=spec.inputs.images[name]) for name, path in cards.items()}
@@ -82,6 +90,24 @@ def resplit(
         for one in parents
     ]
     first = about[parents[0].dataset]
+    named: dict[str, Any] = {
+        "dataset": spec.dataset,
+        "title": spec.dataset,
+        "fingerprint": fingerprint,
+    }
+    if spec.harder:
+        card = replace(first, **named, derived=asked)
+        ((kind, severity),) = spec.harder.items()
+        import_module(OTHERS["harder"]).write_harder(
+            (kind, severity),
+            options.seed,
+            stores=list(zip(parents, stores, strict=True)),
+            card=card,
+            outputs=outputs,
+            card_path=card_path,
+            fingerprint=fingerprint,
+        )
+        return card
     pool = Pool.read(parents, stores, entry.task, first.classes)
     if options.of is None:
         check_alike(about, options, where)
@@ -107,9 +133,6 @@ def resplit(
                 if (modalities := stores[0].store.attributes.get("modalities")) is not None:
                     writer.attributes["modalities"] = modalities
         card = card_of(pool, division, first, entry, options)
-        derived = {**spec.derived, **(card.derived or {})}
-        card = replace(
-            card, dataset=spec.dataset, title=spec.dataset, fingerprint=fingerprint, derived=derived
-        )
+        card = replace(card, **named, derived={**spec.derived, **(card.derived or {})})
         write_card(card_path, card, group=group)
     return card

@@ -55,6 +55,7 @@ class DeriveSpec(Specification):
     Attributes
     ----------
     entry : of the derived backbone, without keys that only describe it.
+    rows : the datasets that the dataset is derived from; None: it is not derived.
     """
 
     stage: str = "derive"
@@ -62,6 +63,7 @@ class DeriveSpec(Specification):
     backbone: str
     entry: dict
     inputs: OfStores
+    rows: list[str] | None = None
 
 
 def derive(spec: DeriveSpec, *, features: Path, outputs: dict[str, Path], fingerprint: str) -> None:

@@ -274,7 +274,7 @@ def _with_deleted_stores(grid: Grid, jobs: list[JobEstimate]) -> list[JobEstimat
     }
     return [
         replace(job, done=job.done and all(Path(path).exists() for path in job.paths))
-        if job.stage in ("extract", "select", "derive") and job.names in reading
+        if job.stage in ("extract", "extract_harder", "select", "derive") and job.names in reading
         else job
         for job in jobs
     ]
@@ -288,9 +288,8 @@ def _reads_features(grid: Grid, job: JobEstimate) -> bool:
 
 def _is_done(stage: str, paths: tuple[str, ...]) -> bool:
     # stores may be deleted after their results have been computed
-    return stage in ("prepare", "resplit", "extract", "select", "derive", "views") or all(
-        Path(path).exists() for path in paths
-    )
+    stores = ("prepare", "resplit", "extract", "extract_harder", "select", "derive", "views")
+    return stage in stores or all(Path(path).exists() for path in paths)
 
 
 def _made(grid: Grid, stage: str, names: tuple, paths, records: Mapping[str, Record]) -> list:

@@ -76,8 +76,12 @@ def disk(estimate: Estimate) -> dict[str, float]:
         if name not in grid.origins
     )
     # stores of derived backbones and datasets hold no features
-    extracted = {*grid.every()["extract"]}
-    features = sum(_stores(estimate, extracted - {*grid.mapped()}))
+    every = grid.every()
+    features = sum(_stores(estimate, {*every["extract"]} - {*grid.mapped()}))
+    for pair in every["extract_harder"]:
+        (size,), count = _stores(estimate, [pair]), context.datasets[pair[0]]
+        # of the test images alone
+        features += size * count.images["test"] / count.count
     features += maps_at_once(estimate)
     tables = sum(
         20_000

@@ -86,12 +86,14 @@ def work_of(context: Context, stage: str, names: tuple) -> float:
 
 def forward_macs(context: Context, stage: str, names: tuple) -> float:
     """Multiply-accumulate operations of the backbone in a job, in 10⁹; 0: it reads features."""
-    if stage not in ("extract", "views", "probe", "profile"):
+    if stage not in ("extract", "extract_harder", "views", "probe", "profile"):
         return 0.0
     dataset, backbone = names[:2]
     size, macs = context.datasets[dataset], context.features[dataset, backbone].macs
     if stage == "extract":
         return size.count * size.dates * macs / _GIGA
+    if stage == "extract_harder":
+        return size.images["test"] * size.dates * macs / _GIGA
     if stage == "views":
         options = context.grid.config["measures"]["augmentations"]
         return options["images"] * options["views"] * macs / _GIGA
@@ -110,7 +112,7 @@ def uses_gpu(grid: Grid, stage: str, names: tuple) -> bool:
     if stage == "probe":
         kind, device = grid.probes[names[2]]["kind"], grid.config["runtime"]["device"]
         return device_of(kind, device) != "cpu"
-    return stage in ("extract", "views", "profile")
+    return stage in ("extract", "extract_harder", "views", "profile")
 
 
 # --- units of work ---------------------------------------------------------------------------------
@@ -126,8 +128,17 @@ def _fed(context: Context, dataset: str, backbone: str) -> float:
     return (size.values / 10 + size.count * features.maps) / 1e6
 
 
+def _degraded(context: Context, dataset: str, backbone: str) -> float:
+    """As `_fed`, of the test images, whose values are all changed."""
+    size, features = context.datasets[dataset], context.features[dataset, backbone]
+    share = size.images["test"] / size.count
+    return share * (size.values + size.count * features.maps) / 1e6
+
+
 def _resplit(context: Context, dataset: str) -> float:
-    """Millions of pixel values that are read."""
+    """Millions of pixel values that are read: none of harder images, which are not divided anew."""
+    if dataset in context.grid.harder:
+        return 0.0
     return sum(context.datasets[one].values for one in context.grid.origins[dataset]) / 1e6
 
 
@@ -175,6 +186,7 @@ def _compared(context: Context, dataset: str, probe: str) -> float:
 _OF_STAGES: dict[str, Callable] = {
     "prepare": _prepared,
     "extract": _fed,
+    "extract_harder": _degraded,
     "resplit": _resplit,
     "select": _selected,
     "derive": _derived,

@@ -185,15 +185,27 @@ def read_pairs(store, indices: list[int], bands: list[int]) -> dict[int, list[np
     return _read(store, indices, bands, slice(None))
 
 
+def read_alike(stores: list, index: int, bands: list[int]) -> list[np.ndarray]:
+    """The last date of one sample in each of several stores with the same samples, all stretched alike."""
+    cut = [_cut(store, [index], bands, slice(-1, None))[index][0] for store in stores]
+    limits = stretch_limits(cut)
+    return [to_picture(image, limits) for image in cut]
+
+
 def _read(store, indices, bands, dates: slice) -> dict[int, list[np.ndarray]]:
     """Pictures of the chosen dates of some samples."""
     if not indices:
         return {}
+    cut = _cut(store, indices, bands, dates)
+    limits = stretch_limits([image for images in cut.values() for image in images])
+    return {index: [to_picture(image, limits) for image in images] for index, images in cut.items()}
+
+
+def _cut(store, indices, bands, dates: slice) -> dict[int, np.ndarray]:
+    """(T, C, h, w) pixels of the chosen dates of some samples, without padding."""
     samples = store.samples(columns=["height", "width"])
     heights, widths = samples["height"].to_pylist(), samples["width"].to_pylist()
-    cut = {
+    return {
         index: _dates(store, index)[dates, bands, : heights[index], : widths[index]]
         for index in indices
     }
-    limits = stretch_limits([image for images in cut.values() for image in images])
-    return {index: [to_picture(image, limits) for image in images] for index, images in cut.items()}

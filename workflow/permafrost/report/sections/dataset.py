@@ -291,6 +291,9 @@ def _derived_split(derived: Mapping) -> str:
         )
     if "share" in derived:
         return f"{100 * derived['share']:g} % of the train and val images of {derived['of']}"
+    if "harder" in derived:
+        ((kind, severity),) = derived["harder"].items()
+        return f"images of {derived['of']}; those of test degraded: {kind}, severity {severity}"
     lost = derived.get("left_out") or {}
     dropped = ", ".join(f"{count} of {name}" for name, count in lost.items())
     return (

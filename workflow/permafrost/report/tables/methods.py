@@ -171,6 +171,10 @@ def _divided(derived: Mapping) -> str:
     if "share" in derived:
         part = f"{100 * derived['share']:.3g} % of the training and validation images"
         return f"{part} of {derived['of']} (seed {derived['seed']})"
+    if "harder" in derived:
+        ((kind, severity),) = derived["harder"].items()
+        how = f"degraded by {_words(kind)} of severity {severity} (seed {derived['seed']})"
+        return f"the splits of {derived['of']}, with test images {how}"
     return f"the training images of {derived['train']} and the test images of {derived['test']}"
 
 

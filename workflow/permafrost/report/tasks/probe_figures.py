@@ -25,6 +25,7 @@ from permafrost.report.material.dataset import (
 )
 from permafrost.statistics.leaderboard.rows import better_first, distinct, finite, metric_name
 from permafrost.statistics.leaderboard.seeds import merge_seeds
+from permafrost.statistics.predictions.relative_loss import RELATIVE_LOSS
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def draw_settings(material: Material, folder: Path) -> list[Drawn]:
     rows = [
         row
         for row in material.rows
-        if row["setting"] not in (None, CLEAN)
+        if row["setting"] not in (None, CLEAN, RELATIVE_LOSS)
         and row["class"] is None
         and row["metric"] == metric
         and row["kind"] in LAYOUTS

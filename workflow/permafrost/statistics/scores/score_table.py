@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -79,6 +80,8 @@ class Scores(ScoreColumns):
     }
 
 
+#: key of the specification -> module that is part of a job's code only if its specification has the key
+OTHERS = {"harder": "permafrost.statistics.predictions.relative_loss"}
 # columns copied from the predictions, so that every row is self-contained
 _REPEATED = (
     "dataset", "backbone", "probe", "kind", "seed", "task", "feature_dim", "split_method",
@@ -88,14 +91,21 @@ _REPEATED = (
 
 @dataclass(frozen=True, kw_only=True)
 class FromPredictions:
-    """Fingerprint of the prediction table."""
+    """Fingerprints of the prediction table, and of that on the images that were made harder, if they were."""
 
     predictions: str
+    clean: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class BootstrapSpec(Specification):
-    """The job of `score_predictions`; `options` are those of `bootstrap_scores`."""
+    """The job of `score_predictions`.
+
+    Attributes
+    ----------
+    options : those of `bootstrap_scores`.
+    harder : of a dataset with harder images ``of`` (its parent), ``degradation`` and ``severity``; else None.
+    """
 
     stage: str = "bootstrap"
     dataset: str
@@ -105,33 +115,54 @@ class BootstrapSpec(Specification):
     task: str
     options: ScoringOptions
     inputs: FromPredictions
+    harder: dict | None = None
 
 
 def score_predictions(
-    predictions: Path, output: Path, *, spec: BootstrapSpec, fingerprint: str
+    predictions: Path,
+    output: Path,
+    *,
+    spec: BootstrapSpec,
+    fingerprint: str,
+    clean: Path | None = None,
 ) -> str:
     """Score the table `predictions` by `spec` and write `output`; returns a log line.
 
     The resamples depend on the dataset's name and the configured seed only, so they are the same
-    for all backbones and probes of a dataset.
+    for all backbones and probes of a dataset, and of harder images as for those of the parent.
+
+    Parameters
+    ----------
+    clean : with ``harder``, predictions on the parent's images.
     """
     read, table, metadata = read_predictions(
         predictions, expect=spec.inputs.predictions, scratch=output.parent
     )
-    clean = clean_part(read, table, metadata)
+    without_leaks = clean_part(read, table, metadata)
     unseen, metadata = metadata, {**metadata, "gates": [*metadata["gates"], *leakage_gates(table)]}
-    options = asdict(spec.options) | {"seed": bootstrap_seed(spec.dataset, spec.options.seed)}
+    options = asdict(spec.options) | {"seed": bootstrap_seed(_drawn_on(spec), spec.options.seed)}
     judged = calibration_options(spec, options.pop("calibration"))
     rows = _rows(read, metadata, {**options, "calibration": judged})
     about = {"fingerprint": fingerprint, "stage": spec.stage, **_items(read, rows)}
     about |= {"derived": metadata["derived"]} if "derived" in metadata else {}
-    if clean is not None:
-        rows += _rows_of_setting(clean, unseen, options)
+    if without_leaks is not None:
+        rows += _rows_of_setting(without_leaks, unseen, options)
     settings = settings_from_table(table, metadata)
     for one in settings:
         rows += _rows_of_setting(one, metadata, options)
     if (gain := gain_of(settings, metadata)) is not None:
         rows += _rows_of_setting(gain, metadata, options)
+    if spec.harder is not None:
+        loss = import_module(OTHERS["harder"]).relative_loss(
+            read,
+            clean,
+            expect=spec.inputs.clean,
+            about=spec.harder,
+            metadata=metadata,
+            scratch=output.parent,
+        )
+        of_loss = _rows_of_setting(loss, metadata, options)
+        rows += [{**row, "higher_is_better": False} for row in of_loss]
     table = _table(rows, metadata, spec.options.seed)
     if charts := getattr(read, "charts", None):
         about["charts"] = charts()
@@ -149,6 +180,11 @@ def _items(predictions: Predictions, rows: list[dict]) -> dict:
     return {"test_set": digest.hexdigest(), "strays": strays}
 
 
+def _drawn_on(spec: BootstrapSpec) -> str:
+    """The dataset whose random numbers are drawn."""
+    return spec.harder["of"] if spec.harder else spec.dataset
+
+
 def bootstrap_seed(dataset: str, seed: int) -> int:
     """The seed of a dataset's resamples, derived from the configured one."""
     return derive_seed("bootstrap", dataset, seed)
@@ -158,7 +194,7 @@ def calibration_options(spec: BootstrapSpec, options: dict | None) -> dict | Non
     """Options of `CalibrationOptions`; folds are the same for all backbones of a dataset."""
     if options is None:
         return None
-    return {**options, "seed": derive_seed("temperature", spec.dataset, spec.options.seed)}
+    return {**options, "seed": derive_seed("temperature", _drawn_on(spec), spec.options.seed)}
 
 
 def _rows(predictions: Predictions, metadata: dict, options: dict) -> list[dict]:

@@ -1,0 +1,75 @@
+"""Relative losses on harder images, from rows of the leaderboard."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from permafrost.statistics.leaderboard.rows import mean_value
+from permafrost.statistics.leaderboard.seeds import merge_seeds
+from permafrost.statistics.predictions.relative_loss import RELATIVE_LOSS
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The relative loss of a backbone and probe under one degradation, seeds merged.
+
+    Attributes
+    ----------
+    of : dataset whose test images are made harder. dataset : that of the harder images.
+    value, clean : scores on harder and on clean images. loss, lower, upper : relative loss with its interval.
+    """
+
+    of: str
+    dataset: str
+    degradation: str
+    severity: int
+    probe: str
+    backbone: str
+    metric: str
+    clean: float
+    value: float
+    loss: float
+    lower: float
+    upper: float
+
+
+def losses_of(rows: Iterable[dict]) -> list[Loss]:
+    """All losses in rows of the leaderboard, by dataset, probe, degradation, severity, and backbone."""
+    rows = list(rows)
+    scores = {
+        key: mean_value(own)
+        for key, own in _by_run(row for row in rows if row["setting"] is None and row["primary"])
+    }
+    losses = [row for row in rows if row["setting"] == RELATIVE_LOSS]
+    clean = dict(_by_run(losses))
+    found = []
+    for line in merge_seeds(losses):
+        key = _run(line)
+        about = json.loads(line["settings"])
+        of_clean = [{"value": json.loads(row["settings"])["clean"]} for row in clean[key]]
+        found.append(
+            Loss(
+                about["of"],
+                *(line["dataset"], about["degradation"], about["severity"]),
+                *(line["probe"], line["backbone"], line["metric"]),
+                mean_value(of_clean),
+                scores[key],
+                *(line[name] for name in ("value", "lower", "upper")),
+            )
+        )
+    order = ("of", "probe", "degradation", "severity", "backbone")
+    return sorted(found, key=lambda one: tuple(getattr(one, name) for name in order))
+
+
+def _run(row: dict) -> tuple[str, str, str]:
+    return row["dataset"], row["probe"], row["backbone"]
+
+
+def _by_run(rows: Iterable[dict]) -> Iterable[tuple[tuple[str, str, str], list[dict]]]:
+    found: dict[tuple[str, str, str], list[dict]] = {}
+    for row in rows:
+        if row["class"] is None:
+            found.setdefault(_run(row), []).append(row)
+    return found.items()

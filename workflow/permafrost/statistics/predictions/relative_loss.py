@@ -1,0 +1,92 @@
+"""The loss of a score on harder images, relative to the score on the same images as they are.
+
+Both are on the same test images with the same probe, so their errors go together: every resample of the images gives
+both scores, and the interval is that of their ratio.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+from permafrost.metrics.tasks import primary_metric
+from permafrost.statistics.predictions.formulas import evaluated, family_of
+from permafrost.statistics.predictions.reading import Predictions, read_predictions
+from permafrost.statistics.predictions.settings import Gain, ScoredSetting
+from permafrost.statistics.replicates.families import Family
+
+#: name of the setting
+RELATIVE_LOSS = "relative loss"
+
+
+@dataclass(frozen=True)
+class RelativeLoss(Gain):
+    """Of the primary metric, of which more is better: 1 - harder / clean.
+
+    `first` are the predictions on harder images, `second` those on clean ones. Undefined if the clean score is not
+    above 0.
+    """
+
+    def evaluate(self) -> dict:
+        name = primary_metric(self.task)
+        harder, clean = (np.asarray(evaluated(one)[name]) for one in (self.first, self.second))
+        return {name: float(_loss(harder, clean))}
+
+    def family(self, units: np.ndarray) -> _Losses:  # type: ignore[override]
+        return _Losses(
+            primary_metric(self.task), *(family_of(one, units) for one in (self.first, self.second))
+        )
+
+
+class _Losses:
+    """Relative losses of two families on the same resamples."""
+
+    has_formulas = True
+
+    def __init__(self, metric: str, harder: Family, clean: Family) -> None:
+        self.metric, self.both = metric, (harder, clean)
+        self.holders = getattr(harder, "holders", lambda _: None)
+
+    def replicates(self, resamples, metrics=None) -> dict[str, np.ndarray]:
+        harder, clean = (one.replicates(resamples, {self.metric}) for one in self.both)
+        return {self.metric: _loss(harder[self.metric], clean[self.metric])}
+
+
+def _loss(harder: np.ndarray, clean: np.ndarray) -> np.ndarray:
+    return 1 - np.divide(harder, clean, out=np.full(np.shape(clean), np.nan), where=clean > 0)
+
+
+def relative_loss(
+    harder: Predictions,
+    path: Path,
+    *,
+    expect: str,
+    about: Mapping,
+    metadata: Mapping,
+    scratch: Path,
+) -> RelativeLoss:
+    """The loss of predictions against those on clean images, at `path`.
+
+    Parameters
+    ----------
+    expect : fingerprint of the predictions on clean images.
+    about : ``of`` (dataset), ``degradation`` and ``severity``. metadata : of the predictions on harder images.
+
+    Raises
+    ------
+    PermafrostError : the two are on other images.
+    """
+    clean, _, _ = read_predictions(path, expect=expect, scratch=scratch)
+    if not np.array_equal(harder.sample_ids, clean.sample_ids):
+        raise PermafrostError(
+            f"predictions on harder images and on those of {about['of']} are on other images",
+            where=path,
+            remedy="delete both tables and run snakemake again",
+        )
+    settings = {**about, "clean": float(evaluated(clean)[primary_metric(clean.task)])}
+    setting = ScoredSetting(RELATIVE_LOSS, settings, metadata["n_train"], metadata["n_val"], [])
+    return RelativeLoss(harder, clean, setting)
