@@ -19,8 +19,8 @@ LOW, HIGH = 2.0, 98.0  # percentiles of the stretch
 GAMMA = 1.6  # brightens forest and water, which a linear stretch leaves nearly black
 
 
-def picture_bands(card: Card) -> tuple[list[int], str]:
-    """The bands to show as red, green, blue, and a sentence that names them.
+def picture_bands(card: Card, stretched_by: str = "these images") -> tuple[list[int], str]:
+    """The bands to show as red, green, blue, and a sentence that names them and whose percentiles they span.
 
     The bands named red, green and blue if the card has all three (once each), else the first three
     bands, else the first one in grey. Returns indices into the store's band axis.
@@ -45,7 +45,7 @@ def picture_bands(card: Card) -> tuple[list[int], str]:
         last = ""
     return (
         chosen,
-        f"{kind} ({used}){last}, stretched from the 2nd to the 98th percentile of these images, gamma {GAMMA}",
+        f"{kind} ({used}){last}, stretched from the 2nd to the 98th percentile of {stretched_by}, gamma {GAMMA}",
     )
 
 
@@ -186,9 +186,9 @@ def read_pairs(store, indices: list[int], bands: list[int]) -> dict[int, list[np
 
 
 def read_alike(stores: list, index: int, bands: list[int]) -> list[np.ndarray]:
-    """The last date of one sample in each of several stores with the same samples, all stretched alike."""
+    """The last date of one sample in each of several stores with the same samples, all stretched as the first."""
     cut = [_cut(store, [index], bands, slice(-1, None))[index][0] for store in stores]
-    limits = stretch_limits(cut)
+    limits = stretch_limits(cut[:1])
     return [to_picture(image, limits) for image in cut]
 
 

@@ -66,7 +66,7 @@ def _pictures(
     wanted = [images.get((name, "test")) for own in names.values() for name in own.values()]
     if material.without_images or not all(path and is_here(path) for path in wanted):
         return []
-    bands, shown = picture_bands(material.card)
+    bands, shown = picture_bands(material.card, "the clean image")
     clean = open_store(material.images)
     lines = []
     for degradation, own in names.items():
@@ -77,9 +77,7 @@ def _pictures(
         lines.append((degradation.replace("_", " "), list(zip(called, pictures, strict=False))))
     return [
         save(
-            draw_examples(
-                lines, title=f"{material.name}: harder images", note=f"{shown}; each line by itself"
-            ),
+            draw_examples(lines, title=f"{material.name}: harder images", note=shown),
             folder,
             "harder-pictures",
             material.name,
