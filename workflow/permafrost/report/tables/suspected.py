@@ -331,7 +331,7 @@ def suspect_words(found: JudgedDataset) -> list[str]:
     found_share = f"{100 * about['found_if_wrong']:.0f} %"
     said.append(
         f"of labels that are wrong at random, about {found_share} would be suspected; suspects may also be"
-        " images of two classes, and images that these backbones cannot tell"
+        " images of two classes, and images that these backbones cannot classify"
     )
     if len(names) == 1:
         said.append("one backbone takes its own errors for wrong labels: run several")

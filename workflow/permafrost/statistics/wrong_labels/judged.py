@@ -1,7 +1,7 @@
 """The labels of a test set, judged by several backbones together.
 
 An image is suspected if more than half of the backbones contradict its label by confident learning and propose the
-same other class. Such an image may have a wrong label, show two classes, or be one that no backbone can tell: its
+same other class. Such an image may have a wrong label, show two classes, or be one that no backbone can classify: its
 numbers are alike. Scores without suspects are too high, since the images left out are those on which backbones err.
 """
 
