@@ -332,7 +332,8 @@ MASKS = {"task": "segmentation", "source": {"kind": "demo", "chip_size": 32}}
         ("new", {"of": "world", "harder": {"only_rgb": 2}}, "only_rgb has no severity 2"),
         ("new", {"of": "world", "harder": {"dates_dropped": 1}}, "world is not a series"),
         ("new", {"of": "masks", "harder": {"shift": 1}}, "shift moves what is labelled"),
-        ("new", {"of": "x", "harder": {"noise": 1}}, "new-noise-1: .*'x', which is not a dataset"),
+        ("new", {"of": "x", "harder": {"noise": "all"}}, "new: .*'x', which is not a dataset"),
+        ("new", {"of": "world", "harder": {}}, "new.harder: .*empty"),
         ("new", {"of": "less", "harder": {"noise": 1}}, "from 'less', which is derived itself"),
         ("new", {"of": "world", "harder": {"noise": 1}, "share": 0.5}, "derived_datasets.new"),
         (

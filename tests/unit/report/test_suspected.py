@@ -50,18 +50,21 @@ def test_of_repetitions_the_first_counts_and_other_images_are_refused():
     assert str(first) == str(only)
     with pytest.raises(PermafrostError, match="b answered other images"):
         judge_tables({"a": once, "b": table([0, 1], [0, 0], names=["x", "z"])}, **ABOUT)
-    with pytest.raises(PermafrostError, match="no probabilities to judge labels by: .*add up to 1"):
-        judge_tables({"a": table([0, 1], [0, 1], total=0.5)}, **ABOUT)
+    tables = {"a": once, "b": table([0, 1], [0, 1], names=["x", "y"], total=0.5)}
+    with pytest.raises(PermafrostError, match="linear, b: no probabilities .*add up to 1"):
+        judge_tables(tables, **ABOUT)
 
 
-def test_datasets_without_one_class_per_image_are_refused():
-    tasks = {"many": "multilabel", "one": "classification"}
-    plan = {
-        "datasets": {name: {"task": task} for name, task in tasks.items()},
-        "backbones": {},
-        "outputs": [],
-    }
-    results = LabelResults(plan, lambda row: row["path"])
+def test_harder_images_and_datasets_without_one_class_per_image_are_refused(tmp_path):
+    tasks = {"many": "multilabel", "one": "classification", "hazy": "classification"}
+    datasets = {name: {"task": task} for name, task in tasks.items()}
+    datasets["hazy"]["derived"] = {"of": "one", "harder": {"haze": 1}}
+    made = {"stage": "probe", "backbone": "a", "probe": "linear", "seed": 0}
+    plan = {"datasets": datasets, "backbones": {"a": {}}, "outputs": [{**made, "dataset": "hazy"}]}
+    results = LabelResults(plan, lambda row: tmp_path)
+    assert results.datasets() == []
+    with pytest.raises(PermafrostError, match="its images are degraded"):
+        results.judged("hazy")
     with pytest.raises(PermafrostError, match="the task is multilabel"):
         results.judged("many")
     with pytest.raises(PermafrostError, match="no predictions are here"):
@@ -81,3 +84,15 @@ def test_the_page_shows_the_suspects_of_the_best_probe(tmp_path):
     assert "1 of 30 labels suspected (3.3 %), by more than half of 3 backbones" in page
     assert "Images of town whose labels are suspected" in page
     assert (tmp_path / "report/figures/suspects__town.png").exists()
+
+
+def test_backbones_without_the_seed_are_refused(tmp_path):
+    made = {"stage": "probe", "dataset": "town", "probe": "linear"}
+    outputs = [{**made, "backbone": name, "seed": seed} for name, seed in (("a", 0), ("b", 1))]
+    plan = {
+        "datasets": {"town": {"task": "classification"}},
+        "backbones": {"a": {}, "b": {}},
+        "outputs": outputs,
+    }
+    with pytest.raises(PermafrostError, match="with seed 0 of the backbone 'b'"):
+        LabelResults(plan, lambda row: tmp_path).judged("town", backbones=["b"])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from permafrost.statistics.predictions.labelled import LabelledSamples
 from permafrost.statistics.predictions.numbers import PredictedNumbers
-from permafrost.statistics.predictions.relative_loss import RELATIVE_LOSS, RelativeLoss
+from permafrost.statistics.predictions.relative_loss import RELATIVE_LOSS, RelativeLoss, as_losses
 from permafrost.statistics.predictions.settings import ScoredSetting
 from permafrost.statistics.scores.bootstrap import bootstrap_scores
 from scipy.stats import t
@@ -46,7 +46,15 @@ def test_it_is_the_share_of_the_score_that_is_lost_and_its_interval_is_paired():
 
 def test_the_same_answers_lose_nothing():
     row = scored(classes(CLEAN), classes(CLEAN))
-    assert row["value"] == 0 and row["lower"] < 0 < row["upper"] < 0.1
+    assert row["value"] == 0 and row["lower"] == -row["upper"]
+    # a share of images may still lose its answers, which are a larger share of the score
+    share = 1 - 0.025 ** (1 / N)
+    assert row["upper"] == pytest.approx(share / np.mean(CLEAN == TRUTH))
+
+
+def test_no_more_than_the_score_is_lost():
+    row = {"metric": "accuracy", "lower": 0.3, "upper": 1.2}
+    assert [one["upper"] for one in as_losses([row, {**row, "metric": "r2"}])] == [1.0, 1.2]
 
 
 def test_numbers_lose_explained_variance_and_a_score_of_0_has_nothing_to_lose():

@@ -77,6 +77,8 @@ class Degradations(Options):
     """How test images are made harder: severities from 1 to 5 of each degradation, or all. Each is a derived dataset
     NAME-DEGRADATION-SEVERITY. Severity 0 leaves the images as they are. docs/harder-images.md has the formulas."""
 
+    RULES = {"minProperties": 1}
+
     noise: LeftOut[Severities] = None
     """Normal noise with a standard deviation of 4 to 8 % of a band's range."""
     haze: LeftOut[Severities] = None

@@ -437,7 +437,7 @@ class JudgedLabels:
         ``wrong``, ``difficulty`` (logits), ``discrimination``, and ``decides_for``, the one of the first two backbones
         that is right alone.
     backbones : one row each, best first: ``accuracy`` and ``rank`` on all images and without suspects (``_without``),
-        ``ability`` (logits), and the number of labels ``contradicted`` by it alone.
+        ``ability`` (logits), and the number of labels that it ``contradicted``.
     summary : numbers of images and suspects; ``found_if_wrong``, the share of random wrong labels that would be
         suspects; shares of images on which all are wrong (``all_wrong``), and in the same way (``same_wrong``).
     """

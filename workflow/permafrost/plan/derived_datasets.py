@@ -55,7 +55,16 @@ def each_degradation(asked: Mapping[str, dict], where: str, mistakes: Mistakes) 
 
 def _severities(kind: str, asked: str | int | list[int]) -> list[int]:
     every = [1] if kind == ONLY_RGB else [1, 2, 3, 4, 5]
-    return every if asked == "all" else [asked] if isinstance(asked, int) else list(asked)  # type: ignore[arg-type]
+    if asked == "all":
+        return every
+    # the schema accepts 3.0 as an integer
+    return [int(one) for one in (asked if isinstance(asked, list) else [asked])]
+
+
+def _configured(name: str, derived: Mapping) -> str:
+    """The key in the configuration of an entry from `each_degradation`."""
+    harder = harder_of({"derived": derived})
+    return name.removesuffix(f"-{harder[0]}-{harder[1]}") if harder else name
 
 
 def add_derived_datasets(
@@ -64,7 +73,8 @@ def add_derived_datasets(
     """The entries of `derived_datasets`: each is that of the dataset whose images are trained on, with ``derived``."""
     found = {}
     for name, derived in asked.items():
-        place = f"{where}: derived_datasets.{name}"
+        # one mistake of an entry is told once, not for each severity
+        place = f"{where}: derived_datasets.{_configured(name, derived)}"
         with mistakes.gathered():
             for origin in origins_of({"derived": derived}):
                 if origin in asked and origin not in chosen:

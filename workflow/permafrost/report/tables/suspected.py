@@ -12,6 +12,7 @@ import pyarrow as pa
 from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.tables import read_table
 from permafrost.core.tasks import targets_of
+from permafrost.data.derived import harder_of
 from permafrost.report.notation import number
 from permafrost.report.tables.blocks import Block
 from permafrost.statistics.leaderboard.rows import distinct
@@ -152,33 +153,46 @@ class LabelResults:
         rows = [row for row in rows if row["probe"] == probe]
         seeds = distinct(rows, "seed")
         seed = seeds[0] if seed is None else seed
-        look_up(seeds, seed, f"there are no predictions of {probe} on {dataset} with the seed")
-        names = distinct(rows, "backbone")
+        said = f"there are no predictions of {probe} on {dataset} with"
+        look_up(seeds, seed, f"{said} the seed")
+        rows = [row for row in rows if row["seed"] == seed]
         for name in backbones or ():
-            look_up(names, name, f"there are no predictions on {dataset} of the backbone")
+            look_up(distinct(rows, "backbone"), name, f"{said} seed {seed} of the backbone")
         tables = {
             row["backbone"]: read_table(self.place(row), expect=row["fingerprint"])
             for row in rows
-            if row["seed"] == seed and (not backbones or row["backbone"] in backbones)
+            if not backbones or row["backbone"] in backbones
         }
         of_folds = "folds" in self.plan["datasets"][dataset].get("derived", {})
         return judge_tables(tables, dataset=dataset, probe=probe, seed=seed, of_folds=of_folds)
 
     def datasets(self) -> list[str]:
-        """Those with predictions whose images have one class each."""
+        """Those with predictions that `check_task` accepts."""
         entries = self.plan["datasets"]
         names = distinct(self._predicted(), "dataset")
-        return [name for name in names if targets_of(entries[name]["task"]).one_class]
+        return [
+            name
+            for name in names
+            if targets_of(entries[name]["task"]).one_class and not harder_of(entries[name])
+        ]
 
     def check_task(self, dataset: str) -> None:
-        """Refuse a dataset that is unknown, or whose images do not have one class each."""
+        """Refuse a dataset that is unknown, has degraded images, or whose images do not have one class each."""
         entries = self.plan["datasets"]
         look_up(entries, dataset, "the run has no dataset")
-        if not targets_of(entries[dataset]["task"]).one_class:
+        entry, problem = entries[dataset], None
+        if harder_of(entry):
+            problem = "its images are degraded, so errors of backbones say little about labels"
+        elif not targets_of(entry["task"]).one_class:
+            problem = (
+                f"labels are judged if each image has one class, and the task is {entry['task']}"
+            )
+        if problem:
+            names = ", ".join(self.datasets())
             raise PermafrostError(
-                f"labels are judged if each image has one class, and the task is {entries[dataset]['task']}",
+                problem,
                 where=dataset,
-                remedy=f"name one of {', '.join(self.datasets()) or 'none'}",
+                remedy=f"name one of {names}" if names else "add a classification dataset",
             )
 
     def _predicted(self) -> list[dict]:
@@ -236,8 +250,8 @@ def judge_tables(
     except PermafrostError as error:
         raise PermafrostError(
             f"no probabilities to judge labels by: {error.problem}",
-            where=f"{dataset}, {probe}",
-            remedy="name a probe that gives probabilities, such as linear or knn",
+            where=f"{dataset}, {probe}, {error.where}",
+            remedy="name a probe that gives probabilities, such as linear or knn, or leave the backbone out",
         ) from error
     return JudgedDataset(dataset, probe, seed, names, classes, of_folds, judged)
 
@@ -278,7 +292,7 @@ def backbone_block(found: JudgedDataset) -> Block:
         "without suspects",
         "rank",
         "rank without",
-        "contradicts alone",
+        "labels contradicted",
     ]
     lines = [
         [
@@ -317,7 +331,7 @@ def suspect_words(found: JudgedDataset) -> list[str]:
     found_share = f"{100 * about['found_if_wrong']:.0f} %"
     said.append(
         f"of labels that are wrong at random, about {found_share} would be suspected; suspects may also be"
-        " images of two classes, and images that these backbones cannot tell"
+        " images of two classes, and images that these backbones cannot classify"
     )
     if len(names) == 1:
         said.append("one backbone takes its own errors for wrong labels: run several")
@@ -328,7 +342,7 @@ def suspect_words(found: JudgedDataset) -> list[str]:
     )
     moved = [row["backbone"] for row in found.backbones() if row["rank"] != row["rank_without"]]
     said.append(
-        f"without suspects {', '.join(moved)} change rank"
+        f"ranks that change without suspects: {', '.join(moved)}"
         if moved
         else "no rank changes without suspects"
     )

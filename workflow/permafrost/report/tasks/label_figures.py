@@ -39,7 +39,8 @@ def draw_suspected(material: Material, folder: Path) -> tuple[list[Drawn], list[
 
 def _judged(material: Material) -> JudgedDataset | None:
     best, card = best_evaluation(material), material.card
-    if best is None or not targets_of(card.task).one_class:
+    of_harder = "harder" in (card.derived or {})
+    if best is None or of_harder or not targets_of(card.task).one_class:
         return None
     judges = _judges(material, best)
     images = sum(split["count"] for split in card.splits.values())

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.metrics.tasks import primary_metric
+from permafrost.metrics.tasks import metric_of, primary_metric
 from permafrost.statistics.predictions.formulas import evaluated, family_of
 from permafrost.statistics.predictions.reading import Predictions, read_predictions
 from permafrost.statistics.predictions.settings import Gain, ScoredSetting
@@ -30,6 +30,11 @@ class RelativeLoss(Gain):
     `first` are the predictions on harder images, `second` those on clean ones. Undefined if the clean score is not
     above 0.
     """
+
+    @property
+    def largest_difference(self) -> float:
+        clean = float(evaluated(self.second)[primary_metric(self.task)])
+        return 1 / clean if clean > 0 else 1.0
 
     def evaluate(self) -> dict:
         name = primary_metric(self.task)
@@ -58,6 +63,20 @@ class _Losses:
 
 def _loss(harder: np.ndarray, clean: np.ndarray) -> np.ndarray:
     return 1 - np.divide(harder, clean, out=np.full(np.shape(clean), np.nan), where=clean > 0)
+
+
+def as_losses(rows: list[dict]) -> list[dict]:
+    """Rows of scores of a `RelativeLoss`: less is better, and metrics in [0, 1] lose no more than everything."""
+    return [
+        {
+            **row,
+            "higher_is_better": False,
+            "upper": min(row["upper"], 1.0)
+            if metric_of(row["metric"]).bounds == "unit"
+            else row["upper"],
+        }
+        for row in rows
+    ]
 
 
 def relative_loss(

@@ -59,7 +59,10 @@ class Gain:
     about: ScoredSetting
 
     # values are differences, which the metrics' ranges do not bound
-    is_difference = True
+    @property
+    def largest_difference(self) -> float:
+        """That of metrics in [0, 1]."""
+        return 1.0
 
     def __len__(self) -> int:
         return len(self.first)

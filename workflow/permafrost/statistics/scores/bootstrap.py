@@ -106,7 +106,7 @@ def bootstrap_scores(
             values |= (own := one.values)
             owners |= dict.fromkeys(own, one)
         family = Joined(family, *judged)
-    how = _How(method, resamples, confidence, seed, getattr(predictions, "is_difference", False))
+    how = _How(method, resamples, confidence, seed, getattr(predictions, "largest_difference", 0.0))
     inner: dict[str, np.ndarray] = getattr(predictions, "class_values", dict)()
     interval = _Intervals.of(family, values | inner, predictions.classes, units, how)
     common = {
@@ -158,14 +158,14 @@ class _How:
 
     Attributes
     ----------
-    differences : whether the values are differences of two settings.
+    differences : of differences of two settings, the largest possible one of metrics in [0, 1]; else 0.
     """
 
     method: str
     resamples: int
     confidence: float
     seed: object
-    differences: bool
+    differences: float
 
 
 @dataclass(frozen=True)
@@ -300,7 +300,7 @@ class _Intervals:
         """The interval of a value carried by a single unit: its whole range."""
         if math.isnan(value) or metric_of(metric).bounds != "unit":
             return math.nan, math.nan
-        return (-1.0 if self.how.differences else 0.0), 1.0
+        return -self.how.differences, 1.0
 
     def strays(self, metric: str) -> list[float] | None:
         """Centred contributions of J blocks to a metric (`jackknife.strays`); None if unknown."""
@@ -373,7 +373,7 @@ class _Intervals:
             return (1 - upper, 1 - lower) if below_one else (lower, upper)
         if self.how.differences:
             if error == 0:
-                bound = float(metric_of(metric).bounds == "unit")
+                bound = self.how.differences * (metric_of(metric).bounds == "unit")
                 return constant_difference_interval(
                     value, self.units.count, self.how.confidence, bound=bound
                 )

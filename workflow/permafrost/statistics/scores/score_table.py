@@ -153,7 +153,8 @@ def score_predictions(
     if (gain := gain_of(settings, metadata)) is not None:
         rows += _rows_of_setting(gain, metadata, options)
     if spec.harder is not None:
-        loss = import_module(OTHERS["harder"]).relative_loss(
+        harder = import_module(OTHERS["harder"])
+        loss = harder.relative_loss(
             read,
             clean,
             expect=spec.inputs.clean,
@@ -161,8 +162,7 @@ def score_predictions(
             metadata=metadata,
             scratch=output.parent,
         )
-        of_loss = _rows_of_setting(loss, metadata, options)
-        rows += [{**row, "higher_is_better": False} for row in of_loss]
+        rows += harder.as_losses(_rows_of_setting(loss, metadata, options))
     table = _table(rows, metadata, spec.options.seed)
     if charts := getattr(read, "charts", None):
         about["charts"] = charts()

@@ -1,7 +1,7 @@
 """The labels of a test set, judged by several backbones together.
 
 An image is suspected if more than half of the backbones contradict its label by confident learning and propose the
-same other class. Such an image may have a wrong label, show two classes, or be one that no backbone can tell: its
+same other class. Such an image may have a wrong label, show two classes, or be one that no backbone can classify: its
 numbers are alike. Scores without suspects are too high, since the images left out are those on which backbones err.
 """
 
@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from permafrost.core.errors import PermafrostError
 from permafrost.statistics.across_datasets.standings import ranks_within
-from permafrost.statistics.wrong_labels.confident import confident
+from permafrost.statistics.wrong_labels.confident import Confident, confident
 from permafrost.statistics.wrong_labels.difficulty import (
     Difficulty,
     difficulty_of,
@@ -105,11 +106,11 @@ def judge_labels(given: np.ndarray, answers: Mapping[str, tuple[np.ndarray, np.n
 
     Raises
     ------
-    PermafrostError : as `confident`.
+    PermafrostError : as `confident`, with the backbone.
     """
     accuracy = {name: np.mean(said == given) for name, (said, _) in answers.items()}
     names = sorted(answers, key=lambda name: (-accuracy[name], name))
-    each = [confident(given, answers[name][1]) for name in names]
+    each = [_confident(name, given, answers[name][1]) for name in names]
     classes = answers[names[0]][1].shape[1]
     sure = _counted([one.classes for one in each], classes)
     votes = _counted([np.where(one.contradicted, one.classes, -1) for one in each], classes)
@@ -131,6 +132,13 @@ def judge_labels(given: np.ndarray, answers: Mapping[str, tuple[np.ndarray, np.n
         difficulty_of(right),
         discrimination_of(right),
     )
+
+
+def _confident(name: str, given: np.ndarray, probabilities: np.ndarray) -> Confident:
+    try:
+        return confident(given, probabilities)
+    except PermafrostError as error:
+        raise PermafrostError(error.problem, where=name, remedy=error.remedy) from error
 
 
 def _counted(chosen: list[np.ndarray], classes: int) -> np.ndarray:
