@@ -274,6 +274,10 @@ def test_the_command_says_what_python_gives_and_draws_it(tmp_path, capsys):
     ]
     assert main(["rank", str(tmp_path / "board.csv"), "--where", "bands"]) == 1
     assert "write COLUMN=VALUE" in capsys.readouterr().err
+    before = (tmp_path / "board.csv").read_bytes()
+    for wrong in (["--output", str(tmp_path / "board.csv")], ["--where", "a=1", "--where", "a=2"]):
+        assert main(["rank", str(tmp_path / "board.csv"), *wrong]) == 1
+    assert (tmp_path / "board.csv").read_bytes() == before
 
 
 def test_todays_published_tables_are_ranked(shared_data):

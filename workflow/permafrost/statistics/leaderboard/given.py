@@ -31,7 +31,7 @@ import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError, first_line, look_up
 from permafrost.core.inputs import check_file
-from permafrost.core.text import printable
+from permafrost.core.text import LONGEST_LINE, printable_name
 from permafrost.data.sources.table_files import PARQUET, Cell, read_file, row_groups
 from permafrost.statistics.across_datasets.fields import Field
 from permafrost.statistics.across_datasets.ranking import Ranking
@@ -521,9 +521,9 @@ def _printable(score: Score) -> Score:
     """With names that figures and terminals can show."""
     return replace(
         score,
-        backbone=printable(score.backbone),
-        dataset=printable(score.dataset),
-        probe=printable(score.probe),
+        backbone=printable_name(score.backbone, LONGEST_LINE),
+        dataset=printable_name(score.dataset, LONGEST_LINE),
+        probe=printable_name(score.probe, LONGEST_LINE),
     )
 
 
@@ -553,7 +553,8 @@ def _check(path: Path, scores: Sequence[Score]) -> None:
             raise PermafrostError(
                 f"{one.backbone} has two scores on {one.dataset} ({one.probe})",
                 where=path,
-                remedy="keep the rows of one configuration: where COLUMN=VALUE; or give a column seed",
+                remedy="keep the rows of one configuration: where COLUMN=VALUE; or give a column seed."
+                " A table with a row per score needs columns backbone, dataset and value",
             )
         seen.add(key)
 
