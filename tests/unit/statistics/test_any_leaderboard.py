@@ -58,6 +58,9 @@ def test_mean_ranks_are_those_of_scipy_in_every_form(tmp_path):
     assert of(errors, "mean_rank")["value"].sort_index().tolist() == pytest.approx(
         expected.tolist()
     )
+    shuffled = long.rename(columns={"model": "backbone"}).sample(frac=1, random_state=0)
+    found = of(pf.rank(shuffled), "mean_rank")["value"].sort_index()
+    pd.testing.assert_series_equal(found, expected, check_names=False)
     # the other forms have the same scores
     scores = {
         (one.backbone, one.dataset): one.value for one in read_given(tmp_path / "wide.csv").scores
@@ -91,7 +94,7 @@ def test_intervals_become_independent_errors_of_items():
     partly = pd.DataFrame([*rows[:2], ("c", "sea", 0.69, None, None), ("c", "ice", 0.6, None, None),
                            ("a", "ice", 0.6, 0.5, 0.7), ("b", "ice", 0.6, 0.5, 0.7)], columns=columns)  # fmt: skip
     board = pf.rank(partly)
-    assert board.attrs["said"] == ["intervals are not used, since 2 of 6 scores have none"]
+    assert board.attrs["said"][1:] == ["intervals are not used, since 2 of 6 scores have none"]
     assert set(board.uncertainty) == {"datasets"}
 
 
@@ -146,6 +149,53 @@ def test_columns_that_are_no_datasets_are_named(tmp_path):
     assert read_given(table, without=["Ice"], where={"Model": "a"}).datasets == ["Sea", "Wood"]
 
 
+@pytest.mark.parametrize(
+    "head", ["Rank (Borda),Model", "Type,Model", ",Model", "id,name", "Rank,Net"]
+)
+def test_backbones_are_named_by_the_column_of_models_or_the_first_with_text(tmp_path, head):
+    other = ["CNN", "CNN"] if "Type" in head else ["1", "2"]
+    given = read_given(
+        written(
+            tmp_path, f"{head},Places365,Year,Update\n{other[0]},a,81,3,0.9\n{other[1]},b,70,4,1\n"
+        )
+    )
+    assert [one.backbone for one in given.scores] == [*"abab"]
+    assert given.datasets == ["Places365", "Update"]
+    # shares are left as they are
+    assert [one.value for one in given.scores] == pytest.approx([0.81, 0.7, 0.9, 1])
+    assert given.said[-1] == "scores on Places365 are percentages"
+
+
+def test_directions_rows_and_unused_columns_are_said(tmp_path):
+    given = read_given(written(tmp_path, "model,sea,RMSE\na,0.5,3\nb,0.4,2\n"))
+    assert given.lower == {"RMSE"} and given.said[-1] == "lower is better: RMSE"
+    long = written(tmp_path, "model,task,score,std\na,sea,0.5,1\nb,sea,bad,1\n")
+    assert read_given(long, where={"model": "a"}).said[-1] == "columns that are not used: std"
+    with pytest.raises(PermafrostError, match="row 3: score is 'bad'"):
+        read_given(long, where={"model": "b"})
+
+
+def test_names_with_control_characters_can_be_drawn(tmp_path):
+    table, figure = written(tmp_path, "model,sea\n\x1b[2Ja,0.5\nb,0.6\n"), tmp_path / "ranks.svg"
+    assert {one.backbone for one in read_given(table).scores} == {"\\x1b[2Ja", "b"}
+    assert main(["rank", str(table), "--figure", str(figure)]) == 0 and figure.stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("frame", "problem"),
+    [
+        (pd.DataFrame(), "the table is empty"),
+        (pd.DataFrame([[0.1, 0.2]], ["a"], ["sea", "sea"]), "two columns of the data frame"),
+        (pd.DataFrame({"backbone": [0.1]}, ["a"]), "two columns of the data frame"),
+        (wide().set_index("set0", append=True), "several levels"),
+        (pd.DataFrame({"m": ["a"], "sea": pd.array([None], "Int64")}), "no column has scores"),
+    ],
+)
+def test_frames_that_are_no_tables_are_refused(frame, problem):
+    with pytest.raises(PermafrostError, match=problem):
+        pf.rank(frame)
+
+
 PUBLISHED = "dataset,method,metric_name,metric_value,ci_lower,ci_upper,name,bands,normalization\n"
 
 
@@ -186,6 +236,12 @@ def test_configurations_of_published_results_are_backbones_named_by_what_differs
         ("model,sea\na,0.5\nb,0.6\n", {"without": ["ice"]}, "no dataset 'ice'"),
         ("model,sea\na,0.5\nb,0.6\n", {"lower_is_better": ["ice"]}, "no dataset or metric 'ice'"),
         ("model,sea\na,0.5\nb,0.6\n", {"baseline": "c"}, "no backbone 'c'"),
+        ("model,sea\na,0.5\nb,0.6\n", {"missing": "baseline"}, "none is named"),
+        ("model,sea\na,0.5\nb,0.6\n", {"missing": "best"}, "no rule for missing scores"),
+        ("dataset,a,b\nsea,0.5,0.6\n", {}, "its rows are datasets"),
+        ('model,sea\na,"0,5"\nb,"0,6"\n', {}, "row 2: sea is '0,5', which is no score"),
+        ("model,sea\na,1e200\nb,1e300\n", {}, "row 2: sea is '1e200'"),
+        ('model,sea\na,"0.5 [0.6, 0.7]"\nb,"0.6 [0.5, 0.7]"\n', {}, "0.5 is not in its interval"),
         ("model,task,metric,score\na,sea,f1,0.5\nb,sea,acc,0.6\n", {}, "scores by f1 and by acc"),
     ],
 )  # fmt: skip
@@ -218,6 +274,10 @@ def test_the_command_says_what_python_gives_and_draws_it(tmp_path, capsys):
     ]
     assert main(["rank", str(tmp_path / "board.csv"), "--where", "bands"]) == 1
     assert "write COLUMN=VALUE" in capsys.readouterr().err
+    before = (tmp_path / "board.csv").read_bytes()
+    for wrong in (["--output", str(tmp_path / "board.csv")], ["--where", "a=1", "--where", "a=2"]):
+        assert main(["rank", str(tmp_path / "board.csv"), *wrong]) == 1
+    assert (tmp_path / "board.csv").read_bytes() == before
 
 
 def test_todays_published_tables_are_ranked(shared_data):

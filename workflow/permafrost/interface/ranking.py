@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from permafrost.core.errors import PermafrostError
 from permafrost.data.sources.table_files import Cell, cell_text
 from permafrost.interface.frames import Figures
 from permafrost.statistics.leaderboard.given import read_given
@@ -62,9 +63,25 @@ def rank(
     source: Path | dict[str, list[Cell]]
     if isinstance(table, pd.DataFrame):
         frame = table
-        if not isinstance(frame.index, pd.RangeIndex):
-            frame = frame.reset_index(names=frame.index.name or "backbone")
-        source = {str(name): [cell_text(one) for one in frame[name].tolist()] for name in frame}
+        if isinstance(frame.index, pd.MultiIndex) or isinstance(frame.columns, pd.MultiIndex):
+            raise PermafrostError(
+                "the data frame has an index or columns of several levels",
+                remedy="use reset_index(), and give columns one name each",
+            )
+        names = [str(name) for name in frame]
+        cells = [frame.iloc[:, place] for place in range(len(names))]
+        if not _counts(frame):
+            names.insert(0, str(frame.index.name or "backbone"))
+            cells.insert(0, frame.index.to_series())
+        if len({*names}) < len(names):
+            raise PermafrostError(
+                f"two columns of the data frame have the same name: {', '.join(names)}",
+                remedy="rename one; the index is a column, too",
+            )
+        source = {
+            name: [None if one is pd.NA else cell_text(one) for one in column.tolist()]
+            for name, column in zip(names, cells, strict=True)
+        }
     else:
         source = Path(table)
     given = read_given(
@@ -79,3 +96,11 @@ def rank(
     board = Figures(found.to_pandas())
     board.attrs["said"] = [*given.said, *said]
     return board
+
+
+def _counts(frame: pd.DataFrame) -> bool:
+    """Whether the index only counts rows, possibly of a selection."""
+    if isinstance(frame.index, pd.RangeIndex):
+        return True
+    integers = frame.index.name is None and pd.api.types.is_integer_dtype(frame.index)
+    return integers and len(frame.select_dtypes("number").columns) < len(frame.columns)

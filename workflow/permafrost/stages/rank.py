@@ -68,9 +68,19 @@ def run(arguments) -> None:
     from permafrost.statistics.leaderboard.given import ALL, read_given
     from permafrost.statistics.leaderboard.rows import distinct
 
+    where = dict(map(_pair, arguments.where))
+    if len(where) < len(arguments.where):
+        raise PermafrostError(
+            "two values of one column are asked for", where="--where", remedy="give one per column"
+        )
+    for path in filter(None, (arguments.output, arguments.figure)):
+        if path.resolve() == arguments.table.resolve():
+            raise PermafrostError(
+                "the table itself would be overwritten", where=path, remedy="name another file"
+            )
     given = read_given(
         arguments.table,
-        where=dict(map(_pair, arguments.where)),
+        where=where,
         without=arguments.without,
         lower_is_better=arguments.lower_is_better,
         duplicates=arguments.duplicates,

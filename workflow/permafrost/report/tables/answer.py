@@ -59,11 +59,12 @@ def verdict(found: dict[str, list[dict]]) -> str:
     if not alike:
         whom = "the other" if len(others) == 1 else f"all {len(others)} others"
         return f"{says}, and significantly better than {whom}."
+    them = "them" if len(best) > 1 else "it"
     if len(alike) == len(others) > _NAMED:
-        return f"{says}, but none of the {len(others)} others differs significantly from it."
+        return f"{says}, but none of the {len(others)} others differs significantly from {them}."
     named = _list(alike) if len(alike) <= _NAMED else f"{len(alike)} of {len(others)} others"
     differ = "does not differ" if len(alike) == 1 else "do not differ"
-    return f"{says}, but {named} {differ} significantly from it."
+    return f"{says}, but {named} {differ} significantly from {them}."
 
 
 def exact_said(found: dict[str, list[dict]]) -> list[str]:
@@ -107,7 +108,8 @@ def separated_said(rows: Iterable[dict], group: str, probe: str) -> list[str]:
         not letters_in(one["letters"]) & letters_in(other["letters"]) for one, other in neighbours
     )
     return [
-        f"Of {len(neighbours)} pairs of neighbours in the ranking, {apart} differ significantly."
+        f"Of {len(neighbours)} pair{'s' * (len(neighbours) != 1)} of neighbours in the ranking,"
+        f" {apart} differ{'s' * (apart == 1)} significantly."
     ]
 
 
@@ -245,7 +247,8 @@ def tests_said(tests: dict) -> list[str]:
             )
         ways = []
         if tests["more_datasets"]:
-            ways.append(f"{tests['more_datasets']} more datasets")
+            more = tests["more_datasets"]
+            ways.append(f"{more} more dataset{'s' * (more != 1)}")
         if tests["times_items"] is not None and tests["times_items"] > 1:
             ways.append(f"{tests['times_items']:.2g} times the test items")
         if ways:

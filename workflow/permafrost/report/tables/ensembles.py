@@ -118,8 +118,8 @@ def ensemble_block(row: Mapping, way: str, found: list[Ensemble]) -> Block:
         [f"significantly better than both halves: {count} of {len(found)} pairs"]
         if pair
         else [
-            "backbones are listed as all test images choose them; the value is that of answers to each"
-            " fifth of the test units by backbones chosen on the others"
+            "the listed backbones are selected on all test images; values are cross-validated: each fifth of the"
+            " test units is predicted by backbones selected on the other four"
         ]
     )
     if len(found) > _SHOWN:

@@ -59,7 +59,9 @@ class Scored:
             notes.append("one dataset says nothing of others")
         if self.scores.items is None and "items" in wanted:
             wanted -= {"items"}
-            notes.append("a test set is one unit, which says nothing of others")
+            notes.append(
+                "the errors of scores are unknown (no intervals, or a test set of one unit)"
+            )
         if len(wanted) == 2:
             return "both", ""
         return next(iter(wanted), "none"), "; ".join(notes)

@@ -56,9 +56,11 @@ def friedman(values) -> Friedman:
     if datasets < 2:
         return Friedman(chi_square, p, None, None)
     left = datasets * (backbones - 1) - chi_square
-    # all datasets have the same order
+    # all datasets have the same order: F is infinite, and the exact p-value is 1 / (number of orders)^(D - 1)
     if left <= 1e-9 * chi_square:
-        return Friedman(chi_square, p, math.inf, 0.0)
+        ties = np.unique(ranks[0], return_counts=True)[1]
+        orders = math.lgamma(backbones + 1) - sum(math.lgamma(tie + 1) for tie in ties)
+        return Friedman(chi_square, p, math.inf, math.exp(orders * (1 - datasets)))
     f = (datasets - 1) * chi_square / left
     return Friedman(chi_square, p, f, f_tail(f, backbones - 1, (backbones - 1) * (datasets - 1)))
 

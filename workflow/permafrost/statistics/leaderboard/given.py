@@ -13,12 +13,13 @@ Rules
 -----
 - Intervals are taken as 95 % ones, and errors of two backbones as independent. On the same test images they are
   usually not: then differences are found less often than they could be.
-- Scores from 0 to 100 of which one exceeds 1 are percentages.
+- If all scores are 0 to 100, those of a dataset are percentages if one of them exceeds 1.
 - Columns of a wide table that are means, ranks or properties of backbones, by their names, are no datasets.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -30,6 +31,7 @@ import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError, first_line, look_up
 from permafrost.core.inputs import check_file
+from permafrost.core.text import LONGEST_LINE, printable_name
 from permafrost.data.sources.table_files import PARQUET, Cell, read_file, row_groups
 from permafrost.statistics.across_datasets.fields import Field
 from permafrost.statistics.across_datasets.ranking import Ranking
@@ -57,10 +59,14 @@ LONG = {
     "upper": ("upper", "ciupper", "cihigh", "high"),
 }
 _NO_DATASET = re.compile(
-    r"^(rank|place|position|mean|average|avg|overall|total|sum|median|borda|elo|zero.?shot|index|unnamed|#)|"
-    r"param|dimension|token|memory|date|\byear\b|release|licen[cs]e|gflop|\bsize\b|latency|\burl\b",
+    r"^$|^(rank|ranking|place|position|mean|average|avg|overall|total|sum|median|borda|elo|zero.?shot|index|id|"
+    r"unnamed|#)(?![a-z\d])|"
+    r"(?<![a-z])(params?|parameters?|dims?|dimensions?|tokens?|memory|date|year|released?|licen[cs]es?|"
+    r"[gmt]?flops|macs|layers|throughput|resolution|epochs|size|latency|url)(?![a-z])",
     re.IGNORECASE,
 )
+# numbers that are not written with a point
+_COMMA = re.compile(r"[-+−]?\d+(,\d+)+\s*%?")
 _CELL = re.compile(
     r"(?P<value>[-+−]?[\d.]+(?:e[-+]?\d+)?)\s*%?\s*"
     r"(?:[\[(]\s*(?P<lower>[-+−]?[\d.]+)\s*[,;–]\s*(?P<upper>[-+−]?[\d.]+)\s*[\])])?(?P<spread>\s*(?:±|\+/-).*)?",
@@ -143,8 +149,14 @@ class Given:
 
         Raises
         ------
-        PermafrostError : fewer than two backbones or no probe with a score of two; an unknown baseline.
+        PermafrostError : fewer than two backbones or no probe with a score of two; an unknown baseline or `missing`.
         """
+        look_up(("common", "worst", "baseline"), missing, "no rule for missing scores is called")
+        if missing == "baseline" and baseline is None:
+            raise PermafrostError(
+                "missing scores are to be filled in from a baseline, and none is named",
+                remedy="name a backbone as baseline",
+            )
         if baseline is not None:
             look_up({one.backbone for one in self.scores}, baseline, "the table has no backbone")
         fields, said = self._fields()
@@ -250,23 +262,28 @@ def read_given(
     if isinstance(table, Path) and (path.is_dir() or is_published(columns)):
         found = _published(path, where or {}, duplicates)
     else:
-        columns = _kept(path, columns, where or {})
+        columns, rows = _kept(path, columns, where or {})
         named = _named(columns)
-        found = _long(path, columns, named) if named else _wide(path, columns, without)
+        found = _long(path, columns, rows, named) if named else _wide(path, columns, rows, without)
     datasets = found.datasets
     for name in without:
         look_up([*datasets, *columns], name, "the table has no dataset", where=path)
-    scores = [one for one in found.scores if one.dataset not in without]
-    known = {one.dataset for one in scores} | {one.metric for one in scores}
+    scores = [_printable(one) for one in found.scores if one.dataset not in without]
+    known = ({one.dataset for one in scores} | {one.metric for one in scores}) - {""}
     for name in lower_is_better:
         look_up(known, name, "the table has no dataset or metric", where=path)
     errors = {
         one.dataset
         for one in scores
-        if {one.dataset, one.metric} & {*lower_is_better} or is_error(one.metric)
+        if {one.dataset, one.metric} & {*lower_is_better}
+        or is_error(one.metric)
+        or is_error(one.dataset.lower())
     }
-    _refuse_twice(path, scores)
-    return _as_shares(replace(found, scores=scores, lower=frozenset(errors)))
+    _check(path, scores)
+    said = [f"lower is better: {', '.join(sorted(errors))}"] if errors else []
+    return _as_shares(
+        replace(found, scores=scores, lower=frozenset(errors), said=[*found.said, *said])
+    )
 
 
 def _columns(path: Path) -> dict[str, list[Cell]]:
@@ -293,8 +310,9 @@ def _columns(path: Path) -> dict[str, list[Cell]]:
 
 def _kept(
     path: Path, columns: Mapping[str, list[Cell]], where: Mapping[str, str]
-) -> Mapping[str, list[Cell]]:
-    """The rows with these values."""
+) -> tuple[Mapping[str, list[Cell]], list[int]]:
+    """The rows with these values, and their numbers in a file with a header."""
+    rows = [*range(2, 2 + len(next(iter(columns.values()), ())))]
     for name, value in where.items():
         look_up(columns, name, "the table has no column", where=path)
         look_up(
@@ -303,14 +321,15 @@ def _kept(
             f"no row has {name} =",
             where=path,
         )
-        rows = [row for row, one in enumerate(columns[name]) if one == value]
-        columns = {key: [cells[row] for row in rows] for key, cells in columns.items()}
-    return columns
+        kept = [one == value for one in columns[name]]
+        rows = [*itertools.compress(rows, kept)]
+        columns = {key: [*itertools.compress(cells, kept)] for key, cells in columns.items()}
+    return columns, rows
 
 
 def _named(columns: Iterable[str]) -> dict[str, str]:
     """What a column of a long table is -> its name; empty if it is none."""
-    plain = {re.sub(r"[^a-z0-9]", "", name.lower()): name for name in columns}
+    plain = {_plain(name): name for name in columns}
     found: dict[str, str] = {}
     for what, names in LONG.items():
         name = next(
@@ -321,12 +340,18 @@ def _named(columns: Iterable[str]) -> dict[str, str]:
     return found if {"backbone", "dataset", "value"} <= found.keys() else {}
 
 
-def _long(path: Path, columns: Mapping[str, list[Cell]], named: Mapping[str, str]) -> Given:
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _long(
+    path: Path, columns: Mapping[str, list[Cell]], rows: Sequence[int], named: Mapping[str, str]
+) -> Given:
     scores = []
     seeds: dict[Cell, int] = {}
     cells = {what: columns[name] for what, name in named.items()}
-    for row, text in enumerate(cells["value"], start=2):
-        own = {what: column[row - 2] for what, column in cells.items()}
+    for place, (row, text) in enumerate(zip(rows, cells["value"], strict=True)):
+        own = {what: column[place] for what, column in cells.items()}
         value = _number(path, row, named["value"], text)
         if value is None:
             continue
@@ -345,14 +370,39 @@ def _long(path: Path, columns: Mapping[str, list[Cell]], named: Mapping[str, str
                 *ends,
             )
         )
-    return Given(scores)
+    said = [f"a row per score: {', '.join(f'{what} from {named[what]!r}' for what in named)}"]
+    if left := [name for name in columns if name not in named.values()]:
+        said.append(f"columns that are not used: {', '.join(left)}")
+    return Given(scores, said=said)
 
 
-def _wide(path: Path, columns: Mapping[str, list[Cell]], without: Collection[str]) -> Given:
-    names, *others = columns
+def _backbones(columns: Mapping[str, list[Cell]], without: Collection[str]) -> str:
+    """The column of a wide table that names backbones: by its own name, else the first with text, else the first."""
+    plain = {_plain(name): name for name in columns if name not in without}
+    named = [plain[name] for name in LONG["backbone"][:3] if name in plain]
+    texts = [
+        name
+        for name in plain.values()
+        if any(columns[name]) and not any(_CELL.fullmatch(one or "") for one in columns[name])
+    ]
+    return [*named, *texts, *columns][0]
+
+
+def _wide(
+    path: Path, columns: Mapping[str, list[Cell]], rows: Sequence[int], without: Collection[str]
+) -> Given:
+    if not columns:
+        raise PermafrostError("the table is empty", where=path, remedy="give a table with scores")
+    names = _backbones(columns, without)
+    if _plain(names) in LONG["dataset"]:
+        raise PermafrostError(
+            f"its rows are datasets, by the column {names!r}",
+            where=path,
+            remedy="transpose it: a row per backbone and a column per dataset",
+        )
     left, texts, scores, spread = [], [], [], False
-    for dataset in others:
-        if dataset in without:
+    for dataset in columns:
+        if dataset == names or dataset in without:
             continue
         if _NO_DATASET.search(dataset.strip()):
             left.append(dataset)
@@ -362,15 +412,15 @@ def _wide(path: Path, columns: Mapping[str, list[Cell]], without: Collection[str
             for text in columns[dataset]
         ]
         read = [text and _CELL.fullmatch(text) for text in cells]
-        if not any(read):
+        if not any(read) and not any(text and _COMMA.fullmatch(text) for text in cells):
             texts.append(dataset)
             continue
-        for row, (text, match) in enumerate(zip(cells, read, strict=True), start=2):
+        for row, name, text, match in zip(rows, columns[names], cells, read, strict=True):
             if text is None:
                 continue
             if not match:
                 raise _no_score(path, row, dataset, text)
-            backbone = _name(path, row, names, columns[names][row - 2])
+            backbone = _name(path, row, names, name)
             numbers = [
                 _number(path, row, dataset, match[part]) for part in ("value", "lower", "upper")
             ]
@@ -385,7 +435,9 @@ def _wide(path: Path, columns: Mapping[str, list[Cell]], without: Collection[str
         )
     said = [f"backbones are the rows, by {names!r}; datasets are the columns"]
     if left:
-        said.append(f"no datasets, by their names: {', '.join(left)}")
+        said.append(
+            f"no datasets, by their names: {', '.join(name or '(no name)' for name in left)}"
+        )
     if texts:
         said.append(f"no datasets, since they hold no numbers: {', '.join(texts)}")
     if spread:
@@ -441,28 +493,56 @@ def _configured(one: Reference, parts: Collection[str]) -> str:
 
 def _as_shares(given: Given) -> Given:
     """Percentages become shares."""
-    values = [one.value for one in given.scores if one.dataset not in given.lower]
-    if not values or min(values) < 0 or not 1 < max(values) <= 100:
+    largest: dict[str, float] = {}
+    for one in given.scores:
+        if one.dataset not in given.lower:
+            if not 0 <= one.value <= 100:
+                return given
+            largest[one.dataset] = max(largest.get(one.dataset, 0), one.value)
+    percent = [dataset for dataset, value in largest.items() if value > 1]
+    if not percent:
         return given
     scores = [
-        one
-        if one.dataset in given.lower
-        else replace(
+        replace(
             one,
             value=one.value / 100,
             lower=None if one.lower is None else one.lower / 100,
             upper=None if one.upper is None else one.upper / 100,
         )
+        if one.dataset in percent
+        else one
         for one in given.scores
     ]
-    return replace(given, scores=scores, said=[*given.said, "scores are percentages"])
+    which = "" if len(percent) == len(largest) else f" on {', '.join(percent)}"
+    return replace(given, scores=scores, said=[*given.said, f"scores{which} are percentages"])
 
 
-def _refuse_twice(path: Path, scores: Sequence[Score]) -> None:
+def _printable(score: Score) -> Score:
+    """With names that figures and terminals can show."""
+    return replace(
+        score,
+        backbone=printable_name(score.backbone, LONGEST_LINE),
+        dataset=printable_name(score.dataset, LONGEST_LINE),
+        probe=printable_name(score.probe, LONGEST_LINE),
+    )
+
+
+def _check(path: Path, scores: Sequence[Score]) -> None:
+    """Refuse two scores of one backbone on a dataset, and intervals without their score."""
     seen: set[tuple] = set()
     metrics: dict[tuple, str] = {}
     for one in scores:
         key = (one.backbone, one.dataset, one.probe, one.seed)
+        if (
+            one.lower is not None
+            and one.upper is not None
+            and not one.lower <= one.value <= one.upper
+        ):
+            raise PermafrostError(
+                f"{one.backbone} on {one.dataset}: {one.value:g} is not in its interval [{one.lower:g}, {one.upper:g}]",
+                where=path,
+                remedy="correct the score or both ends",
+            )
         if metrics.setdefault((one.dataset, one.probe), one.metric) != one.metric:
             raise PermafrostError(
                 f"{one.dataset} has scores by {metrics[one.dataset, one.probe]} and by {one.metric}",
@@ -473,7 +553,8 @@ def _refuse_twice(path: Path, scores: Sequence[Score]) -> None:
             raise PermafrostError(
                 f"{one.backbone} has two scores on {one.dataset} ({one.probe})",
                 where=path,
-                remedy="keep the rows of one configuration: where COLUMN=VALUE; or give a column seed",
+                remedy="keep the rows of one configuration: where COLUMN=VALUE; or give a column seed."
+                " A table with a row per score needs columns backbone, dataset and value",
             )
         seen.add(key)
 
@@ -487,7 +568,8 @@ def _number(path: Path, row: int, column: str, text: Cell) -> float | None:
         value = float(text.replace("−", "-").removesuffix("%"))
     except ValueError:
         raise _no_score(path, row, column, text) from None
-    if not math.isfinite(value):
+    # sums of squares must be finite
+    if not abs(value) < 1e100:
         raise _no_score(path, row, column, text)
     return value
 
@@ -496,7 +578,9 @@ def _no_score(path: Path, row: int, column: str, text: str) -> PermafrostError:
     return PermafrostError(
         f"row {row}: {column} is {text!r}, which is no score",
         where=path,
-        remedy="correct the cell, or leave the column out",
+        remedy="write the number with a point and without separators"
+        if _COMMA.fullmatch(text)
+        else "correct the cell, or leave the column out",
     )
 
 
