@@ -1,8 +1,8 @@
 """Harder images: formulas of degradations, on values that are scaled so that a band ranges from 0 to 1.
 
 Settings are those of REOBench (Li et al. 2025, arXiv 2505.16793, "Corrupt Image Generation" of its code at 0417584)
-where it has the degradation, else of ImageNet-C (Hendrycks and Dietterich 2019, arXiv 1903.12261, code imagecorruptions). Lengths in
-pixels are REOBench's, of images of 800 px, and scale with the longer side of an image.
+where it has the degradation, else of ImageNet-C (Hendrycks and Dietterich 2019, arXiv 1903.12261, code
+imagecorruptions). Lengths in pixels are REOBench's, of images of 800 px, and scale with the longer side of an image.
 
 A formula gets an image (C, H, W) float32, the severity (1 to 5) and a random generator, and returns a new image of the
 same shape. The generator does not depend on the severity, so a higher one has the same pattern, only stronger.
