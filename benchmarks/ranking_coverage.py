@@ -197,7 +197,7 @@ def differing(cell, datasets: int, *, tables: int, seed: int) -> dict:
                 sign * compute(values),
                 sign * compute(drawn),
                 of_order=statistic in OF_ORDER,
-                alone=values if uncertainty == "datasets" else None,
+                alone=draws.drawn_alone(scores, uncertainty),
                 **options,
             )
             counts[statistic] = counts.get(statistic, 0) + bool(apart.any())

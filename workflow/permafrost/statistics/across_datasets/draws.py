@@ -37,6 +37,8 @@ from permafrost.statistics.resampling.student_t import normal_quantile, t_quanti
 # relative deviations below this are rounding
 _STILL = 1e-12
 UNCERTAINTIES = ("datasets", "items", "both")
+# share of the spread between datasets, see `drawn_alone`
+_NOISE = 0.1
 
 
 @dataclass(frozen=True)
@@ -178,9 +180,9 @@ def told_apart(
     ----------
     value : (K,) statistic, higher is better; drawn : (B, K); datasets, parts, of_order : as in
         `interval`.
-    alone : (D, K) oriented scores, if datasets are drawn without noise of items. With few of them
-        the largest difference has too short a tail, so the level is at most that of Bonferroni; and
-        ranks may have no spread by chance, so their difference must pass Nemenyi's test, too.
+    alone : as `drawn_alone` returns it. Drawn from few datasets, the largest difference has too
+        short a tail, so the level is at most that of Bonferroni; and ranks may have no spread by
+        chance, so their difference must pass Nemenyi's test, too.
     """
     value, drawn = np.asarray(value, np.float64), np.asarray(drawn, np.float64)
     backbones = len(value)
@@ -249,15 +251,33 @@ def _drawn_together(scores: Scores, values: np.ndarray) -> np.ndarray:
     level = values.mean(axis=1, keepdims=True)
     typical = (values - level).mean(axis=0)
     own = values - level - typical
+    explained, seen = _spread(scores, own)
+    left = 1 - np.divide(explained, seen, out=np.ones_like(seen), where=seen > 0)
+    return level + typical + np.sqrt(np.clip(left, 0, 1)) * own
+
+
+def _spread(scores: Scores, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(K,) sums of squares over datasets that items and seeds explain, and those of the deviations `own` (D, K)."""
     explained = scores.seed_variance().sum(axis=0)
-    for items in scores.items:
+    for items in scores.items or ():
         parts = items.shape[1]
         if parts > 1:
             # for the difference from the mean of all backbones, like `own`
             explained = explained + parts / (parts - 1) * np.sum((items - items.mean(0)) ** 2, 1)
-    seen = np.sum(own**2, axis=0) * len(values) / (len(values) - 1)
-    left = 1 - np.divide(explained, seen, out=np.ones_like(seen), where=seen > 0)
-    return level + typical + np.sqrt(np.clip(left, 0, 1)) * own
+    return explained, np.sum(own**2, axis=0) * len(own) / (len(own) - 1)
+
+
+def drawn_alone(scores: Scores, uncertainty: str) -> np.ndarray | None:
+    """(D, K) oriented scores if the draws are of datasets, and items and seeds add hardly any noise to them; else None.
+
+    In simulations, letters of `both` hold their level where items and seeds explain `_NOISE` of the spread or more.
+    """
+    values = scores.oriented()
+    if uncertainty == "both":
+        own = values - values.mean(axis=1, keepdims=True)
+        explained, seen = _spread(scores, own - own.mean(axis=0))
+        return values if explained.sum() < _NOISE * seen.sum() else None
+    return values if uncertainty == "datasets" else None
 
 
 def _quantile(datasets: int | None, confidence: float) -> float:

@@ -285,7 +285,7 @@ class _Finder:
             columns["lower"], columns["upper"] = drawing.interval(
                 value, found, limits=limits, **how
             )
-            alone = self.table.scores.oriented() if self.uncertainty == "datasets" else None
+            alone = drawing.drawn_alone(self.table.scores, self.uncertainty)
             apart = drawing.told_apart(sign * value, sign * found, alone=alone, **how)
             columns["rank_low"], columns["rank_high"] = ranks_possible(apart).T
             columns["letters"] = np.array(
