@@ -293,7 +293,7 @@ def test_the_command_prints_the_ensembles_that_python_gives(results, capsys):
     )
     assert f"{best['value']:.3f}" in line
     assert "pictures · knn · accuracy of averaged probabilities, greedy selection" in said
-    assert "by backbones chosen on the others" in said
+    assert "by backbones selected on the other four" in said
 
 
 def test_words_of_few_and_of_many_slices():
