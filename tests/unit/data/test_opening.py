@@ -55,6 +55,7 @@ ELSEWHERE = {
     ("probes/dense/raster_writer.py", "rasterio.open"),
     ("data/store/findings.py", "np.load"),
     ("features/derived/view.py", "np.load"),
+    ("data/resplit/degradations.py", "Image.open"),
     ("data/sources/grid_rasters.py", "rasterio.vrt.WarpedVRT"),
 }
 
