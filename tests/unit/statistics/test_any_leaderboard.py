@@ -15,7 +15,8 @@ from permafrost.statistics.across_datasets.draws import Scores, draw, drawn_alon
 from permafrost.statistics.across_datasets.letters import letters_in
 from permafrost.statistics.across_datasets.significance import nemenyi
 from permafrost.statistics.across_datasets.standings import mean_rank
-from permafrost.statistics.leaderboard.given import _blocks, read_given
+from permafrost.statistics.leaderboard.given import _blocks
+from permafrost.statistics.leaderboard.given_tables import read_given
 from scipy.stats import rankdata
 
 
@@ -143,7 +144,7 @@ def test_letters_of_a_table_without_intervals_need_nemenyis_test():
     assert letters["a"] & letters["b"]
 
 
-def test_columns_that_are_no_datasets_are_named(tmp_path):
+def test_columns_that_are_not_datasets_are_named(tmp_path):
     table = written(
         tmp_path,
         "Model,Rank (Borda),Mean (Task),Number of Parameters,Builder,Sea,Ice,Wood\n"
@@ -153,8 +154,11 @@ def test_columns_that_are_no_datasets_are_named(tmp_path):
     assert given.datasets == ["Sea", "Ice", "Wood"] and len(given.scores) == 5
     assert (given.scores[0].value, given.scores[0].lower) == pytest.approx((0.812, 0.801))
     said = "; ".join(given.said)
-    assert "no datasets, by their names: Rank (Borda), Mean (Task), Number of Parameters" in said
-    assert "hold no numbers: Builder" in said and "after ± are not used" in said
+    assert (
+        "not taken as datasets, by their names: Rank (Borda), Mean (Task), Number of Parameters"
+        in said
+    )
+    assert "have no numbers: Builder" in said and "after ± are not used" in said
     assert len(read_given(table, without=["Wood"]).scores) == 4
     assert read_given(table, without=["Ice"], where={"Model": "a"}).datasets == ["Sea", "Wood"]
 
@@ -232,7 +236,7 @@ def test_configurations_of_published_results_are_backbones_named_by_what_differs
 @pytest.mark.parametrize(
     ("text", "options", "problem"),
     [
-        ("model,sea\na,0.5\nb,good\n", {}, "row 3: sea is 'good', which is no score"),
+        ("model,sea\na,0.5\nb,good\n", {}, "row 3: sea is 'good', which is not a score"),
         ("model,sea\na,0.5\na,0.6\n", {}, "a has two scores on sea"),
         ("model,sea\na,0.5\n,0.6\n", {}, "row 3: model is empty"),
         ("model,sea\na,0.5\n", {}, "fewer than two backbones"),
@@ -249,7 +253,7 @@ def test_configurations_of_published_results_are_backbones_named_by_what_differs
         ("model,sea\na,0.5\nb,0.6\n", {"missing": "baseline"}, "none is named"),
         ("model,sea\na,0.5\nb,0.6\n", {"missing": "best"}, "no rule for missing scores"),
         ("dataset,a,b\nsea,0.5,0.6\n", {}, "its rows are datasets"),
-        ('model,sea\na,"0,5"\nb,"0,6"\n', {}, "row 2: sea is '0,5', which is no score"),
+        ('model,sea\na,"0,5"\nb,"0,6"\n', {}, "row 2: sea is '0,5', which is not a score"),
         ("model,sea\na,1e200\nb,1e300\n", {}, "row 2: sea is '1e200'"),
         ('model,sea\na,"0.5 [0.6, 0.7]"\nb,"0.6 [0.5, 0.7]"\n', {}, "0.5 is not in its interval"),
         ("model,task,metric,score\na,sea,f1,0.5\nb,sea,acc,0.6\n", {}, "scores by f1 and by acc"),
@@ -282,6 +286,26 @@ def test_the_command_says_what_python_gives_and_draws_it(tmp_path, capsys):
         f"{low:g}" if low == high else f"{low:g}–{high:g}"
         for low, high in zip(ranks["rank_low"], ranks["rank_high"], strict=True)
     ]
+    for wrong in ("ranks.gif", "ranks"):
+        assert (
+            main(
+                [
+                    "rank",
+                    str(tmp_path / "board.csv"),
+                    "--figure",
+                    str(tmp_path / wrong),
+                    "--output",
+                    "x.csv",
+                ]
+            )
+            == 1
+        )
+        assert (
+            "no figure is written as" in capsys.readouterr().err
+            and not (tmp_path / "x.csv").exists()
+        )
+    with pytest.raises(PermafrostError, match="no probe 'knn'.*name one of board"):
+        pf.rank(tmp_path / "board.csv", probe="knn")
     assert main(["rank", str(tmp_path / "board.csv"), "--where", "bands"]) == 1
     assert "write COLUMN=VALUE" in capsys.readouterr().err
     before = (tmp_path / "board.csv").read_bytes()

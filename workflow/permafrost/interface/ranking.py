@@ -11,7 +11,7 @@ import pandas as pd
 from permafrost.core.errors import PermafrostError
 from permafrost.data.sources.table_files import Cell, cell_text
 from permafrost.interface.frames import Figures
-from permafrost.statistics.leaderboard.given import read_given
+from permafrost.statistics.leaderboard.given_tables import read_given
 from permafrost.statistics.options import RankingSettings
 
 
@@ -24,6 +24,7 @@ def rank(
     missing: str = RankingSettings.missing,
     baseline: str | None = None,
     complete: bool = False,
+    probe: str | None = None,
     duplicates: str = "refuse",
     seed: int = 0,
 ) -> pd.DataFrame:
@@ -39,7 +40,8 @@ def rank(
     lower_is_better : datasets or metrics with errors instead of scores.
     missing : ``common`` ranks the datasets with scores of all backbones, ``worst`` and ``baseline`` fill them in.
     baseline : backbone that gains are relative to.
-    complete : leave out backbones without a score on every dataset.
+    complete : leave out backbones without a score on every dataset. probe : only this one, or method of published
+        results; by default each is ranked by itself.
     duplicates : of published results, ``refuse``, ``first`` or ``last`` of two values of one configuration.
 
     Returns
@@ -50,7 +52,8 @@ def rank(
 
     Raises
     ------
-    PermafrostError : a cell that is no score, two scores of one backbone on a dataset, unknown names, nothing to rank.
+    PermafrostError : a cell that is not a score, two scores of one backbone on a dataset, unknown names, nothing to
+        rank.
 
     Examples
     --------
@@ -90,7 +93,7 @@ def rank(
         without=without,
         lower_is_better=lower_is_better,
         duplicates=duplicates,
-    )
+    ).of_probe(probe)
     given = given.complete() if complete else given
     found, _, said = given.rank(missing=missing, baseline=baseline, seed=seed)
     board = Figures(found.to_pandas())

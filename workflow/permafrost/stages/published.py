@@ -17,12 +17,7 @@ def add_arguments(parser) -> None:
         type=Path,
         help="torchgeo-bench's results (a file, or a folder of files), or results_and_parameters.csv of GEO-Bench-2",
     )
-    parser.add_argument(
-        "--duplicates",
-        choices=("refuse", "first", "last"),
-        default="refuse",
-        help="rule for two values of one configuration",
-    )
+    add_duplicates(parser)
     parser.add_argument("--output", type=Path, help="table to write, .csv or .parquet")
     parser.add_argument("--leaderboard", type=Path, help="leaderboard.parquet of your own results")
     for name, meaning in (("backbone", "backbone"), ("dataset", "dataset"), ("method", "probe")):
@@ -33,6 +28,16 @@ def add_arguments(parser) -> None:
             metavar="THEIRS=OURS",
             help=f"a published {name} and the {meaning} here that is the same",
         )
+
+
+def add_duplicates(parser) -> None:
+    """Add the option for two values of one configuration."""
+    parser.add_argument(
+        "--duplicates",
+        choices=("refuse", "first", "last"),
+        default="refuse",
+        help="rule for two values of one configuration",
+    )
 
 
 def run(arguments) -> None:

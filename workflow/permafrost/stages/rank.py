@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
+from permafrost.stages.published import add_duplicates
 from permafrost.stages.tables import write_output
 from permafrost.statistics.options import RankingSettings
 
@@ -39,9 +40,8 @@ def add_arguments(parser) -> None:
     )
     parser.add_argument(
         "--missing",
-        choices=("common", "worst", "baseline"),
         default=RankingSettings.missing,
-        help="rule for missing scores, as in the configuration (default: %(default)s)",
+        help="rule for missing scores, as ranking.missing of the configuration (default: %(default)s)",
     )
     parser.add_argument(
         "--complete",
@@ -50,12 +50,7 @@ def add_arguments(parser) -> None:
     )
     parser.add_argument("--baseline", help="backbone that gains are relative to")
     parser.add_argument("--probe", help="only this probe, or method of published results")
-    parser.add_argument(
-        "--duplicates",
-        choices=("refuse", "first", "last"),
-        default="refuse",
-        help="rule for two values of one configuration in published results",
-    )
+    add_duplicates(parser)
     parser.add_argument("--seed", type=int, default=0, help="of the draws")
     parser.add_argument("--output", type=Path, help="standings to write, .csv or .parquet")
     parser.add_argument("--figure", type=Path, help="figure to write: .svg, .png, .pdf or .json")
@@ -65,7 +60,8 @@ def run(arguments) -> None:
     from permafrost.core.text import printable
     from permafrost.report.tables.answer import answer, separated_said
     from permafrost.report.tables.blocks import print_blocks
-    from permafrost.statistics.leaderboard.given import ALL, read_given
+    from permafrost.statistics.leaderboard.given import ALL
+    from permafrost.statistics.leaderboard.given_tables import read_given
     from permafrost.statistics.leaderboard.rows import distinct
 
     where = dict(map(_pair, arguments.where))
@@ -86,6 +82,8 @@ def run(arguments) -> None:
         duplicates=arguments.duplicates,
     ).of_probe(arguments.probe)
     given = given.complete() if arguments.complete else given
+    if arguments.figure is not None:
+        _check_figure(arguments.figure, given.probes)
     table, tests, said = given.rank(
         missing=arguments.missing, baseline=arguments.baseline, seed=arguments.seed
     )
@@ -114,6 +112,19 @@ def _pair(text: str) -> tuple[str, str]:
     return column, value
 
 
+def _check_figure(path: Path, probes: list[str]) -> None:
+    """Refuse a figure that cannot be drawn, before the ranking takes its time."""
+    from permafrost.report.figures.files import check_ending
+
+    check_ending(path)
+    if len(probes) > 1:
+        raise PermafrostError(
+            f"the table has several probes: {', '.join(probes)}",
+            where=path,
+            remedy="name one of them for the figure: --probe",
+        )
+
+
 def _draw(path: Path, rows: list[dict], probes: list[str], name: str) -> None:
     from permafrost.report.figures.files import write_figure
     from permafrost.report.figures.standings import draw_standings
@@ -121,12 +132,6 @@ def _draw(path: Path, rows: list[dict], probes: list[str], name: str) -> None:
     from permafrost.statistics.across_datasets.ranking import RANKED_BY
     from permafrost.statistics.leaderboard.given import ALL
 
-    if len(probes) > 1:
-        raise PermafrostError(
-            f"the table has several probes: {', '.join(probes)}",
-            where=path,
-            remedy="name one of them for the figure: --probe",
-        )
     title = name if probes == [name] else f"{name}: {probes[0]}"
     found = of_standings(rows, group=ALL, probe=probes[0])
     ranked = found[RANKED_BY]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import permutations
-from pathlib import Path
 
 from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.specification import SPLITS
@@ -19,6 +17,7 @@ from permafrost.data.store.card import Card, read_card
 from permafrost.data.store.image_hashes import ImageHashes
 from permafrost.data.store.image_store import ImageStore
 from permafrost.report.tables.blocks import Block
+from permafrost.report.tables.recorded import Recorded
 
 COLUMNS = ("dataset", "sample_id", "other_dataset", "other_split", "other_sample_id", "kind")
 
@@ -55,17 +54,9 @@ class Copied:
 
 
 @dataclass(frozen=True)
-class CopyResults:
-    """What images of a folder of results are compared from.
+class CopyResults(Recorded):
+    """The images of a folder of results, to be compared between datasets."""
 
-    Attributes
-    ----------
-    plan : recorded (`permafrost.plan.recorded`).
-    place : from a row of its outputs to the path.
-    """
-
-    plan: Mapping
-    place: Callable[[dict], Path]
     _hashes: dict = field(default_factory=dict)
 
     def copied(self, dataset: str | None = None) -> Copied:
@@ -126,11 +117,11 @@ class CopyResults:
         return self._store(card.dataset, split).samples["sample_id"].to_pylist()
 
     def _card(self, dataset: str) -> Card:
-        (row,) = self._planned("card", dataset=dataset)
+        (row,) = self.planned("card", dataset=dataset)
         return read_card(self.place(row), expect=row["fingerprint"])
 
     def _store(self, dataset: str, split: str) -> ImageStore:
-        (row,) = self._planned("prepare", dataset=dataset, split=split)
+        (row,) = self.planned("prepare", dataset=dataset, split=split)
         path = self.place(row)
         if not path.exists():
             raise PermafrostError(
@@ -139,10 +130,3 @@ class CopyResults:
                 remedy=f"run `snakemake {row['path']}`, which prepares the dataset again",
             )
         return ImageStore(path, expect=row["fingerprint"], split=split)
-
-    def _planned(self, stage: str, **names) -> list[dict]:
-        return [
-            row
-            for row in self.plan["outputs"]
-            if row["stage"] == stage and all(row[name] == names[name] for name in names)
-        ]

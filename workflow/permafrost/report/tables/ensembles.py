@@ -22,7 +22,7 @@ WAYS = {"pair": pairs, "greedy": greedy}
 
 @dataclass(frozen=True)
 class EnsembleResults(SlicedResults):
-    """What ensembles of a folder of results are made of; attributes as of slices."""
+    """The predictions in a folder of results that are averaged."""
 
     def ensembles(self, row: Mapping, way: str, metric: str | None = None) -> list[Ensemble]:
         """Ensembles of all backbones of an evaluation's dataset and probe.
@@ -54,7 +54,7 @@ class EnsembleResults(SlicedResults):
             if (one["dataset"], one["probe"]) != (row["dataset"], row["probe"]):
                 continue
             names = {name: one[name] for name in ("dataset", "probe", "backbone", "seed")}
-            for made in self._planned("probe", **names):
+            for made in self.planned("probe", **names):
                 table = read_table(self.place(made), expect=made["fingerprint"])
                 runs = found.setdefault(one["backbone"], {})
                 runs[one["seed"]] = predictions_from_table(*table)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -15,6 +14,7 @@ from permafrost.core.tasks import task_of
 from permafrost.core.text import shortened
 from permafrost.report.notation import NONE, interval, interval_of, number, p_value_text
 from permafrost.report.tables.blocks import Block
+from permafrost.report.tables.recorded import Recorded
 from permafrost.statistics.leaderboard.rows import better_first, distinct, finite, metric_name
 from permafrost.statistics.leaderboard.seeds import merge_seeds
 from permafrost.statistics.slices.labels import Slicing
@@ -40,18 +40,14 @@ class SlicedScores:
 
 
 @dataclass(frozen=True)
-class SlicedResults:
-    """What slices of a folder of results are made of.
+class SlicedResults(Recorded):
+    """What slices of a folder of results are computed from.
 
     Attributes
     ----------
-    plan : recorded (`permafrost.plan.recorded`).
-    place : from a row of its outputs to the path.
     rows : primary rows of whole test sets, of the leaderboard.
     """
 
-    plan: Mapping
-    place: Callable[[dict], Path]
     rows: list[dict]
 
     def evaluations(
@@ -99,7 +95,7 @@ class SlicedResults:
             in `score_slices`.
         """
         names = {name: row[name] for name in ("dataset", "probe", "backbone", "seed")}
-        made = self._planned("probe", **names)
+        made = self.planned("probe", **names)
         if not made:
             raise PermafrostError(
                 f"the plan has no predictions of {row['backbone']} with {row['probe']}",
@@ -111,13 +107,6 @@ class SlicedResults:
         scores = score_slices(table, metadata, labels, of_groups=by.of_groups, **options)
         return SlicedScores(**names, by=by.name, scores=scores)
 
-    def _planned(self, stage: str, **names) -> list[dict]:
-        return [
-            row
-            for row in self.plan["outputs"]
-            if row["stage"] == stage and all(row[name] == names[name] for name in names)
-        ]
-
     def _samples(self, table: pa.Table, dataset: str, by: Slicing) -> pa.Table:
         """What slices need of the rows of a table of predictions, from the first store of the test split
         that is here.
@@ -128,7 +117,7 @@ class SlicedResults:
         if {*by.needs} <= {"sample_id"}:
             return table
         names = {"dataset": dataset, "split": "test"}
-        for made in self._planned("prepare", **names) + self._planned("extract", **names):
+        for made in self.planned("prepare", **names) + self.planned("extract", **names):
             path = self.place(made)
             if path.exists():
                 store = Store(path, expect=made["fingerprint"], split="test")

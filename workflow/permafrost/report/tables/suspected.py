@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +14,7 @@ from permafrost.core.tasks import targets_of
 from permafrost.data.derived import harder_of
 from permafrost.report.notation import number
 from permafrost.report.tables.blocks import Block
+from permafrost.report.tables.recorded import Recorded
 from permafrost.statistics.leaderboard.rows import distinct
 from permafrost.statistics.predictions.columns import array_of, need_columns
 from permafrost.statistics.slices.sliced import image_names
@@ -110,17 +110,8 @@ class JudgedDataset:
 
 
 @dataclass(frozen=True)
-class LabelResults:
-    """What the labels of a folder of results are judged by.
-
-    Attributes
-    ----------
-    plan : recorded (`permafrost.plan.recorded`).
-    place : from a row of its outputs to the path.
-    """
-
-    plan: Mapping
-    place: Callable[[dict], Path]
+class LabelResults(Recorded):
+    """The predictions in a folder of results by which labels are judged."""
 
     def judged(
         self,
@@ -200,8 +191,8 @@ class LabelResults:
         own = {name for name, one in self.plan["backbones"].items() if one.get("kind") != "derived"}
         return [
             row
-            for row in self.plan["outputs"]
-            if row["stage"] == "probe" and row["backbone"] in own and self.place(row).exists()
+            for row in self.planned("probe")
+            if row["backbone"] in own and self.place(row).exists()
         ]
 
 

@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from permafrost.core.errors import PermafrostError, first_line, look_up
-from permafrost.core.inputs import check_file
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.data.labels.regions import band, season, year_month
-from permafrost.data.sources.table_files import PARQUET, read_file, row_groups
+from permafrost.data.sources.table_files import PARQUET
+from permafrost.statistics.user_tables import columns_of
 
 _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September",
@@ -227,17 +227,9 @@ _WORDS = {
 
 def _of_table(by: str, path: Path, column: str) -> Slicing:
     """By a column of a file with ``sample_id`` or ``group_id``; its only other one if unnamed."""
-    check_file(path)
-    try:
-        columns = read_file(path, path, row_groups()).columns
-    except PermafrostError:
-        raise
-    except Exception as error:
-        raise PermafrostError(
-            f"cannot be read as a table ({first_line(error)})",
-            where=path,
-            remedy="give a CSV or parquet file with sample_id or group_id and a column of values",
-        ) from error
+    columns = columns_of(
+        path, remedy="give a CSV or parquet file with sample_id or group_id and a column of values"
+    )
     key = next((name for name in ("sample_id", "group_id") if name in columns), None)
     others = [name for name in columns if name != key]
     if key is None or not others:
