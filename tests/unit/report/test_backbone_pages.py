@@ -9,6 +9,7 @@ import pytest
 from helpers.results.pages import build_report, prepare, small
 from permafrost.core.tables import read_table, write_table
 from permafrost.report.sections.backbone import backbone_sections
+from permafrost.report.sections.run import backbone_facts
 
 HOSTILE = "<b>&"
 
@@ -106,7 +107,8 @@ def sections(comparisons=(), costs=None, made=(), flags=()) -> dict[str, dict]:
         "costs": costs,
     }
     plan = {"backbones": {"a": {"parameters": 1234, "licence": "MIT"}}}
-    return {one["name"]: one for one in backbone_sections(plan, [dataset], list(made))}
+    facts = backbone_facts(plan["backbones"], [])
+    return {one["name"]: one for one in backbone_sections(plan, [dataset], list(made), facts)}
 
 
 def test_what_is_not_told_apart_says_what_could_be_found():

@@ -196,6 +196,7 @@ def test_the_answer_is_in_words_and_in_a_table(page):
 def test_a_view_is_in_the_address(page):
     browser = page()
     find(browser, "[data-probe=knn]")[0].click()
+    find(browser, "#tools summary")[0].click()
     find(browser, "#pick-q")[0].send_keys("a")
     find(browser, "#pick-cells option[value=rank]")[0].click()
     find(browser, "#pick-dataset option[value=aid]")[0].click()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from permafrost.statistics.leaderboard.rows import finite
 
@@ -56,6 +56,12 @@ def places(ranks: Sequence[float | None]) -> list[str]:
         else NONE
         for rank in ranks
     ]
+
+
+def listed(words: Iterable[str]) -> str:
+    """``a, b and c``."""
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def chance(share: float) -> str:

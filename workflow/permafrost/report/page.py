@@ -31,7 +31,7 @@ from permafrost.report.sections.explorer import embedded, explorer, not_told_apa
 from permafrost.report.sections.harder import harder_section
 from permafrost.report.sections.overview import overview
 from permafrost.report.sections.published import add_published
-from permafrost.report.sections.run import incomplete_section, run_section
+from permafrost.report.sections.run import backbone_facts, incomplete_section, run_section
 from permafrost.report.sections.scores import scores_section
 from permafrost.statistics.leaderboard.derived import DerivedLine, set_apart
 from permafrost.statistics.leaderboard.harder import Loss, losses_of
@@ -96,7 +96,10 @@ class Report:
         ]
         scores = scores_section(table, rows)
         standings, tests = self._standings()
-        entrance = explorer(self.plan, rows, compared, standings=standings, tests=tests)
+        facts = backbone_facts(self.plan["backbones"], made)
+        entrance = explorer(
+            self.plan, rows, compared, standings=standings, tests=tests, facts=facts
+        )
         shared = {"title": self.title, **scores}
         with _rare_garbage_collection(), whole_directory(folder) as partial:
             for name in ("figures", "datasets", "backbones"):
@@ -114,7 +117,8 @@ class Report:
                 )
                 for name in distinct(rows, "dataset")
             ]
-            pages = self._write_backbones([line["told"] for line in lines], made, shared, partial)
+            sections = backbone_sections(self.plan, [line["told"] for line in lines], made, facts)
+            pages = self._write_backbones(sections, shared, partial)
             parts = {key: any(line["shown"][key] for line in lines) for key in lines[0]["shown"]}
             from markupsafe import Markup
 
@@ -127,7 +131,7 @@ class Report:
                 "datasets": [line["values"] for line in lines],
                 "dataset_pages": {line["told"]["name"]: line["told"]["href"] for line in lines},
                 "shown": parts,
-                **run_section(self.plan, [gathered, *made], self.hardware),
+                **run_section(self.plan, [gathered, *made], facts, self.hardware),
                 "pages": pages,
                 "incomplete": incomplete_section(self.incomplete),
                 "left_out": self.plan.get("left_out", []),
@@ -172,12 +176,10 @@ class Report:
         told = {"href": page, **{key: section[key] for key in NEEDED}}
         return {**dataset_line(section, page, alike), "told": told}
 
-    def _write_backbones(
-        self, datasets: list[dict], made: list[dict], shared: dict, folder: Path
-    ) -> dict[str, str]:
-        """Write the page of each backbone, from the dataset pages; returns their paths."""
+    def _write_backbones(self, sections: list[dict], shared: dict, folder: Path) -> dict[str, str]:
+        """Write the page of each backbone; returns their paths."""
         pages = {}
-        for section in backbone_sections(self.plan, datasets, made):
+        for section in sections:
             page = pages[section["name"]] = backbone_page(section["name"])
             _write(
                 folder / page, "backbone.html.j2", {**shared, "notices": [], "backbone": section}

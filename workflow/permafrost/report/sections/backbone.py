@@ -10,7 +10,6 @@ from permafrost.report.explanations.costs import WORDS
 from permafrost.report.explanations.leaderboard_state import left_out_words, same_words
 from permafrost.report.material.dataset import slug
 from permafrost.report.notation import number
-from permafrost.report.sections.run import backbone_facts
 from permafrost.report.tables.compared import direction_of
 from permafrost.statistics.leaderboard.rows import copies, distinct, finite
 
@@ -23,7 +22,9 @@ def backbone_page(name: str) -> str:
     return f"backbones/{slug(name)}.html"
 
 
-def backbone_sections(plan: Mapping, datasets: list[dict], made: list[dict]) -> list[dict]:
+def backbone_sections(
+    plan: Mapping, datasets: list[dict], made: list[dict], facts: list[dict]
+) -> list[dict]:
     """Template values of each backbone that has a score, by name.
 
     Parameters
@@ -31,8 +32,9 @@ def backbone_sections(plan: Mapping, datasets: list[dict], made: list[dict]) -> 
     plan : the recorded plan.
     datasets : per dataset the parts `NEEDED` of its section, and ``href``, its page.
     made : metadata of the prediction tables, which record the input of backbones.
+    facts : `run.backbone_facts`.
     """
-    facts = {one["name"]: one for one in backbone_facts(plan["backbones"])}
+    known = {one["name"]: one for one in facts}
     fed = _fed(made)
     against = {one["name"]: _against_best(one["lines"], one["comparisons"]) for one in datasets}
     lines: dict[str, list[dict]] = {}
@@ -47,7 +49,7 @@ def backbone_sections(plan: Mapping, datasets: list[dict], made: list[dict]) -> 
         {
             "name": name,
             "title": plan["backbones"].get(name, {}).get("title") or "",
-            "facts": _facts(facts.get(name, {})),
+            "facts": _facts(known.get(name, {})),
             "fed": fed.get(name, []),
             "wins": _wins(lines[name]),
             "lines": lines[name],

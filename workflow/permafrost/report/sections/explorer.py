@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from permafrost.core.tasks import targets_of
+from permafrost.probes.kinds import KINDS
 from permafrost.report.explanations.gates import explain, leakage_said
 from permafrost.report.material.dataset import slug
 from permafrost.report.sections.backbone import backbone_page
-from permafrost.report.sections.run import backbone_facts
 from permafrost.report.sections.scores import flags_of
 from permafrost.report.tables.answer import (
     RANKED_BY,
@@ -24,7 +24,8 @@ from permafrost.report.tables.answer import (
     tests_said,
     verdict,
 )
-from permafrost.report.tables.compared import pairs_of, told_apart_in, untested_in
+from permafrost.report.tables.compared import Field
+from permafrost.report.tables.study import study_of
 from permafrost.statistics.across_datasets.letters import compact_letters, ranks_possible
 from permafrost.statistics.leaderboard.rows import distinct, finite, metric_name, overall
 from permafrost.statistics.leaderboard.seeds import clean_lines, merge_seeds
@@ -46,6 +47,7 @@ def explorer(
     *,
     standings: Sequence[dict] = (),
     tests: Sequence[dict] = (),
+    facts: Sequence[dict] = (),
 ) -> dict:
     """Data for the page's script, as plain values (`embedded` serialises them).
 
@@ -54,6 +56,7 @@ def explorer(
     plan : the recorded plan, whose entries describe backbones and datasets.
     rows : of the leaderboard; comparisons : (dataset, probe) to rows of paired differences.
     standings : of all groups, may be empty; tests : from their metadata.
+    facts : of the backbones (`run.backbone_facts`).
     """
     lines = merge_seeds(overall(rows))
     names = {
@@ -71,7 +74,7 @@ def explorer(
         for key in dict.fromkeys((line["dataset"], line["probe"]) for line in lines)
     }
     return {
-        "backbones": _backbones(plan, names["backbones"], rows),
+        "backbones": _backbones(plan, names["backbones"], rows, facts),
         "datasets": [_dataset(plan, name) for name in names["datasets"]],
         "probes": names["probes"],
         "unfit": {
@@ -96,6 +99,7 @@ def explorer(
             if pairs.compared
         },
         "confidence": lines[0]["confidence"] if lines else 0.95,
+        "study": _study(rows, comparisons),
     }
 
 
@@ -118,8 +122,28 @@ def embedded(data) -> str:
     return text.replace("<", "\\u003c")
 
 
-def _backbones(plan: Mapping, names: list[str], rows: list[dict]) -> list[dict]:
-    facts = {one["name"]: one for one in backbone_facts(plan["backbones"])}
+def _study(rows: list[dict], comparisons: Mapping[tuple[str, str], list[dict]]) -> dict | None:
+    """The table over all tasks as plain values."""
+    study = study_of(rows, comparisons)
+    return study and {
+        "sentence": study.sentence,
+        "rule": study.rule,
+        "probes": study.probes,
+        "rows": {
+            one.backbone: {**one.counts, "mean_rank": _short(one.mean_rank)} for one in study.places
+        },
+    }
+
+
+def _backbones(
+    plan: Mapping, names: list[str], rows: list[dict], facts: Sequence[dict]
+) -> list[dict]:
+    known = {one["name"]: one for one in facts}
+    widths = {
+        row["backbone"]: row["feature_dim"]
+        for row in rows
+        if row["kind"] in KINDS and KINDS[row["kind"]].reads == "embeddings"
+    }
     speeds: dict[str, list[float]] = {}
     for row in rows:
         if row["metric"] == "throughput" and finite(row["value"]):
@@ -130,7 +154,8 @@ def _backbones(plan: Mapping, names: list[str], rows: list[dict]) -> list[dict]:
             "name": name,
             "title": plan["backbones"].get(name, {}).get("title") or "",
             "href": backbone_page(name),
-            **{key: facts.get(name, {}).get(key) for key in said},
+            **{key: known.get(name, {}).get(key) for key in said},
+            "width": widths.get(name),
             "throughput": _short(np.median(speeds[name])) if name in speeds else None,
         }
         for name in names
@@ -153,27 +178,8 @@ def _dataset(plan: Mapping, name: str) -> dict:
     }
 
 
-class _Pairs:
-    """The comparisons of one dataset and probe, with the best backbone first."""
-
-    def __init__(self, lines: list[dict], rows: list[dict]) -> None:
-        lines = sorted(lines, key=lambda line: (line["rank"] or float("inf"), line["backbone"]))
-        self.ranked = [line["backbone"] for line in lines]
-        metric = lines[0]["metric"]
-        self.rows = pairs_of(row for row in rows if row["metric"] == metric)
-        self.compared = {name for pair in self.rows for name in pair} >= set(
-            self.ranked[:2]
-        ) and bool(self.rows)
-        higher = 1 if lines[0]["higher_is_better"] else -1
-        self.better = told_apart_in(self.rows, self.ranked, higher) if self.compared else None
-        self.untested = untested_in(self.rows, self.ranked)
-
-    def alike(self, backbone: str) -> int | None:
-        """1 if it is the best or not significantly worse, else 0; None if that was not tested."""
-        place = self.ranked.index(backbone)
-        if self.better is None or self.untested[0, place]:
-            return None
-        return int(not self.better[0, place] and not self.better[place, 0])
+class _Pairs(Field):
+    """The comparisons of one dataset and probe as columns."""
 
     def columns(self, places: dict[str, int]) -> dict:
         """Half the interval, adjusted p-value and smallest detectable difference of each pair.

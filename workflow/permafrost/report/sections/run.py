@@ -35,12 +35,15 @@ def incomplete_section(about: Mapping | None) -> dict | None:
     }
 
 
-def run_section(plan: dict, metadata: list[dict], hardware: Mapping[str, object] | None) -> dict:
+def run_section(
+    plan: dict, metadata: list[dict], facts: list[dict], hardware: Mapping[str, object] | None
+) -> dict:
     """Template values of the run.
 
     Parameters
     ----------
     plan : the recorded plan; metadata : of the leaderboard and of every table of predictions.
+    facts : `backbone_facts`.
     hardware : description of the machine that made the page, name -> value.
     """
     met = gather_versions(metadata)
@@ -50,7 +53,7 @@ def run_section(plan: dict, metadata: list[dict], hardware: Mapping[str, object]
         "suite": suite_words(plan["config"].get("suite")),
         "policy": policy_words(plan["config"].get("fit")),
         "backbones": entry_lines(plan["backbones"]),
-        "backbone_facts": backbone_facts(plan["backbones"]),
+        "backbone_facts": facts,
         "dataset_entries": entry_lines(plan["datasets"]),
         "probes": entry_lines(probes),
         "reading": probes_explained(probes),
@@ -98,12 +101,20 @@ def entry_lines(entries: Mapping[str, dict]) -> list[dict]:
     ]
 
 
-def backbone_facts(entries: Mapping[str, dict]) -> list[dict]:
-    """Properties of the backbones from their catalogue entries; None or "" if missing."""
+def backbone_facts(entries: Mapping[str, dict], metadata: list[dict]) -> list[dict]:
+    """Properties of the backbones from their catalogue entries; None or "" if missing.
+
+    Parameters
+    ----------
+    metadata : of the tables of predictions, which record the parameters of the network that ran.
+    """
+    counted = {
+        one["backbone"]: one["parameters"] for one in metadata if one.get("parameters") is not None
+    }
     return [
         {
             "name": name,
-            "parameters": entry.get("parameters"),
+            "parameters": entry.get("parameters", counted.get(name)),
             "year": entry.get("year"),
             "trained_on": ", ".join(entry.get("trained_on", [])),
             "licence": entry.get("licence", ""),

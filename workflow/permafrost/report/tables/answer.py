@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 
-from permafrost.report.notation import chance, interval_of, number, p_value_text, places
+from permafrost.report.notation import chance, interval_of, listed, number, p_value_text, places
 from permafrost.report.tables.blocks import Block
 from permafrost.statistics.across_datasets.letters import letters_in, ranks_text
 from permafrost.statistics.across_datasets.ranking import RANKED_BY
@@ -46,7 +46,7 @@ def verdict(found: dict[str, list[dict]]) -> str:
         return f"No backbone is ranked: {ranked[0]['note']}."
     best = [row["backbone"] for row in ranked if row["rank"] == ranked[0]["rank"]]
     others = [row for row in ranked if row["backbone"] not in best]
-    says = f"{_list(best)} {'are' if len(best) > 1 else 'is'} "
+    says = f"{listed(best)} {'are' if len(best) > 1 else 'is'} "
     says += "best" if ranked[0]["n_datasets"] == 1 else "first by mean rank"
     if len(best) == 1:
         says += _how_sure(best[0], found)
@@ -62,7 +62,7 @@ def verdict(found: dict[str, list[dict]]) -> str:
     them = "them" if len(best) > 1 else "it"
     if len(alike) == len(others) > _NAMED:
         return f"{says}, but none of the {len(others)} others differs significantly from {them}."
-    named = _list(alike) if len(alike) <= _NAMED else f"{len(alike)} of {len(others)} others"
+    named = listed(alike) if len(alike) <= _NAMED else f"{len(alike)} of {len(others)} others"
     differ = "does not differ" if len(alike) == 1 else "do not differ"
     return f"{says}, but {named} {differ} significantly from {them}."
 
@@ -256,7 +256,3 @@ def tests_said(tests: dict) -> list[str]:
                 f"{' or '.join(ways)} would detect the difference of {first} and {second} with 80 % power."
             )
     return lines
-
-
-def _list(names: list[str]) -> str:
-    return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), names[-1]])

@@ -52,6 +52,33 @@ def untested_in(pairs: Mapping[tuple[str, str], dict], ranked: list[str]) -> np.
     return untested
 
 
+class Field:
+    """The backbones of one dataset and probe with their comparisons, the best first.
+
+    Parameters
+    ----------
+    lines : one per backbone, of one metric; rows : comparisons.
+    """
+
+    def __init__(self, lines: list[dict], rows: Iterable[dict]) -> None:
+        lines = sorted(lines, key=lambda line: (line["rank"] or float("inf"), line["backbone"]))
+        self.ranked = [line["backbone"] for line in lines]
+        metric = lines[0]["metric"]
+        self.rows = pairs_of(row for row in rows if row["metric"] == metric)
+        named = {name for pair in self.rows for name in pair}
+        self.compared = bool(self.rows) and named >= set(self.ranked[:2])
+        higher = 1 if lines[0]["higher_is_better"] else -1
+        self.better = told_apart_in(self.rows, self.ranked, higher) if self.compared else None
+        self.untested = untested_in(self.rows, self.ranked)
+
+    def alike(self, backbone: str) -> int | None:
+        """1 if it is the best or not significantly worse, else 0; None if that was not tested."""
+        place = self.ranked.index(backbone)
+        if self.better is None or self.untested[0, place]:
+            return None
+        return int(not self.better[0, place] and not self.better[place, 0])
+
+
 def letters_of(rows: list[dict], ranked: list[str]) -> dict[str, str]:
     """Letters of backbones on one dataset under one probe, from the comparisons of its primary metric.
 

@@ -9,6 +9,7 @@ from permafrost.backbones.derived import BY, parents_of
 from permafrost.core.versions import FAISS
 from permafrost.data.derived import origins_of
 from permafrost.probes.kinds import KINDS
+from permafrost.report.notation import listed
 from permafrost.report.tables.derived import steps_words
 from permafrost.report.tables.export import to_bibtex
 from permafrost.statistics.leaderboard.rows import distinct, metric_name
@@ -79,7 +80,7 @@ def _what(plan: Mapping) -> str:
     backbones = _titles(roots)
     datasets = [one for one in plan["datasets"].values() if not origins_of(one)]
     return (
-        f"We evaluated {_count(len(backbones), 'frozen backbone')} ({_listed(backbones)}) on "
+        f"We evaluated {_count(len(backbones), 'frozen backbone')} ({listed(backbones)}) on "
         f"{_count(len(datasets), 'dataset')} with Permafrost {__version__}."
     )
 
@@ -90,7 +91,7 @@ def _derived(plan: Mapping) -> list[str]:
         return []
     # forms of `derive` have the same steps for every backbone
     said = dict.fromkeys(
-        f"{f'{BY}{form}' if form else f'{name}, of {_listed(parents_of(one))}'}"
+        f"{f'{BY}{form}' if form else f'{name}, of {listed(parents_of(one))}'}"
         + (f": {steps_words(one['steps'])}" if one["steps"] else "")
         for name, one in derived.items()
         for form in [name.partition(BY)[2]]
@@ -117,7 +118,7 @@ def _left_out(plan: Mapping) -> list[str]:
         f"{backbone} on {dataset}" + (f" with {probe}" if probe else "")
         for backbone, dataset, probe in sorted(pairs, key=lambda pair: (*pair[:2], pair[2] or ""))
     ]
-    return [f"Left out, because they do not fit each other: {_listed(named)}."]
+    return [f"Left out, because they do not fit each other: {listed(named)}."]
 
 
 def _titles(entries: Mapping[str, Mapping]) -> list[str]:
@@ -137,7 +138,7 @@ def _datasets(plan: Mapping, rows: list[dict]) -> list[str]:
             )
             if of
         ]
-        numbers = f", {_listed(counts)}" if counts else ""
+        numbers = f", {listed(counts)}" if counts else ""
         task = entry["task"].replace("_", " ")
         said.append(f"{entry.get('title') or name} ({task}{numbers}) uses {_split(entry)}.")
     return said
@@ -200,8 +201,8 @@ def _probes(plan: Mapping) -> list[str]:
     if seeded:
         seeds = plan["config"]["seeds"]
         said.append(
-            f"{_listed(seeded)}, in which chance plays a part, ran with "
-            f"{'seed' if len(seeds) == 1 else 'seeds'} {_listed(map(str, seeds))}."
+            f"{listed(seeded)}, in which chance plays a part, ran with "
+            f"{'seed' if len(seeds) == 1 else 'seeds'} {listed(map(str, seeds))}."
         )
     return said
 
@@ -210,8 +211,8 @@ def _metrics(rows: list[dict]) -> list[str]:
     by_metric: dict[str, list[str]] = {}
     for metric, dataset in sorted({(row["metric"], row["dataset"]) for row in rows}):
         by_metric.setdefault(metric_name(metric), []).append(dataset)
-    said = [f"{metric} ({_listed(names)})" for metric, names in by_metric.items()]
-    return [f"Scores are {_listed(said)} on the test split."] if said else []
+    said = [f"{metric} ({listed(names)})" for metric, names in by_metric.items()]
+    return [f"Scores are {listed(said)} on the test split."] if said else []
 
 
 def _intervals(rows: list[dict]) -> list[str]:
@@ -220,7 +221,7 @@ def _intervals(rows: list[dict]) -> list[str]:
         of = [row for row in rows if row["method"] == method]
         drawn = "" if method.startswith(("wilson", "jackknife")) else f"{_of(of, 'resamples')} "
         left_out = "parts left out in turn of " if not drawn else "resamples of "
-        units = _listed(f"{unit}s" for unit in distinct(of, "unit"))
+        units = listed(f"{unit}s" for unit in distinct(of, "unit"))
         said.append(
             f"{_of(of, 'confidence', percent=True)} intervals come from {_INTERVALS[method]} "
             f"({drawn}{left_out}test {units})."
@@ -231,21 +232,21 @@ def _intervals(rows: list[dict]) -> list[str]:
 def _comparisons(rows: list[dict]) -> list[str]:
     if not rows:
         return []
-    adjusted = _listed(_ADJUSTED.get(one, one) for one in distinct(rows, "adjustment"))
+    adjusted = listed(_ADJUSTED.get(one, one) for one in distinct(rows, "adjustment"))
     return [
-        f"Backbones were compared in pairs on the same test {_listed(f'{u}s' for u in distinct(rows, 'unit'))}; "
+        f"Backbones were compared in pairs on the same test {listed(f'{u}s' for u in distinct(rows, 'unit'))}; "
         f"p-values are adjusted for the number of pairs by {adjusted} ({_of(rows, 'resamples')} resamples)."
     ]
 
 
 def _versions(met: Mapping) -> list[str]:
     said = [f"{name} {'/'.join(met[name])}" for name in _NAMED if name in met]
-    return [f"Results were computed with {_listed(said)}."] if said else []
+    return [f"Results were computed with {listed(said)}."] if said else []
 
 
 def _of(rows: list[dict], column: str, *, percent: bool = False) -> str:
     values = distinct(rows, column)
-    return _listed(f"{100 * value:g} %" if percent else f"{value}" for value in values)
+    return listed(f"{100 * value:g} %" if percent else f"{value}" for value in values)
 
 
 def _range(counts: list[int]) -> str:
@@ -271,9 +272,3 @@ def _value(value) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_words(k)} {_value(v)}" for k, v in value.items()) + "}"
     return "none" if value is None else str(value)
-
-
-def _listed(words: Iterable[str]) -> str:
-    """``a, b and c``."""
-    *first, last = words
-    return f"{', '.join(first)} and {last}" if first else last

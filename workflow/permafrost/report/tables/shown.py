@@ -16,6 +16,7 @@ from permafrost.report.tables.answer import answer
 from permafrost.report.tables.blocks import Block
 from permafrost.report.tables.compared import difference_block, finds, letters_of
 from permafrost.report.tables.derived import derived_blocks
+from permafrost.report.tables.study import study_of
 from permafrost.report.tables.terminal import leaderboard_blocks
 from permafrost.statistics.leaderboard.derived import DerivedLine, set_apart
 from permafrost.statistics.leaderboard.rows import distinct, overall
@@ -102,7 +103,11 @@ class Shown:
         chosen = {name: value for name, value in chosen.items() if value is not None}
         if compare:
             return [self._difference(*compare, **chosen)]
-        shown = [] if dataset else self._answers(group, probe, most)
+        study = (
+            None if group or chosen else study_of(self.leaderboard.to_pylist(), self.comparisons)
+        )
+        shown = [study.block(most)] if study else []
+        shown += [] if dataset else self._answers(group, probe, most)
         if group is None:
             table = self.leaderboard
             for name, value in chosen.items():

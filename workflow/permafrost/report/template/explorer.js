@@ -30,8 +30,11 @@
     const cell = Object.fromEntries(Object.keys(data.cells).map((column) => [column, data.cells[column][line]]));
     cells.set([names.dataset[cell.dataset], data.probes[cell.probe], names.backbone[cell.backbone]].join("|"), cell);
   });
-  const cellOf = (dataset, backbone) => cells.get([dataset, state.probe, backbone].join("|"));
-  const metricOf = (dataset) => data.metrics[dataset + "|" + state.probe];
+  // all tasks at once: each dataset by the probe that speaks for its task
+  const EVERY = "*", study = data.study, everyTask = study && new Set(Object.values(study.probes)).size > 1;
+  const probeFor = (dataset) => state.probe === EVERY ? study.probes[dataset] : state.probe;
+  const cellOf = (dataset, backbone) => cells.get([dataset, probeFor(dataset), backbone].join("|"));
+  const metricOf = (dataset) => data.metrics[dataset + "|" + probeFor(dataset)];
   const numbers = (text) => {
     const raw = atob(text), found = new Array(raw.length / 2);
     for (let i = 0; i < found.length; i++) {
@@ -42,7 +45,7 @@
   };
   const decoded = new Map();
   const pairOf = (dataset, a, b) => {
-    const key = dataset + "|" + state.probe, pairs = data.pairs[key];
+    const key = dataset + "|" + probeFor(dataset), pairs = data.pairs[key];
     if (!pairs) return null;
     if (!decoded.has(key)) decoded.set(key, { half: numbers(pairs.half), p: numbers(pairs.p), found: numbers(pairs.found), place: new Map(pairs.backbones.map((one, i) => [names.backbone[one], i])) });
     const found = decoded.get(key), n = found.place.size;
@@ -58,8 +61,9 @@
   const first = (list) => list.length ? list[0] : "";
   const groups = Object.keys(data.standings);
   const defaults = { group: groups.includes("all") ? "all" : first(groups), probe: first(data.probes), cells: "value", q: "", dataset: "", task: "", sensor: "", size: "", licence: "", trained: "", alike: "", sort: "rank", who: "own", a: "", b: "" };
-  // a probe that serves most datasets first
-  defaults.probe = first([...data.probes].sort((x, y) => served(y) - served(x) || (y === "linear") - (x === "linear")));
+  // the probe of all tasks, or one that serves most datasets
+  const alone = study && first(Object.values(study.probes));
+  defaults.probe = everyTask ? EVERY : alone || first([...data.probes].sort((x, y) => served(y) - served(x) || (y === "linear") - (x === "linear")));
   function served(probe) { return data.datasets.filter((one) => !one.published && data.metrics[one.name + "|" + probe]).length; }
   // published methods are probes of their own: what has scores of the chosen kind, most first
   const scoredBy = (who) => {
@@ -71,12 +75,13 @@
     return counts;
   };
   const counts = Object.fromEntries(whose.map((who) => [who, scoredBy(who)]));
-  const probeOf = (probe, who) => counts[who].get(probe) ? probe : counts[who].get(defaults.probe) ? defaults.probe : first([...data.probes].sort((x, y) => counts[who].get(y) - counts[who].get(x)));
+  const isProbe = (probe) => data.probes.includes(probe) || (everyTask && probe === EVERY);
+  const probeOf = (probe, who) => counts[who].get(probe) || (probe === EVERY && who !== "published") ? probe : counts[who].get(defaults.probe) ? defaults.probe : first([...data.probes].sort((x, y) => counts[who].get(y) - counts[who].get(x)));
   let state = { ...defaults };
   const read = () => {
     state = { ...defaults };
     for (const [name, value] of new URLSearchParams(location.hash.slice(1))) if (name in defaults) state[name] = value;
-    if (!data.probes.includes(state.probe)) state.probe = defaults.probe;
+    if (!isProbe(state.probe)) state.probe = defaults.probe;
     if (!groups.includes(state.group)) state.group = defaults.group;
     if (!whose.includes(state.who)) state.who = defaults.who;
     state.probe = probeOf(state.probe, state.who);
@@ -93,11 +98,13 @@
   const sizes = { "up to 10 M": [0, 1e7], "10 to 100 M": [1e7, 1e8], "over 100 M": [1e8, Infinity] };
   const answer = () => (data.standings[state.group] || {})[state.probe];
   const shownDatasets = () => {
-    const found = answer(), inGroup = found ? [...found.datasets, ...found.left_out] : names.dataset;
-    return data.datasets.filter((one) => data.metrics[one.name + "|" + state.probe] && (one.published ? state.who !== "own" : inGroup.includes(one.name) || one.name === state.dataset)
+    const of = (one) => [...one.datasets, ...one.left_out], every = Object.values(data.standings[state.group] || {}).flatMap(of);
+    const found = answer(), inGroup = found ? of(found) : state.probe === EVERY && every.length ? every : names.dataset;
+    return data.datasets.filter((one) => metricOf(one.name) && (one.published ? state.who !== "own" : inGroup.includes(one.name) || one.name === state.dataset)
       && (!state.task || one.task === state.task) && (!state.sensor || one.sensors.includes(state.sensor))
       && (!state.dataset || one.name === state.dataset)
-      && (state.who !== "published" || data.backbones.some((each) => each.published && cellOf(one.name, each.name)))).map((one) => one.name);
+      && (state.who !== "published" || data.backbones.some((each) => each.published && cellOf(one.name, each.name))))
+      .sort((x, y) => state.probe === EVERY ? (x.task < y.task ? -1 : x.task > y.task ? 1 : 0) : 0).map((one) => one.name);
   };
   const shownBackbones = (datasets) => {
     const words = state.q.toLowerCase().split(/\s+/).filter(Boolean), size = sizes[state.size];
@@ -116,13 +123,12 @@
       ...(all == null ? [] : [make("option", { value: "" }, all)]), ...known.map((option) => make("option", { value: option }, option))));
   };
   const buildTools = () => {
-    const probes = make("div", { class: "chips", role: "group", "aria-label": "Probe" }, ...data.probes.map((probe) =>
-      make("button", { type: "button", "data-probe": probe, on: { click: () => set({ probe }) } }, probe, make("small", {}))));
-    const tools = make("div", { class: "tools" },
+    const probes = make("div", { class: "chips", role: "group", "aria-label": "Probe" }, ...(everyTask ? [EVERY] : []).concat(data.probes).map((probe) =>
+      make("button", { type: "button", "data-probe": probe, on: { click: () => set({ probe }) } }, probe === EVERY ? "all tasks" : probe, make("small", {}))));
+    const tools = make("details", { class: "tools", open: filtered() }, make("summary", {}, "Filters and views"), make("div", {},
       groups.length > 1 ? make("label", {}, "rank over ", make("select", { id: "pick-group", on: { change: (event) => set({ group: event.target.value }) } }, ...groups.map((group) => make("option", { value: group }, group)))) : null,
-      make("label", {}, "cells ", make("select", { id: "pick-cells", on: { change: (event) => set({ cells: event.target.value }) } }, ...["value", "rank"].map((one) => make("option", { value: one }, one)), ...(names.backbone.includes("imagestats") ? [make("option", { value: "gain" }, "gain over imagestats")] : []))),
+      make("label", {}, "show ", make("select", { id: "pick-cells", on: { change: (event) => set({ cells: event.target.value }) } }, ...["value", "rank"].map((one) => make("option", { value: one }, one)), ...(names.backbone.includes("imagestats") ? [make("option", { value: "gain" }, "gain over imagestats")] : []))),
       make("label", {}, "find ", make("input", { id: "pick-q", type: "search", size: 14, placeholder: "a backbone", autocomplete: "off", on: { input: (event) => set({ q: event.target.value }) } })),
-      data.protocols ? select("who", "scores", whose) : null,
       select("task", "task", data.datasets.map((one) => one.task), "every task"),
       select("dataset", "dataset", names.dataset, "every dataset"),
       select("sensor", "sensor", data.datasets.flatMap((one) => one.sensors), "every sensor"),
@@ -130,11 +136,10 @@
       select("licence", "licence", data.backbones.map((one) => one.licence), "any licence"),
       select("trained", "pre-training", data.backbones.filter((one) => !one.published).map((one) => one.trained_on || "nothing said"), "any pre-training"),
       make("label", {}, make("input", { id: "pick-alike", type: "checkbox", on: { change: (event) => set({ alike: event.target.checked ? "1" : "" }) } }), " only those best, or not significantly worse, on some dataset"),
-      make("button", { type: "button", id: "csv", on: { click: download } }, "CSV of this view"),
-      make("button", { type: "button", id: "reset", on: { click: () => set({ ...defaults, probe: state.probe }) } }, "clear filters"),
-      make("output", { id: "count" }));
-    at("tools").replaceChildren(probes, tools);
+      make("button", { type: "button", id: "reset", on: { click: () => set({ ...defaults, probe: state.probe }) } }, "clear filters")));
+    at("tools").replaceChildren(probes, tools, make("div", { class: "tools" }, data.protocols ? select("who", "scores", whose) : null, make("output", { id: "count" }), make("button", { type: "button", id: "csv", on: { click: download } }, "CSV of this view")));
   };
+  const filtered = () => Object.keys(defaults).some((name) => !["probe", "a", "b", "sort"].includes(name) && state[name] !== defaults[name]);
 
   const cost = (name) => {
     const one = data.backbones[names.backbone.indexOf(name)], says = [];
@@ -143,15 +148,22 @@
     return says.length ? name + ": " + says.join(", ") + "." : "";
   };
   const drawAnswer = () => {
-    const found = answer();
+    const found = answer(), whole = study && state.group === defaults.group && (everyTask ? state.probe === EVERY : state.probe === alone) && state.who !== "published";
+    const leads = whole ? make("p", { class: "leads" }, study.sentence) : null;
     const theirs = state.who === "own" ? "" : (state.who === "published" ? "These scores were published by others." : "Published scores have their own rows.") + " They are not ranked or tested and have no letters, because their test items are unknown here.";
+    at("basis").textContent = "";
+    if (state.probe === EVERY) {
+      at("verdict").replaceChildren(leads || make("p", {}, "All tasks, over " + state.group + "."));
+      at("basis").textContent = study.rule + (theirs ? " " + theirs : "");
+      return;
+    }
     if (!found || state.who === "published") {
       at("verdict").replaceChildren(make("p", {}, state.who === "published" ? theirs : "Nothing is ranked over " + state.group + " with " + state.probe + (theirs ? ". " + theirs : ": it takes two backbones.")));
       return;
     }
     const on = found.datasets.length === 1 ? "on " + found.datasets[0] : "over " + found.datasets.length + " datasets";
     const leader = found.rows.length && found.rows[0].rank != null ? cost(found.rows[0].backbone) : "";
-    at("verdict").replaceChildren(
+    at("verdict").replaceChildren(...[leads].filter(Boolean),
       make("p", {}, make("strong", {}, state.probe + ", " + on + ": "), found.verdict, leader ? " " + leader : ""),
       make("p", { class: "note" }, "Intervals of " + level + " show how much values vary with " + found.uncertainty + ". "
         + (found.left_out.length ? "Omitted, because some backbone has no score there: " + found.left_out.join(", ") + ". " : "")
@@ -162,18 +174,30 @@
   const columnsOf = (datasets) => {
     const found = answer(), rows = new Map((found ? found.rows : []).map((row) => [row.backbone, row]));
     const of = (name) => rows.get(name) || {};
+    // many letters say less than the neighbours that they stand for
+    const order = [...rows.keys()], lettered = (name) => lettersIn(of(name).letters), many = new Set(order.flatMap(lettered)).size > 12;
+    const reach = new Map(order.filter((name) => of(name).letters).map((name) => [name, order.filter((other) => lettered(other).some((letter) => lettered(name).includes(letter)))]));
     const some = (key) => [...rows.values()].some((row) => row[key] && row[key][0] != null);
     const columns = [{ key: "name", head: "backbone", title: "Name in the configuration. Click two to compare them.", sort: (name) => name, show: (name) => [name] }];
     const ranked = (key, head, title, digits = 3, up = false) => some(key) && columns.push({
       key, head, title, number: true, sort: (name) => of(name)[key] && of(name)[key][0] != null ? (up ? 1 : -1) * of(name)[key][0] : null,
       show: (name) => [number((of(name)[key] || [])[0], digits), make("br"), make("small", {}, range(...(of(name)[key] || []).slice(1), (value) => number(value, digits)))],
       csv: (name) => of(name)[key] || [null, null, null], wide: true });
-    const ours = state.who !== "published";
+    const ours = state.who !== "published" && state.probe !== EVERY;
+    if (state.probe === EVERY) {
+      const of = (name) => study.rows[name] || {}, count = Object.keys(study.probes).length, keys = ["best", "alike", "worse", "untested", "missing"];
+      columns.push({ key: "rank", head: "mean rank", number: true, title: "Mean over the " + count + " datasets of the rank on each; without a score it is the last.", sort: (name) => of(name).mean_rank, show: (name) => [number(of(name).mean_rank, 2)], csv: (name) => [of(name).mean_rank], heads: ["mean rank"] },
+        { key: "best", head: "best", number: true, title: "Datasets on which it is best, and further ones on which it does not differ significantly from the best.", sort: (name) => of(name).best == null ? null : -of(name).best - of(name).alike / 1000, show: (name) => of(name).best == null ? [NONE] : [String(of(name).best), of(name).alike ? " + " + of(name).alike : "", make("small", {}, " of " + count)], csv: (name) => keys.map((key) => of(name)[key]), heads: ["best", "not different from the best", "worse", "not tested", "no score"] });
+    }
     if (ours) columns.push({ key: "rank", head: "rank", number: true, title: "Rank by mean rank, and its confidence set: all true ranks are in these sets with " + level + " confidence.",
       sort: (name) => of(name).rank, csv: (name) => [of(name).rank, ...(of(name).ranks || [null, null])], heads: ["rank", "rank_low", "rank_high"],
-      show: (name) => { const row = of(name), sets = row.ranks || []; return [row.rank == null ? NONE : String(row.rank), make("br"), make("small", {}, sets[0] == null ? "" : sets[0] === sets[1] ? "= " + sets[0] : sets[0] + "–" + sets[1])]; } });
-    if (ours) columns.push({ key: "letters", head: "letters", title: "Backbones that share a letter do not differ significantly.", sort: (name) => of(name).letters, show: (name) => [of(name).letters || ""], csv: (name) => [of(name).letters] });
-    if (ours && some("best")) columns.push({ key: "best", head: "best", number: true, title: "Probability of being the best, by the model of all scores (docs/ranking.md).", sort: (name) => of(name).best ? -of(name).best[0] : null, show: (name) => [percent((of(name).best || [])[0])], csv: (name) => [(of(name).best || [])[0]] });
+      show: (name) => { const row = of(name), sets = row.ranks || []; return [row.rank == null ? NONE : String(row.rank), make("br"), make("small", {}, sets[0] == null ? "" : level + ": " + (sets[0] === sets[1] ? sets[0] : sets[0] + "–" + sets[1]))]; } });
+    if (ours && many) columns.push({ key: "strip", head: "not distinguishable", title: "From the first to the last rank of those that do not differ significantly; the mark is its own rank.", sort: (name) => of(name).rank, csv: (name) => [of(name).letters], heads: ["letters"],
+      show: (name) => { const alike = reach.get(name); return alike ? [make("span", { class: "bar", title: alike.length - 1 + " others: " + alike.filter((one) => one !== name).join(", ") }, make("span", { class: "range" }), make("span", { class: "point" }))] : [""]; },
+      dress: (name, td) => { const alike = reach.get(name); if (!alike) return; const place = (one) => 100 * (order.indexOf(one) + .5) / order.length, ends = alike.map(place), [range, point] = td.firstChild.children;
+        td.className = "barcell"; range.style.left = Math.min(...ends) + "%"; range.style.width = Math.max(...ends) - Math.min(...ends) + "%"; point.style.left = place(name) + "%"; } });
+    if (ours && !many) columns.push({ key: "letters", head: "letters", title: "Backbones that share a letter do not differ significantly.", sort: (name) => of(name).letters, show: (name) => [of(name).letters || ""], csv: (name) => [of(name).letters] });
+    if (ours && some("best")) columns.push({ key: "best", head: "chance of best", number: true, title: "Probability of being the best, by the model of all scores (docs/ranking.md).", sort: (name) => of(name).best ? -of(name).best[0] : null, show: (name) => [percent((of(name).best || [])[0])], csv: (name) => [(of(name).best || [])[0]] });
     if (ours) ranked("loss", "loss", "Expected shortfall from the best, in the metric's units, with its interval.", 3, true);
     if (ours && found && found.datasets.length > 1) {
       ranked("mean_rank", "mean rank", "Mean over datasets of the rank on each.", 2, true);
@@ -183,20 +207,21 @@
       ranked("gain", "gain", "Mean over datasets of the score less the baseline's.");
     }
     const has = (key) => data.backbones.some((one) => isShown(one) && one[key] != null);
-    if (has("parameters")) columns.push({ key: "parameters", head: "parameters", number: true, title: "Parameters of the network that is run, without heads.", sort: (name) => facts(name).parameters, show: (name) => [big(facts(name).parameters)], csv: (name) => [facts(name).parameters] });
-    if (has("throughput")) columns.push({ key: "throughput", head: "images/s", number: true, title: "Throughput of the forward pass on the machine of this run.", sort: (name) => facts(name).throughput == null ? null : -facts(name).throughput, show: (name) => [number(facts(name).throughput, 0)], csv: (name) => [facts(name).throughput] });
+    if (has("parameters")) columns.push({ key: "parameters", head: "parameters", number: true, cost: true, title: "Parameters of the network that is run, without heads.", sort: (name) => facts(name).parameters, show: (name) => [big(facts(name).parameters)], csv: (name) => [facts(name).parameters] });
+    if (has("width")) columns.push({ key: "width", head: "features", number: true, cost: true, title: "Numbers in the embedding of one image.", sort: (name) => facts(name).width, show: (name) => [big(facts(name).width)], csv: (name) => [facts(name).width] });
+    if (has("throughput")) columns.push({ key: "throughput", head: "images/s", number: true, cost: true, title: "Throughput of the forward pass on the machine of this run.", sort: (name) => facts(name).throughput == null ? null : -facts(name).throughput, show: (name) => [number(facts(name).throughput, 0)], csv: (name) => [facts(name).throughput] });
     for (const dataset of datasets) columns.push(datasetColumn(dataset, datasets.length < 5));
     return columns;
   };
-  const unfit = (dataset, name) => data.unfit[dataset + "|" + name] || data.unfit[[dataset, name, state.probe].join("|")];
+  const unfit = (dataset, name) => data.unfit[dataset + "|" + name] || data.unfit[[dataset, name, probeFor(dataset)].join("|")];
   const datasetColumn = (dataset, roomy) => {
     const [metric, higher, units, unit] = metricOf(dataset), sign = higher ? 1 : -1, one = data.datasets[names.dataset.indexOf(dataset)];
     const values = data.backbones.filter(isShown).map(({ name }) => (cellOf(dataset, name) || {}).value).filter((value) => value != null);
     const low = Math.min(...values), high = Math.max(...values), baseline = (cellOf(dataset, "imagestats") || {}).value;
     const value = (cell) => cell == null || cell.value == null ? null : state.cells === "rank" ? cell.rank : state.cells === "gain" ? (baseline == null || cell.published != null ? null : cell.value - baseline) : cell.value;
     return {
-      key: "d:" + dataset, head: dataset, dataset, number: true,
-      title: (one.title || dataset) + ": " + metric + (higher ? "" : ", less is better") + ", " + (units == null ? "as published." : level + " intervals over " + units + " " + unit + "s."),
+      key: "d:" + dataset, head: dataset, dataset, roomy, task: one.task, probe: probeFor(dataset), number: true,
+      title: (one.title || dataset) + ": " + (state.probe === EVERY ? probeFor(dataset) + ", " : "") + metric + (higher ? "" : ", less is better") + ", " + (units == null ? "as published." : level + " intervals over " + units + " " + unit + "s."),
       sort: (name) => { const cell = cellOf(dataset, name); return cell == null || cell.value == null ? null : -sign * cell.value; },
       csv: (name) => { const cell = cellOf(dataset, name) || {}; return [cell.value, cell.lower, cell.upper]; }, wide: true,
       show: (name) => { const cell = cellOf(dataset, name), shown = value(cell); if (cell == null && unfit(dataset, name)) return [make("small", {}, "does not fit")]; const text = [shown == null ? NONE : state.cells === "rank" ? String(shown) : state.cells === "gain" ? signed(shown) : number(shown)];
@@ -234,17 +259,23 @@
     view = { columns, backbones };
     at("count").textContent = backbones.length + " of " + data.backbones.filter(isShown).length + " backbones, " + datasets.length + " of " + data.datasets.filter((one) => !one.published || state.who !== "own").length + " datasets";
     const sorted = (column) => state.sort === column.key ? "ascending" : state.sort === "-" + column.key ? "descending" : null;
-    const head = make("tr", {}, ...columns.map((column) => make("th", { scope: "col", class: column.dataset ? "turned" : column.number ? "" : "text", "aria-sort": sorted(column), title: column.title },
+    const head = make("tr", {}, ...columns.map((column) => make("th", { scope: "col", class: column.dataset && !column.roomy ? "turned" : column.cost ? "cost" : column.number ? "" : "text", "aria-sort": sorted(column), title: column.title },
       make("button", { type: "button", "data-sort": column.key, on: { click: () => set({ sort: state.sort === column.key ? "-" + column.key : column.key }) } }, make("span", {}, column.head)),
       column.dataset && data.datasets[names.dataset.indexOf(column.dataset)].href ? make("a", { href: data.datasets[names.dataset.indexOf(column.dataset)].href, title: "page of " + column.dataset, "aria-label": "page of " + column.dataset }, "↗") : null)));
     const body = backbones.map((name) => make("tr", {}, ...columns.map((column, place) => {
       if (!place) return make("th", { scope: "row" }, make("button", { type: "button", class: "pick", "aria-pressed": String(state.a === name || state.b === name), title: "compare " + name, on: { click: () => pick(name) } }, name),
         " ", facts(name).published ? make("small", { class: "tag", title: facts(name).title }, "published") : make("a", { href: facts(name).href, title: "page of " + name, "aria-label": "page of " + name }, "↗"));
-      const td = make("td", { class: column.number ? null : "text" }, ...column.show(name));
+      const td = make("td", { class: column.cost ? "cost" : column.number ? null : "text" }, ...column.show(name));
       if (column.dress) column.dress(name, td);
       return td;
     })));
-    at("matrix").replaceChildren(make("thead", {}, head), make("tbody", {}, ...body));
+    const tasks = [];
+    for (const { task, probe } of columns.filter((column) => state.probe === EVERY && column.dataset)) {
+      const words = task + " · " + probe, last = tasks.at(-1);
+      if (last && last[0] === words) last[1]++; else tasks.push([words, 1]);
+    }
+    const over = tasks.length ? make("tr", { class: "over" }, ...columns.filter((column) => !column.dataset).map((column) => make("td", { class: column.cost ? "cost" : null })), ...tasks.map(([words, count]) => make("th", { scope: "colgroup", colspan: count }, words))) : null;
+    at("matrix").replaceChildren(make("thead", {}, ...[over, head].filter(Boolean)), make("tbody", {}, ...body));
   };
 
   const pick = (name) => {
@@ -285,7 +316,7 @@
     const heads = view.columns.flatMap((column) => column.heads || (column.wide ? [column.head, column.head + " lower", column.head + " upper"] : [column.head]));
     const lines = view.backbones.map((name) => view.columns.flatMap((column) => column.key === "name" ? [name] : column.csv(name)));
     const text = [heads, ...lines].map((line) => line.map(quote).join(",")).join("\n") + "\n";
-    const link = make("a", { href: URL.createObjectURL(new Blob([text], { type: "text/csv" })), download: ["permafrost", state.group, state.probe].join("-").replace(/[^\w-]+/g, "-") + ".csv" });
+    const link = make("a", { href: URL.createObjectURL(new Blob([text], { type: "text/csv" })), download: ["permafrost", state.group, state.probe === EVERY ? "all-tasks" : state.probe].join("-").replace(/[^\w-]+/g, "-") + ".csv" });
     document.body.append(link);
     link.click();
     link.remove();
@@ -294,10 +325,10 @@
 
   const draw = () => {
     for (const button of root.querySelectorAll("[data-probe]")) {
-      const found = (data.standings[state.group] || {})[button.dataset.probe], best = found && found.rows[0];
+      const found = (data.standings[state.group] || {})[button.dataset.probe], best = found && found.rows[0], whole = button.dataset.probe === EVERY;
       button.setAttribute("aria-pressed", String(button.dataset.probe === state.probe));
       button.title = found ? found.verdict : "";
-      button.hidden = !counts[state.who].get(button.dataset.probe) && button.dataset.probe !== state.probe;
+      button.hidden = (whole ? state.who === "published" : !counts[state.who].get(button.dataset.probe)) && button.dataset.probe !== state.probe;
       // who else has a letter of the first may be as good
       const alike = best && found.rows.filter((row) => lettersIn(row.letters).some((letter) => lettersIn(best.letters).includes(letter))).length > 1;
       button.lastChild.textContent = best && best.rank != null ? " " + best.backbone + (alike ? " or others" : "") : "";
@@ -308,12 +339,12 @@
     drawAnswer();
     drawTable();
     drawPair();
-    root.dispatchEvent(new CustomEvent("view", { detail: { data, state, datasets: shownDatasets(), backbones: view.backbones.filter((name) => !facts(name).published) } }));
+    root.dispatchEvent(new CustomEvent("view", { detail: { data, state: state.probe === EVERY ? { ...state, probe: alone } : state, datasets: shownDatasets(), backbones: view.backbones.filter((name) => !facts(name).published) } }));
   };
+  if (!/^#[\w-]+$/.test(location.hash)) read();
   root.hidden = false;
   buildTools();
   for (const name of ["a", "b"]) at("pick-" + name).addEventListener("change", (event) => set({ [name]: event.target.value }));
   addEventListener("hashchange", () => { if (!/^#[\w-]+$/.test(location.hash)) { read(); draw(); } });
-  if (!/^#[\w-]+$/.test(location.hash)) read();
   draw();
 })();
