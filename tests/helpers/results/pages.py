@@ -25,13 +25,16 @@ def build_report(*, output_dir, **inputs) -> None:
     Report(**inputs).write(output_dir)
 
 
-def prepare(tmp_path: Path, *, datasets: dict, backbones: list[str], **options) -> dict:
-    """Everything that a `Report` is made of, written below `tmp_path`."""
+def prepare(
+    tmp_path: Path, *, datasets: dict, backbones: list[str], probes: dict | None = None, **options
+) -> dict:
+    """Everything that a `Report` is made of, written below `tmp_path`; `probes` : of some datasets."""
+    probes_of = {name: ("knn", "linear") for name in datasets} | (probes or {})
     cards, predictions, tables, comparisons = {}, {}, [], {}
     for place, (name, card) in enumerate(datasets.items()):
         cards[name] = write_card(tmp_path / str(place) / "card.json", card)
         for i, backbone in enumerate(backbones):
-            for probe in ("knn", "linear"):
+            for probe in probes_of[name]:
                 made = make_predictions(
                     tmp_path / f"{place}/{i}/{probe}.parquet",
                     card,
@@ -51,7 +54,7 @@ def prepare(tmp_path: Path, *, datasets: dict, backbones: list[str], **options) 
                     gates="below_chance" if i == 0 else "",
                 )
                 tables.append(score_table(rows))
-        for probe in ("knn", "linear"):
+        for probe in probes_of[name]:
             path = comparisons[name, probe] = tmp_path / f"{place}/compare-{probe}.parquet"
             write_table(path, make_comparison_table(name, probe, backbones), {"fingerprint": "c"})
     about = {"fingerprint": "l"}

@@ -293,3 +293,78 @@ def test_a_backbone_leads_to_its_page(page):
     assert find(browser, "[aria-sort=ascending]")
     browser.back()
     assert ranked(browser) == ["gamma"]
+
+
+@pytest.fixture
+def two_tasks(browser, tmp_path):
+    """Open a report of two tasks, each with a probe of its own."""
+    datasets = {"aid": small("aid"), "eurosat": small(), "many": small("many", task="multilabel")}
+    given = prepare(
+        tmp_path,
+        datasets=datasets,
+        backbones=BACKBONES,
+        probes={"many": ("knn",)},
+        title="My study",
+    )
+    given["plan"]["datasets"]["many"]["task"] = "multilabel"
+    build_report(**given)
+
+    def open_at(address: str = "", width: int = 1400):
+        browser.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": False},
+        )
+        open_page(browser, given["output_dir"], address)
+        return browser
+
+    browser.get_log("browser")
+    yield open_at
+    assert browser.get_log("browser") == []
+
+
+def test_the_first_screen_is_the_study(two_tasks):
+    browser = two_tasks()
+    assert texts(browser, "h1") == ["My study"]
+    assert texts(browser, "#verdict") == [
+        "Of 4 backbones, imagestats has the best mean rank over 3 datasets: best on all of them."
+    ]
+    assert "classification by linear, multilabel by knn" in texts(browser, "#basis")[0]
+    assert ranked(browser) == ["imagestats", "gamma", "beta", "alpha"]
+    heads = texts(browser, "#matrix thead button")
+    assert heads[:3] == ["backbone", "mean rank", "best"] and heads[-3:] == [
+        "aid",
+        "eurosat",
+        "many",
+    ]
+    assert texts(browser, "#matrix .over th") == ["classification · linear", "multilabel · knn"]
+    assert [one.text for one in find(browser, "#matrix tbody tr:first-child td")][:2] == [
+        "1.00",
+        "3 of 3",
+    ]
+    assert not find(browser, "#pick-q")[0].is_displayed()
+    # figures of the same ranks; none of what one probe alone has
+    shown = [
+        one.get_attribute("data-figure") for one in find(browser, "figure") if one.is_displayed()
+    ]
+    assert shown == ["ranked"]
+    find(browser, "[data-probe=linear]")[0].click()
+    assert (
+        "probe=linear" in browser.current_url
+        and "linear, over 2 datasets" in texts(browser, "#verdict")[0]
+    )
+    again = two_tasks("#probe=*&a=alpha&b=beta")
+    assert "beta on 3;" in texts(again, "#pair p")[0] and len(find(again, "#pair tbody tr")) == 3
+
+
+def test_on_a_phone_the_sentence_and_the_table_come_first(two_tasks):
+    browser = two_tasks("", 390)
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
+    top = {
+        name: browser.execute_script(
+            f"return document.querySelector('{name}').getBoundingClientRect().top"
+        )
+        for name in ("#verdict", "#matrix tbody td.heat", "#tools")
+    }
+    assert top["#verdict"] < top["#matrix tbody td.heat"] < min(top["#tools"], 844)
+    left = "return document.querySelector('#matrix tbody td.heat').getBoundingClientRect().left"
+    assert browser.execute_script(left) < 390

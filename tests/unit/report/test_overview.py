@@ -279,3 +279,22 @@ def test_what_was_not_drawn_is_printed_as_a_still(page):
     drawn(browser, "probes")
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     assert browser.execute_script(style) == "none"
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+@pytest.mark.parametrize("name", FIGURES)
+def test_no_two_labels_intersect(page, name, width):
+    browser = page("#probe=linear", width)
+    drawn(browser, name)
+    crossing = browser.execute_script(
+        """
+        const seen = [...document.querySelectorAll(`[data-figure=${arguments[0]}] svg text`)].filter(
+            (one) => one.textContent.trim() && getComputedStyle(one).opacity > 0 && one.getAttribute("opacity") !== "0");
+        const boxes = seen.map((one) => [one.textContent, one.getBoundingClientRect()]), found = [];
+        for (const [i, [a, x]] of boxes.entries()) for (const [b, y] of boxes.slice(i + 1))
+            if (Math.min(x.right, y.right) - Math.max(x.left, y.left) > 1 && Math.min(x.bottom, y.bottom) - Math.max(x.top, y.top) > 2) found.push([a, b]);
+        return found;
+        """,
+        name,
+    )
+    assert crossing == []

@@ -339,7 +339,7 @@
     drawAnswer();
     drawTable();
     drawPair();
-    root.dispatchEvent(new CustomEvent("view", { detail: { data, state: state.probe === EVERY ? { ...state, probe: alone } : state, datasets: shownDatasets(), backbones: view.backbones.filter((name) => !facts(name).published) } }));
+    root.dispatchEvent(new CustomEvent("view", { detail: { data, state, datasets: shownDatasets(), backbones: view.backbones.filter((name) => !facts(name).published) } }));
   };
   if (!/^#[\w-]+$/.test(location.hash)) read();
   root.hidden = false;

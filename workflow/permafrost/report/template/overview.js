@@ -20,13 +20,18 @@ const lettersIn = (text) => (text || "").match(/[a-z]'*/g) || [];  // the letter
   const tablesOf = ({ data, state, datasets, backbones }) => {
     const names = data.backbones.map((one) => one.name), shown = new Set(backbones);
     const answers = data.standings[state.group] || {}, answer = answers[state.probe];
-    const alone = datasets.length === 1 ? datasets[0] : null;
+    const whole = state.probe === "*", probe = whole ? "all tasks" : state.probe;
+    const alone = datasets.length === 1 && !whole ? datasets[0] : null;
     const points = [], add = (name, row) => {
       if (!shown.has(name)) return;
       const { parameters, throughput } = data.backbones[names.indexOf(name)];
       points.push({ backbone: name, ...row, parameters, ms: throughput ? 1000 / throughput : null });
     };
-    if (alone != null) {
+    if (whole) Object.entries(data.study.rows).forEach(([name, { mean_rank }]) => {
+      const rank = 1 + Object.values(data.study.rows).filter((other) => other.mean_rank < mean_rank).length;
+      add(name, { probe, score: mean_rank, lower: null, upper: null, rank, letters: "", alike: rank === 1 });
+    });
+    else if (alone != null) {
       const place = data.datasets.findIndex((one) => one.name === alone), cells = data.cells;
       const letters = (name, probe) => Object.values(data.standings).map((group) => group[probe])
         .filter((one) => one && one.datasets.length === 1 && one.datasets[0] === alone).flatMap((one) => one.rows).find((row) => row.backbone === name)?.letters;
@@ -43,18 +48,18 @@ const lettersIn = (text) => (text || "").match(/[a-z]'*/g) || [];  // the letter
     const metric = alone != null ? data.metrics[alone + "|" + state.probe] : null, level = 100 * data.confidence + " %";
     const agreement = (given.agreement[alone ?? state.group] || []).filter((one) => one.a === state.probe || one.b === state.probe)
       .map((one) => ({ other: one.a === state.probe ? one.b : one.a, label: (one.a === state.probe ? one.b : one.a) + one.label }));
-    const tests = alone == null && (given.cliques[state.group] || {})[state.probe];
-    const scored = points.filter((one) => one.probe === state.probe && one.score != null), drawn = diagram(scored, tests);
+    const tests = alone == null && !whole && (given.cliques[state.group] || {})[state.probe];
+    const scored = points.filter((one) => one.probe === probe && one.score != null), drawn = diagram(scored, tests);
     const priced = (cost) => scored.some((one) => one[cost] != null);
     return {
       tables: { points, agreement, ...drawn },
       rows: { ranked: scored.length, critical: drawn.bars.length + Math.ceil(scored.length / 2) },
       has: { ranked: scored.length > 0, cost_parameters: priced("parameters"), cost_ms: priced("ms"), critical: Boolean(tests) && scored.length > 0, probes: data.probes.length > 1 && agreement.length > 0 && scored.length > 0 },
       parameters: {
-        probe: state.probe,
-        measure: metric ? metric[0] + " on " + alone : "mean rank over " + (answer ? answer.datasets.length : 0) + " datasets",
+        probe,
+        measure: metric ? metric[0] + " on " + alone : "mean rank over " + (whole ? Object.keys(data.study.probes).length : answer ? answer.datasets.length : 0) + " datasets",
         higher: Boolean(metric && metric[1]),
-        how: metric ? level + " interval over " + metric[2] + " " + metric[3] + "s" : answer ? "Mean of the ranks on " + answer.datasets.length + " datasets; " + level + " interval over " + answer.uncertainty : "",
+        how: metric ? level + " interval over " + metric[2] + " " + metric[3] + "s" : answer ? "Mean of the ranks on " + answer.datasets.length + " datasets; " + level + " interval over " + answer.uncertainty : whole ? "Each task by one probe; the mean has no interval" : "",
       },
     };
   };

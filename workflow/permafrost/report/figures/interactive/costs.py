@@ -65,10 +65,12 @@ _NAMED = [
     },
     {
         "filter": "!isValid(datum.place_before)"
-        " || log(datum.place / datum.place_before) > 0.15 * log(datum.max_place / datum.min_place)"
+        " || log(datum.place / datum.place_before) > 0.3 * log(datum.max_place / datum.min_place)"
         " || abs(datum.score - datum.score_before) > 0.05 * (datum.max_score - datum.min_score)"
     },
 ]
+# names grow away from the axes
+_INWARDS = "log(datum.place / datum.min_place) <= 0.5 * log(datum.max_place / datum.min_place) ? 'left' : 'right'"
 
 
 def draw_costs(cost: str) -> dict:
@@ -120,7 +122,13 @@ def draw_costs(cost: str) -> dict:
             },
             {
                 "transform": _NAMED,
-                "mark": {"type": "text", "dy": -9, "limit": 150, "aria": False},
+                "mark": {
+                    "type": "text",
+                    "dy": -9,
+                    "limit": 150,
+                    "aria": False,
+                    "align": {"expr": _INWARDS},
+                },  # fmt: skip
                 "encoding": {"y": score_axis(), "text": {"field": "backbone"}},
             },
         ],

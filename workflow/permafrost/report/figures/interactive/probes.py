@@ -26,7 +26,14 @@ def draw_probes(probes: list[str]) -> dict:
         "type": "quantitative",
         "scale": {"zero": False, "reverse": True, "nice": False, "padding": 10},
     }
-    whole = {"tickMinStep": 1, "format": "d"}
+    # between whole ranks there is nothing to mark
+    is_whole = {"condition": {"test": "datum.value % 1 === 0", "value": 1}, "value": 0}
+    whole = {
+        "labelOpacity": is_whole,
+        "gridOpacity": is_whole,
+        "tickOpacity": is_whole,
+        "format": "d",
+    }
     x = {"field": "own", **rank, "axis": {"title": {"signal": "'rank with ' + probe"}, **whole}}
     y = {"field": "rank", **rank, "axis": {"title": "rank with the other probe", **whole}}
     return specification(
