@@ -353,7 +353,10 @@ def test_the_first_screen_is_the_study(two_tasks):
         and "linear, over 2 datasets" in texts(browser, "#verdict")[0]
     )
     again = two_tasks("#probe=*&a=alpha&b=beta")
-    assert "beta on 3;" in texts(again, "#pair p")[0] and len(find(again, "#pair tbody tr")) == 3
+    assert (
+        "beta on 2; on 1 of 3" in texts(again, "#pair p")[0]
+        and len(find(again, "#pair tbody tr")) == 3
+    )
 
 
 def test_on_a_phone_the_sentence_and_the_table_come_first(two_tasks):

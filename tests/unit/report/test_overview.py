@@ -288,11 +288,12 @@ def test_no_two_labels_intersect(page, name, width):
     drawn(browser, name)
     crossing = browser.execute_script(
         """
-        const seen = [...document.querySelectorAll(`[data-figure=${arguments[0]}] svg text`)].filter(
-            (one) => one.textContent.trim() && getComputedStyle(one).opacity > 0 && one.getAttribute("opacity") !== "0");
+        const seen = [...document.querySelectorAll(`[data-figure=${arguments[0]}] svg text`)]
+            .filter((one) => one.textContent.trim() && one.getAttribute("opacity") !== "0");
         const boxes = seen.map((one) => [one.textContent, one.getBoundingClientRect()]), found = [];
+        const shared = (x, y, low, high) => Math.min(x[high], y[high]) - Math.max(x[low], y[low]);
         for (const [i, [a, x]] of boxes.entries()) for (const [b, y] of boxes.slice(i + 1))
-            if (Math.min(x.right, y.right) - Math.max(x.left, y.left) > 1 && Math.min(x.bottom, y.bottom) - Math.max(x.top, y.top) > 2) found.push([a, b]);
+            if (shared(x, y, "left", "right") > 1 && shared(x, y, "top", "bottom") > 2) found.push([a, b]);
         return found;
         """,
         name,
