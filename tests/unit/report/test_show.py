@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 
 import pyarrow as pa
 import pytest
@@ -346,3 +347,20 @@ def test_a_leaderboard_without_standings_says_what_was_left_out(tmp_path):
     about = {"fingerprint": "f", "left_out": left_out}
     shown = Shown.of(build_leaderboard([score_table(rows)]), tmp_path, about)
     assert "left out: no band 'nir'" in "\n".join(block.plain() for block in shown.blocks())
+
+
+def test_plain_values_are_those_of_the_tables_and_can_be_chosen(results):
+    every = results.values()
+    assert every["study"]["sentence"] == results.blocks()[0].head
+    assert {(row["dataset"], row["probe"]) for row in every["scores"]} == {
+        (row["dataset"], row["probe"]) for row in results.rows
+    }
+    assert len(every["standings"]) == len(results.standings)
+    json.dumps(every, allow_nan=False)
+    some = results.values(dataset="d1", compare=["weak", "strong"])
+    assert {row["dataset"] for row in some["scores"]} == {"d1"}
+    assert [{row["backbone_a"], row["backbone_b"]} for row in some["differences"]] == [
+        {"weak", "strong"}
+    ]
+    with pytest.raises(PermafrostError, match="no backbone 'x'"):
+        results.values(compare=["x", "weak"])

@@ -121,3 +121,13 @@ def test_what_has_no_number_has_no_place():
     values = {"d1": {"a": 0.9, "b": 0.8, "c": float("nan")}, "d2": {"a": 0.9, "b": 0.8, "c": 0.7}}
     found = counts(study_of(rows_of(values), {}))
     assert found["c"] == {"missing": 1, "untested": 1}
+
+
+def test_derived_datasets_do_not_count():
+    rows = rows_of(VALUES)
+    standings = [
+        {"group": "all", "datasets": "d1;d3", "left_out": "d4"},
+        {"group": "x", "datasets": "d2", "left_out": ""},
+    ]
+    assert set(study_of(rows, {}, standings).probes) == {"d1", "d3", "d4"}
+    assert set(study_of(rows, {}, standings[1:]).probes) == set(VALUES)

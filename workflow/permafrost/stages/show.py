@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
@@ -40,6 +42,11 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--metric", help="with --by or --ensembles: this metric, not the primary one"
     )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print study, standings, scores and differences as JSON, with null for what is not known",
+    )
 
 
 def run(arguments) -> None:
@@ -59,14 +66,14 @@ def run(arguments) -> None:
     table, metadata = read_table(path)
     results = path.parent
     incomplete = metadata.get(KEY)
-    plan = None
+    plan, notice = None, None
     # without plans, the leaderboard was copied from its folder of results
     if (results / "plans").is_dir():
         plan = read_plan(current_plan(results))
         ours = incomplete is not None and incomplete["plan"] == plan["plan"]
         notice = None if ours else describe_outdated(table, metadata, plan)
         if notice:
-            print(notice, end="\n\n")
+            print(notice, end="\n\n", file=sys.stderr if arguments.json else None)
     shown = Shown.of(table, results, metadata)
     chosen = {"probe": arguments.probe, "dataset": arguments.dataset, "group": arguments.group}
     if arguments.by is not None:
@@ -74,6 +81,13 @@ def run(arguments) -> None:
         return
     if arguments.ensembles:
         _show_ensembles(arguments, shown.rows, results)
+        return
+    if arguments.json:
+        print(
+            json.dumps(
+                shown.values(compare=arguments.compare, **chosen), indent=2, ensure_ascii=False
+            )
+        )
         return
     print_blocks(shown.blocks(compare=arguments.compare, **chosen))
     # a dataset that fits no backbone has no table
@@ -98,6 +112,12 @@ def _check(arguments) -> None:
             "--by does not go with --ensembles", where="permafrost show", remedy="give one of them"
         )
     chosen = "--by" if arguments.by is not None else "--ensembles" if arguments.ensembles else None
+    if arguments.json and chosen:
+        raise PermafrostError(
+            f"--json does not go with {chosen}",
+            where="permafrost show",
+            remedy="read it in Python: `Results.slices` or `Results.ensembles`",
+        )
     belong = {
         "backbone": ("--by",),
         "metric": ("--by", "--ensembles"),

@@ -25,7 +25,7 @@ from permafrost.report.tables.answer import (
     verdict,
 )
 from permafrost.report.tables.compared import Field
-from permafrost.report.tables.study import study_of
+from permafrost.report.tables.study import Study, study_of
 from permafrost.statistics.across_datasets.letters import compact_letters, ranks_possible
 from permafrost.statistics.leaderboard.rows import distinct, finite, metric_name, overall
 from permafrost.statistics.leaderboard.seeds import clean_lines, merge_seeds
@@ -99,7 +99,7 @@ def explorer(
             if pairs.compared
         },
         "confidence": lines[0]["confidence"] if lines else 0.95,
-        "study": _study(rows, comparisons),
+        "study": _study(study_of(rows, comparisons, standings)),
     }
 
 
@@ -122,10 +122,11 @@ def embedded(data) -> str:
     return text.replace("<", "\\u003c")
 
 
-def _study(rows: list[dict], comparisons: Mapping[tuple[str, str], list[dict]]) -> dict | None:
+def _study(study: Study | None) -> dict | None:
     """The table over all tasks as plain values."""
-    study = study_of(rows, comparisons)
-    return study and {
+    if study is None:
+        return None
+    return {
         "sentence": study.sentence,
         "rule": study.rule,
         "probes": study.probes,

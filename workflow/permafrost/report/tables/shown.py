@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,13 +16,11 @@ from permafrost.report.tables.answer import answer
 from permafrost.report.tables.blocks import Block
 from permafrost.report.tables.compared import difference_block, finds, letters_of
 from permafrost.report.tables.derived import derived_blocks
-from permafrost.report.tables.study import study_of
+from permafrost.report.tables.study import EVERYTHING, Study, study_of
 from permafrost.report.tables.terminal import leaderboard_blocks
 from permafrost.statistics.leaderboard.derived import DerivedLine, set_apart
-from permafrost.statistics.leaderboard.rows import distinct, overall
+from permafrost.statistics.leaderboard.rows import distinct, finite, overall
 from permafrost.statistics.leaderboard.seeds import merge_seeds
-
-EVERYTHING = "all"
 
 
 @dataclass(frozen=True)
@@ -103,9 +101,7 @@ class Shown:
         chosen = {name: value for name, value in chosen.items() if value is not None}
         if compare:
             return [self._difference(*compare, **chosen)]
-        study = (
-            None if group or chosen else study_of(self.leaderboard.to_pylist(), self.comparisons)
-        )
+        study = None if group or chosen else self._study()
         shown = [study.block(most)] if study else []
         shown += [] if dataset else self._answers(group, probe, most)
         if group is None:
@@ -127,6 +123,57 @@ class Shown:
                 ]
             )
         return shown
+
+    def values(
+        self,
+        *,
+        probe: str | None = None,
+        dataset: str | None = None,
+        group: str | None = None,
+        compare: list[str] | None = None,
+    ) -> dict:
+        """What is requested as plain values, with None for a number that is not finite.
+
+        Returns
+        -------
+        study : sentence, rule, probes of datasets and places of backbones (`study.Study`), or None.
+        scores : rows of the leaderboard with seeds merged; standings, differences : rows of their files.
+
+        Raises
+        ------
+        PermafrostError : a name that is not in the results.
+        """
+        self.check(probe=probe, dataset=dataset, group=group, compare=compare)
+        named = {"probe": probe, "dataset": dataset, "group": group}
+
+        def chosen(rows: Iterable[dict]) -> list[dict]:
+            kept = [
+                row
+                for row in rows
+                if all(
+                    row.get(key, value) == value
+                    for key, value in named.items()
+                    if value is not None
+                )
+            ]
+            return [{key: _plain(value) for key, value in row.items()} for row in kept]
+
+        study = self._study()
+        compared = [row for rows in self.comparisons.values() for row in rows] + self.with_derived
+        pair = set(compare or ())
+        return {
+            "study": study and asdict(study),
+            "standings": chosen(self.standings),
+            "scores": chosen(merge_seeds(self.rows) + [one.row for one in self.derived]),
+            "differences": chosen(
+                row
+                for row in compared
+                if not pair or {row["backbone_a"], row["backbone_b"]} == pair
+            ),
+        }
+
+    def _study(self) -> Study | None:
+        return study_of(self.leaderboard.to_pylist(), self.comparisons, self.standings)
 
     def _answers(self, group: str | None, probe: str | None, most: int | None) -> list[Block]:
         """Blocks over all datasets, if there are several; for a named group in any case."""
@@ -203,3 +250,7 @@ class Shown:
         for what, value in asked:
             remedy = f"name one of {', '.join(known[what]) or 'none: there are no standings'}"
             look_up(known[what], value, f"these results have no {what}", remedy=remedy)
+
+
+def _plain(value):
+    return value if not isinstance(value, float) or finite(value) else None

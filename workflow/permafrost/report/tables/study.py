@@ -10,13 +10,13 @@ from permafrost.probes.kinds import KINDS
 from permafrost.report.notation import listed, number
 from permafrost.report.tables.blocks import Block
 from permafrost.report.tables.compared import Field
-from permafrost.statistics.leaderboard.harder import losses_of
 from permafrost.statistics.leaderboard.rows import distinct, finite, overall
 from permafrost.statistics.leaderboard.seeds import merge_seeds
 
 #: of kinds with equally many results, the first speaks for a task; then those that leave backbones frozen
 _FIRST = ("linear", "ridge", "segmentation", "dense_ridge", "detection")
 _NAMED = 3
+EVERYTHING = "all"
 _HEADS = {
     "best": "best", "alike": "not different", "worse": "worse", "untested": "not tested", "missing": "no score",
 }  # fmt: skip
@@ -72,21 +72,27 @@ class Study:
 
 
 def study_of(
-    rows: Iterable[dict], comparisons: Mapping[tuple[str, str], list[dict]]
+    rows: Iterable[dict],
+    comparisons: Mapping[tuple[str, str], list[dict]],
+    standings: Iterable[dict] = (),
 ) -> Study | None:
     """The table over all tasks; None with fewer than two backbones or datasets.
 
     Parameters
     ----------
-    rows : of the leaderboard. Datasets of harder images are left out: they test the same images again.
-    comparisons : (dataset, probe) to rows of paired differences.
+    rows : of the leaderboard; comparisons : (dataset, probe) to rows of paired differences.
+    standings : if there are any, only the datasets of their group of all count, which has no derived ones.
     """
-    rows = list(rows)
-    harder = {loss.dataset for loss in losses_of(rows)}
+    counted = {
+        name
+        for row in standings
+        if row["group"] == EVERYTHING
+        for name in (*row["datasets"].split(";"), *row["left_out"].split(";"))
+    }
     lines = [
         line
         for line in merge_seeds(overall(rows))
-        if line["dataset"] not in harder and finite(line["value"])
+        if (not counted or line["dataset"] in counted) and finite(line["value"])
     ]
     probes, backbones = _probes(lines), sorted(distinct(lines, "backbone"))
     if len(probes) < 2 or len(backbones) < 2:
