@@ -13,7 +13,7 @@ from permafrost.core.identity import file_digest
 from permafrost.core.options import build
 from permafrost.core.parquet_files import check_expansion
 from permafrost.core.tables import read_metadata, read_table
-from permafrost.core.text import printable
+from permafrost.core.text import printable_name
 from permafrost.data.store.card import read_card
 from permafrost.operate.commons.facts import (
     bands_differ,
@@ -58,7 +58,7 @@ class Refusal:
     reason: str
 
     def __str__(self) -> str:
-        return printable(f"{self.kind}: {self.where}: {self.reason}", 1000)
+        return printable_name(f"{self.kind}: {self.where}: {self.reason}", 1000)
 
 
 def check_submission(

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from permafrost.core.text import printable
+from permafrost.core.text import printable_name
 from permafrost.operate.commons.check import Refusal
 from permafrost.operate.commons.commons import Commons, Entry, key_of
 from permafrost.operate.commons.standing import standing_in
@@ -19,7 +19,7 @@ def lines(folder: Path, submission: Submission | None, refused: list[Refusal]) -
         return [f"{folder}: refused", *(f"  {one}" for one in refused)]
     count = len(submission.evaluations())
     return [
-        printable(
+        printable_name(
             f"{folder}: {count} evaluations of {', '.join(submission.backbones)} by {submission.author}; every score"
             " and interval follows from the predictions",
             1000,
@@ -45,7 +45,7 @@ def comment(
         )
         said += ["", *standing_in(key_of(submission), held, own)] if known else []
         said += ["", *_claims(submission)]
-    block = "\n".join(printable(line, 1000) if line else "" for line in said).replace("`", "'")
+    block = "\n".join(printable_name(line, 1000) if line else "" for line in said).replace("`", "'")
     head = (
         "Refused" if refused or submission is None else "Every score follows from its predictions"
     )
