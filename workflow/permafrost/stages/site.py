@@ -23,21 +23,11 @@ def add_arguments(parser) -> None:
         metavar="FOLDER",
         help="folder to replace (default: site)",
     )
-    parser.add_argument(
-        "--picture",
-        type=Path,
-        metavar="FILE",
-        help="also the figure of the first suite: .png, .svg",
-    )
 
 
 def run(arguments) -> None:
     from permafrost.operate.commons.commons import Commons
-    from permafrost.operate.commons.site import SuiteResults, draw, write_site
-    from permafrost.report.figures.files import write_figure
+    from permafrost.operate.commons.site import write_site
 
-    commons = Commons(arguments.commons)
-    pages = write_site(commons, arguments.output)
-    if arguments.picture is not None and commons.suites:
-        write_figure(arguments.picture, draw(SuiteResults.of(sorted(commons.suites)[0], commons)))
+    pages = write_site(Commons(arguments.commons), arguments.output)
     print(f"{arguments.output / 'index.html'}: {len(pages)} pages (open it in a browser)")
