@@ -555,7 +555,11 @@ def test_the_committed_results_follow_from_their_predictions_and_so_does_their_s
     site = tmp_path / "site"
     assert main(["site", str(ROOT / "commons"), "--output", str(site)]) == 0
     made, held = (
-        {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        {
+            path.relative_to(folder): path.read_bytes()
+            for path in folder.rglob("*")
+            if path.is_file()
+        }
         for folder in (site, ROOT / "docs/results")
     )
     assert made == held, "make it anew: permafrost site commons --output docs/results"

@@ -199,7 +199,6 @@ OF_RESULTS: dict[str, tuple[str, ...]] = {
     "show": ("leaderboard",),
     "labels": ("results",),
     "copies": ("results",),
-    "submit": ("results",),
     "export": ("leaderboard",),
     "methods": ("results",),
     "incomplete": ("failures",),
