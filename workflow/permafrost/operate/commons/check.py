@@ -119,7 +119,7 @@ def _dataset(
     stated = submission.datasets[name]
     try:
         card = read_card(folder / where)
-        found = card_facts(card, stated.split, stated.images_of)
+        found = card_facts(card, stated)
         if card.dataset != name:
             yield Refusal("card", where, f"it is of {card.dataset}")
         known = reference["datasets"].get(name)

@@ -13,6 +13,7 @@ import numpy as np
 
 from permafrost.core.tables import read_table
 from permafrost.data.store.card import Card
+from permafrost.operate.commons.submission import OfDataset
 from permafrost.plan.validation import problems
 from permafrost.statistics.predictions.reading import Predictions
 
@@ -53,17 +54,17 @@ def labels_of(predictions: Predictions) -> str:
     return hashlib.sha256(content + json.dumps(rules, default=str).encode()).hexdigest()
 
 
-def card_facts(card: Card, split: str, images_of: Iterable[str]) -> dict:
-    """Facts of a dataset from its card, and from the digest of its training and validation images."""
+def card_facts(card: Card, stated: OfDataset) -> dict:
+    """Facts of a dataset from its card, and from what a submission states of it."""
     return {
-        "title": card.title,
+        "title": stated.title,
+        "licence": stated.licence,
+        "citation": stated.citation,
+        "images_of": sorted(stated.images_of),
         "task": card.task,
-        "licence": card.licence,
-        "citation": card.citation,
-        "images_of": sorted(images_of),
         "classes": list(card.classes),
         "split": {
-            "digest": split,
+            "digest": stated.split,
             "method": card.split_method,
             "counts": {name: one["count"] for name, one in card.splits.items()},
             "class_counts": {name: one.get("class_counts") for name, one in card.splits.items()},

@@ -60,11 +60,14 @@ class OfBackbone(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class OfDataset(Options):
-    """What the card of a dataset does not hold."""
+    """What the catalogue says of a dataset, and what its card does not hold."""
 
     split: Text
     """SHA-256 of the names of the training and the validation images."""
     images_of: list[str] = field(default_factory=list)
+    title: str | None = None
+    licence: str | None = None
+    citation: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

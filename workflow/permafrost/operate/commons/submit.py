@@ -17,8 +17,9 @@ from permafrost.operate.commons.facts import digest_of_names, sample_names
 from permafrost.operate.commons.submission import MANIFEST, Evaluation
 from permafrost.plan.recorded import current_plan, places, read_plan
 
-#: columns of a backbone's entry that a submission states
-_STATED = ("title", "citation", "licence", "url", "parameters", "trained_on")
+# keys of entries that a submission states
+_OF_BACKBONE = ("title", "citation", "licence", "url", "parameters", "trained_on")
+_OF_DATASET = ("title", "citation", "licence", "images_of")
 
 
 def submit(
@@ -70,7 +71,7 @@ def submit(
         "versions": gather_versions(metadata),
         "hardware": sorted({one["device"] for one in metadata if one.get("device")}),
         "backbones": {
-            name: {key: one[key] for key in _STATED if (one := plan["backbones"][name]).get(key)}
+            name: _stated(plan["backbones"][name], _OF_BACKBONE)
             | ({"confirmed": confirmed[name]} if name in confirmed else {})
             | ({"overlap": overlap[name]} if name in overlap else {})
             for name in backbones
@@ -83,7 +84,7 @@ def submit(
                         for part in ("train", "val")
                     )
                 ),
-                "images_of": plan["datasets"][name].get("images_of", []),
+                **_stated(plan["datasets"][name], _OF_DATASET),
             }
             for name in datasets
         },
@@ -99,6 +100,10 @@ def submit(
         manifest["files"] = {name: file_digest(folder / name) for name in sorted(copied)}
         (folder / MANIFEST).write_text(json_text(manifest), encoding="utf-8")
     return manifest, left_out
+
+
+def _stated(entry: dict, keys: tuple[str, ...]) -> dict:
+    return {key: entry[key] for key in keys if entry.get(key)}
 
 
 def json_text(content) -> str:
