@@ -177,19 +177,6 @@ def _seen(of: Iterable[tuple[SuiteResults, dict]]) -> list[tuple[str, list[str]]
     return [(label, collections) for label, collections in found.items() if collections]
 
 
-def overlaps(row: dict, suite: SuiteResults) -> list[str]:
-    """Datasets of a row whose images are of a collection that the backbone was trained on."""
-    there = {
-        column.dataset for column, cell in zip(suite.columns, row["cells"], strict=True) if cell
-    }
-    datasets = suite.reference["datasets"]
-    return [
-        name
-        for name in datasets
-        if name in there and {*datasets[name]["images_of"]} & {*row["about"].trained_on}
-    ]
-
-
 def _name(suite: SuiteResults) -> str:
     return suite.reference["suite"]["suite"]["name"]
 
