@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -37,6 +41,45 @@ def test_the_public_tests_run_the_same_script():
     workflow = yaml.safe_load((ROOT / ".github/workflows/tests.yml").read_text())
     (job,) = workflow["jobs"].values()
     assert [step["run"] for step in job["steps"] if "run" in step] == [".ci/run"]
+
+
+def test_what_checks_a_pull_request_may_not_write_and_runs_nothing_of_it():
+    workflow = yaml.safe_load((ROOT / ".github/workflows/submission.yml").read_text())
+    check, comment = workflow["jobs"]["check"], workflow["jobs"]["comment"]
+    assert workflow["permissions"] == {"contents": "read"} and "permissions" not in check
+    heads = [step for step in check["steps"] if "head" in str(step.get("with", ""))]
+    assert [step["with"]["path"] for step in heads] == ["proposed"]
+    assert all(
+        not step["with"]["persist-credentials"]
+        for step in check["steps"]
+        if "checkout" in str(step)
+    )
+    runs = [step["run"] for step in check["steps"] if "run" in step]
+    assert runs == [
+        "envs/run python .ci/submissions.py proposed/commons/submissions commons comments",
+        "exit 1",
+    ]
+    # texts of others reach a shell as variables or files only
+    assert "${{" not in "".join(
+        step.get("run", "") for job in (check, comment) for step in job["steps"]
+    )
+    assert not any("checkout" in str(step) for step in comment["steps"])
+
+
+def test_new_submissions_are_checked_and_refusals_fail(tmp_path):
+    commons = tmp_path / "commons"
+    shutil.copytree(ROOT / "commons", commons)
+    shutil.copytree(commons / "submissions", tmp_path / "proposed")
+    shutil.copytree(tmp_path / "proposed/first-results", tmp_path / "proposed/again")
+    command = [sys.executable, str(ROOT / ".ci/submissions.py"), "proposed", "commons", "comments"]
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(command, cwd=tmp_path, env={**os.environ, "PATH": path}, check=False)
+    assert done.returncode == 1
+    said = (tmp_path / "comments/all.md").read_text()
+    assert (
+        said.count("### Refused") == 1
+        and "name: again: the submission says that it is first-results" in said
+    )
 
 
 def test_hooks_run_programs_of_the_environment():

@@ -26,6 +26,7 @@ PUBLISHED = {
     ("geobench-v1", 2): "552ec7605b74893de204546de3be2a2e",
     ("geobench2", 2): "8c197466a64e33fdb4dfead892b941b8",
     ("torchgeo", 2): "0f577b9af15b94576b5e5642407b324c",
+    ("open-images", 1): "d7457f56ecc6f38853b54113203fed58",
 }
 MINE = {
     "suite": {"name": "mine", "version": 3, "title": "My suite"},

@@ -223,21 +223,29 @@ class Plan(StoreJobs):
         )
 
     def _calibration(self, dataset: str, probe: str, *keys: str) -> dict:
-        """The option ``calibration`` of a job (`keys`: only these); ``{}`` if it does not apply."""
-        options = self.config["calibration"]
-        judged = KINDS[self.probes[probe]["kind"]].probabilities
-        targets = targets_of(self.datasets[dataset]["task"])
-        if options is None or not (judged and targets.calibrated):
-            return {}
-        if not targets.one_class:
-            options = {key: options[key] for key in options if key != "sets"}
-        return {"calibration": {key: options[key] for key in keys or options}}
+        kind, task = self.probes[probe]["kind"], self.datasets[dataset]["task"]
+        return calibration_of(self.config["calibration"], kind, task, *keys)
 
     def changes(self) -> dict[str, list[str]]:
         """Job -> what it read before without declaring it and has changed since."""
         for _ in self.jobs() if self._read else ():
             pass
         return self._read.changes if self._read else {}
+
+
+def calibration_of(options: dict | None, kind: str, task: str, *keys: str) -> dict:
+    """The option ``calibration`` of a job (`keys`: only these); ``{}`` if it does not apply.
+
+    Parameters
+    ----------
+    options : of the configuration. kind : of the probe. task : of the dataset.
+    """
+    targets = targets_of(task)
+    if options is None or not (KINDS[kind].probabilities and targets.calibrated):
+        return {}
+    if not targets.one_class:
+        options = {key: options[key] for key in options if key != "sets"}
+    return {"calibration": {key: options[key] for key in keys or options}}
 
 
 def _place(cell: dict) -> tuple[str, str]:

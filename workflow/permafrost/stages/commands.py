@@ -110,6 +110,23 @@ USE: dict[str, Command] = {
             "permafrost rank torchgeo-bench/results/models --where bands=rgb --probe linear --figure ranks.svg",
         ),
     ),
+    "submit": Command(
+        "write a folder with predictions and scores of a suite's run, for a commons of results",
+        (
+            "permafrost submit results/open-images --suite open-images --output my-model --author 'Ng, Ann'",
+        ),
+    ),
+    "accept": Command(
+        "check a submission: compute every score again; add it to a commons of results",
+        (
+            "permafrost accept my-model --into commons",
+            "permafrost accept my-model --dry-run --json",
+        ),
+    ),
+    "site": Command(
+        "make a static site of a commons of results",
+        ("permafrost site commons --output docs/results",),
+    ),
     "published": Command(
         "check published results, and compare them with your own",
         ("permafrost published results.csv --leaderboard results/leaderboard.parquet",),

@@ -27,6 +27,25 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--profile", help="local, slurm or your own profile (default: all cores of this machine)"
     )
+    add_against(parser)
+
+
+def add_against(parser) -> None:
+    """Add ``--against``."""
+    parser.add_argument(
+        "--against",
+        type=Path,
+        metavar="COMMONS",
+        help="also print where the backbones stand among those of a commons of results, by paired comparisons",
+    )
+
+
+def print_standing(results: Path, commons: Path) -> None:
+    """Print where the backbones of a folder of results stand in a commons."""
+    from permafrost.operate.commons.commons import Commons
+    from permafrost.operate.commons.standing import standing_of
+
+    print("\n".join(standing_of(results, Commons(commons))))
 
 
 def run(arguments) -> int:
@@ -34,6 +53,7 @@ def run(arguments) -> int:
     root = project_here(arguments.on_clone)
     for said in provide(root):
         print(f"permafrost: {said}", file=sys.stderr)
+    against = arguments.against and arguments.against.resolve()
     passed = _from_root(arguments.passed, root)
     profile = ["--profile", _profile(arguments.profile, root)] if arguments.profile else []
     # --profile takes any number of names, so targets must not follow it
@@ -43,7 +63,10 @@ def run(arguments) -> int:
     status = _wait(subprocess.Popen(command, cwd=root))
     if status == 0 and not set(_DRY) & set(passed):
         os.chdir(root)
-        print_end(_results(passed))
+        print_end(results := _results(passed))
+        if against is not None:
+            print()
+            print_standing(results, against)
     return status
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
 from permafrost.plan.recorded import current_plan, leaderboard_in, read_plan
+from permafrost.stages.run import add_against, print_standing
 
 
 def add_arguments(parser) -> None:
@@ -18,6 +19,7 @@ def add_arguments(parser) -> None:
         default=Path("results/leaderboard.parquet"),
         help="leaderboard.parquet, or the folder of results that holds it",
     )
+    add_against(parser)
     parser.add_argument("--group", help="only rank over this group of datasets")
     parser.add_argument("--probe", help="only show this probe")
     parser.add_argument("--dataset", help="only show this dataset")
@@ -63,6 +65,9 @@ def run(arguments) -> None:
 
     _check(arguments)
     path = leaderboard_in(arguments.leaderboard)
+    if arguments.against is not None:
+        print_standing(path.parent, arguments.against)
+        return
     table, metadata = read_table(path)
     results = path.parent
     incomplete = metadata.get(KEY)

@@ -1,4 +1,4 @@
-"""``permafrost verify``: check every byte of a results folder against what was recorded."""
+"""``permafrost verify``: check every byte of a results folder against what was recorded, or a submission's scores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WRONG_USE = 2
 
 
 def add_arguments(parser) -> None:
-    add_results_folder(parser, "; also a restored one")
+    add_results_folder(parser, "; also a restored one, or a submission")
     parser.add_argument(
         "--plan", type=Path, help="recorded plan (default: the newest in RESULTS/plans)"
     )
@@ -27,6 +27,8 @@ def run(arguments) -> int:
     from permafrost.core.progress import byte_progress
     from permafrost.operate.verify.verify import verify
 
+    if (arguments.results / "submission.json").is_file():
+        return _verify_submission(arguments)
     results = results_in(arguments.results)
     for path, is_there, what in (
         (results, Path.is_dir, "folder"),
@@ -42,3 +44,17 @@ def run(arguments) -> int:
     else:
         print("\n".join(found.lines()))
     return int(bool(found.damage))
+
+
+def _verify_submission(arguments) -> int:
+    from permafrost.operate.commons.commons import verify_submission
+    from permafrost.operate.commons.said import as_json, lines
+    from permafrost.stages.run import find_root
+
+    submission, refused = verify_submission(arguments.results, find_root(Path.cwd()))
+    print(
+        "\n".join(
+            [as_json(refused)] if arguments.json else lines(arguments.results, submission, refused)
+        )
+    )
+    return int(bool(refused))
