@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 import shutil
 from html.parser import HTMLParser
 from pathlib import Path
@@ -554,9 +555,12 @@ def test_the_committed_results_follow_from_their_predictions_and_so_does_their_s
         assert check.check_submission(folder, reference, add=False)[1] == []
     site = tmp_path / "site"
     assert main(["site", str(ROOT / "commons"), "--output", str(site)]) == 0
+    # where a figure's marks lie depends on the fonts of a machine
     made, held = (
         {
-            path.relative_to(folder): path.read_bytes()
+            path.relative_to(folder): re.findall('aria-label="([^"]+)"', path.read_text())
+            if path.suffix == ".svg"
+            else path.read_bytes()
             for path in folder.rglob("*")
             if path.is_file()
         }
