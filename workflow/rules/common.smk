@@ -128,7 +128,14 @@ def start_run():
         check_groups(workflow, RUNTIME["light_jobs_on"])
         check_gpu(workflow, RUNTIME["device"])
         check_archive(PLACES, rules_to_run(workflow))
-        limit_maps(workflow, PLAN, RESULTS, EXTRACTING, on_store=PLACES.on_store)
+        limit_maps(
+            workflow,
+            PLAN,
+            RESULTS,
+            EXTRACTING,
+            EXTRACTING_PARTS,
+            on_store=PLACES.on_store,
+        )
         PLAN.keep_misfits()
         record_plan(PLAN, RESULTS)
     start_needed_workers()
@@ -136,8 +143,9 @@ def start_run():
 
 EXTRACTING = (
     renamed_rule(workflow, "extract"),
-    renamed_rule(workflow, "extract_part"),
+    renamed_rule(workflow, "extract_harder"),
 )
+EXTRACTING_PARTS = (renamed_rule(workflow, "extract_part"),)
 EVENTS = None
 if workflow.is_main_process:
     EVENTS = follow_run(workflow, PLAN, start_run)

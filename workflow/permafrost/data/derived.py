@@ -34,6 +34,9 @@ RGB = ("red", "green", "blue")
 #: degradations that move what is labelled; without severities; of series
 MOVING, ONLY_RGB, DATES_DROPPED = ("shift", "rotation"), "only_rgb", "dates_dropped"
 
+#: warning beside scores: a backbone reads none of the bands that are degraded
+UNCHANGED = "reads_no_changed_band"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Folds(Options):

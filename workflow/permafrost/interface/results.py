@@ -150,8 +150,8 @@ class Results:
 
         Columns: ``of`` (the dataset whose test images are degraded), ``dataset`` (that of the harder images),
         ``degradation, severity, probe, backbone, metric, clean`` and ``value`` (the scores on clean and on harder
-        images), ``loss`` (the share of the score that is lost) with its paired interval ``lower, upper``. Empty if
-        there are none.
+        images), ``loss`` (the share of the score that is lost) with its paired interval ``lower, upper``, and
+        ``unchanged``: the backbone reads none of the changed bands, and has no loss. Empty if there are none.
         """
         found = losses_of(read_table(self.folder / "leaderboard.parquet")[0].to_pylist())
         return pd.DataFrame(

@@ -113,7 +113,12 @@ class Grid:
 
     def mapped(self) -> list[tuple[str, str]]:
         """(dataset, backbone) pairs whose stores hold maps of layers."""
-        return [pair for pair in self._of_roots() if self.has_maps(pair[0])]
+        stages = ("extract", "extract_harder")
+        return [
+            pair
+            for pair in self.pairs()
+            if self.has_maps(pair[0]) and self._made_by(*pair) in stages
+        ]
 
     def has_maps(self, dataset: str) -> bool:
         """Whether features of the dataset include maps of layers."""

@@ -11,7 +11,8 @@ from permafrost.report.figures.examples import ACROSS, draw_examples
 from permafrost.report.figures.loss_curves import draw_loss_curves
 from permafrost.report.material.dataset import Drawn, Material, save
 from permafrost.report.material.pictures import picture_bands, read_alike
-from permafrost.report.notation import interval, number
+from permafrost.report.notation import NONE, interval, number
+from permafrost.report.tables.harder import UNCHANGED_WORDS, percent
 from permafrost.statistics.leaderboard.harder import Loss
 from permafrost.statistics.leaderboard.rows import finite, metric_name
 
@@ -95,6 +96,12 @@ def _values(one: Loss) -> dict:
         "degradation": one.degradation.replace("_", " "),
         "clean_score": number(one.clean),
         "score": number(one.value),
-        "share": f"{100 * one.loss:.1f} %" if finite(one.loss) else "–",
-        "interval": interval(100 * one.lower, 100 * one.upper, lambda value: f"{value:.1f}"),
+        "share": _share(one),
+        "interval": interval(one.lower, one.upper, percent),
     }
+
+
+def _share(one: Loss) -> str:
+    if one.unchanged:
+        return UNCHANGED_WORDS
+    return f"{percent(one.loss)} %" if finite(one.loss) else NONE
