@@ -19,6 +19,8 @@ from permafrost.interface.plots import Plot
 from permafrost.plan.recorded import current_plan, planned, read_plan, results_in
 from permafrost.report.sections.explorer import explorer
 from permafrost.report.sections.overview import figures_of
+from permafrost.report.tables.agreeing import COLUMNS as AGREEMENT
+from permafrost.report.tables.agreeing import AgreementResults
 from permafrost.report.tables.copied import COLUMNS, CopyResults
 from permafrost.report.tables.ensembles import WAYS, EnsembleResults, ensemble_rows
 from permafrost.report.tables.sliced import SlicedResults, slice_rows
@@ -312,6 +314,36 @@ class Results:
         return pd.DataFrame(
             CopyResults(self.plan, self._path).copied(dataset).rows, columns=COLUMNS
         )
+
+    def agreement(
+        self,
+        dataset: str,
+        other: str,
+        *,
+        backbones: tuple[str, str] | None = None,
+        split: str = "test",
+        centred: bool = True,
+    ) -> pd.DataFrame:
+        """Whether features of the same places by two sensors resemble each other: one row per measure.
+
+        Columns: ``dataset, other_dataset, backbone, other_backbone, measure`` (recall@1, 5, 10 of the same place by
+        cosine, or cka: debiased linear CKA), ``direction`` (``a to b``: places of `dataset` are sought in `other`),
+        ``value, lower, upper``, ``by_chance`` (of CKA, the mean of 20 random pairings), ``places, unit, n_units``.
+
+        Parameters
+        ----------
+        backbones : one on `dataset` and one on `other`; by default each backbone with itself.
+        split : train, val, test or all. centred : subtract the mean of each sensor first.
+
+        Raises
+        ------
+        PermafrostError : an unknown name, deleted features, or no samples with the same names.
+        """
+        pairs = [] if backbones is None else [backbones]
+        rows = AgreementResults(self.plan, self._path).agreeing(
+            dataset, other, pairs, split=split, centred=centred
+        )
+        return pd.DataFrame(rows, columns=AGREEMENT)
 
     def features(self, dataset: str, backbone: str, split: str = "test") -> FeatureSplit:
         """The features of one split of a dataset.

@@ -91,6 +91,13 @@ USE: dict[str, Command] = {
         "count test images of one dataset that are images of another one of the run",
         ("permafrost copies", "permafrost copies --dataset eurosat --output copies.csv"),
     ),
+    "agreement": Command(
+        "compare features of two sensors at the same places: retrieval and CKA",
+        (
+            "permafrost agreement eurosat-s2 eurosat-s1",
+            "permafrost agreement sensors sensors --backbones galileo-s2 galileo-s1",
+        ),
+    ),
     "export": Command(
         "write tables for papers, files for other benchmarks, and citations",
         (
@@ -182,6 +189,7 @@ OF_RESULTS: dict[str, tuple[str, ...]] = {
     "show": ("leaderboard",),
     "labels": ("results",),
     "copies": ("results",),
+    "agreement": ("results",),
     "export": ("leaderboard",),
     "methods": ("results",),
     "incomplete": ("failures",),
