@@ -283,12 +283,11 @@ class Results:
         Parameters
         ----------
         probe : by default ``linear`` if it was run, else the first. seed : by default the lowest.
-        backbones : those that judge; by default all that are not derived from others.
+        backbones : those that judge; by default all that read images.
 
         Raises
         ------
-        PermafrostError : an unknown name; a dataset whose images do not have one class each; no predictions, or no
-            probabilities.
+        PermafrostError : an unknown name; a dataset whose images have no classes; no predictions, or no probabilities.
         """
         judges = None if backbones is None else list(backbones)
         source = LabelResults(self.plan, self._path)
@@ -464,13 +463,14 @@ class JudgedLabels:
 
     Attributes
     ----------
-    images : one row per image, suspects first: ``sample_id``, ``suspect``, ``given`` and ``proposed`` class, ``votes``
-        of ``backbones``; mean ``given_probability`` and ``margin`` to the best other class; number of backbones
+    images : one row per image, suspects first: ``sample_id``, ``label`` (of images with several labels there is a row
+        for each, which is absent or present; else None), ``suspect``, ``given`` and ``proposed`` class, ``votes`` of
+        ``backbones``; mean ``given_probability`` and ``margin`` to the best other class; number of backbones
         ``wrong``, ``difficulty`` (logits), ``discrimination``, and ``decides_for``, the one of the first two backbones
         that is right alone.
     backbones : one row each, best first: ``accuracy`` and ``rank`` on all images and without suspects (``_without``),
         ``ability`` (logits), and the number of labels that it ``contradicted``.
-    summary : numbers of images and suspects; ``found_if_wrong``, the share of random wrong labels that would be
+    summary : numbers of images, labels and suspects; ``found_if_wrong``, the share of random wrong labels that would be
         suspects; shares of images on which all are wrong (``all_wrong``), and in the same way (``same_wrong``).
     """
 
