@@ -400,19 +400,17 @@ def origin_jobs(wildcards):
 
 @fast_params
 def clean_predictions(wildcards):
-    """Of a dataset with harder images, the predictions on those of its parent; none of others."""
-    origins = (
-        PLAN.origins[wildcards.dataset] if wildcards.dataset in PLAN.harder else ()
-    )
+    """Of a dataset with relative losses, the predictions on the clean images; none of others."""
+    clean = PLAN.losses.get(wildcards.dataset, ())
     return {
         "clean": evaluation_path(
             "predictions",
-            origin,
+            of,
             wildcards.backbone,
             wildcards.probe,
             wildcards.seed,
         )
-        for origin in origins
+        for of in clean[:1]
     }
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from permafrost.core.store_readers import is_here, open_store
+from permafrost.data.derived import OTHER_BANDS
 from permafrost.report.figures.examples import ACROSS, draw_examples
 from permafrost.report.figures.loss_curves import draw_loss_curves
 from permafrost.report.material.dataset import Drawn, Material, save
@@ -63,9 +64,11 @@ def _pictures(
     """A test image as it is and at each severity, a line per degradation; none if stores were deleted."""
     names: dict[str, dict[int, str]] = {}
     for one in losses:
+        if one.degradation == OTHER_BANDS:
+            continue
         names.setdefault(one.degradation, {})[one.severity] = one.dataset
     wanted = [images.get((name, "test")) for own in names.values() for name in own.values()]
-    if material.without_images or not all(path and is_here(path) for path in wanted):
+    if not names or material.without_images or not all(path and is_here(path) for path in wanted):
         return []
     bands, shown = picture_bands(material.card, "the clean image")
     clean = open_store(material.images)

@@ -87,15 +87,17 @@ class AgreementResults(Recorded):
             [self._read(about[f"{key}dataset"], about[f"{key}backbone"], one) for one in splits]
             for key in ("", "other_")
         )
-        names, features = [], ([], [])
+        names: list[str] = []
         groups: list[str] = []
+        of_first: list[np.ndarray] = []
+        of_second: list[np.ndarray] = []
         for part, own, theirs in zip(splits, first, second, strict=True):
             place = {name: row for row, name in enumerate(theirs.sample_ids)}
             kept = [row for row, name in enumerate(own.sample_ids) if name in place]
             names += [own.sample_ids[row] for row in kept]
             groups += [f"{part} {own.units.index[row]}" for row in kept]
-            features[0].append(own.features[kept])
-            features[1].append(theirs.features[[place[own.sample_ids[row]] for row in kept]])
+            of_first.append(own.features[kept])
+            of_second.append(theirs.features[[place[own.sample_ids[row]] for row in kept]])
         if len(names) < 2:
             raise PermafrostError(
                 f"{len(names)} samples of both have the same name",
@@ -109,7 +111,12 @@ class AgreementResults(Recorded):
             sample_ids=[names[row] for row in drawn],
             groups=None if kind == {"image"} else [groups[row] for row in drawn],
         )
-        found = agreement(*(np.concatenate(one)[drawn] for one in features), units, centred=centred)
+        found = agreement(
+            np.concatenate(of_first)[drawn],
+            np.concatenate(of_second)[drawn],
+            units,
+            centred=centred,
+        )
         counted = {"places": len(drawn), "unit": units.kind, "n_units": units.count}
         return [{**about, **asdict(one), **counted} for one in found]
 
@@ -139,7 +146,7 @@ def agreement_block(rows: list[dict]) -> Block:
         ("cka", None)
     ]
     header += [f"{measure} {way}" if way else "CKA" for measure, way in shown] + ["CKA shuffled"]
-    lines = {}
+    lines: dict[tuple[str, str], dict] = {}
     for row in rows:
         pair = row["backbone"], row["other_backbone"]
         lines.setdefault(pair, {})[row["measure"], row["direction"]] = row

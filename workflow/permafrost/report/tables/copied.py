@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from itertools import permutations
 
 from permafrost.core.errors import PermafrostError, look_up
+from permafrost.core.progress import terminal_progress
 from permafrost.core.specification import SPLITS
 from permafrost.data.store.between import (
     common_bands,
@@ -108,9 +109,12 @@ class CopyResults(Recorded):
         """Split -> hashes by some bands; kept, since a dataset is in several pairs."""
         key = (card.dataset, tuple(bands))
         if key not in self._hashes:
-            self._hashes[key] = {
-                split: hashes_of(self._store(card.dataset, split), bands) for split in SPLITS
-            }
+            total = sum(one["count"] for one in card.splits.values())
+            with terminal_progress(total=total, label=card.dataset, unit="image") as bar:
+                self._hashes[key] = {
+                    split: hashes_of(self._store(card.dataset, split), bands, bar.update)
+                    for split in SPLITS
+                }
         return self._hashes[key]
 
     def _names(self, card: Card, split: str) -> list[str]:

@@ -54,15 +54,20 @@ def losses_of(rows: Iterable[dict]) -> list[Loss]:
         about = json.loads(line["settings"])
         unchanged = UNCHANGED in gates_of(line)
         of_clean = [{"value": json.loads(row["settings"])["clean"]} for row in clean[key]]
+        loss, lower, upper = (
+            math.nan if unchanged else line[name] for name in ("value", "lower", "upper")
+        )
         found.append(
             Loss(
-                about["of"],
-                *(line["dataset"], about["degradation"], about["severity"]),
-                *(line["probe"], line["backbone"], line["metric"]),
-                mean_value(of_clean),
-                scores[key],
-                *(math.nan if unchanged else line[name] for name in ("value", "lower", "upper")),
-                unchanged,
+                of=about["of"],
+                **{name: line[name] for name in ("dataset", "probe", "backbone", "metric")},
+                **{name: about[name] for name in ("degradation", "severity")},
+                clean=mean_value(of_clean),
+                value=scores[key],
+                loss=loss,
+                lower=lower,
+                upper=upper,
+                unchanged=unchanged,
             )
         )
     order = ("of", "probe", "degradation", "severity", "backbone")

@@ -72,12 +72,9 @@ def agreement(
         for direction, (queries, gallery) in {"a to b": scaled, "b to a": scaled[::-1]}.items():
             hits = np.array([*_hits(queries, gallery, ks)])
             for k, own in zip(ks, hits.T, strict=True):
-                ends = recall_interval(own, units, confidence)
-                found.append(
-                    Agreement(
-                        f"recall@{k}", direction, float(own.mean()), *ends, min(k / len(own), 1.0)
-                    )
-                )
+                value, by_chance = float(own.mean()), min(k / len(own), 1.0)
+                lower, upper = recall_interval(own, units, confidence)
+                found.append(Agreement(f"recall@{k}", direction, value, lower, upper, by_chance))
     found.append(_cka(first, second, units, confidence, seed))
     return found
 
@@ -130,4 +127,4 @@ def _cka(
         for _ in range(_SHUFFLES if math.isfinite(value.value) else 0)
     ]
     chance = float(np.mean(shuffled)) if shuffled else math.nan
-    return Agreement("cka", None, *(row[key] for key in ("value", "lower", "upper")), chance)
+    return Agreement("cka", None, row["value"], row["lower"], row["upper"], chance)

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.data.derived import OTHER_BANDS, UNCHANGED
 from permafrost.metrics.tasks import metric_of, primary_metric
 from permafrost.statistics.predictions.formulas import evaluated, family_of
 from permafrost.statistics.predictions.reading import Predictions, read_predictions
@@ -142,10 +143,20 @@ def relative_loss(
     clean, _, _ = read_predictions(path, expect=expect, scratch=scratch)
     if not np.array_equal(harder.sample_ids, clean.sample_ids):
         raise PermafrostError(
-            f"predictions on harder images and on those of {about['of']} are on other images",
+            f"the test images of {metadata['dataset']} are not those of {about['of']}",
             where=path,
-            remedy="delete both tables and run snakemake again",
+            remedy="leave other_bands out, or name datasets with the same test images; else delete both tables and run"
+            " snakemake again",
         )
     settings = {**about, "clean": float(evaluated(clean)[primary_metric(clean.task)])}
-    setting = ScoredSetting(RELATIVE_LOSS, settings, metadata["n_train"], metadata["n_val"], [])
+    # of harder images, the features say so
+    same = about["degradation"] == OTHER_BANDS and _same(harder, clean)
+    counts, gates = (metadata["n_train"], metadata["n_val"]), [UNCHANGED] if same else []
+    setting = ScoredSetting(RELATIVE_LOSS, settings, *counts, gates)
     return RelativeLoss(harder, clean, setting)
+
+
+def _same(harder: Predictions, clean: Predictions) -> bool:
+    """Whether a probe gave all images the same scores, or numbers, which it does for equal features."""
+    name = "scores" if hasattr(clean, "scores") else "prediction"
+    return np.array_equal(*(np.asarray(getattr(one, name)) for one in (harder, clean)))
