@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 from permafrost.statistics.predictions.labelled import LabelledSamples
 from permafrost.statistics.predictions.numbers import PredictedNumbers
-from permafrost.statistics.predictions.relative_loss import RELATIVE_LOSS, RelativeLoss, as_losses
+from permafrost.statistics.predictions.relative_loss import (
+    RELATIVE_LOSS,
+    RelativeLoss,
+    _named_alike,
+    as_losses,
+)
 from permafrost.statistics.predictions.settings import ScoredSetting
 from permafrost.statistics.resampling.units import find_units
 from permafrost.statistics.scores.bootstrap import bootstrap_scores
@@ -100,3 +105,11 @@ def test_numbers_lose_explained_variance_and_a_score_of_0_has_nothing_to_lose():
     assert row["metric"] == "r2"
     assert row["value"] == pytest.approx(1 - (1 - 0.09 / variance) / (1 - 0.04 / variance))
     assert np.isnan(scored(classes(HARDER), classes((TRUTH + 1) % 3))["value"])
+
+
+@pytest.mark.parametrize(
+    ("names", "alike"),
+    [("a b", True), ("x/a x/b", True), ("x/a y/b", False), ("x/a", False), ("c d", False)],
+)
+def test_both_scores_are_on_the_same_images(names, alike):
+    assert _named_alike(names.split(), ["a", "b"]) is alike

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from permafrost.backbones.kinds import KINDS
 from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.tables import read_table
 from permafrost.core.tasks import targets_of
@@ -21,6 +20,8 @@ from permafrost.statistics.predictions.columns import array_of, need_columns
 from permafrost.statistics.slices.sliced import image_names
 from permafrost.statistics.wrong_labels.judged import Judged, judge_labels, judge_several
 
+#: kinds of backbones that read no images; the page must not depend on the code of all kinds
+KINDS_WITHOUT_IMAGES = frozenset({"coordinates", "embeddings", "derived"})
 _PREFERRED = "linear"
 _LISTED = 15  # suspects in a terminal
 
@@ -215,9 +216,7 @@ class LabelResults(Recorded):
 
 def reading_none(backbones: Mapping[str, Mapping]) -> set[str]:
     """Of entries, those that read no images: they know the place alone, or are forms of one that would vote twice."""
-    # kinds of plug-ins are only known to the run
-    kinds = {name: KINDS.get(one.get("kind")) for name, one in backbones.items()}
-    return {name for name, kind in kinds.items() if kind is not None and not kind.pixels}
+    return {name for name, one in backbones.items() if one.get("kind") in KINDS_WITHOUT_IMAGES}
 
 
 def _has_classes(task: str) -> bool:

@@ -141,7 +141,7 @@ def relative_loss(
     PermafrostError : the two are on other images.
     """
     clean, _, _ = read_predictions(path, expect=expect, scratch=scratch)
-    if not np.array_equal(harder.sample_ids, clean.sample_ids):
+    if not _named_alike(harder.sample_ids.tolist(), clean.sample_ids.tolist()):
         raise PermafrostError(
             f"the test images of {metadata['dataset']} are not those of {about['of']}",
             where=path,
@@ -160,3 +160,9 @@ def _same(harder: Predictions, clean: Predictions) -> bool:
     """Whether a probe gave all images the same scores, or numbers, which it does for equal features."""
     name = "scores" if hasattr(clean, "scores") else "prediction"
     return np.array_equal(*(np.asarray(getattr(one, name)) for one in (harder, clean)))
+
+
+def _named_alike(harder: list[str], clean: list[str]) -> bool:
+    """Whether names are equal, but for the dataset before each name of a pair of datasets."""
+    before = harder[0].removesuffix(clean[0])
+    return harder == [before + name for name in clean]
