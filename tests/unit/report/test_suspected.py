@@ -7,9 +7,11 @@ import pyarrow as pa
 import pytest
 from helpers.results.pages import build_report, prepare, small
 from helpers.results.tables import make_image_store
+from permafrost.backbones.kinds import KINDS
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table, write_table
 from permafrost.report.tables.suspected import (
+    KINDS_WITHOUT_IMAGES,
     LabelResults,
     judge_tables,
     reading_none,
@@ -147,6 +149,7 @@ def test_backbones_that_read_no_images_do_not_judge(tmp_path):
         "outputs": [{**made, "backbone": name} for name in ("place", "small")],
     }
     results = LabelResults(plan, lambda row: tmp_path)
+    assert {name for name, one in KINDS.items() if not one.pixels} == KINDS_WITHOUT_IMAGES
     assert results.datasets() == [] and reading_none(entries) == {"place", "small"}
     with pytest.raises(PermafrostError, match="town: place reads no images.*name other backbones"):
         results.judged("town", backbones=["place"])
