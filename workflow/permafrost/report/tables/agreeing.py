@@ -12,10 +12,9 @@ from permafrost.core.progress import terminal_progress
 from permafrost.core.specification import SPLITS
 from permafrost.report.notation import NONE, interval_of, number
 from permafrost.report.tables.blocks import Block
-from permafrost.report.tables.recorded import Recorded
-from permafrost.statistics.leaderboard.rows import distinct, finite
+from permafrost.report.tables.recorded_features import RecordedFeatures
+from permafrost.statistics.leaderboard.rows import finite
 from permafrost.statistics.measures.agreement import agreement
-from permafrost.statistics.measures.rows import FeatureRows, read_rows
 from permafrost.statistics.resampling.units import find_units
 
 COLUMNS = (
@@ -24,11 +23,10 @@ COLUMNS = (
 )
 #: pairs of features that are compared take memory that grows with the square of this
 MOST_PLACES = 5000
-_OF_DATES = {"series": {"temporal": "mean"}, "pair": {"pair": "concatenate"}}
 
 
 @dataclass(frozen=True)
-class AgreementResults(Recorded):
+class AgreementResults(RecordedFeatures):
     """The features in a folder of results, to be compared between sensors."""
 
     def agreeing(
@@ -55,7 +53,7 @@ class AgreementResults(Recorded):
         PermafrostError : an unknown name, deleted features, the same features twice, or no place in common.
         """
         look_up([*SPLITS, "all"], split, "there is no split")
-        known = [self._backbones(one) for one in (dataset, other)]
+        known = [self.backbones(one) for one in (dataset, other)]
         if not backbones:
             backbones = [(one, one) for one in known[0] if one in known[1]]
         for pair in backbones:
@@ -84,7 +82,7 @@ class AgreementResults(Recorded):
     def _rows(self, about: dict, split: str, centred: bool) -> list[dict]:
         splits = SPLITS if split == "all" else (split,)
         first, second = (
-            [self._read(about[f"{key}dataset"], about[f"{key}backbone"], one) for one in splits]
+            [self.features(about[f"{key}dataset"], about[f"{key}backbone"], one) for one in splits]
             for key in ("", "other_")
         )
         names: list[str] = []
@@ -119,24 +117,6 @@ class AgreementResults(Recorded):
         )
         counted = {"places": len(drawn), "unit": units.kind, "n_units": units.count}
         return [{**about, **asdict(one), **counted} for one in found]
-
-    def _read(self, dataset: str, backbone: str, split: str) -> FeatureRows:
-        (row,) = self.planned("extract", dataset=dataset, backbone=backbone, split=split)
-        path = self.place(row)
-        if not path.exists():
-            raise PermafrostError(
-                "the features were deleted",
-                where=path,
-                remedy=f"run `snakemake {row['path']}`, which extracts them again",
-            )
-        options = {"split": split, "max_rows": 1 << 60, "seed": 0}
-        options |= _OF_DATES.get(self.plan["datasets"][dataset].get("dates", "one"), {})
-        return read_rows(path, options, dataset=dataset, expect=row["fingerprint"])
-
-    def _backbones(self, dataset: str) -> list[str]:
-        rows = self.planned("extract")
-        look_up(distinct(rows, "dataset"), dataset, "the run has no features on the dataset")
-        return distinct([row for row in rows if row["dataset"] == dataset], "backbone")
 
 
 def agreement_block(rows: list[dict]) -> Block:
