@@ -21,7 +21,7 @@ from permafrost.report.sections.explorer import explorer
 from permafrost.report.sections.overview import figures_of
 from permafrost.report.tables.agreeing import COLUMNS as AGREEMENT
 from permafrost.report.tables.agreeing import AgreementResults
-from permafrost.report.tables.copied import COLUMNS, CopyResults
+from permafrost.report.tables.copied import COLUMNS, SUSPECT_COLUMNS, CopyResults
 from permafrost.report.tables.ensembles import WAYS, EnsembleResults, ensemble_rows
 from permafrost.report.tables.sliced import SlicedResults, slice_rows
 from permafrost.report.tables.suspected import LabelResults
@@ -296,7 +296,7 @@ class Results:
             pd.DataFrame(found.images()), pd.DataFrame(found.backbones()), found.summary()
         )
 
-    def copies(self, dataset: str | None = None) -> pd.DataFrame:
+    def copies(self, dataset: str | None = None, *, features: str | None = None) -> pd.DataFrame:
         """Test images that are images of another dataset of the run: equal pixels, or similar ones.
 
         Columns: ``dataset, sample_id, other_dataset, other_split, other_sample_id, kind`` (exact or near); one row per
@@ -305,14 +305,18 @@ class Results:
         Parameters
         ----------
         dataset : only pairs of this one.
+        features : a backbone, whose features are compared in place of pixels. Rows are possible copies that were cut,
+            mirrored or changed, with ``ratio`` of the distances to the nearest and the second nearest image, and
+            ``by_chance``, the number of rows of the pair of datasets that is expected without any copy.
 
         Raises
         ------
-        PermafrostError : an unknown dataset, fewer than two datasets, or a deleted image store.
+        PermafrostError : an unknown name, fewer than two datasets, or a deleted store.
         """
-        return pd.DataFrame(
-            CopyResults(self.plan, self._path).copied(dataset).rows, columns=COLUMNS
-        )
+        images = CopyResults(self.plan, self._path)
+        if features is not None:
+            return pd.DataFrame(images.suspected(features, dataset), columns=SUSPECT_COLUMNS)
+        return pd.DataFrame(images.copied(dataset).rows, columns=COLUMNS)
 
     def agreement(
         self,
