@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+import shutil
+from itertools import permutations, product
+from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from helpers.stages.measuring import FINGERPRINT, write_features
 from permafrost.core.errors import PermafrostError
 from permafrost.report.tables.agreeing import AgreementResults, agreement_block
+from permafrost.report.tables.copied import (
+    SUSPECT_COLUMNS,
+    CopyResults,
+    suspect_block,
+    suspect_table,
+)
 from permafrost.statistics.measures.agreement import agreement, recall_interval
 from permafrost.statistics.resampling.intervals import share_interval, wilson_interval
 from permafrost.statistics.resampling.units import find_units
@@ -99,10 +108,14 @@ def results(tmp_path) -> AgreementResults:
         ("radar", NAMES[:9:-1], SECOND[:9:-1]),
         ("elsewhere", [f"x{i}" for i in range(50)], SECOND[10:]),
     ):
-        for backbone, kept in (("net", 8), ("other", 5)):
-            path = tmp_path / f"{name}-{backbone}"
-            write_features(path, values[:, :kept].astype(np.float32), ids=ids)
-            labels = {"dataset": name, "backbone": backbone, "split": "test"}
+        both = ("net", 8), ("other", 5)
+        for (backbone, kept), split in product(both, ("test", "train", "val")):
+            path = tmp_path / f"{name}-{backbone}-{split}"
+            own = values[:, :kept].astype(np.float32)
+            # train and val show other images
+            own = own if split == "test" else RNG.normal(size=own.shape).astype(np.float32)
+            write_features(path, own, ids=[one if split == "test" else split + one for one in ids])
+            labels = {"dataset": name, "backbone": backbone, "split": split}
             about = {"stage": "extract", "path": path.name, "fingerprint": FINGERPRINT}
             outputs.append(labels | about)
     plan = {"datasets": dict.fromkeys(("optical", "radar", "elsewhere"), {}), "outputs": outputs}
@@ -138,3 +151,29 @@ def test_what_cannot_be_compared_is_one_clear_error(results, asked, said):
         results.agreeing(*asked)
     with pytest.raises(PermafrostError, match="there is no split 'tests'"):
         results.agreeing("optical", "radar", split="tests")
+
+
+def test_images_of_another_dataset_with_nearly_the_same_features_are_suspected(results, tmp_path):
+    radar = tmp_path / "radar-net-train"
+    shutil.rmtree(radar)
+    copied = RNG.normal(size=(50, 8)).astype(np.float32)
+    copied[20] = FIRST[7] + 0.01
+    write_features(radar, copied, ids=[f"r{i}" for i in range(50)])
+
+    class Copies(CopyResults):
+        def _store(self, dataset, split):
+            return SimpleNamespace(samples=pa.table({"sample_id": NAMES}))
+
+    copies = Copies(results.plan, results.place)
+    first, *_ = [row for row in copies.suspected("net", "radar") if row["dataset"] == "optical"]
+    assert list(first) == [*SUSPECT_COLUMNS]
+    assert (first["sample_id"], first["other_split"], first["other_sample_id"]) == (
+        "s07",
+        "train",
+        "r20",
+    )
+    assert first["ratio"] < 0.05 and first["by_chance"] == pytest.approx(60 / 61)
+    assert "s07" in suspect_block([first], "net").plain()
+    assert suspect_table([]).column_names == [*SUSPECT_COLUMNS]
+    with pytest.raises(PermafrostError, match="nets has features of 0 of the datasets"):
+        copies.suspected("nets")

@@ -89,7 +89,11 @@ USE: dict[str, Command] = {
     ),
     "copies": Command(
         "count test images of one dataset that are images of another one of the run",
-        ("permafrost copies", "permafrost copies --dataset eurosat --output copies.csv"),
+        (
+            "permafrost copies",
+            "permafrost copies --dataset eurosat --output copies.csv",
+            "permafrost copies --features resnet50",
+        ),
     ),
     "agreement": Command(
         "compare features of two sensors at the same places: retrieval and CKA",
