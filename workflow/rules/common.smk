@@ -128,7 +128,14 @@ def start_run():
         check_groups(workflow, RUNTIME["light_jobs_on"])
         check_gpu(workflow, RUNTIME["device"])
         check_archive(PLACES, rules_to_run(workflow))
-        limit_maps(workflow, PLAN, RESULTS, EXTRACTING, on_store=PLACES.on_store)
+        limit_maps(
+            workflow,
+            PLAN,
+            RESULTS,
+            EXTRACTING,
+            EXTRACTING_PARTS,
+            on_store=PLACES.on_store,
+        )
         PLAN.keep_misfits()
         record_plan(PLAN, RESULTS)
     start_needed_workers()
@@ -136,8 +143,9 @@ def start_run():
 
 EXTRACTING = (
     renamed_rule(workflow, "extract"),
-    renamed_rule(workflow, "extract_part"),
+    renamed_rule(workflow, "extract_harder"),
 )
+EXTRACTING_PARTS = (renamed_rule(workflow, "extract_part"),)
 EVENTS = None
 if workflow.is_main_process:
     EVENTS = follow_run(workflow, PLAN, start_run)
@@ -392,19 +400,17 @@ def origin_jobs(wildcards):
 
 @fast_params
 def clean_predictions(wildcards):
-    """Of a dataset with harder images, the predictions on those of its parent; none of others."""
-    origins = (
-        PLAN.origins[wildcards.dataset] if wildcards.dataset in PLAN.harder else ()
-    )
+    """Of a dataset with relative losses, the predictions on the clean images; none of others."""
+    clean = PLAN.losses.get(wildcards.dataset, ())
     return {
         "clean": evaluation_path(
             "predictions",
-            origin,
+            of,
             wildcards.backbone,
             wildcards.probe,
             wildcards.seed,
         )
-        for origin in origins
+        for of in clean[:1]
     }
 
 

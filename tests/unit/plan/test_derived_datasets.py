@@ -268,6 +268,23 @@ def test_harder_images_extract_the_test_images_alone_and_change_no_other_job(roo
     assert scores["harder"] == {"of": "pictures", "degradation": "haze", "severity": 2}
 
 
+def test_other_bands_of_the_same_images_are_kept_and_compared_with_those_that_were_trained_on(
+    root, config
+):
+    config["extra_backbones"]["every"] = {"kind": "imagestats", "input": {"bands": "all"}}
+    config["extra_datasets"]["photos"] |= {"select": ["red"]}
+    config["backbones"] = ["every"]
+    asked = {"train": "pictures", "test": "photos"}
+    refused = make_plan(root, derived(config, moved=asked))
+    assert "reads other bands" in refused.misfits["moved", "every"]
+    plan = make_plan(root, derived(config, moved={**asked, "other_bands": True}))
+    assert plan.backbones_on("moved") == ["every"]
+    scores = json.loads(plan.bootstrap("moved", "every", "knn", 0).spec)
+    assert scores["inputs"]["clean"] == plan.probe("pictures", "every", "knn", 0).fingerprint
+    assert scores["harder"] == {"of": "pictures", "degradation": "other_bands", "severity": 1}
+    assert json.loads(plan.probe("moved", "every", "knn", 0).spec)["drawn_on"] == "pictures"
+
+
 def test_a_seed_of_harder_images_reruns_them_alone(root, config):
     before = jobs(make_plan(root, derived(config, hard=HARDER, other=SHARE)))
     after = jobs(make_plan(root, derived(config, hard={**HARDER, "seed": 1}, other=SHARE)))
@@ -321,6 +338,8 @@ MASKS = {"task": "segmentation", "source": {"kind": "demo", "chip_size": 32}}
         ("new", {"train": "world", "share": 0.1}, "derived_datasets.new"),
         ("new", {"train": "world", "test": "photos", "share": 0.1}, "derived_datasets.new"),
         ("new", {}, "derived_datasets.new"),
+        ("new", {**SHARE, "other_bands": True}, "other_bands has no effect without train and test"),
+        ("new", {**PAIR, "other_bands": True}, "other_bands compares the same images, so classes"),
         ("new", {"of": "world", "share": 0}, r"share"),
         ("new", {"of": "world", "share": 1}, r"share"),
         ("new", {"of": "world", "folds": {"k": 1}}, r"folds.k"),

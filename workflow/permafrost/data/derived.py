@@ -34,6 +34,12 @@ RGB = ("red", "green", "blue")
 #: degradations that move what is labelled; without severities; of series
 MOVING, ONLY_RGB, DATES_DROPPED = ("shift", "rotation"), "only_rgb", "dates_dropped"
 
+#: warning beside scores: a backbone reads none of the bands that are degraded
+UNCHANGED = "reads_no_changed_band"
+
+#: as a degradation: test images show other bands than those that were trained on
+OTHER_BANDS = "other_bands"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Folds(Options):
@@ -133,6 +139,9 @@ class DerivedDataset(Options):
     """The dataset whose train and validation images are used."""
     test: LeftOut[Name] = None
     """The dataset whose test images are used."""
+    other_bands: LeftOut[bool] = None
+    """For train and test: both have the same test images, by other bands or another sensor. Backbones that take all
+    bands are kept, and scores have the relative loss against the test images of train."""
     classes: LeftOut[dict[str, Text | Different[Text] | SharedClass]] = None
     """For train and test: class of train -> class or classes of test; or a name -> classes of both. Images of other
     classes are left out. Default is the classes that both name alike."""
@@ -153,6 +162,15 @@ def harder_of(entry: Mapping) -> tuple[str, int] | None:
     """The degradation of a dataset's test images and its severity; None: they are those of a dataset."""
     harder = (entry.get("derived") or {}).get("harder")
     return None if harder is None else next(iter(harder.items()))
+
+
+def loss_of(entry: Mapping) -> tuple[str, str, int] | None:
+    """For a dataset with relative losses: the dataset whose score is the clean one, degradation and severity."""
+    derived = entry.get("derived") or {}
+    if derived.get(OTHER_BANDS):
+        return derived["train"], OTHER_BANDS, 1
+    harder = harder_of(entry)
+    return None if harder is None else (derived["of"], *harder)
 
 
 def is_optical(band: Mapping) -> bool:

@@ -19,7 +19,9 @@ from permafrost.interface.plots import Plot
 from permafrost.plan.recorded import current_plan, planned, read_plan, results_in
 from permafrost.report.sections.explorer import explorer
 from permafrost.report.sections.overview import figures_of
-from permafrost.report.tables.copied import COLUMNS, CopyResults
+from permafrost.report.tables.agreeing import COLUMNS as AGREEMENT
+from permafrost.report.tables.agreeing import AgreementResults
+from permafrost.report.tables.copied import COLUMNS, SUSPECT_COLUMNS, CopyResults
 from permafrost.report.tables.ensembles import WAYS, EnsembleResults, ensemble_rows
 from permafrost.report.tables.sliced import SlicedResults, slice_rows
 from permafrost.report.tables.suspected import LabelResults
@@ -150,8 +152,8 @@ class Results:
 
         Columns: ``of`` (the dataset whose test images are degraded), ``dataset`` (that of the harder images),
         ``degradation, severity, probe, backbone, metric, clean`` and ``value`` (the scores on clean and on harder
-        images), ``loss`` (the share of the score that is lost) with its paired interval ``lower, upper``. Empty if
-        there are none.
+        images), ``loss`` (the share of the score that is lost) with its paired interval ``lower, upper``, and
+        ``unchanged``: the backbone reads none of the changed bands, and has no loss. Empty if there are none.
         """
         found = losses_of(read_table(self.folder / "leaderboard.parquet")[0].to_pylist())
         return pd.DataFrame(
@@ -281,12 +283,11 @@ class Results:
         Parameters
         ----------
         probe : by default ``linear`` if it was run, else the first. seed : by default the lowest.
-        backbones : those that judge; by default all that are not derived from others.
+        backbones : those that judge; by default all that read images.
 
         Raises
         ------
-        PermafrostError : an unknown name; a dataset whose images do not have one class each; no predictions, or no
-            probabilities.
+        PermafrostError : an unknown name; a dataset whose images have no classes; no predictions, or no probabilities.
         """
         judges = None if backbones is None else list(backbones)
         source = LabelResults(self.plan, self._path)
@@ -295,7 +296,7 @@ class Results:
             pd.DataFrame(found.images()), pd.DataFrame(found.backbones()), found.summary()
         )
 
-    def copies(self, dataset: str | None = None) -> pd.DataFrame:
+    def copies(self, dataset: str | None = None, *, features: str | None = None) -> pd.DataFrame:
         """Test images that are images of another dataset of the run: equal pixels, or similar ones.
 
         Columns: ``dataset, sample_id, other_dataset, other_split, other_sample_id, kind`` (exact or near); one row per
@@ -304,14 +305,48 @@ class Results:
         Parameters
         ----------
         dataset : only pairs of this one.
+        features : a backbone, whose features are compared in place of pixels. Rows are possible copies that were cut,
+            mirrored or changed, with ``ratio`` of the distances to the nearest and the second nearest image, and
+            ``by_chance``, the number of rows of the pair of datasets that is expected without any copy.
 
         Raises
         ------
-        PermafrostError : an unknown dataset, fewer than two datasets, or a deleted image store.
+        PermafrostError : an unknown name, fewer than two datasets, or a deleted store.
         """
-        return pd.DataFrame(
-            CopyResults(self.plan, self._path).copied(dataset).rows, columns=COLUMNS
+        images = CopyResults(self.plan, self._path)
+        if features is not None:
+            return pd.DataFrame(images.suspected(features, dataset), columns=SUSPECT_COLUMNS)
+        return pd.DataFrame(images.copied(dataset).rows, columns=COLUMNS)
+
+    def agreement(
+        self,
+        dataset: str,
+        other: str,
+        *,
+        backbones: tuple[str, str] | None = None,
+        split: str = "test",
+        centred: bool = True,
+    ) -> pd.DataFrame:
+        """Whether features of the same places by two sensors resemble each other: one row per measure.
+
+        Columns: ``dataset, other_dataset, backbone, other_backbone, measure`` (recall@1, 5, 10 of the same place by
+        cosine, or cka: debiased linear CKA), ``direction`` (``a to b``: places of `dataset` are sought in `other`),
+        ``value, lower, upper``, ``by_chance`` (of CKA, the mean of 20 random pairings), ``places, unit, n_units``.
+
+        Parameters
+        ----------
+        backbones : one on `dataset` and one on `other`; by default each backbone with itself.
+        split : train, val, test or all. centred : subtract the mean of each sensor first.
+
+        Raises
+        ------
+        PermafrostError : an unknown name, deleted features, or no samples with the same names.
+        """
+        pairs = [] if backbones is None else [backbones]
+        rows = AgreementResults(self.plan, self._path).agreeing(
+            dataset, other, pairs, split=split, centred=centred
         )
+        return pd.DataFrame(rows, columns=AGREEMENT)
 
     def features(self, dataset: str, backbone: str, split: str = "test") -> FeatureSplit:
         """The features of one split of a dataset.
@@ -432,13 +467,14 @@ class JudgedLabels:
 
     Attributes
     ----------
-    images : one row per image, suspects first: ``sample_id``, ``suspect``, ``given`` and ``proposed`` class, ``votes``
-        of ``backbones``; mean ``given_probability`` and ``margin`` to the best other class; number of backbones
+    images : one row per image, suspects first: ``sample_id``, ``label`` (of images with several labels there is a row
+        for each, which is absent or present; else None), ``suspect``, ``given`` and ``proposed`` class, ``votes`` of
+        ``backbones``; mean ``given_probability`` and ``margin`` to the best other class; number of backbones
         ``wrong``, ``difficulty`` (logits), ``discrimination``, and ``decides_for``, the one of the first two backbones
         that is right alone.
     backbones : one row each, best first: ``accuracy`` and ``rank`` on all images and without suspects (``_without``),
         ``ability`` (logits), and the number of labels that it ``contradicted``.
-    summary : numbers of images and suspects; ``found_if_wrong``, the share of random wrong labels that would be
+    summary : numbers of images, labels and suspects; ``found_if_wrong``, the share of random wrong labels that would be
         suspects; shares of images on which all are wrong (``all_wrong``), and in the same way (``same_wrong``).
     """
 

@@ -13,6 +13,7 @@ from permafrost.data.derived import (
     DATES_DROPPED,
     MOVING,
     ONLY_RGB,
+    OTHER_BANDS,
     RGB,
     Folds,
     check_folds,
@@ -148,6 +149,10 @@ def _check_dataset(
             "seed has no effect without share or harder",
             "remove it; folds have a seed of their own",
         )
+    elif derived.get(OTHER_BANDS) is not None and "train" not in derived:
+        problem = f"{OTHER_BANDS} has no effect without train and test", "remove it"
+    elif derived.get(OTHER_BANDS) and "classes" in derived:
+        problem = f"{OTHER_BANDS} compares the same images, so classes has no effect", "remove it"
     elif "classes" in derived and targets_of(chosen[origins[0]]["task"]).numbers:
         problem = "classes has no effect on numbers", "remove it"
     elif "classes" in derived and len(origins) < 2:
@@ -227,6 +232,8 @@ def misfits_of_derived_datasets(
                 problem = "derived backbones have no folds: steps would learn from images that a fold tests"
             elif len(origins) > 1 and kind_of(entry).is_fitted(entry):
                 problem = "it is fitted to train, so its features of two datasets are not the same"
+            elif about["derived"].get(OTHER_BANDS):
+                continue
             elif len(policies) > 1:
                 problem = (
                     f"its input of {origins[0]} is made in another way than that of {origins[1]}"

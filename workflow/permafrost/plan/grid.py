@@ -5,7 +5,7 @@ from __future__ import annotations
 from permafrost.backbones.derived import parents_of
 from permafrost.backbones.kinds import kind_of
 from permafrost.core.tasks import targets_of
-from permafrost.data.derived import harder_of, origins_of
+from permafrost.data.derived import harder_of, loss_of, origins_of
 from permafrost.plan.compatibility import serves_derived
 from permafrost.plan.configuration import Configuration
 from permafrost.plan.options import is_seeded, is_several
@@ -45,6 +45,7 @@ class Grid:
     parents : derived backbone to those that it is derived from.
     origins : derived dataset to those that it is derived from.
     harder : derived dataset with harder images to its degradation and severity.
+    losses : dataset with relative losses to the dataset with the clean score, degradation and severity.
     misfits, cells : omitted pairs with reasons, and the input of the others, see
         `permafrost.plan.misfits`.
     """
@@ -64,6 +65,9 @@ class Grid:
             name: degradation
             for name in self.origins
             if (degradation := harder_of(self.datasets[name]))
+        }
+        self.losses = {
+            name: loss for name in self.origins if (loss := loss_of(self.datasets[name]))
         }
         self._measures, self._profile = chosen.measures, chosen.profile
         self._views = self._measures and self._measures.views
@@ -113,7 +117,12 @@ class Grid:
 
     def mapped(self) -> list[tuple[str, str]]:
         """(dataset, backbone) pairs whose stores hold maps of layers."""
-        return [pair for pair in self._of_roots() if self.has_maps(pair[0])]
+        stages = ("extract", "extract_harder")
+        return [
+            pair
+            for pair in self.pairs()
+            if self.has_maps(pair[0]) and self._made_by(*pair) in stages
+        ]
 
     def has_maps(self, dataset: str) -> bool:
         """Whether features of the dataset include maps of layers."""

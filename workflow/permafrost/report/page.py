@@ -33,6 +33,7 @@ from permafrost.report.sections.overview import overview
 from permafrost.report.sections.published import add_published
 from permafrost.report.sections.run import backbone_facts, incomplete_section, run_section
 from permafrost.report.sections.scores import scores_section
+from permafrost.report.tables.suspected import reading_none
 from permafrost.statistics.leaderboard.derived import DerivedLine, set_apart
 from permafrost.statistics.leaderboard.harder import Loss, losses_of
 from permafrost.statistics.leaderboard.rows import copies, distinct, overall
@@ -205,6 +206,7 @@ class Report:
             bins=judged.get("bins", BINS),
             bins_like=judged.get("like"),
             sets=judged.get("sets"),
+            reading_none=reading_none(self.plan["backbones"]),
         )
 
     def _card(self, dataset: str) -> Card:

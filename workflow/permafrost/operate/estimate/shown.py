@@ -77,11 +77,8 @@ def disk(estimate: Estimate) -> dict[str, float]:
     )
     # stores of derived backbones and datasets hold no features
     every = grid.every()
-    features = sum(_stores(estimate, {*every["extract"]} - {*grid.mapped()}))
-    for pair in every["extract_harder"]:
-        (size,), count = _stores(estimate, [pair]), context.datasets[pair[0]]
-        # of the test images alone
-        features += size * count.images["test"] / count.count
+    made = {*every["extract"], *every["extract_harder"]}
+    features = sum(_stores(estimate, made - {*grid.mapped()}))
     features += maps_at_once(estimate)
     tables = sum(
         20_000
@@ -109,9 +106,15 @@ def maps_at_once(estimate: Estimate) -> float:
 def _stores(estimate: Estimate, pairs: Iterable[tuple[str, str]]) -> list[float]:
     """Bytes of the feature stores of each pair."""
     context = estimate.context
-    options = context.grid.config["extraction"]
+    options, harder = context.grid.config["extraction"], context.grid.harder
     return [
-        store_bytes(context.datasets[pair[0]], context.features[pair], options) for pair in pairs
+        store_bytes(
+            context.datasets[pair[0]],
+            context.features[pair],
+            options,
+            test_alone=pair[0] in harder,
+        )
+        for pair in pairs
     ]
 
 

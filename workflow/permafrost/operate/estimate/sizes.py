@@ -274,18 +274,22 @@ def size_of_features(
     )
 
 
-def store_bytes(size: DatasetSize, features: FeatureSize, extraction: dict) -> float:
+def store_bytes(
+    size: DatasetSize, features: FeatureSize, extraction: dict, *, test_alone: bool = False
+) -> float:
     """Bytes of the feature stores of a pair, which compression hardly reduces.
 
     Parameters
     ----------
     extraction : the options, with the types of embeddings and maps.
+    test_alone : the features of train and val are read from another store.
     """
     values = (features.width + features.blocks) * _BYTES[extraction["dtype"]]
     values += features.maps * _BYTES[extraction["maps_dtype"]]
     # a store with maps has the masks or targets, too
     native = size.side**2 if features.maps else 0
-    return size.count * (size.dates * values + native)
+    count = size.images["test"] if test_alone else size.count
+    return count * (size.dates * values + native)
 
 
 def _product(shape: list[int]) -> int:

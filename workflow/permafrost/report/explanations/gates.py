@@ -50,6 +50,11 @@ WORDS = {
         "Both datasets are normalised by the statistics of their own train split: train and test images are scaled by "
         "different numbers, which hides part of the shift. A fixed normalisation would show all of it.",
     ),
+    "reads_no_changed_band": (
+        "reads none of the changed bands",
+        "The backbone gets the same input from the degraded images as from the clean ones, so its score is that of the "
+        "dataset, and says nothing about robustness.",
+    ),
     "constant_predictions": (
         "constant prediction",
         "Every test sample got the same predicted value: the features contain nothing useful for the probe.",
