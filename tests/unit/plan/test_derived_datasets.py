@@ -151,6 +151,38 @@ def test_ranks_groups_and_names_of_suites_are_those_of_the_others(root, config):
     assert made["groups"] == plain["groups"] and made["ranking"] == plain["ranking"]
 
 
+def test_a_table_of_folds_counts_by_its_content_and_not_by_its_path(root, config):
+    def made(path, text):
+        (root / path).write_text(text)
+        folds = {"table": path, "column": "region"}
+        return make_plan(root, derived(config, new={"of": "world", "folds": folds}, **ALL))
+
+    one = made("a.csv", "sample_id,region\n0,north\n")
+    job = one.resplit("new")
+    assert "a.csv" not in job.spec and job.places == {"derived": {"folds": {"table": "a.csv"}}}
+    assert jobs(made("b.csv", "sample_id,region\n0,north\n")) == jobs(one)
+    other = jobs(made("a.csv", "sample_id,region\n0,south\n"))
+    found = {names[1] for names, job in jobs(one).items() if names[1:] and job != other[names]}
+    assert found == {"new"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("sample_id,district\n0,a\n", "regions.csv: the table has no column 'region'.*district"),
+        ("name,region\n0,a\n", "regions.csv: the table needs a column sample_id or group_id"),
+        ("sample_id,region\n0,a\n0,b\n", "regions.csv: '0' .*has two values of region"),
+        (None, "derived_datasets.new.folds: .*regions.csv cannot be read"),
+    ],
+)
+def test_a_table_without_such_values_is_refused_before_the_run(root, config, text, said):
+    if text is not None:
+        (root / "regions.csv").write_text(text)
+    folds = {"table": "regions.csv", "column": "region"}
+    with pytest.raises(PermafrostError, match=said):
+        make_plan(root, derived(config, new={"of": "world", "folds": folds}))
+
+
 # --- pairs that are left out -----------------------------------------------------------------------
 
 

@@ -45,8 +45,13 @@ class Folds(Options):
     (meteorological, of the hemisphere), year, or band of latitude."""
     k: LeftOut[AtLeast2 | Literal["each"]] = None
     """Number of folds of groups, images and blocks; each: every group or block is a fold. Default is 5."""
+    table: LeftOut[Text] = None
+    """A CSV or parquet file with sample_id or group_id (sample_id may name whole images), and the column whose values
+    are the folds, in place of by."""
+    column: LeftOut[Text] = None
+    """The column of table: region, sensor, …. Each of its values is a fold."""
     only: LeftOut[Different[Text]] = None
-    """Values whose folds are tested (winter, 2019, 45 to 60° N, or the name of a group). Default is all."""
+    """Values whose folds are tested (winter, 2019, 45 to 60° N, a group, or a value of column). Default is all."""
     block_km: LeftOut[Above0] = None
     """Side length of a block in kilometres."""
     degrees: LeftOut[Above0] = None
@@ -60,6 +65,16 @@ class Folds(Options):
     image as one unit."""
     seed: Natural = 0
     """Random seed of the division."""
+
+    @property
+    def called(self) -> str:
+        """What makes a fold, in a word."""
+        return self.column or self.by
+
+    @property
+    def of_values(self) -> bool:
+        """Whether each value is a fold, and the unit of intervals."""
+        return self.column is not None or self.by in VALUES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,10 +182,14 @@ def is_optical(band: Mapping) -> bool:
 
 def check_folds(options: Folds, *, where: object) -> None:
     """Raise `PermafrostError` for options that no data could satisfy."""
-    each = options.by in VALUES
+    each, by = options.of_values, options.called
     wrong = None
-    if each and options.k is not None:
-        wrong = f"k has no effect by {options.by}: each {options.by} is a fold", "remove k"
+    if (options.table is None) != (options.column is None):
+        wrong = "table and column go together", "give both, or none of them"
+    elif options.table is not None and options.by != "group":
+        wrong = f"by: {options.by} has no effect with a table", "remove by, or table and column"
+    elif each and options.k is not None:
+        wrong = f"k has no effect by {by}: each {by} is a fold", "remove k"
     elif options.by == "image" and options.k == "each":
         wrong = "each image cannot be a fold", "give a number of folds"
     elif options.by == "block" and options.block_km is None:

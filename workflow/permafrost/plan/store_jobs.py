@@ -116,8 +116,13 @@ class StoreJobs(Grid):
         if not derived.keys() & {"share", "harder"}:
             del derived["seed"]
         harder = {"harder": derived.pop("harder")} if "harder" in derived else {}
+        places: dict = {}
+        if "table" in derived.get("folds", ()):
+            places = {"derived": {"folds": {"table": derived["folds"]["table"]}}}
+            derived["folds"] = {**derived["folds"], "table": self._sources[dataset]}
         return self._job(
             "resplit",
+            places=places,
             dataset=dataset,
             entry=entry,
             derived=derived,

@@ -33,7 +33,7 @@ from permafrost.statistics.leaderboard.published import (
     is_published,
     read_published,
 )
-from permafrost.statistics.user_tables import columns_of
+from permafrost.data.user_tables import columns_of
 
 #: what a long table calls its columns, in lower case and without signs
 LONG = {
