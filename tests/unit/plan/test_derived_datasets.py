@@ -253,16 +253,32 @@ def test_probes_that_do_not_pool_or_that_read_images_are_left_out(root, config):
     assert {"knn", "linear", "mlp", "random-forest"} <= on["folded"]
 
 
-def test_a_share_of_a_dense_dataset_has_maps(root, config):
+@pytest.mark.parametrize("entry", [{"share": 0.5}, {"folds": {"by": "image"}}])
+def test_a_dense_dataset_divided_anew_has_maps(root, config, entry):
     config["extra_datasets"]["masks"] = {
         "task": "segmentation",
         "source": {"kind": "demo", "chip_size": 32},
     }
     config["datasets"].append("masks")
     config["probes"]["dense"] = {"kind": "dense_knn"}
-    plan = make_plan(root, derived(config, less={"of": "masks", "share": 0.5}))
+    plan = make_plan(root, derived(config, less={"of": "masks", **entry}))
     assert plan.probes_of("less") == ["dense"]
     assert json.loads(plan.probe("less", "net", "dense", 0).spec)["rows"] == ["masks"]
+
+
+@pytest.mark.parametrize(
+    ("folds", "probe", "said"),
+    [
+        ({}, {}, "score_threshold is chosen on validation.* and new has folds.*such as 0.3"),
+        ({"repeats": 2}, {"score_threshold": 0.3}, "folds of objects are not repeated"),
+    ],
+)
+def test_folds_of_objects_need_what_is_the_same_in_each(root, config, folds, probe, said):
+    config["extra_datasets"]["crowns"] = {"task": "detection", "source": {"kind": "demo"}}
+    config["datasets"].append("crowns")
+    config["probes"]["det"] = {"kind": "detection", **probe}
+    with pytest.raises(PermafrostError, match=said):
+        make_plan(root, derived(config, new={"of": "crowns", "folds": folds}))
 
 
 # --- harder images ---------------------------------------------------------------------------------
@@ -341,7 +357,11 @@ MASKS = {"task": "segmentation", "source": {"kind": "demo", "chip_size": 32}}
         ("world", {"of": "pictures", "share": 0.1}, "there is a dataset 'world' in the catalogues"),
         ("new", {"train": "world", "test": "world"}, "it trains and tests on one dataset"),
         ("new", {"train": "world", "test": "pictures"}, "different tasks: multilabel and class"),
-        ("new", {"of": "masks", "folds": {"by": "image"}}, "need labels of images.*segmentation"),
+        (
+            "new",
+            {"of": "masks", "folds": {"by": "image"}},
+            "predicted rasters are written without folds alone, and new has folds",
+        ),
         ("new", {"train": "masks", "test": "masks2"}, "need labels of images.*segmentation"),
         ("new", {**SHARE, "classes": {"a": "b"}}, "classes has no effect on images of one dataset"),
         ("new", {"of": "world", "folds": {"by": "block"}}, "folds by block need block_km"),
@@ -381,7 +401,7 @@ MASKS = {"task": "segmentation", "source": {"kind": "demo", "chip_size": 32}}
 def test_what_cannot_be_meant_is_one_clear_error(root, config, name, entry, said):
     config["extra_datasets"] |= {"masks": MASKS, "masks2": MASKS}
     config["datasets"] += ["masks", "masks2"]
-    config["probes"]["dense"] = {"kind": "dense_knn"}
+    config["probes"]["dense"] = {"kind": "dense_knn", "masks": "zarr"}
     entries = {"less": {"of": "world", "share": 0.9}, name: entry}
     if name == "hard":
         entries["hard-noise-2"] = entries["less"]
@@ -448,6 +468,7 @@ def test_code_that_reads_rows_of_others_is_a_part_of_jobs_that_do_so_alone(root,
     readers = {
         "core/rows_store.py": (rows, every),
         "probes/embeddings/folds.py": ({"probe"}, every),
+        "probes/dense/folds.py": ({"probe"}, every),
         "data/resplit/degradations.py": ({"resplit", "extract_harder"}, {"hard-noise-1"}),
     }
     for file, (stages, datasets) in readers.items():

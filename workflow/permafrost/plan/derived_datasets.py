@@ -162,12 +162,17 @@ def _check_dataset(
             f"{kind} moves what is labelled, and labels of the task {task} would not move with it",
             f"remove {kind}",
         )
-    elif targets_of(chosen[origins[0]]["task"]).dense and not asked & {"share", "harder"}:
+    elif targets_of(chosen[origins[0]]["task"]).dense and len(origins) > 1:
         task = chosen[origins[0]]["task"]
         problem = (
-            f"folds and pairs of datasets need labels of images, and the task is {task}",
-            ("give a share or harder, or name another dataset"),
+            f"pairs of datasets need labels of images, and the task is {task}",
+            "name datasets with labels of images",
         )
+    elif (
+        targets_of(chosen[origins[0]]["task"]).objects
+        and derived.get("folds", {}).get("repeats", 1) > 1
+    ):
+        problem = "folds of objects are not repeated", "remove repeats"
     if problem:
         raise PermafrostError(problem[0], where=where, remedy=problem[1])
     if "folds" in derived:

@@ -118,9 +118,7 @@ def in_folds(
     values = None if table is None else _in_table(pool.records, table, options.called)
     grouped, alone = _units(pool, parent.dates)
     same = grouped if options.by == "group" and not options.of_values else alone
-    folds = make_folds(
-        pool.records, options, same, grouped, name=name, where=where, values=values
-    )
+    folds = make_folds(pool.records, options, same, grouped, name=name, where=where, values=values)
     train = {split: _all(folds, split) for split in ("train", "val")}
     # an image is tested once by each repetition
     test = np.concatenate([fold.indices["test"] for fold in folds])
