@@ -521,6 +521,30 @@ def test_images_of_both_datasets_are_told_apart_in_copies(pair):
     assert card.audit["shared_groups"] == 0 and card.audit["test_in_train"]["group"] == 0
 
 
+def test_a_dataset_trained_and_tested_on_itself_is_tested_on_the_same_images_with_the_same_classes(
+    pair,
+):
+    """As the diagonal of a matrix of transfers: rows of both tables can be paired by their names."""
+    data, results = pair
+    shared = {"wet": {"here": "lake", "there": ["lake", "sea"]}, "town": {"here": "town"}}
+    shared["town"]["there"] = "town"
+    for train in ("here", "there"):
+        classes = {name: {"train": o[train], "test": o["there"]} for name, o in shared.items()}
+        derived = {"train": train, "test": "there", "classes": classes}
+        derive(results, f"{train}-to-there", data[train].entry(), derived)
+    one, other = (
+        [*zip(rows, named_classes(results, name, "test"), strict=True)]
+        for name in ("here-to-there", "there-to-there")
+        for rows in [samples(results, name, "test")]
+    )
+    assert [row["group_id"] for row, _ in one] == [row["group_id"] for row, _ in other]
+    assert [label for _, label in one] == [label for _, label in other]
+    assert {name.split("/")[0] for _, (name, _) in one} == {"there"}
+    train = named_classes(results, "there-to-there", "train")
+    lakes = [name for name, called in named_classes(results, "there", "train") if called != "wood"]
+    assert [name for name, _ in train] == [f"there/{name}" for name in lakes]
+
+
 @pytest.mark.parametrize(
     ("classes", "said"),
     [

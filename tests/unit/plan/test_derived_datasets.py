@@ -183,6 +183,76 @@ def test_a_table_without_such_values_is_refused_before_the_run(root, config, tex
         make_plan(root, derived(config, new={"of": "world", "folds": folds}))
 
 
+# --- several at once ---------------------------------------------------------------------------------
+
+
+def test_each_of_several_shares_is_what_it_is_alone(root, config):
+    several = {"of": "pictures", "share": [0.005, 0.1], "seed": 3}
+    plan = make_plan(root, derived(config, few=several))
+    assert set(plan.origins) == {"few-0_5", "few-10"}
+    assert plan.datasets["few-10"]["title"] == "few: 10 %"
+    alone = make_plan(root, derived(config, **{"few-10": {**several, "share": 0.1}}))
+    assert jobs(alone)["resplit", "few-10"] == jobs(plan)["resplit", "few-10"]
+
+
+SHARED = {"one": {"pictures": "a", "photos": "b"}, "two": {"pictures": "c", "photos": ["d", "e"]}}
+
+
+def test_a_transfer_is_every_pair_and_each_dataset_with_itself_on_the_same_classes(root, config):
+    asked = {"transfer": {"of": ["pictures", "photos"], "classes": SHARED}}
+    plan = make_plan(root, derived(config, m=asked))
+    pairs = [(a, b) for a in ("pictures", "photos") for b in ("pictures", "photos")]
+    assert set(plan.origins) == {f"m-{a}-to-{b}" for a, b in pairs}
+    for a, b in pairs:
+        spec = json.loads(plan.resplit(f"m-{a}-to-{b}").spec)
+        assert spec["derived"] == {"train": a, "test": b, "classes": classes_of(a, b)}
+        assert list(spec["inputs"]["images"]) == list(dict.fromkeys([a, b]))
+    # as the pair alone, whose classes are written in the other way
+    alone = {"train": "pictures", "test": "photos", "classes": classes_of("pictures", "photos")}
+    other = make_plan(root, derived(config, **{"m-pictures-to-photos": alone}))
+    name = "m-pictures-to-photos"
+    assert jobs(other)["resplit", name] == jobs(plan)["resplit", name]
+
+
+def classes_of(a, b):
+    return {name: {"train": o[a], "test": o[b]} for name, o in SHARED.items()}
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"of": ["pictures", "x"]}, "derived from 'x', which is not a dataset of this run"),
+        ({"of": ["pictures"]}, "derived_datasets.m.transfer.of"),
+        (
+            {"of": ["pictures", "photos"], "classes": {"one": {"pictures": "a"}}},
+            "the class one names pictures, and the datasets are pictures, photos.*its classes of photos",
+        ),
+        (
+            {"of": ["pictures", "photos"], "classes": {"one": {**SHARED["one"], "world": "a"}}},
+            "the class one names .*Remedy: remove world",
+        ),
+        (
+            {"of": ["pictures", "photos"]},
+            "the entry of .* does not list its classes.*transfer.clas",
+        ),
+        ({"of": ["world", "photos"], "classes": {"a": {"world": "a", "photos": "b"}}}, "tasks"),
+    ],
+)
+def test_a_transfer_that_cannot_be_meant_is_refused(root, config, asked, said):
+    for name in ("pictures", "photos"):
+        config["extra_datasets"][name].pop("classes", None)
+    with pytest.raises(PermafrostError, match=said) as raised:
+        make_plan(root, derived(config, m={"transfer": asked}))
+    assert "derived_datasets.m" in str(raised.value)
+
+
+@pytest.mark.parametrize("more", [{"of": "world"}, {"classes": {"a": "b"}}, {"share": 0.1}])
+def test_a_transfer_goes_with_nothing_else(root, config, more):
+    asked = {"transfer": {"of": ["pictures", "photos"], "classes": SHARED}, **more}
+    with pytest.raises(PermafrostError, match="derived_datasets.m"):
+        make_plan(root, derived(config, m=asked))
+
+
 # --- pairs that are left out -----------------------------------------------------------------------
 
 

@@ -20,12 +20,15 @@ from permafrost.core.options import (
     Positive,
     Share,
     Text,
+    TwoOrMore,
 )
 
 #: what makes a fold, if each of its values is one: the folds have no number
 VALUES = ("season", "year", "latitude")
 #: height of a band of latitude
 DEGREES = 15
+#: key of an entry that is one of several: the name under ``derived_datasets`` of shares, or of a transfer
+PART_OF = "part_of"
 #: severity of a degradation; 0 leaves images as they are
 Severity = Annotated[int, Interval(ge=0, le=5)]
 Severities = Literal["all"] | Severity | Different[Severity]
@@ -88,6 +91,18 @@ class SharedClass(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Transfer(Options):
+    """Datasets of which each is trained on and each is tested on. Each pair is a derived dataset NAME-TRAIN-to-TEST; so
+    is each dataset with itself, which has the same classes."""
+
+    of: TwoOrMore[Name]
+    """The datasets."""
+    classes: LeftOut[dict[str, dict[str, Text | Different[Text]]]] = None
+    """A name -> dataset -> its class or classes. Images of other classes are left out. Default is the classes that
+    all of them name alike."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Degradations(Options):
     """How test images are made harder: severities from 1 to 5 of each degradation, or all. Each is a derived dataset
     NAME-DEGRADATION-SEVERITY. Severity 0 leaves the images as they are. docs/harder-images.md has the formulas."""
@@ -130,6 +145,7 @@ class DerivedDataset(Options):
             {"required": ["of", "share"]},
             {"required": ["of", "harder"]},
             {"required": ["train", "test"]},
+            {"required": ["transfer"]},
         ]
     }
 
@@ -138,9 +154,10 @@ class DerivedDataset(Options):
     of: LeftOut[Name] = None
     """The dataset whose images these are."""
     folds: LeftOut[Folds] = None
-    share: LeftOut[Share] = None
+    share: LeftOut[Share | Different[Share]] = None
     """Share of the images of train, and of those of validation, that are kept; whole groups if known, else stratified
-    by class. The test images are all of the dataset."""
+    by class. The test images are all of the dataset. Of several shares, each is a derived dataset NAME-PERCENT, and
+    the area under the curve of their scores is given."""
     harder: LeftOut[Degradations] = None
     seed: Natural = 0
     """Random seed of share, and of harder. The images of a smaller share are among those of a larger one."""
@@ -148,6 +165,7 @@ class DerivedDataset(Options):
     """The dataset whose train and validation images are used."""
     test: LeftOut[Name] = None
     """The dataset whose test images are used."""
+    transfer: LeftOut[Transfer] = None
     classes: LeftOut[dict[str, Text | Different[Text] | SharedClass]] = None
     """For train and test: class of train -> class or classes of test; or a name -> classes of both. Images of other
     classes are left out. Default is the classes that both name alike."""
@@ -156,7 +174,7 @@ class DerivedDataset(Options):
 def origins_of(entry: dict) -> list[str]:
     """The datasets that an entry is derived from; empty for all other entries."""
     derived: dict[str, Any] = entry.get("derived") or {}
-    return [derived[key] for key in ("of", "train", "test") if key in derived]
+    return list(dict.fromkeys(derived[key] for key in ("of", "train", "test") if key in derived))
 
 
 def in_folds(entry: dict) -> bool:

@@ -21,6 +21,7 @@ from permafrost.report.sections.explorer import explorer
 from permafrost.report.sections.overview import figures_of
 from permafrost.report.tables.copied import COLUMNS, CopyResults
 from permafrost.report.tables.ensembles import WAYS, EnsembleResults, ensemble_rows
+from permafrost.report.tables.several import SeveralResults, area_rows, each_area, each_loss
 from permafrost.report.tables.sliced import SlicedResults, slice_rows
 from permafrost.report.tables.suspected import LabelResults
 from permafrost.statistics.leaderboard.derived import DerivedLine, set_apart
@@ -157,6 +158,32 @@ class Results:
         return pd.DataFrame(
             [asdict(one) for one in found], columns=[one.name for one in fields(Loss)]
         )
+
+    @property
+    def areas(self) -> pd.DataFrame:
+        """Areas under curves of label shares: a row per derived dataset with several shares, probe and backbone.
+
+        Columns: ``curve`` (its name), ``of`` (the dataset), ``probe, backbone, metric, area`` (the mean score over the
+        logarithm of the share) with its interval ``lower, upper, confidence``, ``scores`` (share -> score) and
+        ``letters``: two backbones share one if their areas do not differ significantly. Empty if there are none.
+        """
+        found = each_area(self.plan, self._several.runs)
+        return pd.DataFrame([row for one in found for row in area_rows(*one)])
+
+    @property
+    def transfers(self) -> pd.DataFrame:
+        """Scores of transfers: a row per transfer, probe, backbone, and pair of datasets, each with itself among them.
+
+        Columns: ``matrix`` (its name), ``probe, backbone, train, test, metric, value``; ``own``, the score of training
+        on the dataset that is tested; ``loss``, own less value, with its paired interval ``lower, upper``. Empty if
+        there are none.
+        """
+        found = each_loss(self.plan, self._several.runs)
+        return pd.DataFrame([asdict(one) for _, rows in found for one in rows])
+
+    @property
+    def _several(self) -> SeveralResults:
+        return SeveralResults(self.plan, self._path)
 
     @cached_property
     def _set_apart(

@@ -24,7 +24,7 @@ from permafrost.plan.catalogue import EVERY, Catalogue, catalogue_folders, resul
 from permafrost.plan.compatibility import check_probes
 from permafrost.plan.demo import NAMED
 from permafrost.plan.derived import add_derived, check_derived
-from permafrost.plan.derived_datasets import add_derived_datasets, check_groups, each_degradation
+from permafrost.plan.derived_datasets import add_derived_datasets, check_groups, each_of_several
 from permafrost.plan.digests import DIGESTS, DigestCache
 from permafrost.plan.environments import Environment, environment_of
 from permafrost.plan.folders import check_folders
@@ -123,7 +123,7 @@ class Configuration:
             self.datasets |= add_derived_datasets(
                 self._catalogues["dataset"],
                 self.datasets,
-                each_degradation(config["derived_datasets"], where, mistakes),
+                each_of_several(config["derived_datasets"], self.datasets, where, mistakes),
                 where,
                 mistakes,
             )

@@ -115,7 +115,8 @@ def resplit(
             fingerprint=fingerprint,
         )
         return card
-    pool = Pool.read(parents, stores, entry.task, first.classes)
+    several = options.of is None
+    pool = Pool.read(parents, stores, entry.task, first.classes, several=several)
     if options.of is None:
         check_alike(about, options, where)
         pool = with_shared_classes(pool, options, about, where)
