@@ -27,8 +27,9 @@ def predicted(right, seed=0, ids=None):
     truth = rng.integers(0, 3, len(right))
     answers = np.where(right, truth, (truth + 1) % 3)
     ids = [f"image{i:03d}" for i in range(len(right))] if ids is None else ids
+    scores = np.eye(3, dtype=np.float32)[answers]
     return LabelledSamples.from_arrays(
-        ids, truth, answers, None, task="classification", classes=CLASSES
+        ids, truth, answers, scores, task="classification", classes=CLASSES
     )
 
 

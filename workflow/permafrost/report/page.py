@@ -33,10 +33,12 @@ from permafrost.report.sections.overview import overview
 from permafrost.report.sections.published import add_published
 from permafrost.report.sections.run import incomplete_section, run_section
 from permafrost.report.sections.scores import scores_section
+from permafrost.report.sections.several import several_section
 from permafrost.statistics.leaderboard.derived import DerivedLine, set_apart
 from permafrost.statistics.leaderboard.harder import Loss, losses_of
 from permafrost.statistics.leaderboard.rows import copies, distinct, overall
 from permafrost.statistics.leaderboard.seeds import merge_seeds
+from permafrost.statistics.predictions.reading import Predictions, predictions_from_table
 
 _TEMPLATE = Path(__file__).parent / "template"
 
@@ -119,6 +121,9 @@ class Report:
             from markupsafe import Markup
 
             drawn = overview(entrance, tests, partial / "figures")
+            several, curves = several_section(
+                self.plan, merge_seeds(overall(rows)), self._runs, partial / "figures"
+            )
             # figures show only the run's own scores
             if published := self._published():
                 add_published(entrance, published, overall(rows), self.plan)
@@ -134,6 +139,8 @@ class Report:
                 "overview": drawn,
                 "explorer": Markup(embedded(entrance)),
                 "derived": derived_overview(derived),
+                "several": several,
+                "several_figures": [shown(figure) for figure in curves],
             }
             _write(partial / "index.html", "index.html.j2", values)
 
@@ -228,6 +235,16 @@ class Report:
         if self.published is None:
             return []
         return read_table(self.published, expect=self._expected(self.leaderboard))[0].to_pylist()
+
+    def _runs(self, dataset: str, probe: str) -> dict[str, dict[int, Predictions]]:
+        """Backbone -> seed -> predictions of backbones that are not derived."""
+        found: dict[str, dict[int, Predictions]] = {}
+        for (of, backbone, seed, by), path in self.predictions.items():
+            derived = self.plan["backbones"][backbone].get("kind") == "derived"
+            if (of, by) == (dataset, probe) and not derived:
+                table = read_table(path, expect=self._expected(path))
+                found.setdefault(backbone, {})[seed] = predictions_from_table(*table)
+        return found
 
     def _compared(self) -> dict[tuple[str, str], list[dict]]:
         return {

@@ -75,7 +75,7 @@ def area_block(found: list[Area], compared: list[dict]) -> Block:
             [row["backbone"], number(row["area"]), interval_of(row), row["letters"], *scores]
         )
     head = f"{first.curve} · {first.probe} · {metric_name(first.metric)} with shares of the labels of {first.of}"
-    foot = "  area: mean score over the logarithm of the share. Backbones that share a letter do not differ significantly."
+    foot = "  area: mean score over the logarithm of the share; letters: those with a common one do not differ"
     return Block(head, lines, frozenset({"area", *shares}), foot)
 
 
