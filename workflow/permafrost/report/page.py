@@ -27,6 +27,7 @@ from permafrost.report.sections.dataset import (
     trained_on_flags,
 )
 from permafrost.report.sections.derived import derived_overview, derived_section
+from permafrost.report.sections.ensembles import ensembles_section
 from permafrost.report.sections.explorer import embedded, explorer, not_told_apart
 from permafrost.report.sections.harder import harder_section
 from permafrost.report.sections.overview import overview
@@ -163,6 +164,7 @@ class Report:
         section["derived_figures"] = [shown(figure) for figure in drawn]
         section["harder"], drawn = harder_section(losses, material, self.images, folder / "figures")
         section["harder_figures"] = [shown(figure) for figure in drawn]
+        section["ensembles"] = ensembles_section(self.plan, overall(material.rows), self._runs)
         section["lines"] = [line for line in shared["lines"] if line["dataset"] == material.name]
         compared = {row["backbone"] for row in material.rows}
         section["flags"] += trained_on_flags(
