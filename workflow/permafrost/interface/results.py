@@ -21,11 +21,14 @@ from permafrost.report.sections.explorer import explorer
 from permafrost.report.sections.overview import figures_of
 from permafrost.report.tables.copied import COLUMNS, CopyResults
 from permafrost.report.tables.ensembles import WAYS, EnsembleResults, ensemble_rows
+from permafrost.report.tables.portfolio import each_portfolio, portfolio_rows
 from permafrost.report.tables.several import SeveralResults, area_rows, each_area, each_loss
 from permafrost.report.tables.sliced import SlicedResults, slice_rows
 from permafrost.report.tables.suspected import LabelResults
 from permafrost.statistics.leaderboard.derived import DerivedLine, set_apart
 from permafrost.statistics.leaderboard.harder import Loss, losses_of
+from permafrost.statistics.leaderboard.rows import overall
+from permafrost.statistics.leaderboard.seeds import merge_seeds
 from permafrost.statistics.resampling.carriers import ENOUGH_UNITS
 from permafrost.statistics.slices.labels import slicing
 
@@ -180,6 +183,21 @@ class Results:
         """
         found = each_loss(self.plan, self._several.runs)
         return pd.DataFrame([asdict(one) for _, rows in found for one in rows])
+
+    @property
+    def portfolios(self) -> pd.DataFrame:
+        """Small sets of backbones of which, on every dataset, one is nearly as good as the best of all.
+
+        A row per probe and size of the set, from one to five. Columns: ``probe, size, backbones`` (joined by
+        semicolons, in the order of selection), ``loss`` (the mean over datasets of the best score of all less the
+        best of the set, each dataset judged with the set that is chosen on the others) with its interval over
+        datasets ``lower, upper, confidence``; ``worst``, the dataset with the largest loss, and ``worst_loss``.
+        Probes with fewer than three datasets have none. Derived backbones and datasets do not count.
+        """
+        lines = merge_seeds(overall(self._set_apart[0]))
+        derived = [name for name, one in self.plan["datasets"].items() if one.get("derived")]
+        found = each_portfolio(lines, derived)
+        return pd.DataFrame([row for one in found for row in portfolio_rows(*one)])
 
     @property
     def _several(self) -> SeveralResults:

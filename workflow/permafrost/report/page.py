@@ -35,6 +35,7 @@ from permafrost.report.sections.published import add_published
 from permafrost.report.sections.run import incomplete_section, run_section
 from permafrost.report.sections.scores import scores_section
 from permafrost.report.sections.several import several_section
+from permafrost.report.tables.portfolio import each_portfolio, portfolio_block
 from permafrost.statistics.leaderboard.derived import DerivedLine, set_apart
 from permafrost.statistics.leaderboard.harder import Loss, losses_of
 from permafrost.statistics.leaderboard.rows import copies, distinct, overall
@@ -141,6 +142,12 @@ class Report:
                 "explorer": Markup(embedded(entrance)),
                 "derived": derived_overview(derived),
                 "several": several,
+                "portfolios": [
+                    portfolio_block(*found)
+                    for found in each_portfolio(
+                        merge_seeds(overall(rows)), gathered.get("derived_datasets", ())
+                    )
+                ],
                 "several_figures": [shown(figure) for figure in curves],
             }
             _write(partial / "index.html", "index.html.j2", values)

@@ -1,5 +1,5 @@
 """``permafrost show``: print the ranking and the leaderboard, scores on slices of test sets, ensembles, areas under
-curves of label shares, or losses of transfers.
+curves of label shares, losses of transfers, or portfolios of backbones.
 """
 
 from __future__ import annotations
@@ -48,6 +48,11 @@ def add_arguments(parser) -> None:
         "the same dataset",
     )
     parser.add_argument(
+        "--portfolios",
+        action="store_true",
+        help="small sets of backbones of which, on every dataset, one is nearly as good as the best of all",
+    )
+    parser.add_argument(
         "--backbone", help="with --by: this backbone, not the best of each dataset and probe"
     )
     parser.add_argument(
@@ -88,6 +93,9 @@ def run(arguments) -> None:
     if arguments.ensembles:
         _show_ensembles(arguments, shown.rows, results)
         return
+    if arguments.portfolios:
+        _show_portfolios(arguments, shown.rows, metadata.get("derived_datasets", ()))
+        return
     if arguments.shares or arguments.transfers:
         _show_several(arguments, results)
         return
@@ -109,7 +117,7 @@ def run(arguments) -> None:
 
 def _check(arguments) -> None:
     """Refuse options that do not belong together."""
-    ways = ("by", "ensembles", "shares", "transfers")
+    ways = ("by", "ensembles", "shares", "transfers", "portfolios")
     given = [f"--{name}" for name in ways if getattr(arguments, name) not in (None, False)]
     if len(given) > 1:
         raise PermafrostError(
@@ -164,6 +172,23 @@ def _show_ensembles(arguments, rows: list[dict], results: Path) -> None:
         ],
         "no ensembles",
     )
+
+
+def _show_portfolios(arguments, rows: list[dict], derived) -> None:
+    """Print the portfolios of each probe."""
+    from permafrost.report.tables.blocks import print_blocks
+    from permafrost.report.tables.portfolio import each_portfolio, portfolio_block
+    from permafrost.statistics.leaderboard.seeds import merge_seeds
+
+    chosen = [row for row in merge_seeds(rows) if arguments.probe in (None, row["probe"])]
+    blocks = [portfolio_block(*found) for found in each_portfolio(chosen, derived)]
+    if not blocks:
+        raise PermafrostError(
+            "no probe has three datasets with scores of every backbone, and two backbones",
+            where="permafrost show --portfolios",
+            remedy="add datasets; derived ones do not count",
+        )
+    print_blocks(blocks)
 
 
 def _show_several(arguments, results: Path) -> None:
