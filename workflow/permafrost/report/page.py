@@ -171,7 +171,7 @@ class Report:
         section["derived_figures"] = [shown(figure) for figure in drawn]
         section["harder"], drawn = harder_section(losses, material, self.images, folder / "figures")
         section["harder_figures"] = [shown(figure) for figure in drawn]
-        section["ensembles"] = ensembles_section(self.plan, overall(material.rows), self._runs)
+        section["ensembles"] = ensembles_section(overall(material.rows), self._runs)
         section["lines"] = [line for line in shared["lines"] if line["dataset"] == material.name]
         compared = {row["backbone"] for row in material.rows}
         section["flags"] += trained_on_flags(
@@ -249,7 +249,7 @@ class Report:
         """Backbone -> seed -> predictions of backbones that are not derived."""
         found: dict[str, dict[int, Predictions]] = {}
         for (of, backbone, seed, by), path in self.predictions.items():
-            derived = self.plan["backbones"][backbone].get("kind") == "derived"
+            derived = self.plan["backbones"].get(backbone, {}).get("kind") == "derived"
             if (of, by) == (dataset, probe) and not derived:
                 table = read_table(path, expect=self._expected(path))
                 found.setdefault(backbone, {})[seed] = predictions_from_table(*table)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from permafrost.core.errors import PermafrostError
 from permafrost.report.tables.blocks import Block
 from permafrost.report.tables.ensembles import WAYS, ensemble_block, has_probabilities
@@ -14,7 +12,7 @@ from permafrost.statistics.several_datasets import Read
 _MOST_BACKBONES, _MOST_IMAGES = 8, 10_000
 
 
-def ensembles_section(plan: Mapping, rows: list[dict], read: Read) -> list[Block]:
+def ensembles_section(rows: list[dict], read: Read) -> list[Block]:
     """Pairs and greedy selection, for each probe of a dataset whose predictions can be averaged.
 
     Parameters
@@ -26,7 +24,7 @@ def ensembles_section(plan: Mapping, rows: list[dict], read: Read) -> list[Block
         own = [row for row in rows if row["probe"] == probe]
         names, row = distinct(own, "backbone"), own[0]
         few = 2 <= len(names) <= _MOST_BACKBONES and row["n_test"] <= _MOST_IMAGES
-        if not few or not has_probabilities(row, plan):
+        if not few or not has_probabilities(row):
             continue
         runs = read(row["dataset"], probe)
         for way, select in WAYS.items():

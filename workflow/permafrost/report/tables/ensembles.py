@@ -37,7 +37,7 @@ class EnsembleResults(SlicedResults):
         """
         where = f"{row['dataset']}, {row['probe']}"
         try:
-            if not has_probabilities(row, self.plan):
+            if not has_probabilities(row):
                 raise PermafrostError(
                     "its scores are not probabilities, so they cannot be averaged",
                     remedy="name another probe, such as linear or knn",
@@ -60,9 +60,9 @@ class EnsembleResults(SlicedResults):
         return found
 
 
-def has_probabilities(row: Mapping, plan: Mapping) -> bool:
+def has_probabilities(row: Mapping) -> bool:
     """Whether the probe of a row of the leaderboard gives what can be averaged."""
-    return row["task"] == "regression" or KINDS[plan["probes"][row["probe"]]["kind"]].probabilities
+    return row["task"] == "regression" or KINDS[row["kind"]].probabilities
 
 
 def ensemble_rows(row: Mapping, way: str, found: list[Ensemble]) -> list[dict]:
