@@ -258,8 +258,8 @@ class Results:
         Parameters
         ----------
         by : ``group``, ``latitude`` (``latitude:30``: bands of 30 degrees), ``cell`` (``cell:5``, ``cell:500km``),
-            ``season``, ``month``, ``year``, or ``FILE:COLUMN`` of a CSV or parquet file with ``sample_id`` or
-            ``group_id``.
+            ``season``, ``month``, ``year``, ``fold``, ``distance`` to the nearest train image, or ``FILE:COLUMN`` of a
+            CSV or parquet file with ``sample_id`` or ``group_id``.
         probe, backbone, seed : by default each probe, its best backbone, and its lowest seed.
         metric : with one number per test set; by default the primary one.
         least : slices with fewer independent units are not judged.

@@ -28,7 +28,7 @@ def add_arguments(parser) -> None:
         "--by",
         metavar="WHAT",
         help="scores on slices of the test sets: group, latitude, latitude:30, cell, cell:5, "
-        "cell:500km, season, month, year, or FILE:COLUMN of a CSV or parquet file with sample_id "
+        "cell:500km, season, month, year, fold, distance, or FILE:COLUMN of a CSV or parquet file with sample_id "
         "or group_id",
     )
     parser.add_argument(

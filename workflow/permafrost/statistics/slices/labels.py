@@ -1,15 +1,18 @@
-"""Slices of a test set: by place, by date, by group, by fold, or by a column of somebody's table.
+"""Slices of a test set: by place, by date, by group, by fold, by distance, or by a column of somebody's
+table.
 
-A way to slice is a text: ``group``, ``fold``, ``latitude`` (bands of 15 degrees; ``latitude:30``), ``cell``
-(10 degrees in both directions; ``cell:5``, ``cell:500km``), ``season``, ``month``, ``year``, or
+A way to slice is a text: ``group``, ``fold``, ``distance``, ``latitude`` (bands of 15 degrees; ``latitude:30``),
+``cell`` (10 degrees in both directions; ``cell:5``, ``cell:500km``), ``season``, ``month``, ``year``, or
 ``FILE:COLUMN``, a CSV or parquet file with ``sample_id`` or ``group_id`` and a column of values.
 
 Seasons are meteorological, three whole months each: winter is December to February north of the
-equator and June to August south of it.
+equator and June to August south of it. Distances are those to the nearest train image, in powers of ten kilometres.
 """
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -23,6 +26,7 @@ from permafrost.core.errors import PermafrostError, look_up
 from permafrost.data.labels.regions import band, season, year_month
 from permafrost.data.sources.table_files import PARQUET
 from permafrost.data.user_tables import values_of
+from permafrost.statistics.slices.distance import DISTANCE
 
 _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September",
@@ -206,10 +210,23 @@ def _by_season(lat, dates) -> list[Key | None]:
     return found
 
 
+def _by_distance(kilometres) -> list[Key | None]:
+    """Powers of ten, from 0.1 to 1000 km."""
+    edges = (0.1, 1, 10, 100, 1000)
+    names = ["below 0.1 km", *(f"{a:g} to {b:g} km" for a, b in itertools.pairwise(edges))]
+    names.append("1000 km and more")
+    places = [
+        None if one is None or not one >= 0 else bisect.bisect_right(edges, one)
+        for one in kilometres
+    ]
+    return [None if place is None else (place, names[place]) for place in places]
+
+
 # name to the columns that it needs, its keys, and whether a slice is one group
 _NAMED: dict[str, tuple] = {
     "group": (("group_id",), _of_group, True),
     "fold": (("fold",), _of_group, True),
+    "distance": ((DISTANCE,), _by_distance),
     "latitude": (("lat",), _by_latitude),
     "cell": (("lon", "lat"), _by_cell),
     "season": (("lat", "date"), _by_season),
@@ -220,6 +237,7 @@ _SIZED = {"latitude": "15", "cell": "10"}
 _WORDS = {
     ("group_id",): "a group",
     ("fold",): "a fold",
+    (DISTANCE,): "a place, beside train images with places,",
     ("lat",): "a latitude",
     ("lon", "lat"): "a longitude and latitude",
     ("lat", "date"): "a latitude and a date with its month",
