@@ -143,7 +143,7 @@ def test_the_section_has_a_curve_per_probe_and_the_tables(results, tmp_path):
     heads = [block.head for block in blocks]
     assert sum(head.startswith("few · ") for head in heads) == len(figures) > 0
     assert sum(head.startswith("m · ") for head in heads) == len(VALUES) * len(figures)
-    assert {path.name for path in tmp_path.iterdir()} == {figure.file for figure in figures}
+    assert {path.name for path in tmp_path.iterdir()} == {figure.path.name for figure in figures}
     assert several_section({**known.plan, "datasets": {}}, rows, known._several.runs, tmp_path) == (
         [],
         [],

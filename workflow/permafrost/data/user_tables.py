@@ -66,3 +66,8 @@ def values_of(path: Path, column: str = "") -> tuple[str, str, dict[str, str]]:
                 remedy="give it one row",
             )
     return key, column, {name: value for name, value in values.items() if value is not None}
+
+
+def check_values(path: Path, column: str) -> None:
+    """Raise as `values_of`."""
+    values_of(path, column)

@@ -288,12 +288,12 @@ class Configuration:
         folds = self.datasets[name]["derived"].get("folds") or {}
         if "table" not in folds:
             return None
-        from permafrost.data.user_tables import values_of
+        from permafrost.data.user_tables import check_values
 
         path = self._locate(folds["table"])
         try:
             made = digests.digest(path)
-            digests.once([made, folds["column"]], lambda: values_of(path, folds["column"]))
+            digests.once([made, folds["column"]], lambda: check_values(path, folds["column"]))
         except PermafrostError as error:
             place = error.where or f"{where}: derived_datasets.{name}.folds"
             raise PermafrostError(error.problem, where=place, remedy=error.remedy) from error

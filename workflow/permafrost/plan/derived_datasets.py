@@ -90,7 +90,7 @@ def _each_pair(name: str, derived: dict, chosen: Mapping[str, dict], where: str)
             where=where,
             remedy=f"add {lacking[0]} to `datasets`",
         )
-    classes: dict[str, Mapping] | None = None
+    classes: Mapping[str, Mapping] | None = None
     if not targets_of(chosen[every[0]]["task"]).numbers:
         classes = _alike_in_all(every, chosen, where) if asked is None else asked
         for called, by_dataset in classes.items():

@@ -170,10 +170,9 @@ def areas(curve: Curve, probe: str, read: Read, *, seed: int = 0) -> tuple[list[
             share: float(np.mean([evaluated(parts[place])[metric] for parts in every.values()]))
             for place, share in enumerate(found)
         }
-        about = (curve.name, curve.of, probe, name, metric)
-        made.append(
-            Area(*about, *(row[key] for key in ("value", "lower", "upper", "confidence")), scores)
-        )
+        ends = {key: row[key] for key in ("lower", "upper", "confidence")}
+        named = {"curve": curve.name, "of": curve.of, "probe": probe, "backbone": name}
+        made.append(Area(**named, metric=metric, area=row["value"], **ends, scores=scores))
     # of every primary metric, more is better
     made.sort(key=lambda one: (-one.area, one.backbone))
     return made, compare(runs, seed=seed) if runs else []
@@ -219,19 +218,15 @@ def losses(matrix: Matrix, probe: str, read: Read, *, seed: int = 0) -> list[Los
             if name not in runs or own is None:
                 continue
             metric = primary_metric(next(iter(own.values())).task)
-            scores = [
+            value, of_own = (
                 float(np.mean([evaluated(one)[metric] for one in each.values()]))
                 for each in (runs[name], own)
-            ]
-            loss = (0.0, math.nan, math.nan)
-            if train != test:
-                rows = compare({"a": own, "b": runs[name]}, seed=seed)
-                found_loss = (
-                    [rows[0][key] for key in ("difference", "lower", "upper")] if rows else None
-                )
-                loss = tuple(found_loss or (math.nan,) * 3)
+            )
+            ends = (math.nan, math.nan)
+            if train != test and (rows := compare({"a": own, "b": runs[name]}, seed=seed)):
+                ends = rows[0]["lower"], rows[0]["upper"]
             about = (matrix.name, probe, name, train, test, metric)
-            made.append(Loss(*about, *scores, *loss))
+            made.append(Loss(*about, value, of_own, of_own - value, *ends))
     return made
 
 

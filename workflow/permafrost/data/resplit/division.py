@@ -54,6 +54,8 @@ def as_one(pool: Pool, options: DerivedDataset, parent: Card, where: str) -> Div
     rows = {split: pool.of([split], source) for split in ("train", "val")}
     rows["test"] = pool.of(["test"], str(options.of or options.test))
     if options.share is not None:
+        # the plan has made an entry of each of several shares
+        assert not isinstance(options.share, list)
         units, strata = _units(pool, parent.dates)[0], strata_of(pool.records)
         for split in ("train", "val"):
             # not the derived dataset's name, so that a smaller share is part of a larger one
