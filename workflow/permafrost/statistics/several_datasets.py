@@ -170,9 +170,9 @@ def areas(curve: Curve, probe: str, read: Read, *, seed: int = 0) -> tuple[list[
             share: float(np.mean([evaluated(parts[place])[metric] for parts in every.values()]))
             for place, share in enumerate(found)
         }
-        ends = {key: row[key] for key in ("lower", "upper", "confidence")}
-        named = {"curve": curve.name, "of": curve.of, "probe": probe, "backbone": name}
-        made.append(Area(**named, metric=metric, area=row["value"], **ends, scores=scores))
+        about = (curve.name, curve.of, probe, name, metric)
+        ends = (row["lower"], row["upper"], row["confidence"])
+        made.append(Area(*about, row["value"], *ends, scores))
     # of every primary metric, more is better
     made.sort(key=lambda one: (-one.area, one.backbone))
     return made, compare(runs, seed=seed) if runs else []
