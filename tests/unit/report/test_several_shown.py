@@ -139,15 +139,14 @@ def test_a_run_without_them_says_what_to_add(results, capsys, tmp_path, monkeypa
 def test_the_section_has_a_curve_per_probe_and_the_tables(results, tmp_path):
     known = Results(results)
     rows = merge_seeds(overall(read_table(results / "leaderboard.parquet")[0].to_pylist()))
-    blocks, figures = several_section(known.plan, rows, known._several.runs, tmp_path)
+    folder, read = tmp_path / "figures", known._several.runs
+    folder.mkdir()
+    blocks, figures = several_section(known.plan, rows, read, folder)
     heads = [block.head for block in blocks]
     assert sum(head.startswith("few · ") for head in heads) == len(figures) > 0
     assert sum(head.startswith("m · ") for head in heads) == len(VALUES) * len(figures)
-    assert {path.name for path in tmp_path.iterdir()} == {figure.path.name for figure in figures}
-    assert several_section({**known.plan, "datasets": {}}, rows, known._several.runs, tmp_path) == (
-        [],
-        [],
-    )
+    assert {path.name for path in folder.iterdir()} == {figure.path.name for figure in figures}
+    assert several_section({**known.plan, "datasets": {}}, rows, read, folder) == ([], [])
 
 
 def test_the_pages_show_ensembles_and_portfolios(tmp_path):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from permafrost.core.rows_store import FOLDS
 from permafrost.core.stores import Store
 from permafrost.data.labels.splits import distances_km
 from permafrost.data.records import Record
 
+#: array of a store with folds (`core.rows_store`, which only jobs that read rows of others depend on)
+FOLDS = "folds"
 #: column of the distance in kilometres
 DISTANCE = "distance_km"
 
