@@ -339,7 +339,11 @@ def test_a_dense_dataset_divided_anew_has_maps(root, config, entry):
 @pytest.mark.parametrize(
     ("folds", "probe", "said"),
     [
-        ({}, {}, "score_threshold is chosen on validation.* and new has folds.*such as 0.3"),
+        (
+            {},
+            {},
+            "new has folds, and each of them would choose another score_threshold.*such as 0.3",
+        ),
         ({"repeats": 2}, {"score_threshold": 0.3}, "folds of objects are not repeated"),
     ],
 )
@@ -430,7 +434,7 @@ MASKS = {"task": "segmentation", "source": {"kind": "demo", "chip_size": 32}}
         (
             "new",
             {"of": "masks", "folds": {"by": "image"}},
-            "predicted rasters are written without folds alone, and new has folds",
+            "new has folds, and predicted rasters of folds are not written",
         ),
         ("new", {"train": "masks", "test": "masks2"}, "need labels of images.*segmentation"),
         ("new", {**SHARE, "classes": {"a": "b"}}, "classes has no effect on images of one dataset"),

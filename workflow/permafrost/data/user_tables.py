@@ -27,12 +27,12 @@ def columns_of(path: Path, *, remedy: str) -> dict[str, list[Cell]]:
         ) from error
 
 
-def values_of(path: Path, column: str = "") -> tuple[str, str, dict[str, str]]:
+def values_of(path: Path, column: str = "") -> tuple[str, dict[str, str]]:
     """A column of values of a table with ``sample_id`` or ``group_id``; its only other column if unnamed.
 
     Returns
     -------
-    the key column, the column, and name -> value, without empty cells.
+    ``sample_id`` or ``group_id``, whichever the table has, and name -> value, without empty cells.
 
     Raises
     ------
@@ -65,9 +65,4 @@ def values_of(path: Path, column: str = "") -> tuple[str, str, dict[str, str]]:
                 where=path,
                 remedy="give it one row",
             )
-    return key, column, {name: value for name, value in values.items() if value is not None}
-
-
-def check_values(path: Path, column: str) -> None:
-    """Raise as `values_of`."""
-    values_of(path, column)
+    return key, {name: value for name, value in values.items() if value is not None}

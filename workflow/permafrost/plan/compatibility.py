@@ -223,7 +223,7 @@ def check_probes(
         for name, options in probes.items() if in_folds(entry) else ():
             if _serves(options, entry) and (problem := _not_pooled(options)):
                 place = f"{where}: probes.{name}"
-                text = f"{problem[0]}, and {dataset} has folds"
+                text = f"{dataset} has folds, and {problem[0]}"
                 mistakes.add(PermafrostError(text, where=place, remedy=problem[1]))
     if named is None or len(datasets) < len(named):
         # a probe may serve a dataset whose entry is invalid
@@ -248,10 +248,10 @@ def serves_derived(kind: ProbeKind, entry: dict) -> bool:
 def _not_pooled(options: dict) -> tuple[str, str] | None:
     """Why the answers of several folds would not be those of one table, and the remedy."""
     if options.get("masks", "none") != "none":
-        return "predicted rasters are written without folds alone", "write masks: none"
+        return "predicted rasters of folds are not written", "write masks: none"
     if options.get("score_threshold", 0) is None:
         return (
-            "score_threshold is chosen on validation, for each fold another one",
+            "each of them would choose another score_threshold on validation",
             "give a score_threshold, such as 0.3",
         )
     return None

@@ -288,12 +288,16 @@ class Configuration:
         folds = self.datasets[name]["derived"].get("folds") or {}
         if "table" not in folds:
             return None
-        from permafrost.data.user_tables import check_values
+        from permafrost.data.user_tables import values_of
 
         path = self._locate(folds["table"])
+
+        def check() -> None:
+            values_of(path, folds["column"])
+
         try:
             made = digests.digest(path)
-            digests.once([made, folds["column"]], lambda: check_values(path, folds["column"]))
+            digests.once([made, folds["column"]], check)
         except PermafrostError as error:
             place = error.where or f"{where}: derived_datasets.{name}.folds"
             raise PermafrostError(error.problem, where=place, remedy=error.remedy) from error

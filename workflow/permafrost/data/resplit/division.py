@@ -174,7 +174,7 @@ def in_folds(
 
 def _in_table(records: Sequence[Record], path: Path, column: str) -> np.ndarray:
     """(N,) the value of each image; refuses a table that lacks some."""
-    key, _, values = values_of(path, column)
+    key, values = values_of(path, column)
     names = [one.group_id if key == "group_id" else one.sample_id for one in records]
     found = [
         values.get(str(name), values.get(str(one.image_id)) if key == "sample_id" else None)

@@ -247,7 +247,7 @@ _WORDS = {
 
 def _of_table(by: str, path: Path, column: str) -> Slicing:
     """By a column of a file with ``sample_id`` or ``group_id``; its only other one if unnamed."""
-    key, _, values = values_of(path, column)
+    key, values = values_of(path, column)
     order = _ordering(values.values())
 
     def keys(names) -> list[Key | None]:
