@@ -237,7 +237,7 @@ _SIZED = {"latitude": "15", "cell": "10"}
 _WORDS = {
     ("group_id",): "a group",
     ("fold",): "a fold",
-    (DISTANCE,): "a place, beside train images with places,",
+    (DISTANCE,): "a distance to a train image",
     ("lat",): "a latitude",
     ("lon", "lat"): "a longitude and latitude",
     ("lat", "date"): "a latitude and a date with its month",
