@@ -23,10 +23,14 @@ from permafrost.report.tables.agreeing import COLUMNS as AGREEMENT
 from permafrost.report.tables.agreeing import AgreementResults
 from permafrost.report.tables.copied import COLUMNS, SUSPECT_COLUMNS, CopyResults
 from permafrost.report.tables.ensembles import WAYS, EnsembleResults, ensemble_rows
+from permafrost.report.tables.portfolio import each_portfolio, portfolio_rows
+from permafrost.report.tables.several import SeveralResults, area_rows, each_area, each_loss
 from permafrost.report.tables.sliced import SlicedResults, slice_rows
 from permafrost.report.tables.suspected import LabelResults
 from permafrost.statistics.leaderboard.derived import DerivedLine, set_apart
 from permafrost.statistics.leaderboard.harder import Loss, losses_of
+from permafrost.statistics.leaderboard.rows import overall
+from permafrost.statistics.leaderboard.seeds import merge_seeds
 from permafrost.statistics.resampling.carriers import ENOUGH_UNITS
 from permafrost.statistics.slices.labels import slicing
 
@@ -160,6 +164,47 @@ class Results:
             [asdict(one) for one in found], columns=[one.name for one in fields(Loss)]
         )
 
+    @property
+    def areas(self) -> pd.DataFrame:
+        """Areas under curves of label shares: a row per derived dataset with several shares, probe and backbone.
+
+        Columns: ``curve`` (its name), ``of`` (the dataset), ``probe, backbone, metric, area`` (the mean score over the
+        logarithm of the share) with its interval ``lower, upper, confidence``, ``scores`` (share -> score) and
+        ``letters``: two backbones share one if their areas do not differ significantly. Empty if there are none.
+        """
+        found = each_area(self.plan, self._several.runs)
+        return pd.DataFrame([row for one in found for row in area_rows(*one)])
+
+    @property
+    def transfers(self) -> pd.DataFrame:
+        """Scores of transfers: a row per transfer, probe, backbone, and pair of datasets, each with itself among them.
+
+        Columns: ``matrix`` (its name), ``probe, backbone, train, test, metric, value``; ``own``, the score of training
+        on the dataset that is tested; ``loss``, own less value, with its paired interval ``lower, upper``. Empty if
+        there are none.
+        """
+        found = each_loss(self.plan, self._several.runs)
+        return pd.DataFrame([asdict(one) for _, rows in found for one in rows])
+
+    @property
+    def portfolios(self) -> pd.DataFrame:
+        """Small sets of backbones of which, on every dataset, one is nearly as good as the best of all.
+
+        A row per probe and size of the set, from one to five. Columns: ``probe, size, backbones`` (joined by
+        semicolons, in the order of selection), ``loss`` (the mean over datasets of the best score of all less the
+        best of the set, each dataset judged with the set that is chosen on the others) with its interval over
+        datasets ``lower, upper, confidence``; ``worst``, the dataset with the largest loss, and ``worst_loss``.
+        Probes with fewer than three datasets have none. Derived backbones and datasets do not count.
+        """
+        lines = merge_seeds(overall(self._set_apart[0]))
+        derived = [name for name, one in self.plan["datasets"].items() if one.get("derived")]
+        found = each_portfolio(lines, derived)
+        return pd.DataFrame([row for one in found for row in portfolio_rows(*one)])
+
+    @property
+    def _several(self) -> SeveralResults:
+        return SeveralResults(self.plan, self._path)
+
     @cached_property
     def _set_apart(
         self,
@@ -215,8 +260,8 @@ class Results:
         Parameters
         ----------
         by : ``group``, ``latitude`` (``latitude:30``: bands of 30 degrees), ``cell`` (``cell:5``, ``cell:500km``),
-            ``season``, ``month``, ``year``, or ``FILE:COLUMN`` of a CSV or parquet file with ``sample_id`` or
-            ``group_id``.
+            ``season``, ``month``, ``year``, ``fold``, ``distance`` to the nearest train image, or ``FILE:COLUMN`` of a
+            CSV or parquet file with ``sample_id`` or ``group_id``.
         probe, backbone, seed : by default each probe, its best backbone, and its lowest seed.
         metric : with one number per test set; by default the primary one.
         least : slices with fewer independent units are not judged.
