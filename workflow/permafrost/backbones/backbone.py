@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,7 @@ from torch import nn
 from permafrost.backbones.input.contract import InputPlan
 from permafrost.backbones.outputs.layers import Dense, choose_blocks, choose_layers, to_map
 from permafrost.backbones.outputs.pooling import pool_output
+from permafrost.backbones.outputs.projected import Projection
 from permafrost.core.errors import PermafrostError
 
 if TYPE_CHECKING:
@@ -68,6 +70,7 @@ class Backbone:
     layers : layers whose maps are returned, coarse to fine, after `make_maps`; or whose mean
         features are returned, first to last, after `keep_depths`. Else empty.
     blocks : layer to the number of its block, from 1, and the number of all, after `keep_depths`.
+    projections : layer to the projection of its maps; others keep their channels.
     learnable : parameters that training may change, see `learnable_parameters`.
     takes : keywords that the module accepts, of `METADATA` and ``present`` (with all dates). Fields
         that are not known for all samples of a dataset are not passed; then the authors' default
@@ -88,6 +91,7 @@ class Backbone:
     dense: Callable[[], Dense] | None = None
     layers: tuple[str, ...] = ()
     blocks: dict[str, tuple[int, int]] = field(default_factory=dict)
+    projections: dict[str, Projection] = field(default_factory=dict)
     learnable: tuple[nn.Parameter, ...] = ()
     takes: frozenset[str] = frozenset()
     needs: frozenset[str] = frozenset()
@@ -114,7 +118,9 @@ class Backbone:
 
         dense = Dense(self.module) if self.dense is None else self.dense()
         self.layers = choose_layers(dense, wanted, where=self.where)
-        self.module = WithMaps(self.module, dense, self.layers, kind, where=self.where)
+        self.module = WithMaps(
+            self.module, dense, self.layers, kind, where=self.where, projections=self.projections
+        )
 
     def keep_depths(self, depths: Sequence[float] | None, kind: dtype) -> None:
         """Let the forward pass also return the mean features of blocks: of patch tokens, or over space.
@@ -203,6 +209,7 @@ class WithMaps(nn.Module):
     dtype : type of the maps.
     where : the backbone's name in errors.
     averaged : whether to return the mean of each map over space, (B, C), computed in float32.
+    projections : layer to the projection of its maps; it may be filled later.
     """
 
     def __init__(
@@ -214,9 +221,10 @@ class WithMaps(nn.Module):
         *,
         where: str,
         averaged: bool = False,
+        projections: Mapping[str, Projection] = MappingProxyType({}),
     ) -> None:
         super().__init__()
-        self._averaged = averaged
+        self._averaged, self._projections = averaged, projections
         self.module, self._names, self._where = module, tuple(names), where
         self._caught: dict[str, torch.Tensor] = {}
         self._fed = (0, 0, 0)
@@ -263,6 +271,8 @@ class WithMaps(nn.Module):
             found = to_map(output, name, dense, self._fed, where=self._where)
             if self._averaged:
                 found = found.mean(dim=(2, 3), dtype=torch.float32)
+            elif name in self._projections:
+                found = self._projections[name](found)
             self._caught[name] = found.to(dtype, memory_format=torch.contiguous_format, copy=True)
 
         return catch

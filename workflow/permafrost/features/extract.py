@@ -22,6 +22,7 @@ from permafrost.features.located import extract_located
 from permafrost.features.maps import dense_attributes, whole_image
 from permafrost.features.metadata import decide
 from permafrost.features.prepare import FedImages, Preparer, tensor_fingerprint
+from permafrost.features.projection import fit_projections
 from permafrost.features.promised import PromisedBackbone
 from permafrost.features.reading import SampleReader
 from permafrost.features.running import Run, set_up
@@ -149,6 +150,8 @@ def open_backbone(
     dates = max(one.most_dates for one in readers) if plan.dates == "all" else 1
     telling, told = decide(backbone, readers, card_content)
     run = set_up(backbone, extraction, target, batch_size, dates, telling)
+    if maps and extraction.maps_channels is not None:
+        fit_projections(run, stores["train"], extraction.maps_channels, batch_size)
     attributes = _attributes(spec, extraction, card_content, run, stores["train"])
     return Opened(run, stores, card_content, extraction, {**attributes, **told, **dense}, promised)
 

@@ -22,6 +22,9 @@ class ExtractionSettings(Options):
     """Type of the embeddings on disk."""
     maps_dtype: Literal["float32", "float16"] = "float16"
     """Type on disk of feature maps, which probes of pixels and objects read."""
+    maps_channels: LeftOut[Positive] = None
+    """Feature maps with more channels are projected to this number, the directions that lose least of the train patches
+    (docs/probes.md). Scores change, and their rows have the warning `projected_maps`. Left out: all are stored."""
     precision: Literal["fp32", "tf32", "bf16", "fp16"] = "fp32"
     """Precision of the forward pass. tf32: float32, with TF32 in matrix products and convolutions on a GPU; on a CPU
     the same to the byte as fp32."""
