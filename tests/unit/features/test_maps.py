@@ -238,7 +238,9 @@ def test_maps_that_float16_cannot_hold_are_an_error_that_names_sample_and_layer(
     assert store.read("map0").max() > 65504
 
 
-@pytest.mark.parametrize("about", [{"maps_dtype": "float16"}, {"maps_dtype": "float32"}, {"maps_channels": 2}])
+@pytest.mark.parametrize(
+    "about", [{"maps_dtype": "float16"}, {"maps_dtype": "float32"}, {"maps_channels": 2}]
+)
 def test_maps_with_nan_are_an_error_that_names_sample_and_layer(dataset, tmp_path, about):
     pixel = dataset.images["train"][3, :, 5, 7].tolist()
     same = f"images[:, :, 5:6, 7:8] == images.new_tensor({pixel})[None, :, None, None]"
@@ -339,4 +341,3 @@ def test_a_projection_hardly_depends_on_rounding_and_not_on_signs():
     assert 0.85 < found[0].share < 0.95
     empty = Projection.fitted(np.zeros((40, 40)), 20, torch.device("cpu"))
     assert empty.share == 1.0 and torch.isfinite(empty.matrix).all()
-

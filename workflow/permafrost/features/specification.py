@@ -8,6 +8,7 @@ from typing import Literal
 from permafrost.core.errors import PermafrostError
 from permafrost.core.options import Different, LeftOut, Options, Positive, ShareOrAll
 from permafrost.core.specification import Specification
+from permafrost.features.kept_layers import KeptLayers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,12 +74,14 @@ class Running:
     batch_size : images per forward pass.
     workers : threads that prefetch images.
     threads : CPU threads of torch; None: unchanged.
+    kept : the layers whose maps are stored; None: all.
     """
 
     device: str = "auto"
     batch_size: int = 64
     workers: int = 2
     threads: int | None = None
+    kept: KeptLayers | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -127,6 +127,7 @@ class SplitRun:
         if backbone.blocks:
             dtype = np.dtype(extraction.dtype)
             return DepthWriter(*given, dtype, names, self.where, **about, blocks=backbone.blocks)
+        about["left_out"] = dict(backbone.left_out.values())
         return MapWriter(*given, np.dtype(extraction.maps_dtype), names, self.where, **about)
 
     def _feed(self, sink: FeatureWriter) -> None:
