@@ -37,7 +37,7 @@ def fit_projections(run: Run, train: ImageStore, channels: int, batch_size: int)
 
 
 def _moment(maps: torch.Tensor) -> torch.Tensor:
-    """(C, C) float64 sum of products of some patches of (B, C, H, W); others than numbers are for the writer to refuse."""
+    """(C, C) float64 sum of products of some patches of (B, C, H, W); the writer refuses those that are not finite."""
     patches = maps.flatten(2)
     count = patches.shape[2]
     chosen = np.unique(np.linspace(0, count - 1, min(count, MOST_PATCHES)).round().astype(np.int64))

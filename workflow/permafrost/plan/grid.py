@@ -6,10 +6,10 @@ from permafrost.backbones.derived import parents_of
 from permafrost.backbones.kinds import kind_of
 from permafrost.core.tasks import targets_of
 from permafrost.data.derived import harder_of, origins_of
+from permafrost.features.kept_layers import KeptLayers
 from permafrost.plan.compatibility import serves_derived
 from permafrost.plan.configuration import Configuration
 from permafrost.plan.options import is_seeded, is_several
-from permafrost.features.kept_layers import KeptLayers
 from permafrost.probes.dense.choice import kept_layers
 from permafrost.probes.kinds import KINDS
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.store_readers import open_store
-from permafrost.features.kept_layers import closest_to
 from permafrost.features.dates import OverDates, date_counts, positions_of, reduction_of
+from permafrost.features.kept_layers import closest_to
 from permafrost.probes.dense.interpolate import resize_mask
 from permafrost.probes.job import ProbeJob
 
