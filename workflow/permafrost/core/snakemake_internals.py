@@ -91,6 +91,15 @@ def spare_finished_jobs() -> None:
                     spared.add(job)
                 elif _makes_stores(job):
                     made_again.add(job)
+        left = self._needrun - spared
+        # nothing reads these any more
+        spared |= {
+            job
+            for job in made_again
+            if not _MADE_AGAIN.isdisjoint(job.output)
+            and left.isdisjoint(self.depending[job])
+            and self.targetfiles.isdisjoint(job.output)
+        }
         self._needrun -= spared
         for job in spared:
             self.reason(job).clear()
