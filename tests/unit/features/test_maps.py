@@ -11,7 +11,9 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.stores import Store
 from permafrost.features import maps as maps_module
 from permafrost.features.devices import exact_numerics
+from permafrost.features.kept_layers import KeptLayers
 from permafrost.features.maps import rows_together
+from permafrost.probes.dense.map_splits import MaskSplit
 
 DEVICES = [
     "cpu",
@@ -341,3 +343,50 @@ def test_a_projection_hardly_depends_on_rounding_and_not_on_signs():
     assert 0.85 < found[0].share < 0.95
     empty = Projection.fitted(np.zeros((40, 40)), 20, torch.device("cpu"))
     assert empty.share == 1.0 and torch.isfinite(empty.matrix).all()
+
+
+@pytest.mark.parametrize("parts", [None, 3])
+@pytest.mark.parametrize(
+    ("kept", "names"),
+    [
+        (KeptLayers(("layer3", "layer1")), ["layer3", "layer1"]),
+        (KeptLayers(("layer1",), (16,)), ["layer3", "layer1"]),
+        # 12 pixels are as far from 8 as from 16
+        (KeptLayers(strides=(12,)), ["layer3"]),
+        (KeptLayers(("another",)), ["layer4", "layer3", "layer2", "layer1"]),
+    ],
+)
+def test_only_the_layers_that_are_read_are_stored_as_among_all(
+    dataset, monkeypatch, kept, names, parts
+):
+    small_chunks(monkeypatch, 60_000, 300_000)
+    how = {"extraction": SMALL, "batch_size": 5}
+    full = dataset.extract(MODEL, out="full", **how)
+    some = dataset.extract(MODEL, out=f"some-{parts}", parts=parts, kept=kept, **how)
+    for split, store in some.items():
+        known = {one["name"]: one for one in full[split].attributes["layers"]}
+        assert store.attributes["layers"] == [known[name] for name in names]
+        left_out = [one for name, one in known.items() if name not in names]
+        assert store.attributes.get("left_out", []) == left_out
+        for name in ("embeddings", "masks", *(known[name]["array"] for name in names)):
+            assert np.array_equal(store.read(name), full[split].read(name))
+            # on which the order of training depends
+            assert store.chunk_rows(name) == full[split].chunk_rows(name)
+        assert not any(one["array"] in store for one in left_out)
+    assert full["train"].chunk_rows("map0") < 16, "chunks of other maps are smaller"
+
+
+def test_a_probe_refuses_a_layer_that_was_not_stored(dataset):
+    dataset.extract(MODEL, out="one", extraction=SMALL, kept=KeptLayers(("layer4", "layer2")))
+    split = MaskSplit(dataset.folder / "one/train.zarr")
+    assert [one.array for one in split.choose_layers(["layer2"], where="here")] == ["map2"]
+    assert split.closest_layer(8).name == "layer2"
+    for choose in (
+        lambda: split.closest_layer(16),
+        lambda: split.choose_layers(None, where="here"),
+        lambda: split.choose_layers(["layer3"], where="here"),
+    ):
+        with pytest.raises(PermafrostError, match=r"no maps of .*layer3.*runtime.keep_maps"):
+            choose()
+    with pytest.raises(PermafrostError, match="there is no map of layer"):
+        split.choose_layers(["layer9"], where="here")
