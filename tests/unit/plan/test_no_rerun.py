@@ -154,6 +154,7 @@ OPTIONS: dict[str, tuple[object, set[str]]] = {
     "extraction.maps_dtype": ("float32", {"extract", "profile"}),
     "extraction.precision": ("bf16", {"extract", "views", "profile"}),
     "extraction.compile": (True, {"extract", "views", "profile"}),
+    "extraction.maps_channels": (8, {"extract"}),
     "extraction.depths": ("all", {"extract"}),
     "bootstrap.confidence": (0.9, {"bootstrap", "measure", "similarity"}),
     "bootstrap.seed": (1, {"bootstrap", "measure", "similarity"}),
