@@ -312,7 +312,9 @@ def layers_option(wildcards, output):
         return ""
     chosen = (("--layers", kept.names), ("--strides", kept.strides))
     return " ".join(
-        f"{option} {shlex.join(map(str, values))}" for option, values in chosen if values
+        f"{option} {shlex.join(map(str, values))}"
+        for option, values in chosen
+        if values
     )
 
 

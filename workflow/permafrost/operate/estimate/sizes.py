@@ -245,9 +245,9 @@ def feature_size(
         sizes = sum(shape[-1] for shape in blocks) or width * count
         about: dict[str, int] = {}
         if found:
-            read = found[closest_to(_PATCH, [shape[-2] for shape in found], side)]
-            places = read[-1] * read[-2]
-            about = {"channels": read[-3], "every_channel": sum(shape[-3] for shape in found)}
+            shape = found[closest_to(_PATCH, [shape[-2] for shape in found], side)]
+            places = shape[-1] * shape[-2]
+            about = {"channels": shape[-3], "every_channel": sum(shape[-3] for shape in found)}
         values = sum(map(_product, found))
         return FeatureSize(macs, width, values, places, sizes if count else 0, **about)
     if not maps:
@@ -257,7 +257,8 @@ def feature_size(
     if kept is not None:
         # which ones are named is not known: the finest, so that the estimate is not too small
         named = [*range(len(layers))][max(0, len(layers) - len(kept.names)) :]
-        layers = [layers[place] for place in {*named, *([read] if kept.strides else [])}]
+        chosen = {*named, *([read] if kept.strides else [])}
+        layers = [layers[place] for place in sorted(chosen)]
         read = closest_to(_PATCH, [height for _, height in layers], side)
     channels, height = layers[read]
     values = sum(each * rows**2 for each, rows in layers)
