@@ -312,7 +312,7 @@ def test_an_option_reruns_no_backbone_that_sets_its_own_or_uses_none(study, key)
     backbones = {names[2] for names in rerun}
     option = key.rpartition(".")[2]
     own = {"net": {"size", "interpolation", "antialias"}, "scene": {"size", "antialias"}}
-    own["place"] = {*own["net"], "precision", "compile", "depths"}
+    own["place"] = {*own["net"], "precision", "compile", "depths", "maps_channels"}
     # statistics of pixels have no blocks
     own["stats"] = {"depths"}
     everything = {"stats", "net", "own", "bare", "scene", "place"}
