@@ -75,8 +75,10 @@ def test_a_probe_that_is_added_extracts_again_and_nothing_else_is_computed_again
     project.configure(probes={**CONFIG["probes"], "seg-3": {"kind": "dense_knn", "k": 3}})
     new = {"extract": 2, "extract_harder": 2, "probe_patches": 4, "bootstrap": 4, "aggregate": 1}
     assert project.pending("--", LEADERBOARD) == new
-    planned = dict(line.split()[::2][:2] for line in project.permafrost("plan").splitlines()[1:7])
+    said = project.permafrost("plan")
+    planned = dict(line.split()[::2][:2] for line in said.splitlines()[1:7])
     assert planned["extract"] == "2" and planned["prepare"] == "0"
+    assert "core hours are 2 jobs whose stores were removed" in said
     project.configure(runtime={**CONFIG["runtime"], "keep_maps": True})
     project.snakemake(LEADERBOARD)
     assert project.pending("--", LEADERBOARD) == {}, (

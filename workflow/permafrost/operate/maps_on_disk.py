@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -18,6 +19,7 @@ from permafrost.core.snakemake_internals import (
     remove_after_use,
     running_jobs,
 )
+from permafrost.core.specification import SPLITS
 from permafrost.core.text import bytes_of, bytes_words
 from permafrost.operate.estimate.sizes import dataset_size, size_of_features, store_bytes
 from permafrost.plan.grid import Grid
@@ -82,6 +84,25 @@ def _parents_first(pairs: list[Pair], grid: Grid) -> list[Pair]:
         return places.get((origin, pair[1]), places[pair]), origin != pair[0]
 
     return sorted(pairs, key=order)
+
+
+def lacks_layers(grid: Grid, results: str, dataset: str, backbone: str) -> bool:
+    """Whether a store of the pair is on disk, and lacks maps that a probe of this plan reads."""
+    path = Path(results, "features", dataset, backbone, f"{SPLITS[0]}.zarr", "zarr.json")
+    try:
+        about = json.loads(path.read_bytes())["attributes"]
+        left_out = {one["name"] for one in about["left_out"]}
+        # coarse to fine, as for those that chose
+        every = sorted(
+            [*about["layers"], *about["left_out"]], key=lambda one: int(one["array"][3:])
+        )
+    except (OSError, ValueError, KeyError):
+        return False
+    kept = grid.kept_layers(dataset, backbone)
+    if kept is None:
+        return True
+    heights = {one["name"]: one["height"] for one in every}
+    return not left_out.isdisjoint(kept.chosen(heights, about["working_size"][0]))
 
 
 def _pair_of(job) -> Pair:

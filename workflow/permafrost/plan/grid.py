@@ -6,9 +6,11 @@ from permafrost.backbones.derived import parents_of
 from permafrost.backbones.kinds import kind_of
 from permafrost.core.tasks import targets_of
 from permafrost.data.derived import harder_of, loss_of, origins_of
+from permafrost.features.kept_layers import KeptLayers
 from permafrost.plan.compatibility import serves_derived
 from permafrost.plan.configuration import Configuration
 from permafrost.plan.options import is_seeded, is_several
+from permafrost.probes.dense.choice import kept_layers
 from permafrost.probes.kinds import KINDS
 
 _PAIR = ("dataset", "backbone")
@@ -127,6 +129,26 @@ class Grid:
     def has_maps(self, dataset: str) -> bool:
         """Whether features of the dataset include maps of layers."""
         return targets_of(self.datasets[dataset]["task"]).dense
+
+    def kept_layers(self, dataset: str, backbone: str) -> KeptLayers | None:
+        """The layers whose maps are stored; None: all. If maps are removed after use, only those that a probe reads."""
+        if self.config["runtime"]["keep_maps"] is True:
+            return None
+        read = [
+            kept_layers(self.probes[probe])
+            for one in self.datasets
+            if dataset in (one, *self.origins.get(one, ()))
+            for probe in self.probes_of(one)
+            if (one, backbone, probe) not in self.misfits
+            and KINDS[self.probes[probe]["kind"]].reads in ("maps", "patches")
+        ]
+        named = [one for one in read if one is not None]
+        if not read or len(named) < len(read):
+            return None
+        return KeptLayers(
+            tuple(sorted({name for one in named for name in one.names})),
+            tuple(sorted({stride for one in named for stride in one.strides})),
+        )
 
     def backbones_on(self, dataset: str, probe: str | None = None) -> list[str]:
         """Names of the backbones that fit the dataset, and the probe if given."""

@@ -256,6 +256,11 @@ _WITH_CLASS = {
         "class {} missing in test",
         "Class {} has no test sample (pixel, object), so it has no score.",
     ),
+    "projected_maps": (
+        "maps projected to {} channels",
+        "The probe read maps that were projected to {} channels (`extraction.maps_channels`). Compare the score only "
+        "with others of the same number of channels: with all channels it is usually higher.",
+    ),
     "unusual_input": (
         "unusual input: {}",
         "Normalised channels have a mean beyond ±1 or a deviation below 0.3 or above 10 over train ({}), unlike the "
