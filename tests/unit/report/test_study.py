@@ -7,6 +7,7 @@ import itertools
 import pytest
 from helpers.results.tables import make_comparison_table, make_score_rows, score_table
 from permafrost.report.tables.study import study_of
+from permafrost.statistics.across_datasets.ranks import mean_tied_ranks
 
 
 def rows_of(
@@ -15,7 +16,7 @@ def rows_of(
     """Rows of the leaderboard: dataset to backbone to value."""
     rows = []
     for dataset, scores in values.items():
-        ranked = sorted(scores.values(), reverse=True)
+        ranks = dict(zip(scores, mean_tied_ranks([*scores.values()]), strict=True))
         for backbone, value in scores.items():
             made = make_score_rows(dataset=dataset, backbone=backbone, probe=probe, value=value)
             table = score_table(made).to_pylist()
@@ -24,7 +25,7 @@ def rows_of(
                     **row,
                     "task": task,
                     "kind": kind or probe,
-                    "rank": 1.0 + ranked.index(value),
+                    "rank": ranks[backbone],
                     "seed_mean": None,
                 }
                 for row in table
@@ -89,7 +90,7 @@ def test_counts_are_those_of_paired_tests_and_the_sentence_says_them():
         ["a", "1.50", "3", "0", "1", "0", "0"],
         ["b", "1.75", "1", "1", "1", "1", "0"],
     ]
-    assert "and 1 more" in block.foot
+    assert "and 1 more" in block.foot and "no score, its rank is the last." in block.foot
 
 
 def test_each_task_has_the_probe_with_most_results_and_then_the_usual_one():
@@ -112,8 +113,11 @@ def test_one_backbone_or_one_dataset_is_not_a_study(values):
 
 
 def test_ties_share_ranks_and_the_first_place():
-    study = study_of(rows_of({"d1": {"a": 0.9, "b": 0.9}, "d2": {"a": 0.8, "b": 0.8}}), {})
+    rows = rows_of({"d1": {"a": 0.9, "b": 0.9}, "d2": {"a": 0.8, "b": 0.8}})
+    derived = [{**row, "backbone": "z", "rank": None} for row in rows if row["backbone"] == "a"]
+    study = study_of([*rows, *derived], {})
     assert [one.mean_rank for one in study.places] == [1.5, 1.5]
+    assert counts(study) == {"a": {"best": 2}, "b": {"best": 2}}
     assert study.sentence == "Of 2 backbones, a and b share the best mean rank over 2 datasets."
 
 

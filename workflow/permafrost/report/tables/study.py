@@ -92,7 +92,8 @@ def study_of(
     lines = [
         line
         for line in merge_seeds(overall(rows))
-        if (not counted or line["dataset"] in counted) and finite(line["value"])
+        # derived backbones have no rank
+        if (not counted or line["dataset"] in counted) and finite(line["value"]) and line["rank"]
     ]
     probes, backbones = _probes(lines), sorted(distinct(lines, "backbone"))
     if len(probes) < 2 or len(backbones) < 2:
@@ -105,13 +106,15 @@ def study_of(
         field = Field(scored, comparisons.get((dataset, probe), ()))
         places = {line["backbone"]: line["rank"] for line in scored}
         alike = {name: field.alike(name) for name in places}
-        kinds = {name: _kind(places[name], alike[name]) for name in places}
+        first = min(places.values())
+        kinds = {name: _kind(places[name] == first, alike[name]) for name in places}
         alone = sorted(kinds.values())[:2] == ["best", "worse"]
         for name in backbones:
             kind = kinds.get(name, "missing")
             found[name][kind] += 1
             found[name]["alone"] += kind == "best" and alone
-            ranks[name].append(_shared(places, name, len(backbones)))
+            # without a score, the mean of the places that are left
+            ranks[name].append(places.get(name, (len(places) + 1 + len(backbones)) / 2))
             if kind == "worse":
                 worse[name].append(dataset)
     table = sorted(
@@ -121,24 +124,19 @@ def study_of(
         ),
         key=lambda one: (one.mean_rank, one.backbone),
     )
-    return Study(probes, table, _sentence(table, len(probes)), _rule(lines, probes))
+    rule = _rule(lines, probes)
+    if any(one.counts["missing"] for one in table):
+        rule += " Where a backbone has no score, its rank is the last."
+    return Study(probes, table, _sentence(table, len(probes)), rule)
 
 
 _COUNTS = dict.fromkeys([*_HEADS, "alone"], 0)
 
 
-def _kind(rank: float, alike: int | None) -> str:
-    if rank == 1:
+def _kind(first: bool, alike: int | None) -> str:
+    if first:
         return "best"
     return "untested" if alike is None else "alike" if alike else "worse"
-
-
-def _shared(places: Mapping[str, float], name: str, count: int) -> float:
-    """The rank with the mean of tied places; without a score the mean of the places that are left."""
-    if name not in places:
-        return (len(places) + 1 + count) / 2
-    tied = sum(rank == places[name] for rank in places.values())
-    return places[name] + (tied - 1) / 2
 
 
 def _probes(lines: list[dict]) -> dict[str, str]:
