@@ -66,7 +66,7 @@ def test_counts_are_those_of_paired_tests_and_the_sentence_says_them():
     }
     study = study_of(rows_of(VALUES), pairs)
     assert counts(study) == {
-        "a": {"best": 3, "alone": 1, "worse": 1},
+        "a": {"best": 3, "alone": 1, "unsure": 1, "worse": 1},
         "b": {"best": 1, "alone": 1, "worse": 1, "alike": 1, "untested": 1},
         "c": {"worse": 3, "missing": 1},
     }
@@ -74,7 +74,7 @@ def test_counts_are_those_of_paired_tests_and_the_sentence_says_them():
     assert {one.backbone: one.mean_rank for one in study.places} == {"a": 1.5, "b": 1.75, "c": 2.75}
     assert study.sentence == (
         "Of 3 backbones, a has the best mean rank over 4 datasets: best on 3 (significantly better than all"
-        " others on 1), significantly worse on 1 (d3). Also best: b on 1."
+        " others on 1, not tested on 1), significantly worse on 1 (d3). Also best: b on 1."
     )
     block = study.block(2)
     assert block.lines[0] == [
@@ -117,7 +117,7 @@ def test_ties_share_ranks_and_the_first_place():
     derived = [{**row, "backbone": "z", "rank": None} for row in rows if row["backbone"] == "a"]
     study = study_of([*rows, *derived], {})
     assert [one.mean_rank for one in study.places] == [1.5, 1.5]
-    assert counts(study) == {"a": {"best": 2}, "b": {"best": 2}}
+    assert counts(study) == {name: {"best": 2, "unsure": 2} for name in "ab"}
     assert study.sentence == "Of 2 backbones, a and b share the best mean rank over 2 datasets."
 
 

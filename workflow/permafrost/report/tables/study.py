@@ -30,8 +30,8 @@ class Place:
     ----------
     mean_rank : mean over the datasets of the rank among the backbones; where it has no score, it is last.
     counts : number of datasets on which it is ``best``, among these significantly better than all others
-        (``alone``), not significantly different from the best (``alike``), significantly ``worse``, not
-        tested against the best (``untested``), and without a score (``missing``).
+        (``alone``) or tested against none (``unsure``); not significantly different from the best (``alike``),
+        significantly ``worse``, not tested against the best (``untested``), and without a score (``missing``).
     worse : the datasets on which it is significantly worse than the best.
     """
 
@@ -109,10 +109,12 @@ def study_of(
         first = min(places.values())
         kinds = {name: _kind(places[name] == first, alike[name]) for name in places}
         alone = sorted(kinds.values())[:2] == ["best", "worse"]
+        unsure = {*kinds.values()} <= {"best", "untested"}
         for name in backbones:
             kind = kinds.get(name, "missing")
             found[name][kind] += 1
             found[name]["alone"] += kind == "best" and alone
+            found[name]["unsure"] += kind == "best" and unsure
             # without a score, the mean of the places that are left
             ranks[name].append(places.get(name, (len(places) + 1 + len(backbones)) / 2))
             if kind == "worse":
@@ -130,7 +132,7 @@ def study_of(
     return Study(probes, table, _sentence(table, len(probes)), rule)
 
 
-_COUNTS = dict.fromkeys([*_HEADS, "alone"], 0)
+_COUNTS = dict.fromkeys([*_HEADS, "alone", "unsure"], 0)
 
 
 def _kind(first: bool, alike: int | None) -> str:
@@ -166,9 +168,13 @@ def _sentence(table: list[Place], datasets: int) -> str:
     lead = first[0]
     counts = lead.counts
     said = [f"best on {_count(counts['best'], datasets)}"]
-    if counts["alone"]:
-        where = "" if counts["alone"] == counts["best"] else f" on {counts['alone']}"
-        said[0] += f" (significantly better than all others{where})"
+    basis = {"alone": "significantly better than all others", "unsure": "not tested"}
+    found = [
+        words if counts[key] == counts["best"] else f"{words} on {counts[key]}"
+        for key, words in basis.items()
+        if counts[key]
+    ]
+    said[0] += f" ({', '.join(found)})" if found else ""
     if counts["alike"]:
         said.append(f"not significantly different from the best on {counts['alike']}")
     if counts["worse"]:
