@@ -416,6 +416,14 @@ def test_where_a_run_stands_among_the_others(studies, capsys):
     assert all(one.endswith("the same predictions as in the commons") for one in same)
 
 
+def test_a_retired_dataset_is_not_compared(studies):
+    commons = Commons(studies / "pool")
+    commons.suites["toy-v1"]["datasets"]["world"]["retired"] = "labels are wrong"
+    said = standing_of(studies / "bo/results", commons)
+    assert len(said) == 2
+    assert all("not compared, the dataset is retired: labels are wrong" in one for one in said)
+
+
 def test_other_test_items_are_not_compared(studies, tmp_path):
     shutil.copytree(studies / "bo", tmp_path / "bo")
     name = tmp_path / "bo/results"

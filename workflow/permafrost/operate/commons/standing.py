@@ -232,6 +232,8 @@ def ordinal(rank: float) -> str:
 
 def _not_paired(one: Entry, facts: dict, config: dict) -> str | None:
     """Why predictions cannot be paired with those of the commons; None if they can."""
+    if facts["retired"]:
+        return f"the dataset is retired: {facts['retired']}"
     with TemporaryDirectory(prefix="permafrost-") as scratch:
         predictions, _, metadata = read_predictions(one.predictions, scratch=Path(scratch))
     if test_set_of(predictions) != facts["test_set"]:
