@@ -31,5 +31,7 @@ for place, folder in enumerate(new):
     texts.append(
         written.read_text() if written.exists() else "The check itself failed: see its log.\n"
     )
-(comments / "all.md").write_text("\n".join(texts) or "No new folder below commons/submissions.\n")
+# GitHub refuses longer comments; a block of code that is cut goes to the end
+text = "\n".join(texts)[:60_000]
+(comments / "all.md").write_text(text or "No new folder below commons/submissions.\n")
 sys.exit(failed or not new)

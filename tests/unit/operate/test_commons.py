@@ -9,6 +9,7 @@ import re
 import shutil
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -20,7 +21,14 @@ from permafrost.core.tables import read_table, write_table
 from permafrost.operate.commons import check, submission
 from permafrost.operate.commons.commons import Commons
 from permafrost.operate.commons.facts import suite_config
-from permafrost.operate.commons.standing import ordinal, standing_of, write_comparison
+from permafrost.operate.commons.standing import (
+    Column,
+    ordinal,
+    place_said,
+    standing_of,
+    write_comparison,
+)
+from permafrost.operate.commons.submission import Evaluation
 from permafrost.plan.suites import note_suite
 from permafrost.stages.cli import main
 
@@ -284,6 +292,14 @@ FORGED = {
         "file",
         lambda folder: (shutil.rmtree(folder / "cards"), (folder / "cards").symlink_to("/etc")),
     ),
+    "link itself": (
+        "file",
+        lambda folder: folder.symlink_to(folder.rename(folder.parent / "elsewhere")),
+    ),
+    "name that is not text": (
+        "file",
+        lambda folder: (Path(os.fsdecode(bytes(folder) + b"/cards/\xff.json"))).write_text("{}"),
+    ),
     "pipe": ("file", lambda folder: os.mkfifo(folder / "cards/pipe.json")),
 }
 
@@ -366,6 +382,8 @@ def test_the_same_backbone_again_is_reproduced_or_has_a_row_of_its_own(
     shutil.copytree(studies / "pool", pool)
     monkeypatch.chdir(studies / "ann")
     shutil.copytree(studies / "ann/ann", tmp_path / "cy")
+    for kind in ("predictions", "scores"):
+        (tmp_path / f"cy/{kind}/world/rcf-a/seed0/near.parquet").unlink()
     seal(tmp_path / "cy", name="cy")
     assert main(["accept", str(tmp_path / "cy"), "--into", str(pool)]) == 0
     shutil.copytree(studies / "bo/bo", tmp_path / "di")
@@ -373,7 +391,7 @@ def test_the_same_backbone_again_is_reproduced_or_has_a_row_of_its_own(
     seal(tmp_path / "di", name="di")
     assert main(["accept", str(tmp_path / "di"), "--into", str(pool)]) == 0
     entries, again = Commons(pool).entries("toy-v1")
-    assert again == {"rcf-a": ["cy"], "stats": ["cy"]}
+    assert again == {"rcf-a": ["cy (1 of 2 results)"], "stats": ["cy"]}
     assert {entry.label for entry in entries} == {*BACKBONES, "rcf-b (di)"}
 
 
@@ -396,6 +414,14 @@ def test_where_a_run_stands_among_the_others(studies, capsys):
     same = standing_of(studies / "bo/results", Commons(studies / "pool"))
     assert len(same) == 2 and all(" of 3 (accuracy " in one for one in same)
     assert all(one.endswith("the same predictions as in the commons") for one in same)
+
+
+def test_a_retired_dataset_is_not_compared(studies):
+    commons = Commons(studies / "pool")
+    commons.suites["toy-v1"]["datasets"]["world"]["retired"] = "labels are wrong"
+    said = standing_of(studies / "bo/results", commons)
+    assert len(said) == 2
+    assert all("not compared, the dataset is retired: labels are wrong" in one for one in said)
 
 
 def test_other_test_items_are_not_compared(studies, tmp_path):
@@ -463,6 +489,8 @@ def test_the_site_opens_offline_and_escapes_what_submitters_wrote(studies, tmp_p
                 or ((site / name).parent / link.partition("#")[0]).exists()
             )
     first = (site / "index.html").read_text()
+    # an address confirms, other words do not
+    assert first.count('<td class="text">yes</td>') == 1
     assert "://" not in first and first.count("<tr>") == 1 + len(BACKBONES)
     assert "rcf-b (on scenes)" in (site / "datasets/world.html").read_text()
     own = (site / "backbones/rcf-b.html").read_text()
@@ -518,6 +546,43 @@ def test_a_changed_suite_is_not_submitted(tmp_path, capsys, monkeypatch):
     jobs.prepare("world")
     assert main(["submit", "results", "--suite", "toy", "--author", "A", "--output", "x"]) == 1
     assert "the run changed the suite" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("seeds", "said"), [([0, 1, 2], []), ([1], ["it lacks the seeds 0, 2 of the suite"])]
+)
+def test_the_best_seed_alone_is_refused(seeds, said):
+    found = [Evaluation("world", "stats", seed, "mlp") for seed in seeds]
+    found.append(Evaluation("world", "stats", 0, "knn"))
+    given = SimpleNamespace(evaluations=lambda: found)
+    config = {
+        "seeds": [0, 1, 2],
+        "probes": {"knn": {"kind": "knn"}, "mlp": {"kind": "linear", "solver": "adam"}},
+    }
+    assert [one.reason for one in check._seeds(given, config)] == said
+
+
+@pytest.mark.parametrize(
+    ("better", "alike", "end"),
+    [
+        (["b", "c"], [], ", significantly different from all others"),
+        (["b"], [], ", significantly different from all others but 1 that were not tested"),
+        ([], [], ", not tested against any other"),
+        (["b"], ["c"], ", not significantly different from 1 (c)"),
+    ],
+)
+def test_what_was_not_tested_is_not_called_different(better, alike, end):
+    line = {
+        "backbone": "a",
+        "rank": 1.0,
+        "value": 0.9,
+        "lower": 0.8,
+        "upper": 1.0,
+        "metric": "accuracy",
+    }
+    line |= {"better": better, "worse": [], "alike": alike}
+    said = place_said(Column("d", "knn", [line, line, line]), line)
+    assert said.startswith("d · knn · a: 1st of 3 (accuracy ") and said.endswith(f"){end}")
 
 
 PLACES = {1: "1st", 2: "2nd", 3: "3rd", 11: "11th", 22: "22nd", 112: "112th", 2.5: "2.5th"}

@@ -88,7 +88,11 @@ def test_own_entries_are_checked_again_when_they_change(monkeypatch, tmp_path):
             entry("a: {kind: rcf, sise: 3}")
         assert catalogue(tmp_path / "config", b={"kind": "rcf"}).entry("b")["features"] == 512
     (kept,) = (tmp_path / "__pycache__").iterdir()
-    for damage in (b"", b"?", kept.read_bytes()[:-9]):
+    entry("a: {kind: rcf, features: 8}")
+    whole = kept.read_bytes()
+    swapped = whole.replace((8).to_bytes(4, "little"), (9).to_bytes(4, "little"))
+    # the last one announces two billion values
+    for damage in (b"", b"?", whole[:-9], swapped, b"[\xff\xff\xff\x7f"):
         entry("a: {kind: rcf, features: 8}")
         kept.write_bytes(damage)
         assert entry("a: {kind: rcf, features: 8}")["features"] == 8

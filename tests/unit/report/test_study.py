@@ -7,6 +7,7 @@ import itertools
 import pytest
 from helpers.results.tables import make_comparison_table, make_score_rows, score_table
 from permafrost.report.tables.study import study_of
+from permafrost.statistics.across_datasets.ranks import mean_tied_ranks
 
 
 def rows_of(
@@ -15,7 +16,7 @@ def rows_of(
     """Rows of the leaderboard: dataset to backbone to value."""
     rows = []
     for dataset, scores in values.items():
-        ranked = sorted(scores.values(), reverse=True)
+        ranks = dict(zip(scores, mean_tied_ranks([*scores.values()]), strict=True))
         for backbone, value in scores.items():
             made = make_score_rows(dataset=dataset, backbone=backbone, probe=probe, value=value)
             table = score_table(made).to_pylist()
@@ -24,7 +25,7 @@ def rows_of(
                     **row,
                     "task": task,
                     "kind": kind or probe,
-                    "rank": 1.0 + ranked.index(value),
+                    "rank": ranks[backbone],
                     "seed_mean": None,
                 }
                 for row in table
@@ -65,7 +66,7 @@ def test_counts_are_those_of_paired_tests_and_the_sentence_says_them():
     }
     study = study_of(rows_of(VALUES), pairs)
     assert counts(study) == {
-        "a": {"best": 3, "alone": 1, "worse": 1},
+        "a": {"best": 3, "alone": 1, "unsure": 1, "worse": 1},
         "b": {"best": 1, "alone": 1, "worse": 1, "alike": 1, "untested": 1},
         "c": {"worse": 3, "missing": 1},
     }
@@ -73,7 +74,7 @@ def test_counts_are_those_of_paired_tests_and_the_sentence_says_them():
     assert {one.backbone: one.mean_rank for one in study.places} == {"a": 1.5, "b": 1.75, "c": 2.75}
     assert study.sentence == (
         "Of 3 backbones, a has the best mean rank over 4 datasets: best on 3 (significantly better than all"
-        " others on 1), significantly worse on 1 (d3). Also best: b on 1."
+        " others on 1, not tested on 1), significantly worse on 1 (d3). Also best: b on 1."
     )
     block = study.block(2)
     assert block.lines[0] == [
@@ -89,7 +90,7 @@ def test_counts_are_those_of_paired_tests_and_the_sentence_says_them():
         ["a", "1.50", "3", "0", "1", "0", "0"],
         ["b", "1.75", "1", "1", "1", "1", "0"],
     ]
-    assert "and 1 more" in block.foot
+    assert "and 1 more" in block.foot and "no score, its rank is the last." in block.foot
 
 
 def test_each_task_has_the_probe_with_most_results_and_then_the_usual_one():
@@ -112,8 +113,11 @@ def test_one_backbone_or_one_dataset_is_not_a_study(values):
 
 
 def test_ties_share_ranks_and_the_first_place():
-    study = study_of(rows_of({"d1": {"a": 0.9, "b": 0.9}, "d2": {"a": 0.8, "b": 0.8}}), {})
+    rows = rows_of({"d1": {"a": 0.9, "b": 0.9}, "d2": {"a": 0.8, "b": 0.8}})
+    derived = [{**row, "backbone": "z", "rank": None} for row in rows if row["backbone"] == "a"]
+    study = study_of([*rows, *derived], {})
     assert [one.mean_rank for one in study.places] == [1.5, 1.5]
+    assert counts(study) == {name: {"best": 2, "unsure": 2} for name in "ab"}
     assert study.sentence == "Of 2 backbones, a and b share the best mean rank over 2 datasets."
 
 

@@ -283,6 +283,9 @@ def _files(folder: Path, kind: str) -> list[Path]:
 # --- the workflow's own entries -------------------------------------------------------------------
 
 
+_HEAD = 64  # bytes: digests of what the entries depend on, and of the entries
+
+
 def _kept(kind: str, paths: list[Path]) -> dict | None:
     """The entries of the workflow's own files, as written and completed; checked once, then kept beside the byte code.
 
@@ -302,10 +305,12 @@ def _kept(kind: str, paths: list[Path]) -> dict | None:
         of.update(f"{path.name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\0".encode())
     folder, version = Path(__file__).parent / "__pycache__", sys.implementation.cache_tag
     file = folder / f"{kind}s.{version}.marshal"
-    with contextlib.suppress(OSError, EOFError, ValueError, LookupError, TypeError):
-        kept = marshal.loads(file.read_bytes())
-        if kept["of"] == of.hexdigest():
-            return kept["entries"]
+    with contextlib.suppress(OSError):
+        kept = file.read_bytes()
+        head, content = kept[:_HEAD], kept[_HEAD:]
+        # damaged content may ask for any amount of memory, or be other entries
+        if head == of.digest() + hashlib.sha256(content).digest():
+            return marshal.loads(content)
     if any(plugins_in_use()) or not os.access(folder, os.W_OK):
         return None
     entries = _checked(kind, paths)
@@ -313,7 +318,8 @@ def _kept(kind: str, paths: list[Path]) -> dict | None:
         contextlib.suppress(OSError, ValueError, PermafrostError),
         whole_file(file, exclusive=False) as partial,
     ):
-        partial.write_bytes(marshal.dumps({"of": of.hexdigest(), "entries": entries}))
+        content = marshal.dumps(entries)
+        partial.write_bytes(of.digest() + hashlib.sha256(content).digest() + content)
     return entries
 
 

@@ -24,6 +24,7 @@ from permafrost.operate.commons.facts import (
     test_set_of,
 )
 from permafrost.operate.commons.submission import Evaluation, Submission, read_submission
+from permafrost.plan.options import is_seeded
 from permafrost.plan.plan import calibration_of
 from permafrost.plan.suites import digest
 from permafrost.statistics.options import ScoringOptions
@@ -79,9 +80,10 @@ def check_submission(
     refused = list(_before(submission, folder, reference))
     if refused:
         return submission, refused
+    config = suite_config(reference["suite"])
+    refused += _seeds(submission, config)
     for name in sorted(submission.datasets):
         refused += _dataset(name, submission, folder, reference, add=add)
-    config = suite_config(reference["suite"])
     for one in submission.evaluations():
         tick(" ".join(map(str, one)))
         facts = reference["datasets"].get(one.dataset)
@@ -109,6 +111,22 @@ def _before(submission: Submission, folder: Path, reference: dict) -> Iterator[R
         if file_digest(folder / name) != expected:
             kind = _KINDS[name.partition("/")[0]]
             yield Refusal(kind, name, "its bytes are not those that were submitted")
+
+
+def _seeds(submission: Submission, config: dict) -> Iterator[Refusal]:
+    """Refuse an evaluation without all seeds of the suite, which may be a choice of the best."""
+    by_evaluation: dict[tuple[str, str, str], set[int]] = {}
+    for one in submission.evaluations():
+        by_evaluation.setdefault((one.dataset, one.backbone, one.probe), set()).add(one.seed)
+    for of, seeds in by_evaluation.items():
+        options = config["probes"].get(of[2])
+        if options and (lacks := _seeds_of(options, config) - seeds):
+            listed = ", ".join(map(str, sorted(lacks)))
+            yield Refusal("options", " ".join(of), f"it lacks the seeds {listed} of the suite")
+
+
+def _seeds_of(options: dict, config: dict) -> set[int]:
+    return {*config["seeds"]} if is_seeded(options) else {0}
 
 
 def _dataset(
@@ -154,7 +172,7 @@ def _evaluation(
         if named != one._asdict():
             yield Refusal("prediction", where, f"it is of {' '.join(map(str, named.values()))}")
             return
-        if said := _other_options(one, metadata, config):
+        if said := other_options(one, metadata, config):
             yield Refusal("options", where, said)
             return
         with TemporaryDirectory(prefix="permafrost-") as scratch:
@@ -196,12 +214,12 @@ def _evaluation(
         yield Refusal(kind, where, f"it cannot be scored ({first_line(error, named=True)})")
 
 
-def _other_options(one: Evaluation, metadata: dict, config: dict) -> str | None:
+def other_options(one: Evaluation, metadata: dict, config: dict) -> str | None:
     """How a probe's options differ from the suite's, in words; None if they do not."""
     meant = config["probes"].get(one.probe)
     if meant is None:
         return f"the suite has no probe {one.probe}"
-    if one.seed not in config["seeds"]:
+    if one.seed not in _seeds_of(meant, config):
         return f"the suite has no seed {one.seed}"
     used = metadata["options"]
     names = [

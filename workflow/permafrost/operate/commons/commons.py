@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -109,8 +110,8 @@ class Commons:
 
         Returns
         -------
-        The evaluations, and label to the later submissions that have the same predictions. A later submission of a
-        backbone with other predictions, or on other datasets, has a row of its own.
+        The evaluations, and label to the later submissions that have the same predictions, or a part of them. A
+        later submission of a backbone with other predictions, or on other datasets, has a row of its own.
         """
         datasets = self.suites[key]["datasets"]
         firsts: dict[str, tuple[str, dict[Evaluation, Entry]]] = {}
@@ -130,7 +131,10 @@ class Commons:
                     same_predictions(known[one].predictions, entry.predictions)
                     for one, entry in own.items()
                 ):
-                    again.setdefault(backbone, []).append(name)
+                    part = (
+                        "" if len(own) == len(known) else f" ({len(own)} of {len(known)} results)"
+                    )
+                    again.setdefault(backbone, []).append(name + part)
                 else:
                     label = f"{backbone} ({name})"
                     entries += [Entry(one, label, folder) for one in own]
@@ -177,9 +181,10 @@ def accept(
     dry : only check.
     """
     held = Commons(commons, new=True)
-    folder = folder.resolve()
+    # a link stays one, and is refused
+    folder = Path(os.path.abspath(folder))
     place = commons / "submissions" / folder.name
-    if held.register.get(folder.name) or (place.exists() and place.resolve() != folder):
+    if held.register.get(folder.name) or (place.exists() and not place.samefile(folder)):
         return None, [Refusal("name", folder.name, "the commons has a submission of this name")]
     with TemporaryDirectory(prefix="permafrost-") as scratch:
         copied = Path(scratch) / folder.name
@@ -196,7 +201,7 @@ def accept(
         if refused or dry:
             return checked, refused
         with together() as group:
-            if place.resolve() != folder:
+            if not place.exists():
                 with whole_directory(place, group=group) as partial:
                     shutil.copytree(copied, partial, dirs_exist_ok=True)
             if reference != held.suites.get(key):

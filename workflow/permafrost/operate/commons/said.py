@@ -16,7 +16,7 @@ from permafrost.operate.commons.submission import Submission
 def lines(folder: Path, submission: Submission | None, refused: list[Refusal]) -> list[str]:
     """What was found, for a terminal."""
     if refused or submission is None:
-        return [f"{folder}: refused", *(f"  {one}" for one in refused)]
+        return [f"{printable_name(folder, 1000)}: refused", *(f"  {one}" for one in refused)]
     count = len(submission.evaluations())
     return [
         printable_name(
@@ -29,7 +29,8 @@ def lines(folder: Path, submission: Submission | None, refused: list[Refusal]) -
 
 def as_json(refused: list[Refusal]) -> str:
     found = {"accepted": not refused, "refused": [asdict(one) for one in refused]}
-    return json.dumps(found, indent=1, ensure_ascii=False)
+    # names of files need not be text
+    return json.dumps(found, indent=1)
 
 
 def comment(

@@ -31,7 +31,8 @@ class SuiteResults:
 
     Attributes
     ----------
-    rows : one per label, in the order of how many more comparisons are significantly won than lost.
+    rows : one per label, in the order of how many more comparisons are significantly won than lost; those that were
+        compared with none are last.
     """
 
     key: str
@@ -53,7 +54,7 @@ class SuiteResults:
             found.rows.append(
                 found._row(label, first.of.backbone, commons.submissions[first.folder.name])
             )
-        found.rows.sort(key=lambda row: (-row["net"], row["label"]))
+        found.rows.sort(key=lambda row: (not row["compared"], -row["net"], row["label"]))
         return found
 
     @property

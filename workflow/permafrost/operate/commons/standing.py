@@ -14,6 +14,7 @@ import pyarrow as pa
 from permafrost.core.identity import fingerprint
 from permafrost.core.options import build
 from permafrost.core.tables import read_metadata, read_table
+from permafrost.operate.commons.check import other_options
 from permafrost.operate.commons.commons import Commons, Entry
 from permafrost.operate.commons.facts import (
     labels_of,
@@ -209,8 +210,12 @@ def place_said(column: Column, line: dict) -> str:
     said = f"{column.dataset} · {column.probe} · {line['backbone']}: {place}"
     said += f" ({column.metric} {number(line['value'])} {interval_of(line)})"
     alike = line["alike"]
+    tested = len(line["better"]) + len(line["worse"]) + len(alike)
+    if not tested:
+        return f"{said}, not tested against any other" if count > 1 else said
     if not alike:
-        return f"{said}, significantly different from all others" if count > 1 else said
+        untested = "" if tested == count - 1 else f" but {count - 1 - tested} that were not tested"
+        return f"{said}, significantly different from all others{untested}"
     more = "" if len(alike) <= _NAMED else ", …"
     return (
         f"{said}, not significantly different from {len(alike)} ({', '.join(alike[:_NAMED])}{more})"
@@ -227,12 +232,12 @@ def ordinal(rank: float) -> str:
 
 def _not_paired(one: Entry, facts: dict, config: dict) -> str | None:
     """Why predictions cannot be paired with those of the commons; None if they can."""
+    if facts["retired"]:
+        return f"the dataset is retired: {facts['retired']}"
     with TemporaryDirectory(prefix="permafrost-") as scratch:
         predictions, _, metadata = read_predictions(one.predictions, scratch=Path(scratch))
     if test_set_of(predictions) != facts["test_set"]:
         return "its test items are others"
     if labels_of(predictions) != facts["labels"][one.of.probe]:
         return "its labels are others"
-    meant = config["probes"][one.of.probe]
-    other = [name for name, value in metadata["options"].items() if meant.get(name) != value]
-    return f"options of the probe are others ({', '.join(other)})" if other else None
+    return other_options(one.of, metadata, config)

@@ -30,8 +30,8 @@ class Place:
     ----------
     mean_rank : mean over the datasets of the rank among the backbones; where it has no score, it is last.
     counts : number of datasets on which it is ``best``, among these significantly better than all others
-        (``alone``), not significantly different from the best (``alike``), significantly ``worse``, not
-        tested against the best (``untested``), and without a score (``missing``).
+        (``alone``) or tested against none (``unsure``); not significantly different from the best (``alike``),
+        significantly ``worse``, not tested against the best (``untested``), and without a score (``missing``).
     worse : the datasets on which it is significantly worse than the best.
     """
 
@@ -92,7 +92,8 @@ def study_of(
     lines = [
         line
         for line in merge_seeds(overall(rows))
-        if (not counted or line["dataset"] in counted) and finite(line["value"])
+        # derived backbones have no rank
+        if (not counted or line["dataset"] in counted) and finite(line["value"]) and line["rank"]
     ]
     probes, backbones = _probes(lines), sorted(distinct(lines, "backbone"))
     if len(probes) < 2 or len(backbones) < 2:
@@ -105,13 +106,17 @@ def study_of(
         field = Field(scored, comparisons.get((dataset, probe), ()))
         places = {line["backbone"]: line["rank"] for line in scored}
         alike = {name: field.alike(name) for name in places}
-        kinds = {name: _kind(places[name], alike[name]) for name in places}
+        first = min(places.values())
+        kinds = {name: _kind(places[name] == first, alike[name]) for name in places}
         alone = sorted(kinds.values())[:2] == ["best", "worse"]
+        unsure = {*kinds.values()} <= {"best", "untested"}
         for name in backbones:
             kind = kinds.get(name, "missing")
             found[name][kind] += 1
             found[name]["alone"] += kind == "best" and alone
-            ranks[name].append(_shared(places, name, len(backbones)))
+            found[name]["unsure"] += kind == "best" and unsure
+            # without a score, the mean of the places that are left
+            ranks[name].append(places.get(name, (len(places) + 1 + len(backbones)) / 2))
             if kind == "worse":
                 worse[name].append(dataset)
     table = sorted(
@@ -121,24 +126,19 @@ def study_of(
         ),
         key=lambda one: (one.mean_rank, one.backbone),
     )
-    return Study(probes, table, _sentence(table, len(probes)), _rule(lines, probes))
+    rule = _rule(lines, probes)
+    if any(one.counts["missing"] for one in table):
+        rule += " Where a backbone has no score, its rank is the last."
+    return Study(probes, table, _sentence(table, len(probes)), rule)
 
 
-_COUNTS = dict.fromkeys([*_HEADS, "alone"], 0)
+_COUNTS = dict.fromkeys([*_HEADS, "alone", "unsure"], 0)
 
 
-def _kind(rank: float, alike: int | None) -> str:
-    if rank == 1:
+def _kind(first: bool, alike: int | None) -> str:
+    if first:
         return "best"
     return "untested" if alike is None else "alike" if alike else "worse"
-
-
-def _shared(places: Mapping[str, float], name: str, count: int) -> float:
-    """The rank with the mean of tied places; without a score the mean of the places that are left."""
-    if name not in places:
-        return (len(places) + 1 + count) / 2
-    tied = sum(rank == places[name] for rank in places.values())
-    return places[name] + (tied - 1) / 2
 
 
 def _probes(lines: list[dict]) -> dict[str, str]:
@@ -168,9 +168,13 @@ def _sentence(table: list[Place], datasets: int) -> str:
     lead = first[0]
     counts = lead.counts
     said = [f"best on {_count(counts['best'], datasets)}"]
-    if counts["alone"]:
-        where = "" if counts["alone"] == counts["best"] else f" on {counts['alone']}"
-        said[0] += f" (significantly better than all others{where})"
+    basis = {"alone": "significantly better than all others", "unsure": "not tested"}
+    found = [
+        words if counts[key] == counts["best"] else f"{words} on {counts[key]}"
+        for key, words in basis.items()
+        if counts[key]
+    ]
+    said[0] += f" ({', '.join(found)})" if found else ""
     if counts["alike"]:
         said.append(f"not significantly different from the best on {counts['alike']}")
     if counts["worse"]:

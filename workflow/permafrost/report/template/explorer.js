@@ -291,13 +291,13 @@
     const out = at("pair");
     if (!state.a || !state.b || state.a === state.b) { out.replaceChildren(make("p", { class: "note" }, "Choose two backbones, here or by their names in the table.")); return; }
     const theirs = [state.a, state.b].some((name) => (facts(name) || {}).published);
-    let wins = 0, losses = 0, even = 0;
+    let wins = 0, losses = 0, even = 0, untested = 0;
     const rows = shownDatasets().map((dataset) => {
       const x = cellOf(dataset, state.a), y = cellOf(dataset, state.b);
       if (!x || !y || x.value == null || y.value == null) return null;
       const [metric, higher] = metricOf(dataset), gap = x.value - y.value, pair = pairOf(dataset, state.a, state.b);
       const apart = pair && pair.p != null && pair.p <= alpha, better = (gap > 0) === higher ? state.a : state.b;
-      if (!apart) even++; else if (better === state.a) wins++; else losses++;
+      if (!pair || pair.p == null) untested++; else if (!apart) even++; else if (better === state.a) wins++; else losses++;
       const half = pair && pair.half, protocol = [[x, state.b], [y, state.a]].filter(([cell]) => cell.published != null).map(([cell, other], place, all) =>
         cell.differs && all.length === 1 && facts(cell === x ? state.a : state.b).same === other ? cell.differs : (cell === x ? state.a : state.b) + ": " + data.protocols[cell.published]).join(". ");
       return make("tr", {}, make("th", { scope: "row" }, make("a", { href: data.datasets[names.dataset.indexOf(dataset)].href || null }, dataset)), make("td", { class: "text" }, metric),
@@ -306,7 +306,7 @@
         make("td", {}, pair && pair.p != null ? (pair.p < 0.001 ? "< 0.001" : number(pair.p)) : NONE), make("td", { class: "text" }, theirs ? protocol : pair ? (apart ? better : pair.p == null ? "not tested" : "not significant" + (pair.found == null ? "" : ": can detect " + number(pair.found) + " or more")) : "not compared"));
     }).filter(Boolean);
     if (!rows.length) { out.replaceChildren(make("p", { class: "note" }, "No dataset shown has scores of both.")); return; }
-    out.replaceChildren(theirs ? make("p", {}, "No test compares published scores: test items and protocol may differ. The last column states how.") : make("p", {}, make("strong", {}, state.a), " is better on " + wins + ", ", make("strong", {}, state.b), " on " + losses + "; on " + even + " of " + rows.length + " datasets they do not differ significantly."),
+    out.replaceChildren(theirs ? make("p", {}, "No test compares published scores: test items and protocol may differ. The last column states how.") : make("p", {}, make("strong", {}, state.a), " is better on " + wins + ", ", make("strong", {}, state.b), " on " + losses + "; on " + even + " of " + rows.length + " datasets they do not differ significantly" + (untested ? "; " + untested + " not tested." : ".")),
       make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Paired differences" }, make("table", {}, make("thead", {}, make("tr", {}, ...["dataset", "metric", state.a, state.b, "difference", "interval", "p", theirs ? "protocol" : "better"].map((head, place) =>
         make("th", { scope: "col", class: [0, 1, 5, 7].includes(place) ? "text" : "", title: head === "p" ? "Adjusted for all pairs of backbones that were compared on the dataset." : head === "difference" ? "On the same test items, " + level + " interval." : null }, head)))), make("tbody", {}, ...rows))));
   };
