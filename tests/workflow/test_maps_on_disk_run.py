@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from helpers.project import SCENES, TINY, Project
 from permafrost.core.snakemake_internals import read_records
+from permafrost.core.store_readers import open_store
 from permafrost.operate.maps_on_disk import _bytes_below
 
-MASKS, CLASSES, NOISY = "tiny-segmentation", "tiny-landcover", "noisy-noise-5"
+MASKS, CLASSES, NOISY, HALF = "tiny-segmentation", "tiny-landcover", "noisy-noise-5", "half"
 CONFIG = {
     "datasets": [MASKS, CLASSES],
     "extra_datasets": {
@@ -22,7 +23,10 @@ CONFIG = {
             },
         },
     },
-    "derived_datasets": {"noisy": {"of": MASKS, "harder": {"noise": 5}}},
+    "derived_datasets": {
+        "noisy": {"of": MASKS, "harder": {"noise": 5}},
+        HALF: {"of": MASKS, "share": 0.5},
+    },
     "extraction": {"size": 32},
     "probes": {"knn": {"kind": "knn"}, "seg-knn": {"kind": "dense_knn"}},
     # no two of them fit
@@ -44,14 +48,14 @@ def test_maps_are_on_disk_only_while_they_are_read_and_embeddings_stay(finished)
     features = finished.path("results/features")
     assert not [*features.glob(f"{MASKS}/*/*.zarr"), *features.glob(f"{NOISY}/*/*.zarr")]
     assert len(list(features.glob(f"{CLASSES}/*/*.zarr"))) == 6
-    assert {row["dataset"] for row in finished.leaderboard()} == {MASKS, CLASSES, NOISY}
+    assert {row["dataset"] for row in finished.leaderboard()} == {MASKS, CLASSES, NOISY, HALF}
     records = read_records(finished.folder)
     spans = sorted(
         (
             records[f"results/features/{MASKS}/{backbone}/train.zarr"].start,
             max(
                 records[f"results/predictions/{one}/{backbone}/seed0/seg-knn.parquet"].end
-                for one in (MASKS, NOISY)
+                for one in (MASKS, NOISY, HALF)
             ),
         )
         for backbone in TINY["backbones"]
@@ -72,13 +76,35 @@ def test_a_probe_that_is_added_extracts_again_and_nothing_else_is_computed_again
 ):
     project = finished.copied(tmp_path / "project")
     before = values(project)
-    project.configure(probes={**CONFIG["probes"], "seg-3": {"kind": "dense_knn", "k": 3}})
-    new = {"extract": 2, "extract_harder": 2, "probe_patches": 4, "bootstrap": 4, "aggregate": 1}
+    # degraded test images have the layers of train, and their stores may stay
+    kept = f"results/features/{NOISY}/tiny-network"
+    project.snakemake(f"{kept}/test.zarr")
+    lacking = [
+        [
+            one["name"]
+            for one in open_store(project.path(f"{kept}/{split}.zarr")).attributes["left_out"]
+        ]
+        for split in ("train", "test")
+    ]
+    assert lacking[0] == lacking[1] == ["layer4", "layer2", "layer1"]
+    project.configure(
+        probes={**CONFIG["probes"], "seg": {"kind": "segmentation", "epochs": 1, "head": "linear"}}
+    )
+    # stores of the half are there, but lack layers that this probe reads
+    new = {
+        "extract": 2,
+        "extract_harder": 2,
+        "select": 2,
+        "probe_maps": 6,
+        "bootstrap": 6,
+        "aggregate": 1,
+    }
     assert project.pending("--", LEADERBOARD) == new
     said = project.permafrost("plan")
     planned = dict(line.split()[::2][:2] for line in said.splitlines()[1:7])
     assert planned["extract"] == "2" and planned["prepare"] == "0"
-    assert "core hours are 2 jobs whose stores were removed" in said
+    (again,) = (line for line in said.splitlines() if line.startswith("Again:"))
+    assert "are 6 jobs whose stores, which others read, were removed or lack a layer" in again
     project.configure(runtime={**CONFIG["runtime"], "keep_maps": True})
     project.snakemake(LEADERBOARD)
     assert project.pending("--", LEADERBOARD) == {}, (

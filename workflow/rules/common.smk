@@ -295,10 +295,14 @@ JOINED_PARTS = JoinedParts(
 @fast_params
 def parts(wildcards):
     """The shards that `extract` joins; empty if it extracts everything itself."""
-    pair = wildcards.dataset, wildcards.backbone
+    make_lacking_again(wildcards.dataset, wildcards.backbone)
+    return JOINED_PARTS("extract", wildcards.dataset, wildcards.backbone)
+
+
+def make_lacking_again(*pair):
+    """Make stores again that lack maps which a probe of this plan reads."""
     if workflow.is_main_process and lacks_layers(PLAN, RESULTS, *pair):
         make_again(workflow, f"{RESULTS}/features/{'/'.join(pair)}/train.zarr")
-    return JOINED_PARTS("extract", wildcards.dataset, wildcards.backbone)
 
 
 @fast_params
@@ -382,6 +386,8 @@ def views_option(wildcards, input):
 @fast_params
 def read_through(wildcards):
     """The stores that those of a derived backbone or dataset read; none of others."""
+    if wildcards.dataset in PLAN.origins and wildcards.backbone not in PLAN.parents:
+        make_lacking_again(wildcards.dataset, wildcards.backbone)
     return [
         path
         for dataset, backbone in PLAN.read_through(

@@ -88,6 +88,16 @@ def test_one_backbone_of_each_kind_is_enough():
     assert found[0].loss > 0.05 and smallest(found, -1.0) is None
 
 
+def test_a_set_that_loses_nothing_on_three_datasets_may_lose_on_others():
+    scores = np.array([[0.9, 0.5], [0.8, 0.6], [0.7, 0.1]])
+    one, both = portfolios(scores, *names(scores))
+    # no loss in three datasets: the bound of Clopper and Pearson
+    assert (one.loss, one.lower) == (0, 0) and one.upper == pytest.approx(1 - 0.025 ** (1 / 3))
+    assert (both.loss, both.lower, both.upper) == (0, 0, 0)
+    wide = portfolios(np.array([[0, 1], [1, 0], [1, 0.9]]), *names(scores))[0]
+    assert wide.upper == 1
+
+
 def rows(values, metric="accuracy"):
     return [
         {"dataset": dataset, "backbone": backbone, "metric": metric, "value": value}

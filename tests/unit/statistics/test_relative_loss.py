@@ -113,3 +113,22 @@ def test_numbers_lose_explained_variance_and_a_score_of_0_has_nothing_to_lose():
 )
 def test_both_scores_are_on_the_same_images(names, alike):
     assert _named_alike(names.split(), ["a", "b"]) is alike
+
+
+@pytest.mark.parametrize("ratio", [1, 2, 3])
+def test_a_ratio_that_is_the_same_in_all_units_has_an_interval(ratio):
+    """The loss has no error, from which one degree of freedom would follow, and no clean score differs from 0 then."""
+    truth, groups = np.zeros(96, int), np.repeat([f"g{i}" for i in range(8)], 12)
+    most = np.repeat([6, 6, 6, 12] * 2, 12)
+    harder, clean = (np.tile(np.arange(12), 8) < most / part for part in (ratio, 1))
+    about = {"task": "classification", "classes": ["a", "b"], "groups": groups}
+    both = [
+        LabelledSamples.from_arrays(
+            [f"{i:02}" for i in range(96)], truth, 1 - right, np.eye(2)[1 - right], **about
+        )
+        for right in (harder.astype(int), clean.astype(int))
+    ]
+    row = scored(*both)
+    assert row["value"] == pytest.approx(1 - 1 / ratio)
+    half = (1 - 0.025 ** (1 / 8)) / clean.mean()
+    assert [row["lower"], row["upper"]] == pytest.approx([row["value"] - half, row["value"] + half])

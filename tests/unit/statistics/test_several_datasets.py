@@ -166,3 +166,15 @@ def test_losses_are_paired_differences_to_the_diagonal():
     del matrix.datasets["y", "y"]
     rest = losses(matrix, "linear", lambda name, probe: {"net": {0: predicted(right[name])}})
     assert {one.test for one in rest} == {"x"}
+
+
+def test_losses_are_of_the_seeds_that_both_have():
+    matrix = Matrix("m", ["x", "y"], {("x", "y"): "x-y", ("y", "y"): "y-y"})
+    good, poor = np.ones(40, bool), np.arange(40) % 2 == 0
+    runs = {
+        "x-y": {0: predicted(poor)},
+        "y-y": {0: predicted(poor), 1: predicted(good)},
+    }
+    away, _ = losses(matrix, "linear", lambda name, probe: {"net": runs[name]})
+    assert (away.value, away.own, away.loss) == (0.5, 0.5, 0)
+    assert away.lower < 0 < away.upper

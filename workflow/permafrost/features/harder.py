@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from permafrost.core.rows_store import HARDER
+from permafrost.core.stores import Store
 from permafrost.data.derived import DATES_DROPPED, UNCHANGED
 from permafrost.data.store.card import read_card
 from permafrost.data.store.image_store import ImageStore
 from permafrost.features.attributes import of_dataset
 from permafrost.features.devices import exact_numerics
 from permafrost.features.extract import extract_split, open_backbone
+from permafrost.features.kept_layers import KeptLayers
 from permafrost.features.select import OfRows, SelectSpec, select
 from permafrost.features.specification import BackboneSpec, OfImages, Running
 from permafrost.features.split import Shapes
@@ -64,7 +66,12 @@ def extract_harder(
     own = read_card(rows / "card.json", expect=spec.inputs.rows)
     with exact_numerics(running.threads):
         opened = open_backbone(
-            spec, images=images, card=card, device=running.device, batch_size=running.batch_size
+            spec,
+            images=images,
+            card=card,
+            device=running.device,
+            batch_size=running.batch_size,
+            kept=_stored_layers(spec, features),
         )
         test = ImageStore(rows / "test.zarr", expect=spec.inputs.rows, split="test")
         opened = replace(
@@ -89,6 +96,16 @@ def extract_harder(
         outputs={split: path for split, path in outputs.items() if split != "test"},
         fingerprint=fingerprint,
     )
+
+
+def _stored_layers(spec: HarderSpec, features: Path) -> KeptLayers | None:
+    """The layers with maps in the parent's stores, which are those of train; None: all."""
+    (parent,) = spec.rows
+    path, expect = features / parent / spec.backbone / "train.zarr", spec.inputs.features[parent]
+    about = Store(path, expect=expect, split="train").attributes
+    if "left_out" not in about:
+        return None
+    return KeptLayers(tuple(one["name"] for one in about["layers"]))
 
 
 def _gates(test: ImageStore, read: list[int]) -> list[str]:

@@ -36,12 +36,13 @@ from permafrost.report.sections.run import backbone_facts, incomplete_section, r
 from permafrost.report.sections.scores import scores_section
 from permafrost.report.sections.several import several_section
 from permafrost.report.tables.portfolio import each_portfolio, portfolio_block
+from permafrost.report.tables.recorded import read_runs
 from permafrost.report.tables.suspected import reading_none
 from permafrost.statistics.leaderboard.derived import DerivedLine, set_apart
 from permafrost.statistics.leaderboard.harder import Loss, losses_of
 from permafrost.statistics.leaderboard.rows import copies, distinct, overall
 from permafrost.statistics.leaderboard.seeds import merge_seeds
-from permafrost.statistics.predictions.reading import Predictions, predictions_from_table
+from permafrost.statistics.predictions.reading import Predictions
 
 _TEMPLATE = Path(__file__).parent / "template"
 
@@ -251,13 +252,12 @@ class Report:
 
     def _runs(self, dataset: str, probe: str) -> dict[str, dict[int, Predictions]]:
         """Backbone -> seed -> predictions of backbones that are not derived."""
-        found: dict[str, dict[int, Predictions]] = {}
-        for (of, backbone, seed, by), path in self.predictions.items():
-            derived = self.plan["backbones"].get(backbone, {}).get("kind") == "derived"
-            if (of, by) == (dataset, probe) and not derived:
-                table = read_table(path, expect=self._expected(path))
-                found.setdefault(backbone, {})[seed] = predictions_from_table(*table)
-        return found
+        return read_runs(
+            (backbone, seed, path, self._expected(path))
+            for (of, backbone, seed, by), path in self.predictions.items()
+            if (of, by) == (dataset, probe)
+            and self.plan["backbones"].get(backbone, {}).get("kind") != "derived"
+        )
 
     def _compared(self) -> dict[tuple[str, str], list[dict]]:
         return {

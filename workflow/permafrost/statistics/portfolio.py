@@ -17,6 +17,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.tasks import metric_of
+from permafrost.statistics.resampling.intervals import same_in_all_units
 from permafrost.statistics.resampling.student_t import t_quantile
 
 #: datasets that selection needs; members of the largest set
@@ -56,7 +57,7 @@ def portfolios(
 
     Parameters
     ----------
-    scores : (D, K) of the datasets and backbones, where more is better.
+    scores : (D, K) of the datasets and backbones, in [0, 1], where more is better.
 
     Raises
     ------
@@ -76,6 +77,9 @@ def portfolios(
     for size in range(1, most + 1):
         losses = np.array([best[d] - scores[d, orders[d][:size]].max() for d in range(count)])
         half = float(t_quantile(confidence, count - 1)) * losses.std(ddof=1) / np.sqrt(count)
+        if size < known and not losses.any():
+            # some datasets may lose everything, though none of these loses anything
+            half = same_in_all_units(count, confidence)
         worst = int(losses.argmax())
         found.append(
             Portfolio(
@@ -83,7 +87,8 @@ def portfolios(
                 float(losses.mean()),
                 # no loss is below 0
                 max(0.0, float(losses.mean() - half)),
-                float(losses.mean() + half),
+                # scores are in [0, 1]
+                min(1.0, float(losses.mean() + half)),
                 datasets[worst],
                 float(losses[worst]),
                 confidence,

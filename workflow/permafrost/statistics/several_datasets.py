@@ -184,8 +184,8 @@ class Loss:
 
     Attributes
     ----------
-    value, own : the scores, of the seeds' mean. loss, lower, upper : with its paired interval; above 0 is a loss. 0
-        without an interval where train is test.
+    value, own : the scores, means over the seeds that both have. loss, lower, upper : with its paired interval; above 0
+        is a loss. 0 without an interval where train is test.
     """
 
     matrix: str
@@ -214,17 +214,20 @@ def losses(matrix: Matrix, probe: str, read: Read, *, seed: int = 0) -> list[Los
     made = []
     for name in sorted({name for one in found.values() for name in one}):
         for (train, test), runs in found.items():
-            own = found.get((test, test), {}).get(name)
-            if name not in runs or own is None:
+            each = [one.get(name, {}) for one in (runs, found.get((test, test), {}))]
+            seeds = sorted(each[0].keys() & each[1].keys())
+            if not seeds:
                 continue
-            metric = primary_metric(next(iter(own.values())).task)
+            other, own = ({one: by_seed[one] for one in seeds} for by_seed in each)
+            metric = primary_metric(own[seeds[0]].task)
             value, of_own = (
-                float(np.mean([evaluated(one)[metric] for one in each.values()]))
-                for each in (runs[name], own)
+                float(np.mean([evaluated(one)[metric] for one in by_seed.values()]))
+                for by_seed in (other, own)
             )
             ends = (math.nan, math.nan)
-            if train != test and (rows := compare({"a": own, "b": runs[name]}, seed=seed)):
-                ends = rows[0]["lower"], rows[0]["upper"]
+            if train != test:
+                (row,) = compare({"a": own, "b": other}, seed=seed)
+                ends = row["lower"], row["upper"]
             about = (matrix.name, probe, name, train, test, metric)
             made.append(Loss(*about, value, of_own, of_own - value, *ends))
     return made

@@ -48,7 +48,7 @@ class JobEstimate:
     seconds : the same, corrected by finished jobs of this run.
     span : start and end of the last job that wrote these outputs, seconds since 1970, or None.
     done : its outputs exist and belong to this plan.
-    again : it was done, and is not only because its stores were removed and another job reads them.
+    again : it was done, and is not only because its stores, which another job reads, were removed or lack a layer.
     parts : number of jobs that share the work. Their times are not recorded, because their outputs
         are joined and removed.
     """
@@ -278,9 +278,9 @@ def _with_deleted_stores(grid: Grid, results: str, jobs: list[JobEstimate]) -> l
     return [
         replace(job, done=False, again=True)
         if job.done
-        and not _has_stores(grid, results, job)
         and job.stage in ("extract", "extract_harder", "select", "derive")
         and job.names in reading
+        and not _has_stores(grid, results, job)
         else job
         for job in jobs
     ]
@@ -289,7 +289,7 @@ def _with_deleted_stores(grid: Grid, results: str, jobs: list[JobEstimate]) -> l
 def _has_stores(grid: Grid, results: str, job: JobEstimate) -> bool:
     if not all(Path(path).exists() for path in job.paths):
         return False
-    return job.stage != "extract" or not lacks_layers(grid, results, *job.names)
+    return not lacks_layers(grid, results, *job.names)
 
 
 def _reads_features(grid: Grid, job: JobEstimate) -> bool:

@@ -179,8 +179,8 @@ def _of_removed_stores(estimate: Estimate):
     shown = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
     hours = _hours(sum(job.seconds * job.threads for job in again))
     yield (
-        f"Again:     {hours} of these core hours are {len(again)} jobs whose stores were removed, and which others"
-        f" read: {shown}"
+        f"Again:     {hours} of these core hours are {len(again)} jobs whose stores, which others read, were"
+        f" removed or lack a layer: {shown}"
     )
 
 

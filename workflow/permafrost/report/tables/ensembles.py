@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.tables import read_table
 from permafrost.probes.kinds import KINDS
 from permafrost.report.notation import interval, number, p_value_text, signed
 from permafrost.report.tables.blocks import Block
+from permafrost.report.tables.recorded import read_runs
 from permafrost.report.tables.sliced import SlicedResults
 from permafrost.statistics.ensembles import Ensemble, greedy, pairs
 from permafrost.statistics.leaderboard.rows import metric_name
-from permafrost.statistics.predictions.reading import Predictions, predictions_from_table
+from permafrost.statistics.predictions.reading import Predictions
 
 #: pairs that a terminal shows
 _SHOWN = 10
@@ -48,16 +48,17 @@ class EnsembleResults(SlicedResults):
 
     def _backbones(self, row: Mapping) -> dict[str, dict[int, Predictions]]:
         """Backbone -> seed -> predictions, of all rows with a score."""
-        found: dict[str, dict[int, Predictions]] = {}
-        for one in self.rows:
-            if (one["dataset"], one["probe"]) != (row["dataset"], row["probe"]):
-                continue
-            names = {name: one[name] for name in ("dataset", "probe", "backbone", "seed")}
-            for made in self.planned("probe", **names):
-                table = read_table(self.place(made), expect=made["fingerprint"])
-                runs = found.setdefault(one["backbone"], {})
-                runs[one["seed"]] = predictions_from_table(*table)
-        return found
+        keys = ("dataset", "probe")
+        scored = {
+            (one["backbone"], one["seed"])
+            for one in self.rows
+            if all(one[key] == row[key] for key in keys)
+        }
+        return read_runs(
+            (made["backbone"], made["seed"], self.place(made), made["fingerprint"])
+            for made in self.planned("probe", **{key: row[key] for key in keys})
+            if (made["backbone"], made["seed"]) in scored
+        )
 
 
 def has_probabilities(row: Mapping) -> bool:

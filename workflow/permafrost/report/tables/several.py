@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
-from permafrost.core.tables import read_table
 from permafrost.report.notation import NONE, interval, interval_of, number, signed
 from permafrost.report.tables.blocks import Block
 from permafrost.report.tables.compared import letters_of
-from permafrost.report.tables.recorded import Recorded
+from permafrost.report.tables.recorded import Recorded, read_runs
 from permafrost.statistics.leaderboard.rows import metric_name
-from permafrost.statistics.predictions.reading import Predictions, predictions_from_table
+from permafrost.statistics.predictions.reading import Predictions
 from permafrost.statistics.several_datasets import (
     Area,
     Loss,
@@ -30,15 +29,12 @@ class SeveralResults(Recorded):
 
     def runs(self, dataset: str, probe: str) -> dict[str, dict[int, Predictions]]:
         """Backbone -> seed -> predictions that are here."""
-        found: dict[str, dict[int, Predictions]] = {}
-        for made in self.planned("probe", dataset=dataset, probe=probe):
-            derived = self.plan["backbones"][made["backbone"]].get("kind") == "derived"
-            if not derived and self.place(made).exists():
-                table = read_table(self.place(made), expect=made["fingerprint"])
-                found.setdefault(made["backbone"], {})[made["seed"]] = predictions_from_table(
-                    *table
-                )
-        return found
+        return read_runs(
+            (made["backbone"], made["seed"], self.place(made), made["fingerprint"])
+            for made in self.planned("probe", dataset=dataset, probe=probe)
+            if self.plan["backbones"][made["backbone"]].get("kind") != "derived"
+            and self.place(made).exists()
+        )
 
 
 def each_area(plan: Mapping, read: Read) -> Iterator[tuple[list[Area], list[dict]]]:

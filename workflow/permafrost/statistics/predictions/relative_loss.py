@@ -23,6 +23,7 @@ from permafrost.statistics.replicates.families import Family
 from permafrost.statistics.resampling.intervals import same_in_all_units
 from permafrost.statistics.resampling.jackknife import PARTS, ROUNDING
 from permafrost.statistics.resampling.resamples import iter_jackknife
+from permafrost.statistics.resampling.student_t import t_quantile
 from permafrost.statistics.resampling.units import Units
 
 #: name of the setting
@@ -75,12 +76,16 @@ class RelativeLoss(Gain):
         effects = np.array(values)[:, None] - left_out
         # rounding is no effect
         effects[np.abs(effects) <= ROUNDING * np.abs(values)[:, None]] = 0.0
+        ratio = values[0] / values[1]
+        same = np.all(np.abs(effects[0] - ratio * effects[1]) <= ROUNDING * abs(values[0]))
+        if same:
+            # a loss without error has no degrees of freedom of its own
+            quantile = float(t_quantile(confidence, parts - 1))
         errors = quantile**2 * (parts - 1) / parts * effects @ effects.T
         (of_harder, of_both), (_, of_clean) = np.outer(values, values) - errors
         if not of_clean > 0:
             return np.nan, np.nan
-        ratio = values[0] / values[1]
-        if not np.any(effects[0] - ratio * effects[1]):
+        if same:
             bound = (metric_of(metric).bounds == "unit") / values[1]
             half = same_in_all_units(units.count, confidence) * bound
             return 1 - ratio - half, 1 - ratio + half
