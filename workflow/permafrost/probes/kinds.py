@@ -269,6 +269,7 @@ KINDS = {
         work="heads",
         gpu="auto",
         seeded=True,
+        pooled=True,
     ),
     "dense_knn": ProbeKind(
         "permafrost.probes.dense_knn.probe:run_dense_knn",
@@ -281,6 +282,7 @@ KINDS = {
         minutes=60,
         work="patches",
         gpu="named",
+        pooled=True,
     ),
     "dense_centroid": ProbeKind(
         "permafrost.probes.dense_knn.centroid_probe:run_dense_centroid",
@@ -293,6 +295,7 @@ KINDS = {
         memory_mb=6000,
         minutes=60,
         work="patch_means",
+        pooled=True,
     ),
     "dense_ridge": ProbeKind(
         "permafrost.probes.dense_ridge.probe:run_dense_ridge",
@@ -304,6 +307,7 @@ KINDS = {
         memory_mb=4000,
         minutes=120,
         work="patch_solving",
+        pooled=True,
     ),
     "fine_tune": ProbeKind(
         "permafrost.probes.fine_tune.probe:run_fine_tune",
@@ -335,6 +339,7 @@ KINDS = {
         gpu="auto",
         seeded=True,
         leaves="detections",
+        pooled=True,
     ),
 }
 KINDS = PLUGINS = Registry("probes", KINDS)
