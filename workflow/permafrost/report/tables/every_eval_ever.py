@@ -75,7 +75,7 @@ def records(
                     "deployment_type": "self_deployed",
                     "model_availability": "open_weights" if on_hub else "unknown",
                     "permafrost_name": backbone,
-                    **_told(entry, "citation", "licence", "url", "parameters"),
+                    **_given(entry, "citation", "licence", "url", "parameters"),
                 },
             },
             "evaluation_results": [
@@ -109,14 +109,14 @@ def _result(line: dict, plan: Mapping) -> dict:
             "confidence_level": line["confidence"],
             "method": line["method"],
         }
-    settings = _told(line, "kind", "settings", "n_train", "n_val", "split_method", "unit")
+    settings = _given(line, "kind", "settings", "n_train", "n_val", "split_method", "unit")
     return {
         "evaluation_result_id": f"{dataset}/{line['probe']}/{metric.name}",
         "evaluation_name": f"{dataset}, {line['probe']}",
         "source_data": {
             "dataset_name": dataset,
             "source_type": "other",
-            "additional_details": _told(
+            "additional_details": _given(
                 plan["datasets"].get(dataset, {}), "title", "citation", "licence"
             ),
         },
@@ -141,6 +141,6 @@ def _result(line: dict, plan: Mapping) -> dict:
     }
 
 
-def _told(entry: Mapping, *names: str) -> dict[str, str]:
+def _given(entry: Mapping, *names: str) -> dict[str, str]:
     """The fields that are given, as text: the format has no other values there."""
     return {name: str(entry[name]) for name in names if entry.get(name) not in (None, "")}
