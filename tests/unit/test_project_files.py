@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -24,6 +25,17 @@ def test_one_version_stands_everywhere():
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == permafrost.__version__
     headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
     assert headings[:2] == ["Unreleased", permafrost.__version__]
+
+
+def test_codemeta_says_what_the_project_and_its_citation_say():
+    about = json.loads((ROOT / "codemeta.json").read_text())
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert about["version"] == PROJECT["version"] and about["description"] == PROJECT["description"]
+    assert about["license"].rpartition("/")[2] == PROJECT["license"] == cited["license"]
+    assert [one["name"] for one in about["author"]] == [one["name"] for one in cited["authors"]]
+    assert about["keywords"] == cited["keywords"]
+    assert about["programmingLanguage"][0]["version"] == PROJECT["requires-python"]
+    assert f"Topic :: {about['applicationCategory']}" in PROJECT["classifiers"]
 
 
 @pytest.mark.parametrize("form", FORMS, ids=[form.stem for form in FORMS])

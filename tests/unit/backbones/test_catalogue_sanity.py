@@ -58,6 +58,7 @@ NO_LAYERS = {
     "imagestats": "statistics have no layers",
     "imagestats-all": "statistics have no layers",
     "imagestats-native": "statistics have no layers",
+    **{f"handcrafted-{level}": "statistics have no layers" for level in (1, 2, 3)},
 }
 
 

@@ -261,6 +261,6 @@ def test_the_command_writes_a_folder_whole_or_not_at_all(made, tmp_path, capsys)
     ):
         status, said = said_by(capsys, *export, *more)
         assert status == 1 and problem in said
-    for more in (("--backbone", "a"), ("--ids", "stem")):
+    for more in (("--backbone", "a"), ("--ids", "stem"), ("--hub", "a/b"), ("--first-party",)):
         status, said = said_by(capsys, "export", made.folder, "--format", "csv", *more)
-        assert status == 1 and "--backbone and --ids do not exist for csv" in said
+        assert status == 1 and f"{more[0]} does not exist for csv" in said

@@ -67,6 +67,26 @@ def test_names_that_are_not_in_the_results_are_refused(results, capsys):
     assert "runs have no group" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        (("eval-results",), "--hub OWNER/NAME"),
+        (("eval-results", "--hub", "name"), "--hub OWNER/NAME"),
+        (("every-eval-ever",), "--organization NAME"),
+        (("eval-results", "--hub", "lab/geo"), None),
+        (("every-eval-ever", "--organization", "Lab"), None),
+    ],
+)
+def test_what_the_results_do_not_know_is_asked_for(results, tmp_path, capsys, arguments, wanted):
+    output = tmp_path / "out"
+    status = main(["export", "--format", *arguments, "--output", str(output)])
+    if wanted is None:
+        count = len(CONFIG["backbones"]) + (arguments[0] == "eval-results")
+        assert status == 0 and len([one for one in output.rglob("*.*") if one.is_file()]) == count
+    else:
+        assert status == 1 and wanted in capsys.readouterr().err and not output.exists()
+
+
 def test_mlflow_reads_what_was_written(results, tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     mlflow = pytest.importorskip("mlflow")

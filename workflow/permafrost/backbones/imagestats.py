@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import nn
@@ -10,7 +11,7 @@ from torch import nn
 from permafrost.backbones.backbone import Backbone, Resources
 from permafrost.backbones.input.contract import InputPlan
 from permafrost.backbones.outputs.windows import WindowStatistics, window_dense
-from permafrost.core.options import Options
+from permafrost.core.options import LeftOut, Options
 
 # window sizes of the feature maps, in pixels
 _STRIDES = (32, 16, 8, 4)
@@ -18,7 +19,11 @@ _STRIDES = (32, 16, 8, 4)
 
 @dataclass(frozen=True, kw_only=True)
 class ImageStatisticsOptions(Options):
-    """Statistics of pixels; without options."""
+    """Statistics of pixels."""
+
+    level: LeftOut[Literal[1, 2, 3]] = None
+    """Handcrafted features as in torchgeo-bench: 1 has nine statistics of each band and spectral index, 2 adds
+    texture, 3 adds structure. Default is mean, standard deviation, maximum and minimum of each band."""
 
 
 class ImageStatistics(nn.Module):
@@ -39,7 +44,13 @@ class ImageStatistics(nn.Module):
 
 
 def build(options: ImageStatisticsOptions, plan: InputPlan, resources: Resources) -> Backbone:
-    """Build the baseline; it has no parameters."""
+    """Build the baseline; it has no parameters. Handcrafted features have no maps."""
+    if options.level is not None:
+        from permafrost.backbones.handcrafted import Handcrafted, index_pairs
+
+        return Backbone(
+            Handcrafted(options.level, index_pairs(plan.channels)), plan, resources.where
+        )
     module, where = ImageStatistics(), resources.where
     return Backbone(
         module,

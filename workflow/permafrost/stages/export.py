@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -19,11 +20,22 @@ FORMATS = (
     "geobench2",
     "neuco-bench",
     "model-index",
+    "eval-results",
+    "every-eval-ever",
     "mlflow",
     "wandb",
 )
 # formats without a place for warnings: leakage is reported on the terminal
 _WITHOUT_WARNINGS = ("torchgeo-bench", "geobench2")
+# options of single formats
+_OPTIONS = {
+    "backbone": ("neuco-bench",),
+    "ids": ("neuco-bench",),
+    "hub": ("eval-results",),
+    "source": ("eval-results", "every-eval-ever"),
+    "organization": ("every-eval-ever",),
+    "first_party": ("every-eval-ever",),
+}
 # default folders of trackers
 _FOLDERS = {"mlflow": Path("mlruns"), "wandb": Path(".")}
 
@@ -46,8 +58,25 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--ids",
         choices=("name", "stem"),
-        default="name",
-        help="ids of samples (neuco-bench): their names, or these without folder and ending",
+        help="ids of samples (neuco-bench): their names (default), or these without folder and ending",
+    )
+    parser.add_argument(
+        "--hub",
+        metavar="OWNER/NAME",
+        help="dataset repository on the Hugging Face hub whose leaderboard shows the scores (eval-results)",
+    )
+    parser.add_argument(
+        "--organization", help="who publishes the scores (every-eval-ever)", metavar="NAME"
+    )
+    parser.add_argument(
+        "--source",
+        metavar="URL",
+        help="address of the results or of who publishes them (eval-results, every-eval-ever)",
+    )
+    parser.add_argument(
+        "--first-party",
+        action="store_true",
+        help="the publisher made the backbones (every-eval-ever); third party by default",
     )
     parser.add_argument(
         "--no-intervals", action="store_true", help="only values, without intervals"
@@ -58,7 +87,7 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--output",
         type=Path,
-        help="file to write (geobench2, neuco-bench, model-index, mlflow, wandb: folder); the terminal by default",
+        help="file to write ; a folder for formats of several files; the terminal by default",
     )
     parser.add_argument("--bibtex", type=Path, help="also write citations")
 
@@ -70,14 +99,15 @@ def run(arguments) -> None:
     from permafrost.report.tables.methods import bibtex
     from permafrost.report.tables.shown import Shown
 
+    for name, formats in _OPTIONS.items():
+        if getattr(arguments, name) and arguments.format not in formats:
+            raise PermafrostError(
+                f"--{name.replace('_', '-')} does not exist for {arguments.format}",
+                remedy=f"leave it out, or use --format {' or '.join(formats)}",
+            )
     if arguments.format == "neuco-bench":
         _write_features(arguments)
         return
-    if arguments.backbone or arguments.ids != "name":
-        raise PermafrostError(
-            f"--backbone and --ids do not exist for {arguments.format}",
-            remedy="leave them out, or use --format neuco-bench",
-        )
     path = leaderboard_in(arguments.leaderboard)
     table, metadata = read_table(path)
     results = path.parent
@@ -92,8 +122,8 @@ def run(arguments) -> None:
     if arguments.format == "geobench2":
         _submit(shown, read_plan(current_plan(results)), arguments)
         return
-    if arguments.format == "model-index":
-        _write_cards(shown, read_plan(current_plan(results)), arguments)
+    if arguments.format in _PER_BACKBONE:
+        _write_cards(shown, read_plan(current_plan(results)), arguments, path)
         return
     text = export(
         shown,
@@ -171,20 +201,65 @@ def _track(shown, plan: dict, arguments) -> None:
     print(f"{arguments.format}: {len(runs)} runs in {folder}; nothing was sent")
 
 
-def _write_cards(shown, plan: dict, arguments) -> None:
-    """Write the metadata (YAML head) of a model card for each backbone, all or none."""
-    from permafrost.report.tables.model_index import model_cards
-
+def _write_cards(shown, plan: dict, arguments, leaderboard: Path) -> None:
+    """Write the files of each backbone for a place of models, all or none."""
     if arguments.output is None:
-        raise PermafrostError("cards are a folder", remedy="name it with --output")
+        raise PermafrostError("files are in a folder", remedy="name it with --output")
     shown.check(probe=arguments.probe, dataset=arguments.dataset)
     where = {"probe": arguments.probe, "dataset": arguments.dataset}
     where = {name: value for name, value in where.items() if value is not None}
-    cards = model_cards(shown.leaderboard.to_pylist(), plan, **where)
+    files = _PER_BACKBONE[arguments.format](
+        shown.leaderboard.to_pylist(), plan, arguments, leaderboard, where
+    )
     with whole_directory(arguments.output) as partial:
-        for name, text in cards.items():
+        for name, text in files.items():
+            (partial / name).parent.mkdir(parents=True, exist_ok=True)
             (partial / name).write_text(text, encoding="utf-8")
-    print(f"{len(cards)} heads of model cards in {arguments.output}")
+    print(f"{arguments.format}: {len(files)} files in {arguments.output}")
+
+
+def _cards(rows, plan, arguments, leaderboard, where) -> dict[str, str]:
+    from permafrost.report.tables.model_index import model_cards
+
+    return model_cards(rows, plan, **where)
+
+
+def _eval_results(rows, plan, arguments, leaderboard, where) -> dict[str, str]:
+    from permafrost.report.tables.model_index import eval_results
+
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", arguments.hub or ""):
+        raise PermafrostError(
+            "the hub shows scores on the leaderboard of a dataset repository",
+            remedy="name it: --hub OWNER/NAME",
+        )
+    return eval_results(rows, plan, benchmark=arguments.hub, source=arguments.source, **where)
+
+
+def _every_eval_ever(rows, plan, arguments, leaderboard, where) -> dict[str, str]:
+    from permafrost.report.tables.every_eval_ever import records
+
+    if not arguments.organization:
+        raise PermafrostError(
+            "Every Eval Ever wants to know who publishes the scores",
+            remedy="name yourself: --organization NAME",
+        )
+    return records(
+        rows,
+        plan,
+        made=int(leaderboard.stat().st_mtime),
+        organization=arguments.organization,
+        source=arguments.source,
+        first_party=arguments.first_party,
+        **where,
+    )
+
+
+# formats with files per backbone
+_PER_BACKBONE = {
+    "model-index": _cards,
+    "eval-results": _eval_results,
+    "every-eval-ever": _every_eval_ever,
+}
 
 
 def _submit(shown, plan: dict, arguments) -> None:
