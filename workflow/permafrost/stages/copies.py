@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from permafrost.core.working import working
 from permafrost.plan.recorded import current_plan, read_plan, results_in
 from permafrost.stages.arguments import add_results_folder
 
@@ -27,7 +28,8 @@ def run(arguments) -> None:
 
     results = results_in(arguments.results)
     plan = read_plan(current_plan(results), results)
-    found = CopyResults(plan, lambda row: Path(row["path"])).copied(arguments.dataset)
+    with working("comparing images"):
+        found = CopyResults(plan, lambda row: Path(row["path"])).copied(arguments.dataset)
     if arguments.output:
         schema = pa.schema([(name, pa.string()) for name in COLUMNS])
         write_output(arguments.output, pa.Table.from_pylist(found.rows, schema))

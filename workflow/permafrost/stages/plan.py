@@ -17,6 +17,7 @@ from permafrost.core.home import HOME
 from permafrost.core.inputs import check_file
 from permafrost.core.outputs import whole_file
 from permafrost.core.snakemake_internals import read_records
+from permafrost.core.working import working
 from permafrost.plan.misfits import misfit_lines, recorded_misfits
 from permafrost.stages.list import add_json, add_places, offers_of, print_json
 from permafrost.stages.run import project_here
@@ -65,7 +66,8 @@ def run(arguments) -> None:
 
     root = project_here(arguments.on_clone)
     given = _measured() if arguments.measure else _read_rates(arguments.rates)
-    estimate, downloads, why, fed = _estimate(arguments, root, given)
+    with working("planning"):
+        estimate, downloads, why, fed = _estimate(arguments, root, given)
     grid = estimate.context.grid
     left_out = recorded_misfits(grid.misfits)
     if arguments.save_rates is not None:
