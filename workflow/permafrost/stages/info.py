@@ -16,6 +16,8 @@ def run(arguments) -> None:
     from permafrost.operate.described import describe, facts
 
     if arguments.json:
-        print_json(facts(offers_of(arguments), arguments.name, arguments.dataset))
+        print_json(facts(offers_of(arguments, shipped=True), arguments.name, arguments.dataset))
         return
-    print("\n".join(describe(offers_of(arguments), arguments.name, arguments.dataset)))
+    print(
+        "\n".join(describe(offers_of(arguments, shipped=True), arguments.name, arguments.dataset))
+    )
