@@ -65,7 +65,10 @@ def print_json(content) -> None:
 
 
 def offers_of(arguments, *, shipped: bool = False):
-    """The catalogues of the project of the working directory, with those of the options; `shipped` as in `find_root`."""
+    """The catalogues of the project of the working directory, with those of the options.
+
+    `shipped` as for `find_root`.
+    """
     from permafrost.operate.offers import read_offers
 
     # what only shows the catalogue works outside a project, with the clone's
