@@ -11,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from permafrost.core.cores import usable_cores
 from permafrost.core.device import takes_gpu
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.home import HOME
@@ -95,7 +96,7 @@ def _estimate(arguments, root: Path, corrections: dict[str, float]):
     gpus = arguments.gpus
     if gpus is None:
         gpus = int(takes_gpu(grid.config["runtime"]["device"]))
-    cores = arguments.cores or len(os.sched_getaffinity(0))
+    cores = arguments.cores or usable_cores()
     os.chdir(root)  # paths of outputs are relative to it
     found = estimate(
         grid,

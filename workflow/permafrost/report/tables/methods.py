@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from permafrost import __version__
 from permafrost.backbones.derived import BY, parents_of
+from permafrost.core.options import Options
 from permafrost.core.versions import FAISS
 from permafrost.data.derived import origins_of
 from permafrost.features.specification import ExtractionSettings
@@ -100,7 +101,7 @@ def methods_tables(plan: Mapping, rows: list[dict]) -> str:
     )
 
 
-def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     lines = [heads, ["---"] * len(heads), *rows]
     return "".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |\n" for line in lines)
 
@@ -136,9 +137,7 @@ def _defaults(*classes: type) -> dict[str, object]:
         for field in dataclasses.fields(one):
             if field.default_factory is not dataclasses.MISSING:
                 made = field.default_factory()
-                found[field.name] = (
-                    dataclasses.asdict(made) if dataclasses.is_dataclass(made) else made
-                )
+                found[field.name] = dataclasses.asdict(made) if isinstance(made, Options) else made
             elif field.default is not dataclasses.MISSING:
                 found[field.name] = field.default
     return found
