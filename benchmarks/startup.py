@@ -4,8 +4,8 @@
     envs/run python benchmarks/startup.py [--repeats 5] [--only knn heads]
 
 Runs the real command of each stage again, into a temporary folder, and prints the median CPU and wall
-seconds, the peak memory and the heavy libraries that the process imported. Then the same for the import
-of the libraries that jobs share (`permafrost.plan.preloaded`).
+seconds, the peak memory and the heavy libraries that the process imported. Then the same for commands that
+look at the catalogues, and for the import of the libraries that jobs share (`permafrost.plan.preloaded`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,14 @@ from permafrost.plan.plan import Plan
 from permafrost.plan.preloaded import IMAGES, PAGE, of_backbone, of_probe
 from permafrost.plan.record import record_plan
 
+_PROGRAM = (sys.executable, "-X", "importtime", "-m", "permafrost.stages.cli")
+#: commands that look at the catalogues
+LOOKING = {
+    "dataset": ("info", "eurosat"),
+    "backbone": ("info", "resnet18-imagenet"),
+    "fits": ("list", "backbones", "--fits", "eurosat"),
+    "list": ("list", "backbones"),
+}
 HEAVY = ("torch", "timm", "torchgeo", "sklearn", "scipy", "pandas", "zarr", "faiss", "matplotlib")
 
 
@@ -36,7 +44,9 @@ def main() -> None:
     arguments = parser.parse_args()
     plan = Plan(read_yaml(arguments.config), Path.cwd())
     with tempfile.TemporaryDirectory() as folder:
-        for stage, command in commands(plan, Path(folder)).items():
+        every = commands(plan, Path(folder))
+        every |= {name: [*_PROGRAM, *argv] for name, argv in LOOKING.items()}
+        for stage, command in every.items():
             if arguments.only and stage not in arguments.only:
                 continue
             plain = [part for part in command if part not in ("-X", "importtime")]
@@ -88,8 +98,7 @@ def commands(plan: Plan, folder: Path) -> dict[str, list[str]]:
 
 
 def stage_command(stage: str, job, options: list[str]) -> list[str]:
-    command = [sys.executable, "-X", "importtime", "-m", "permafrost.stages.cli", stage]
-    return [*command, "--spec", job.spec, "--code", job.code, *options]
+    return [*_PROGRAM, stage, "--spec", job.spec, "--code", job.code, *options]
 
 
 def imported(command: list[str]) -> list[str]:

@@ -165,6 +165,9 @@ TOYS = {
         "| measure ",
     ),
     "verify": Toy("--gigabytes 0.001 --chunk 0.1 --repeats 1", "sha256sum "),
+    "study": Toy(
+        '--images 20 --side 32 --models 1 --channels 64 --keep "1 MB"', "features on disk: at most "
+    ),
     "wrong_labels": Toy(
         "--dataset tiny-landcover --shares 0.1 --folds 2 --c 1", "| 10 % | 12 |", finished=True
     ),

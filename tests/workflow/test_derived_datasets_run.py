@@ -147,3 +147,40 @@ def test_derived_datasets_of_a_finished_study(fresh_project):
         *("resplit", "select", "bootstrap", "compare", "aggregate", "report"),
     }
     assert project.pending()["select"] == 2
+
+
+@pytest.mark.slow
+def test_bands_that_training_lacked(fresh_project):
+    project, entry = fresh_project, TINY["extra_datasets"]["tiny-landcover"]
+    selected = {"green": ["B04", "B03"], "blue": ["B04", "B02"], "red": ["B03", "B04"]}
+    project.configure(
+        backbones=["imagestats-all", "tiny-red"],
+        extra_backbones={"tiny-red": {"kind": "imagestats", "input": {"bands": ["B04"]}}},
+        datasets=[*selected],
+        extra_datasets={name: {**entry, "select": bands} for name, bands in selected.items()},
+        derived_datasets={"moved": {"train": "green", "test": "blue", "other_bands": True}},
+        probes={"knn": {"kind": "knn"}},
+    )
+    project.snakemake()
+    results = pf.Results(project.path("results"))
+    losses = results.harder.set_index("backbone")
+    assert (losses.of == "green").all() and (losses.degradation == "other_bands").all()
+    assert losses.unchanged.to_dict() == {"imagestats-all": False, "tiny-red": True}
+    one = losses.loc["imagestats-all"]
+    scores = results.leaderboard.set_index(["dataset", "backbone"]).value
+    assert (
+        one.clean
+        == scores["green", "imagestats-all"]
+        > one.value
+        == scores["moved", "imagestats-all"]
+    )
+    assert one.loss == 1 - one.value / one.clean and one.lower < one.loss < one.upper
+    said = project.permafrost("show", "--dataset", "green")
+    assert "tiny-red" in said and "unchanged: the backbone reads none of the changed bands" in said
+    page = project.path("results/report/datasets/green.html").read_text()
+    assert "reads none of the changed bands" in page
+
+    # features of the same places by two sets of bands
+    rows = results.agreement("green", "blue").set_index(["backbone", "measure", "direction"]).value
+    assert rows["tiny-red", "cka", None] == pytest.approx(1)
+    assert rows["tiny-red", "recall@5", "a to b"] > rows["imagestats-all", "recall@5", "a to b"]

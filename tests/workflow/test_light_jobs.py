@@ -14,7 +14,7 @@ from permafrost.operate import light_client
 
 pytestmark = pytest.mark.slow
 
-# the third job of a code starts its process, which the fourth finds
+# the fourth job of a code starts its process, which the fifth finds
 PROBES = {
     **{f"knn{k}": {"kind": "knn", "k": k} for k in (3, 5)},
     **{f"linear{count}": {"kind": "linear", "c_count": count} for count in (5, 9)},
@@ -74,8 +74,8 @@ def test_all_files_are_those_of_processes_of_their_own(project, listened, monkey
     project.snakemake()
     assert written(project) == alone and written(project, STORES, "*") == stores
     networks = {name for name in listened if "torch" in name}
-    # of knn, linear, bootstrap and compare; images; the page; extraction of one thread or two
-    assert len(listened - networks) == 4 + 2 and networks
+    # of knn, linear, bootstrap and compare; first light jobs; images; the page; extraction of one thread or two
+    assert len(listened - networks) == 4 + 3 and networks
 
 
 def test_one_item_that_fails_fails_alone_and_one_change_reruns_one(project):

@@ -7,7 +7,7 @@ from helpers.project import SCENES, TINY, Project
 from permafrost.core.snakemake_internals import read_records
 from permafrost.operate.maps_on_disk import _bytes_below
 
-MASKS, CLASSES = "tiny-segmentation", "tiny-landcover"
+MASKS, CLASSES, NOISY = "tiny-segmentation", "tiny-landcover", "noisy-noise-5"
 CONFIG = {
     "datasets": [MASKS, CLASSES],
     "extra_datasets": {
@@ -22,6 +22,7 @@ CONFIG = {
             },
         },
     },
+    "derived_datasets": {"noisy": {"of": MASKS, "harder": {"noise": 5}}},
     "extraction": {"size": 32},
     "probes": {"knn": {"kind": "knn"}, "seg-knn": {"kind": "dense_knn"}},
     # no two of them fit
@@ -41,14 +42,17 @@ def finished(tmp_path_factory):
 @pytest.mark.slow
 def test_maps_are_on_disk_only_while_they_are_read_and_embeddings_stay(finished):
     features = finished.path("results/features")
-    assert not list(features.glob(f"{MASKS}/*/*.zarr"))
+    assert not [*features.glob(f"{MASKS}/*/*.zarr"), *features.glob(f"{NOISY}/*/*.zarr")]
     assert len(list(features.glob(f"{CLASSES}/*/*.zarr"))) == 6
-    assert {row["dataset"] for row in finished.leaderboard()} == {MASKS, CLASSES}
+    assert {row["dataset"] for row in finished.leaderboard()} == {MASKS, CLASSES, NOISY}
     records = read_records(finished.folder)
     spans = sorted(
         (
             records[f"results/features/{MASKS}/{backbone}/train.zarr"].start,
-            records[f"results/predictions/{MASKS}/{backbone}/seed0/seg-knn.parquet"].end,
+            max(
+                records[f"results/predictions/{one}/{backbone}/seed0/seg-knn.parquet"].end
+                for one in (MASKS, NOISY)
+            ),
         )
         for backbone in TINY["backbones"]
     )
@@ -69,10 +73,12 @@ def test_a_probe_that_is_added_extracts_again_and_nothing_else_is_computed_again
     project = finished.copied(tmp_path / "project")
     before = values(project)
     project.configure(probes={**CONFIG["probes"], "seg-3": {"kind": "dense_knn", "k": 3}})
-    new = {"extract": 2, "probe_patches": 2, "bootstrap": 2, "aggregate": 1}
+    new = {"extract": 2, "extract_harder": 2, "probe_patches": 4, "bootstrap": 4, "aggregate": 1}
     assert project.pending("--", LEADERBOARD) == new
-    planned = dict(line.split()[::2][:2] for line in project.permafrost("plan").splitlines()[1:7])
+    said = project.permafrost("plan")
+    planned = dict(line.split()[::2][:2] for line in said.splitlines()[1:7])
     assert planned["extract"] == "2" and planned["prepare"] == "0"
+    assert "core hours are 2 jobs whose stores were removed" in said
     project.configure(runtime={**CONFIG["runtime"], "keep_maps": True})
     project.snakemake(LEADERBOARD)
     assert project.pending("--", LEADERBOARD) == {}, (

@@ -39,6 +39,7 @@ from permafrost.core.snakemake_internals import (
     configuration_files,
     fast_params,
     keep_error_hook,
+    make_again,
     recorded_inputs,
     renamed_rule,
     rules_to_run,
@@ -54,7 +55,7 @@ from permafrost.operate.failures import (
     check_groups,
     end_failed_run,
 )
-from permafrost.operate.maps_on_disk import limit_maps
+from permafrost.operate.maps_on_disk import lacks_layers, limit_maps
 from permafrost.plan.hosted import check_module
 from permafrost.plan.misfits import misfit_lines, recorded_misfits
 from permafrost.plan.object_store import Places, check_archive
@@ -128,7 +129,14 @@ def start_run():
         check_groups(workflow, RUNTIME["light_jobs_on"])
         check_gpu(workflow, RUNTIME["device"])
         check_archive(PLACES, rules_to_run(workflow))
-        limit_maps(workflow, PLAN, RESULTS, EXTRACTING, on_store=PLACES.on_store)
+        limit_maps(
+            workflow,
+            PLAN,
+            RESULTS,
+            EXTRACTING,
+            EXTRACTING_PARTS,
+            on_store=PLACES.on_store,
+        )
         PLAN.keep_misfits()
         record_plan(PLAN, RESULTS)
     start_needed_workers()
@@ -136,8 +144,9 @@ def start_run():
 
 EXTRACTING = (
     renamed_rule(workflow, "extract"),
-    renamed_rule(workflow, "extract_part"),
+    renamed_rule(workflow, "extract_harder"),
 )
+EXTRACTING_PARTS = (renamed_rule(workflow, "extract_part"),)
 EVENTS = None
 if workflow.is_main_process:
     EVENTS = follow_run(workflow, PLAN, start_run)
@@ -286,6 +295,9 @@ JOINED_PARTS = JoinedParts(
 @fast_params
 def parts(wildcards):
     """The shards that `extract` joins; empty if it extracts everything itself."""
+    pair = wildcards.dataset, wildcards.backbone
+    if workflow.is_main_process and lacks_layers(PLAN, RESULTS, *pair):
+        make_again(workflow, f"{RESULTS}/features/{'/'.join(pair)}/train.zarr")
     return JOINED_PARTS("extract", wildcards.dataset, wildcards.backbone)
 
 
@@ -298,6 +310,20 @@ def image_parts(wildcards):
 @fast_params
 def parts_option(wildcards, input):
     return f"--parts {shlex.join(input.parts)}" if input.parts else ""
+
+
+@fast_params
+def layers_option(wildcards, output):
+    """Not a compared parameter: what else is stored does not change what a probe reads."""
+    kept = PLAN.kept_layers(wildcards.dataset, wildcards.backbone)
+    if kept is None:
+        return ""
+    chosen = (("--layers", kept.names), ("--strides", kept.strides))
+    return " ".join(
+        f"{option} {shlex.join(map(str, values))}"
+        for option, values in chosen
+        if values
+    )
 
 
 def images(wildcards):
@@ -392,19 +418,17 @@ def origin_jobs(wildcards):
 
 @fast_params
 def clean_predictions(wildcards):
-    """Of a dataset with harder images, the predictions on those of its parent; none of others."""
-    origins = (
-        PLAN.origins[wildcards.dataset] if wildcards.dataset in PLAN.harder else ()
-    )
+    """Of a dataset with relative losses, the predictions on the clean images; none of others."""
+    clean = PLAN.losses.get(wildcards.dataset, ())
     return {
         "clean": evaluation_path(
             "predictions",
-            origin,
+            of,
             wildcards.backbone,
             wildcards.probe,
             wildcards.seed,
         )
-        for origin in origins
+        for of in clean[:1]
     }
 
 

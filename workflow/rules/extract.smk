@@ -25,13 +25,14 @@ rule extract:
         job=job("extract", "dataset", "backbone"),
         prepare_job=job("prepare", "dataset"),
         parts=parts_option,
+        layers=layers_option,
     message:
         "Extract features of {wildcards.backbone} on {wildcards.dataset}"
     shell:
         "{params.program} extract --job {params.job} --plan {params.plan:q} --data {params.data:q} "
         "--card {input.card:q} "
         "--prepare-job {params.prepare_job} "
-        "--output {output.train:q} {output.val:q} {output.test:q} {params.parts} "
+        "--output {output.train:q} {output.val:q} {output.test:q} {params.parts} {params.layers} "
         "--device {params.device} --batch-size {resources.batch_size} --threads {threads} "
         "--benchmark {log.benchmark:q} 2>&1 | tee {log.text:q}"
 
@@ -61,13 +62,14 @@ rule extract_part:
         prepare_job=job("prepare", "dataset"),
         # parts of one store are made of the same batches
         images_together=batch_size,
+        layers=layers_option,
     message:
         "Extract features of {wildcards.backbone} on {wildcards.dataset}, part {wildcards.part}"
     shell:
         "{params.program} extract --job {params.job} --plan {params.plan:q} --data {params.data:q} "
         "--card {input.card:q} "
         "--prepare-job {params.prepare_job} "
-        "--part {output:q} "
+        "--part {output:q} {params.layers} "
         "--device {params.device} --batch-size {resources.batch_size} --threads {threads} "
         "--benchmark {log.benchmark:q} 2>&1 | tee {log.text:q}"
 

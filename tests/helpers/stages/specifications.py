@@ -33,8 +33,9 @@ def specification(content: dict):
 def extraction_of(**changes) -> dict:
     """Options of extraction as the configuration has them by default, with changes."""
     given = asdict(ExtractionSettings())
-    # a configuration leaves it out, and has no null for it
-    del given["depths"]
+    # a configuration leaves them out, and has no null for them
+    for name in ("depths", "maps_channels"):
+        del given[name]
     return given | changes
 
 

@@ -207,6 +207,11 @@ onstart:
         internals.remove_after_use(internals.jobs_of_rules(workflow, ("store",)))
         internals.choose_among(workflow, one_after_the_other)
 
+def again(wildcards):
+    if Path("lacks").exists():
+        internals.make_again(workflow, f"{wildcards.n}.zarr")
+    return []
+
 rule all:
     input: "summary"
 rule summary:
@@ -215,6 +220,7 @@ rule summary:
     params: job=list(given.items())
     shell: "cat {input} > {output}"
 rule store:
+    input: again
     output: directory("{n}.zarr")
     params: job=given["store"]
     shell: "mkdir {output} && echo {params.job} > {output}/values"
@@ -275,6 +281,17 @@ def test_what_has_read_a_deleted_store_does_not_run_again_when_the_store_is_made
     assert to_run(stores) == {"summary": 1}, (
         "of other files Snakemake compares the times and the bytes"
     )
+
+
+def test_a_store_that_lacks_something_is_made_again_for_those_who_still_read_it_alone(stores):
+    stores.write(late="yes")
+    assert stores().returncode == 0
+    stores.write(lacks="")
+    assert to_run(stores) == {}
+    stores.write(reader="2")
+    assert to_run(stores) == {"store": 2, "reader": 2, "summary": 1}
+    (stores.folder / "lacks").unlink()
+    assert to_run(stores) == {"reader": 2, "summary": 1}
 
 
 @pytest.mark.parametrize(

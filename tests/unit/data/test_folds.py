@@ -398,6 +398,9 @@ def test_a_year_alone_is_enough_for_folds_by_year():
         ({"by": "group", "k": "each", "repeats": 2}, "the folds are the same in each repetition"),
         ({"by": "image", "only": ["fold 1"]}, "only names values, but folds are numbered"),
         ({"by": "block", "block_km": 3, "only": ["0"]}, "only names values"),
+        ({"table": "a.csv"}, "table and column go together"),
+        ({"table": "a.csv", "column": "c", "by": "year"}, "by: year has no effect with a table"),
+        ({"table": "a.csv", "column": "c", "k": 3}, "k has no effect by c: each c is a fold"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(options, said):

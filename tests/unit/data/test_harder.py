@@ -15,6 +15,7 @@ from helpers.stores.images import SeveralDataset, band, card_of, rgb_bands
 from permafrost.core.errors import PermafrostError
 from permafrost.core.option_models import read
 from permafrost.core.rows_store import Parent
+from permafrost.data.derived import UNCHANGED
 from permafrost.data.resplit.harder import changed_bands, write_harder
 from permafrost.data.resplit.job import OfParents, ResplitSpec, resplit
 from permafrost.data.store.card import read_card
@@ -98,11 +99,14 @@ def harder(results: Path, kind: str, severity: int, seed: int = 0) -> ImageStore
     return ImageStore(folder / "test.zarr", expect=ROWS, split="test")
 
 
-def features(results: Path, name: str, severity: int, batch_size: int) -> dict[str, ImageStore]:
-    """Feature stores of the derived dataset by split, computed in batches of this size."""
+def features(
+    results: Path, name: str, severity: int, batch_size: int, bands: list[str] | None = None
+) -> dict[str, ImageStore]:
+    """Feature stores of the derived dataset by split, computed in batches of this size from these bands."""
     whole, outputs = results / "images/whole", paths(results / f"features/{name}/stats")
+    entry = ENTRY if bands is None else {**ENTRY, "input": {**ENTRY["input"], "bands": bands}}
     content = {"stage": "extract_harder", "backbone": "stats", "dataset": name, "files": {}}
-    content |= {"entry": backbone(ENTRY), "extraction": extraction_of(), "rows": ["whole"]}
+    content |= {"entry": backbone(entry), "extraction": extraction_of(), "rows": ["whole"]}
     content |= {"harder": {"noise": severity}}
     known = {"images": IMAGES, "rows": ROWS, "features": {"whole": "features-of-whole"}}
     extract_harder(
@@ -211,6 +215,19 @@ def test_bands_left_out_hold_their_mean_of_train_and_are_nested(made):
         left_out.append(set(constant.pop()))
         assert len(left_out[-1]) == count
     assert left_out[0] < left_out[1] == left_out[2]
+
+
+def test_a_backbone_that_reads_none_of_the_changed_bands_is_marked(made):
+    about = harder(made, "bands_left_out", 1).store.attributes["harder"]
+    changed = [one is not None for one in about["bands"]]
+    names = [one["name"] for one in read_card(made / "images/whole/card.json").bands]
+    for place, name in enumerate(names):
+        found = features(made, "bands_left_out-1-0", 1, 64, bands=[name])
+        marked = [UNCHANGED in store.attributes["gates"] for store in found.values()]
+        assert marked == [False, False, not changed[place]]
+    assert sum(changed) == 1
+    found = features(made, "bands_left_out-1-0", 1, 64)
+    assert UNCHANGED not in found["test"].attributes["gates"]
 
 
 RADAR = [band(name, unit="db") for name in ("VV", "VH")]

@@ -77,7 +77,7 @@ class Data:
         return self.entry(rows, name) | {"splits": {"method": "given", **left_out}}
 
 
-def derive(results: Path, name: str, entry: dict, derived: dict):
+def derive(results: Path, name: str, entry: dict, derived: dict, table: Path | None = None):
     """Run the job; returns its card."""
     content = {key: one for key, one in validated(entry).items() if key not in ("source", "splits")}
     origins = [derived[key] for key in ("of", "train", "test") if key in derived]
@@ -92,6 +92,7 @@ def derive(results: Path, name: str, entry: dict, derived: dict):
         outputs={split: folder / f"{split}.zarr" for split in SPLITS},
         card_path=folder / "card.json",
         fingerprint=DERIVED,
+        table=table,
     )
 
 
@@ -213,13 +214,16 @@ def test_a_share_of_images_without_groups_is_of_every_class(tmp_path):
         {"by": "image", "k": 4},
         {"by": "season", "buffer_km": 30},
         {"by": "block", "block_km": 150, "k": 3, "val": 0.3},
+        {"table": "a digest", "column": "region"},
     ],
-    ids=lambda folds: folds["by"],
+    ids=lambda folds: folds.get("by", "table"),
 )
 def test_each_fold_equals_the_dataset_prepared_anew(made, folds):
     data, results = made
-    name = f"by-{folds['by']}"
-    card = derive(results, name, data.entry(), {"of": "whole", "folds": folds})
+    name, table = f"by-{folds.get('by', 'table')}", None
+    if "table" in folds:
+        table = regions(data)
+    card = derive(results, name, data.entry(), {"of": "whole", "folds": folds}, table)
     test = stores_of(results, name)["test"]
     # each image is tested once
     assert sorted(test.samples["sample_id"].to_pylist()) == sorted(row["file"] for row in data.rows)
@@ -246,6 +250,35 @@ def test_each_fold_equals_the_dataset_prepared_anew(made, folds):
         split: fewest[split] for split in ("train", "val")
     }
     assert sum(card.splits["test"]["class_counts"]) == card.splits["test"]["count"] == COUNT
+
+
+def regions(data: Data, rows: slice = slice(None), key: str = "sample_id") -> Path:
+    """A table with a region, of three, of each group."""
+    of_key = {"sample_id": lambda row: row["file"], "group_id": lambda row: row["site"]}[key]
+    found = {of_key(row): f"region {int(row['site'][4:]) % 3}" for row in data.rows}
+    rows = [{key: one, "region": region} for one, region in list(found.items())[rows]]
+    return write_table(data.folder / "regions.csv", rows)
+
+
+@pytest.mark.parametrize("key", ["sample_id", "group_id"])
+def test_each_value_of_a_table_is_a_fold_with_its_name_and_one_unit(made, key):
+    data, results = made
+    folds = {"of": "whole", "folds": {"table": "x", "column": "region", "only": ["region 2"]}}
+    derive(results, f"of-{key}", data.entry(), folds, regions(data, key=key))
+    rows = samples(results, f"of-{key}", "test")
+    assert {row["sample_id"] for row in rows} == {
+        row["file"] for row in data.rows if int(row["site"][4:]) % 3 == 2
+    }
+    assert {row["fold"] for row in rows} == {row["unit_id"] for row in rows} == {"region 2"}
+
+
+def test_a_table_that_lacks_images_is_refused_with_their_number_and_one_of_them(made):
+    data, results = made
+    folds = {"of": "whole", "folds": {"table": "a digest", "column": "region"}}
+    said = r"regions.csv: 5 of 72 images have no region, .*sample_id '\d+.png'.*Remedy: give each"
+    with pytest.raises(PermafrostError, match=said):
+        derive(results, "lacking", data.entry(), folds, regions(data, slice(5, None)))
+    assert not (results / "images/lacking").exists()
 
 
 @pytest.mark.parametrize("repeats", [1, 3])
@@ -486,6 +519,30 @@ def test_images_of_both_datasets_are_told_apart_in_copies(pair):
     data, results = pair
     card = derive(results, "apart", data["here"].entry(), {"train": "here", "test": "there"})
     assert card.audit["shared_groups"] == 0 and card.audit["test_in_train"]["group"] == 0
+
+
+def test_a_dataset_trained_and_tested_on_itself_is_tested_on_the_same_images_with_the_same_classes(
+    pair,
+):
+    """As the diagonal of a matrix of transfers: rows of both tables can be paired by their names."""
+    data, results = pair
+    shared = {"wet": {"here": "lake", "there": ["lake", "sea"]}, "town": {"here": "town"}}
+    shared["town"]["there"] = "town"
+    for train in ("here", "there"):
+        classes = {name: {"train": o[train], "test": o["there"]} for name, o in shared.items()}
+        derived = {"train": train, "test": "there", "classes": classes}
+        derive(results, f"{train}-to-there", data[train].entry(), derived)
+    one, other = (
+        [*zip(rows, named_classes(results, name, "test"), strict=True)]
+        for name in ("here-to-there", "there-to-there")
+        for rows in [samples(results, name, "test")]
+    )
+    assert [row["group_id"] for row, _ in one] == [row["group_id"] for row, _ in other]
+    assert [label for _, label in one] == [label for _, label in other]
+    assert {name.split("/")[0] for _, (name, _) in one} == {"there"}
+    train = named_classes(results, "there-to-there", "train")
+    lakes = [name for name, called in named_classes(results, "there", "train") if called != "wood"]
+    assert [name for name, _ in train] == [f"there/{name}" for name in lakes]
 
 
 @pytest.mark.parametrize(

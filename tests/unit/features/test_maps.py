@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 import torch
 from helpers.stores.images import Dataset
+from permafrost.backbones.outputs.projected import Projection
 from permafrost.core.errors import PermafrostError
 from permafrost.core.stores import Store
 from permafrost.features import maps as maps_module
 from permafrost.features.devices import exact_numerics
+from permafrost.features.kept_layers import KeptLayers
 from permafrost.features.maps import rows_together
+from permafrost.probes.dense.map_splits import MaskSplit
 
 DEVICES = [
     "cpu",
@@ -237,13 +240,15 @@ def test_maps_that_float16_cannot_hold_are_an_error_that_names_sample_and_layer(
     assert store.read("map0").max() > 65504
 
 
-@pytest.mark.parametrize("kind", ["float16", "float32"])
-def test_maps_with_nan_are_an_error_that_names_sample_and_layer(dataset, tmp_path, kind):
+@pytest.mark.parametrize(
+    "about", [{"maps_dtype": "float16"}, {"maps_dtype": "float32"}, {"maps_channels": 2}]
+)
+def test_maps_with_nan_are_an_error_that_names_sample_and_layer(dataset, tmp_path, about):
     pixel = dataset.images["train"][3, :, 5, 7].tolist()
     same = f"images[:, :, 5:6, 7:8] == images.new_tensor({pixel})[None, :, None, None]"
     body = f"self.mix(torch.where({same}, torch.nan, images))"
     with pytest.raises(PermafrostError, match=r"layer mix: .*'train-\d+'.*look for NaN"):
-        dataset.extract(entrypoint(tmp_path, body), out="poisoned", extraction={"maps_dtype": kind})
+        dataset.extract(entrypoint(tmp_path, body), out="poisoned", extraction=about)
     assert not list((dataset.folder / "poisoned").glob("*.zarr"))
 
 
@@ -293,3 +298,95 @@ def test_an_unknown_type_of_maps_is_an_error(dataset):
 def test_the_baselines_have_maps(dataset, kind):
     store = dataset.extract({"kind": kind, "layers": ["stride8"]}, extraction=SMALL, out=kind)
     assert store["val"].shape("map0")[2:] == (8, 8)
+
+
+@pytest.mark.parametrize("parts", [None, 3])
+def test_maps_of_many_channels_are_projected_to_their_principal_directions(dataset, parts):
+    plain = {**SMALL, "maps_dtype": "float32"}
+    full = dataset.extract(MODEL, extraction=plain, out="full")
+    options = {"extraction": {**plain, "maps_channels": 64}, "parts": parts, "batch_size": 5}
+    stores = dataset.extract(MODEL, out=f"projected-{parts}", **options)
+    store = stores["val"]
+    layers = store.attributes["layers"]
+    assert [one.get("projected_from") for one in layers] == [96, 192, None, None]
+    assert [one["channels"] for one in layers] == [64, 64, 48, 32]
+    assert np.array_equal(store.read("embeddings"), full["val"].read("embeddings"))
+    for index in (0, 1):
+        known, asked = (_patches(full[split], index) for split in ("train", "val"))
+        _, singular, directions = np.linalg.svd(known, full_matrices=False)
+        # an orthonormal basis keeps products
+        expected = asked @ directions[:64].T
+        found = _patches(store, index)
+        np.testing.assert_allclose(found @ found.T, expected @ expected.T, rtol=1e-3, atol=1e-3)
+        share = (singular[:64] ** 2).sum() / (singular**2).sum()
+        assert layers[index]["share_kept"] == pytest.approx(share, abs=1e-4)
+    for index in (2, 3):
+        assert np.array_equal(store.read(f"map{index}"), full["val"].read(f"map{index}"))
+
+
+def _patches(store, index: int) -> np.ndarray:
+    maps = store.read(f"map{index}").astype(np.float64)
+    return maps.transpose(0, 2, 3, 1).reshape(-1, maps.shape[1])
+
+
+def test_a_projection_hardly_depends_on_rounding_and_not_on_signs():
+    rng = np.random.default_rng(0)
+    patches = rng.normal(size=(500, 40)) * np.repeat([3.0, 1.0], 20)  # no gap among the first 20
+    moment = patches.T @ patches
+    found = [
+        Projection.fitted(moment + noise, 20, torch.device("cpu"))
+        for noise in (0.0, 1e-9 * rng.normal(size=moment.shape))
+    ]
+    matrix = found[0].matrix.double().numpy()
+    np.testing.assert_allclose(matrix @ matrix.T, np.eye(20), atol=1e-6)
+    np.testing.assert_allclose(found[1].matrix.numpy(), matrix, atol=1e-6)
+    assert 0.85 < found[0].share < 0.95
+    empty = Projection.fitted(np.zeros((40, 40)), 20, torch.device("cpu"))
+    assert empty.share == 1.0 and torch.isfinite(empty.matrix).all()
+
+
+@pytest.mark.parametrize("parts", [None, 3])
+@pytest.mark.parametrize(
+    ("kept", "names"),
+    [
+        (KeptLayers(("layer3", "layer1")), ["layer3", "layer1"]),
+        (KeptLayers(("layer1",), (16,)), ["layer3", "layer1"]),
+        # 12 pixels are as far from 8 as from 16
+        (KeptLayers(strides=(12,)), ["layer3"]),
+        (KeptLayers(("another",)), ["layer4", "layer3", "layer2", "layer1"]),
+    ],
+)
+def test_only_the_layers_that_are_read_are_stored_as_among_all(
+    dataset, monkeypatch, kept, names, parts
+):
+    small_chunks(monkeypatch, 60_000, 300_000)
+    how = {"extraction": SMALL, "batch_size": 5}
+    full = dataset.extract(MODEL, out="full", **how)
+    some = dataset.extract(MODEL, out=f"some-{parts}", parts=parts, kept=kept, **how)
+    for split, store in some.items():
+        known = {one["name"]: one for one in full[split].attributes["layers"]}
+        assert store.attributes["layers"] == [known[name] for name in names]
+        left_out = [one for name, one in known.items() if name not in names]
+        assert store.attributes.get("left_out", []) == left_out
+        for name in ("embeddings", "masks", *(known[name]["array"] for name in names)):
+            assert np.array_equal(store.read(name), full[split].read(name))
+            # on which the order of training depends
+            assert store.chunk_rows(name) == full[split].chunk_rows(name)
+        assert not any(one["array"] in store for one in left_out)
+    assert full["train"].chunk_rows("map0") < 16, "chunks of other maps are smaller"
+
+
+def test_a_probe_refuses_a_layer_that_was_not_stored(dataset):
+    dataset.extract(MODEL, out="one", extraction=SMALL, kept=KeptLayers(("layer4", "layer2")))
+    split = MaskSplit(dataset.folder / "one/train.zarr")
+    assert [one.array for one in split.choose_layers(["layer2"], where="here")] == ["map2"]
+    assert split.closest_layer(8).name == "layer2"
+    for choose in (
+        lambda: split.closest_layer(16),
+        lambda: split.choose_layers(None, where="here"),
+        lambda: split.choose_layers(["layer3"], where="here"),
+    ):
+        with pytest.raises(PermafrostError, match=r"no maps of .*layer3.*runtime.keep_maps"):
+            choose()
+    with pytest.raises(PermafrostError, match="there is no map of layer"):
+        split.choose_layers(["layer9"], where="here")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from permafrost.core.errors import PermafrostError
 from permafrost.core.snakemake_internals import METADATA, Record, read_records
+from permafrost.features.kept_layers import KeptLayers
 from permafrost.operate.estimate import work as work_module
 from permafrost.operate.estimate.estimate import Machines, estimate, uncorrected
 from permafrost.operate.estimate.shown import (
@@ -117,6 +118,37 @@ def test_stored_features_of_blocks_count_and_are_exact_where_a_store_has_them(tm
     write_shape(tmp_path / "store/block1", [60, 64])
     write_shape(tmp_path / "store/block12", [60, 256])
     assert stored("all") == 100 * 4 * (512 + 64 + 256) and stored() == 100 * 4 * 512
+
+
+@pytest.mark.parametrize(
+    ("model", "most", "kept", "layers"),
+    [
+        # (channels, height) at 224 pixels: of a ViT of 86 M parameters, and of a pyramid as large
+        ("vit_base", None, None, [(768, 14)] * 4),
+        ("vit_base", 256, None, [(256, 14)] * 4),
+        ("vit_base", None, KeptLayers(strides=(16,)), [(768, 14)]),
+        ("resnet101", None, None, [(1536, 7), (768, 14), (384, 28), (192, 56)]),
+        ("resnet101", 256, None, [(256, 7), (256, 14), (256, 28), (192, 56)]),
+        ("resnet101", None, KeptLayers(strides=(16,)), [(768, 14)]),
+        ("resnet101", None, KeptLayers(("a",), (16,)), [(768, 14), (192, 56)]),
+    ],
+)
+def test_sizes_of_maps_know_layers_and_channels(tmp_path, model, most, kept, layers):
+    size = dataset_size(
+        {"task": "segmentation", "dates": "one", "source": {}}, tmp_path / "none", 100
+    )
+    entry = {"kind": "timm", "input": {}, "parameters": 86_000_000, "model": model}
+    options = {"size": 224, **({"maps_channels": most} if most else {})}
+    found = feature_size(entry, size, options, True, tmp_path / "store", kept)
+    assert found.maps == sum(channels * height**2 for channels, height in layers)
+    assert found.every_channel == sum(channels for channels, _ in layers)
+    # of the patches of 16 pixels
+    assert (found.channels, found.patches) == next(
+        (channels, 14**2) for channels, height in layers if height == 14
+    )
+    for place, (channels, height) in enumerate(layers):
+        write_shape(tmp_path / f"store/map{place}", [60, channels, height, height])
+    assert feature_size(entry, size, options, True, tmp_path / "store") == found
 
 
 def test_an_extraction_on_a_gpu_takes_the_cores_that_its_rule_asks_for(project):

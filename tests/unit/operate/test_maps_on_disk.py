@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from permafrost.core.errors import PermafrostError
-from permafrost.operate.maps_on_disk import MapsOnDisk, limit_maps
+from permafrost.operate.maps_on_disk import MapsOnDisk, _parents_first, limit_maps
 
 RULES = ("extract", "extract_part")
 #: bytes of each pair's maps
@@ -144,9 +144,11 @@ def limited(keep, *, read_by: str = "scores", on_store: bool = False) -> tuple[s
         scheduler=SimpleNamespace(job_selector=chosen),
     )
     grid = SimpleNamespace(
-        config={"runtime": {"keep_maps": keep}}, mapped=lambda: [("d", "a"), ("d", "b")]
+        config={"runtime": {"keep_maps": keep}},
+        mapped=lambda: [("d", "a"), ("d", "b")],
+        harder={},
     )
-    limit_maps(workflow, grid, "results", RULES, on_store=on_store)
+    limit_maps(workflow, grid, "results", RULES[:1], RULES[1:], on_store=on_store)
     removed = {str(job.output[0]) for job in jobs if job.output[0].flags.get("temp")}
     return removed, workflow.scheduler.job_selector is not chosen
 
@@ -176,3 +178,12 @@ def test_jobs_that_make_no_maps_are_never_held_back(run):
     others = [Job("extract", ("classes", "a")), Job("bootstrap", ("d", "a"))]
     others += run.probes.values()
     assert len(run.start(*others)) == len(others)
+
+
+def test_harder_images_follow_the_images_whose_maps_they_read():
+    grid = SimpleNamespace(
+        harder={"d-noise-1": 0, "e-noise-1": 0}, origins={"d-noise-1": ["d"], "e-noise-1": ["e"]}
+    )
+    pairs = [(one, "a") for one in ("d-noise-1", "c", "d", "e-noise-1")]
+    ordered = [one for one, _ in _parents_first(pairs, grid)]
+    assert ordered == ["c", "d", "d-noise-1", "e-noise-1"]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from copy import deepcopy
+
 import pytest
 from helpers.project import REPOSITORY
 from permafrost.core.errors import PermafrostError
@@ -7,6 +9,8 @@ from permafrost.core.home import HOME
 from permafrost.plan.catalogue import Catalogue, catalogue_folders, read_yaml, result_fields
 from permafrost.plan.validation import validate
 from permafrost.report.material.dataset import slug
+
+PLACE = "permafrost.plan.catalogue"
 
 
 @pytest.fixture
@@ -46,6 +50,48 @@ def test_a_valid_entry_is_checked_once_and_a_wrong_one_is_refused_each_time(fold
     for _ in range(2):
         with pytest.raises(PermafrostError, match="sise: unknown key"):
             known.entry("wrong")
+
+
+@pytest.mark.parametrize("kind", ["backbone", "dataset"])
+def test_entries_of_the_workflow_are_the_same_from_its_kept_ones(kind, monkeypatch, tmp_path):
+    def read(root) -> dict:
+        known = Catalogue(kind, [HOME / "config"], {}, root)
+        names = known.names(["all"])
+        return {name: (deepcopy(known.written(name)), known.entry(name)) for name in names}
+
+    Catalogue(kind, [HOME / "config"], {})
+    roots = (HOME, tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(f"{PLACE}.validate", None)
+        kept = [read(root) for root in roots]
+    monkeypatch.setattr(f"{PLACE}._kept", lambda *_: None)
+    assert kept == [read(root) for root in roots]
+
+
+def test_own_entries_are_checked_again_when_they_change(monkeypatch, tmp_path):
+    (tmp_path / "catalogue.py").touch()
+    (tmp_path / "__pycache__").mkdir()
+    file = tmp_path / "config" / "backbones" / "a.yaml"
+    file.parent.mkdir(parents=True)
+    monkeypatch.setattr(f"{PLACE}.HOME", tmp_path)
+    monkeypatch.setattr(f"{PLACE}.__file__", str(tmp_path / "catalogue.py"))
+
+    def entry(text: str) -> dict:
+        file.write_text(text)
+        return catalogue(tmp_path / "config").entry("a")
+
+    assert entry("a: {kind: rcf}")["features"] == 512
+    assert entry("a: {kind: rcf, features: 8}")["features"] == 8
+    # an invalid entry is refused when it is asked for, and alone
+    for _ in range(2):
+        with pytest.raises(PermafrostError, match="sise: unknown key"):
+            entry("a: {kind: rcf, sise: 3}")
+        assert catalogue(tmp_path / "config", b={"kind": "rcf"}).entry("b")["features"] == 512
+    (kept,) = (tmp_path / "__pycache__").iterdir()
+    for damage in (b"", b"?", kept.read_bytes()[:-9]):
+        entry("a: {kind: rcf, features: 8}")
+        kept.write_bytes(damage)
+        assert entry("a: {kind: rcf, features: 8}")["features"] == 8
 
 
 def test_a_catalogue_that_is_named_twice_is_read_once(tmp_path):

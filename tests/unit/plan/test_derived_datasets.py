@@ -151,6 +151,108 @@ def test_ranks_groups_and_names_of_suites_are_those_of_the_others(root, config):
     assert made["groups"] == plain["groups"] and made["ranking"] == plain["ranking"]
 
 
+def test_a_table_of_folds_counts_by_its_content_and_not_by_its_path(root, config):
+    def made(path, text):
+        (root / path).write_text(text)
+        folds = {"table": path, "column": "region"}
+        return make_plan(root, derived(config, new={"of": "world", "folds": folds}, **ALL))
+
+    one = made("a.csv", "sample_id,region\n0,north\n")
+    job = one.resplit("new")
+    assert "a.csv" not in job.spec and job.places == {"derived": {"folds": {"table": "a.csv"}}}
+    assert jobs(made("b.csv", "sample_id,region\n0,north\n")) == jobs(one)
+    other = jobs(made("a.csv", "sample_id,region\n0,south\n"))
+    found = {names[1] for names, job in jobs(one).items() if names[1:] and job != other[names]}
+    assert found == {"new"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("sample_id,district\n0,a\n", "regions.csv: the table has no column 'region'.*district"),
+        ("name,region\n0,a\n", "regions.csv: the table needs a column sample_id or group_id"),
+        ("sample_id,region\n0,a\n0,b\n", "regions.csv: '0' .*has two values of region"),
+        (None, "derived_datasets.new.folds: .*regions.csv cannot be read"),
+    ],
+)
+def test_a_table_without_such_values_is_refused_before_the_run(root, config, text, said):
+    if text is not None:
+        (root / "regions.csv").write_text(text)
+    folds = {"table": "regions.csv", "column": "region"}
+    with pytest.raises(PermafrostError, match=said):
+        make_plan(root, derived(config, new={"of": "world", "folds": folds}))
+
+
+# --- several at once ---------------------------------------------------------------------------------
+
+
+def test_each_of_several_shares_is_what_it_is_alone(root, config):
+    several = {"of": "pictures", "share": [0.005, 0.1], "seed": 3}
+    plan = make_plan(root, derived(config, few=several))
+    assert set(plan.origins) == {"few-0_5", "few-10"}
+    assert plan.datasets["few-10"]["title"] == "few: 10 %"
+    alone = make_plan(root, derived(config, **{"few-10": {**several, "share": 0.1}}))
+    assert jobs(alone)["resplit", "few-10"] == jobs(plan)["resplit", "few-10"]
+
+
+SHARED = {"one": {"pictures": "a", "photos": "b"}, "two": {"pictures": "c", "photos": ["d", "e"]}}
+
+
+def test_a_transfer_is_every_pair_and_each_dataset_with_itself_on_the_same_classes(root, config):
+    asked = {"transfer": {"of": ["pictures", "photos"], "classes": SHARED}}
+    plan = make_plan(root, derived(config, m=asked))
+    pairs = [(a, b) for a in ("pictures", "photos") for b in ("pictures", "photos")]
+    assert set(plan.origins) == {f"m-{a}-to-{b}" for a, b in pairs}
+    for a, b in pairs:
+        spec = json.loads(plan.resplit(f"m-{a}-to-{b}").spec)
+        assert spec["derived"] == {"train": a, "test": b, "classes": classes_of(a, b)}
+        assert spec["inputs"]["images"].keys() == {a, b}
+    # as the pair alone, whose classes are written in the other way
+    alone = {"train": "pictures", "test": "photos", "classes": classes_of("pictures", "photos")}
+    other = make_plan(root, derived(config, **{"m-pictures-to-photos": alone}))
+    name = "m-pictures-to-photos"
+    assert jobs(other)["resplit", name] == jobs(plan)["resplit", name]
+
+
+def classes_of(a, b):
+    return {name: {"train": o[a], "test": o[b]} for name, o in SHARED.items()}
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"of": ["pictures", "x"]}, "derived from 'x', which is not a dataset of this run"),
+        ({"of": ["pictures"]}, "derived_datasets.m.transfer.of"),
+        (
+            {"of": ["pictures", "photos"], "classes": {"one": {"pictures": "a"}}},
+            "the class one names pictures, and the datasets are pictures, photos.*its classes of photos",
+        ),
+        (
+            {"of": ["pictures", "photos"], "classes": {"one": {**SHARED["one"], "world": "a"}}},
+            "the class one names .*Remedy: remove world",
+        ),
+        (
+            {"of": ["pictures", "photos"]},
+            "the entry of .* does not list its classes.*transfer.clas",
+        ),
+        ({"of": ["world", "photos"], "classes": {"a": {"world": "a", "photos": "b"}}}, "tasks"),
+    ],
+)
+def test_a_transfer_that_cannot_be_meant_is_refused(root, config, asked, said):
+    for name in ("pictures", "photos"):
+        config["extra_datasets"][name].pop("classes", None)
+    with pytest.raises(PermafrostError, match=said) as raised:
+        make_plan(root, derived(config, m={"transfer": asked}))
+    assert "derived_datasets.m" in str(raised.value)
+
+
+@pytest.mark.parametrize("more", [{"of": "world"}, {"classes": {"a": "b"}}, {"share": 0.1}])
+def test_a_transfer_goes_with_nothing_else(root, config, more):
+    asked = {"transfer": {"of": ["pictures", "photos"], "classes": SHARED}, **more}
+    with pytest.raises(PermafrostError, match="derived_datasets.m"):
+        make_plan(root, derived(config, m=asked))
+
+
 # --- pairs that are left out -----------------------------------------------------------------------
 
 
@@ -221,16 +323,36 @@ def test_probes_that_do_not_pool_or_that_read_images_are_left_out(root, config):
     assert {"knn", "linear", "mlp", "random-forest"} <= on["folded"]
 
 
-def test_a_share_of_a_dense_dataset_has_maps(root, config):
+@pytest.mark.parametrize("entry", [{"share": 0.5}, {"folds": {"by": "image"}}])
+def test_a_dense_dataset_divided_anew_has_maps(root, config, entry):
     config["extra_datasets"]["masks"] = {
         "task": "segmentation",
         "source": {"kind": "demo", "chip_size": 32},
     }
     config["datasets"].append("masks")
     config["probes"]["dense"] = {"kind": "dense_knn"}
-    plan = make_plan(root, derived(config, less={"of": "masks", "share": 0.5}))
+    plan = make_plan(root, derived(config, less={"of": "masks", **entry}))
     assert plan.probes_of("less") == ["dense"]
     assert json.loads(plan.probe("less", "net", "dense", 0).spec)["rows"] == ["masks"]
+
+
+@pytest.mark.parametrize(
+    ("folds", "probe", "said"),
+    [
+        (
+            {},
+            {},
+            "new has folds, and each of them would choose another score_threshold.*such as 0.3",
+        ),
+        ({"repeats": 2}, {"score_threshold": 0.3}, "folds of objects are not repeated"),
+    ],
+)
+def test_folds_of_objects_need_what_is_the_same_in_each(root, config, folds, probe, said):
+    config["extra_datasets"]["crowns"] = {"task": "detection", "source": {"kind": "demo"}}
+    config["datasets"].append("crowns")
+    config["probes"]["det"] = {"kind": "detection", **probe}
+    with pytest.raises(PermafrostError, match=said):
+        make_plan(root, derived(config, new={"of": "crowns", "folds": folds}))
 
 
 # --- harder images ---------------------------------------------------------------------------------
@@ -266,6 +388,23 @@ def test_harder_images_extract_the_test_images_alone_and_change_no_other_job(roo
     scores = json.loads(plan.bootstrap("hard-haze-2", "net", "knn", 0).spec)
     assert scores["inputs"]["clean"] == plan.probe("pictures", "net", "knn", 0).fingerprint
     assert scores["harder"] == {"of": "pictures", "degradation": "haze", "severity": 2}
+
+
+def test_other_bands_of_the_same_images_are_kept_and_compared_with_those_that_were_trained_on(
+    root, config
+):
+    config["extra_backbones"]["every"] = {"kind": "imagestats", "input": {"bands": "all"}}
+    config["extra_datasets"]["photos"] |= {"select": ["red"]}
+    config["backbones"] = ["every"]
+    asked = {"train": "pictures", "test": "photos"}
+    refused = make_plan(root, derived(config, moved=asked))
+    assert "reads other bands" in refused.misfits["moved", "every"]
+    plan = make_plan(root, derived(config, moved={**asked, "other_bands": True}))
+    assert plan.backbones_on("moved") == ["every"]
+    scores = json.loads(plan.bootstrap("moved", "every", "knn", 0).spec)
+    assert scores["inputs"]["clean"] == plan.probe("pictures", "every", "knn", 0).fingerprint
+    assert scores["harder"] == {"of": "pictures", "degradation": "other_bands", "severity": 1}
+    assert json.loads(plan.probe("moved", "every", "knn", 0).spec)["drawn_on"] == "pictures"
 
 
 def test_a_seed_of_harder_images_reruns_them_alone(root, config):
@@ -309,7 +448,11 @@ MASKS = {"task": "segmentation", "source": {"kind": "demo", "chip_size": 32}}
         ("world", {"of": "pictures", "share": 0.1}, "there is a dataset 'world' in the catalogues"),
         ("new", {"train": "world", "test": "world"}, "it trains and tests on one dataset"),
         ("new", {"train": "world", "test": "pictures"}, "different tasks: multilabel and class"),
-        ("new", {"of": "masks", "folds": {"by": "image"}}, "need labels of images.*segmentation"),
+        (
+            "new",
+            {"of": "masks", "folds": {"by": "image"}},
+            "new has folds, and predicted rasters of folds are not written",
+        ),
         ("new", {"train": "masks", "test": "masks2"}, "need labels of images.*segmentation"),
         ("new", {**SHARE, "classes": {"a": "b"}}, "classes has no effect on images of one dataset"),
         ("new", {"of": "world", "folds": {"by": "block"}}, "folds by block need block_km"),
@@ -321,6 +464,8 @@ MASKS = {"task": "segmentation", "source": {"kind": "demo", "chip_size": 32}}
         ("new", {"train": "world", "share": 0.1}, "derived_datasets.new"),
         ("new", {"train": "world", "test": "photos", "share": 0.1}, "derived_datasets.new"),
         ("new", {}, "derived_datasets.new"),
+        ("new", {**SHARE, "other_bands": True}, "other_bands has no effect without train and test"),
+        ("new", {**PAIR, "other_bands": True}, "other_bands compares the same images, so classes"),
         ("new", {"of": "world", "share": 0}, r"share"),
         ("new", {"of": "world", "share": 1}, r"share"),
         ("new", {"of": "world", "folds": {"k": 1}}, r"folds.k"),
@@ -349,7 +494,7 @@ MASKS = {"task": "segmentation", "source": {"kind": "demo", "chip_size": 32}}
 def test_what_cannot_be_meant_is_one_clear_error(root, config, name, entry, said):
     config["extra_datasets"] |= {"masks": MASKS, "masks2": MASKS}
     config["datasets"] += ["masks", "masks2"]
-    config["probes"]["dense"] = {"kind": "dense_knn"}
+    config["probes"]["dense"] = {"kind": "dense_knn", "masks": "zarr"}
     entries = {"less": {"of": "world", "share": 0.9}, name: entry}
     if name == "hard":
         entries["hard-noise-2"] = entries["less"]
@@ -416,6 +561,7 @@ def test_code_that_reads_rows_of_others_is_a_part_of_jobs_that_do_so_alone(root,
     readers = {
         "core/rows_store.py": (rows, every),
         "probes/embeddings/folds.py": ({"probe"}, every),
+        "probes/dense/folds.py": ({"probe"}, every),
         "data/resplit/degradations.py": ({"resplit", "extract_harder"}, {"hard-noise-1"}),
     }
     for file, (stages, datasets) in readers.items():

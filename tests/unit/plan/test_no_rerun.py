@@ -154,6 +154,7 @@ OPTIONS: dict[str, tuple[object, set[str]]] = {
     "extraction.maps_dtype": ("float32", {"extract", "profile"}),
     "extraction.precision": ("bf16", {"extract", "views", "profile"}),
     "extraction.compile": (True, {"extract", "views", "profile"}),
+    "extraction.maps_channels": (8, {"extract"}),
     "extraction.depths": ("all", {"extract"}),
     "bootstrap.confidence": (0.9, {"bootstrap", "measure", "similarity"}),
     "bootstrap.seed": (1, {"bootstrap", "measure", "similarity"}),
@@ -311,7 +312,7 @@ def test_an_option_reruns_no_backbone_that_sets_its_own_or_uses_none(study, key)
     backbones = {names[2] for names in rerun}
     option = key.rpartition(".")[2]
     own = {"net": {"size", "interpolation", "antialias"}, "scene": {"size", "antialias"}}
-    own["place"] = {*own["net"], "precision", "compile", "depths"}
+    own["place"] = {*own["net"], "precision", "compile", "depths", "maps_channels"}
     # statistics of pixels have no blocks
     own["stats"] = {"depths"}
     everything = {"stats", "net", "own", "bare", "scene", "place"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from helpers.results.charts import names_of, rows_of, texts_of
 from helpers.results.tables import card_of, make_card, make_score_rows
@@ -121,10 +123,12 @@ def test_losses_begin_at_0_and_more_backbones_than_colours_are_left_out():
         ]
 
     noise = {f"b{number}": points((5, 0.5), (1, 0.2)) for number in range(8)}
+    noise["b0"][0] |= {"lower": float("nan"), "upper": float("nan")}
     drawn = draw_loss_curves({"noise": noise}, title="t", up="u")
     rows = [row for row in rows_of(drawn) if row["series"] == "b1"]
     assert [(round(row["x"]), row["y"]) for row in rows] == [(0, 0), (1, 0.2), (5, 0.5)]
     assert all(row["upper"] - row["lower"] == pytest.approx(0.2) for row in rows if row["x"])
+    assert "NaN" not in json.dumps(drawn) and json.dumps(drawn).count('"upper": ') > 4
     shown = {row["series"] for row in rows_of(drawn)}
     assert len(shown) < 8
     assert f"{8 - len(shown)} more backbones are left out" in " ".join(texts_of(drawn))

@@ -20,7 +20,7 @@ from helpers.results.tables import (
     score_table,
 )
 from permafrost.core.errors import PermafrostError
-from permafrost.core.stores import write_store
+from permafrost.core.stores import Store, write_store
 from permafrost.core.tables import read_table, write_table
 from permafrost.interface import Results
 from permafrost.plan.record import record_plan
@@ -34,7 +34,8 @@ from permafrost.report.tables.sliced import (
 )
 from permafrost.stages.cli import main
 from permafrost.statistics.leaderboard.leaderboard import build_leaderboard
-from permafrost.statistics.slices.labels import Labels
+from permafrost.statistics.slices.distance import distances_to_train
+from permafrost.statistics.slices.labels import Labels, slicing
 from permafrost.statistics.slices.sliced import score_slices
 from sklearn.metrics import accuracy_score, f1_score
 
@@ -248,6 +249,45 @@ def test_the_command_names_a_planted_bad_slice(results, capsys, tmp_path):
     assert "each image is a unit" in by_group
     (line,) = [line for line in by_group.splitlines() if line.strip().startswith("scene5")]
     assert line.endswith("worse than the rest") and line.split()[1:3] == ["20", "0.000"]
+
+
+def test_distances_are_those_to_the_nearest_train_image_of_the_same_fold(tmp_path):
+    """Against great circles between all pairs; places may be unknown, and a fold may have no train image."""
+    rng = np.random.default_rng(0)
+    made = {}
+    for split, count in (("test", 40), ("train", 60)):
+        lon, lat = rng.uniform(-180, 180, count), np.degrees(np.arcsin(rng.uniform(-1, 1, count)))
+        folds = rng.random((count, 3)) < 0.4
+        folds[:, 2] &= split == "test"
+        lon[:3] = np.nan
+        with write_store(tmp_path / f"{split}.zarr", fingerprint="f") as writer:
+            writer.array("folds", folds.shape, np.uint8, rows_per_chunk=count)[:] = folds
+            places = [None if np.isnan(one) else one for one in lon]
+            names = [f"s{i}" for i in range(count)]
+            writer.samples(pa.table({"sample_id": names, "lon": places, "lat": lat}))
+            writer.attributes["split"] = split
+        made[split] = (np.radians(lon), np.radians(lat), folds, Store(tmp_path / f"{split}.zarr"))
+    (a, b, inside, test), (c, d, others, train) = made["test"], made["train"]
+    half = np.sin((b[:, None] - d) / 2) ** 2 + np.cos(b[:, None]) * np.cos(d) * (
+        np.sin((a[:, None] - c) / 2) ** 2
+    )
+    kilometres = 2 * 6371 * np.arcsin(np.sqrt(half))
+    expected = np.full(40, np.nan)
+    for fold in range(2):
+        rows = inside[:, fold] & ~np.isnan(a)
+        expected[rows] = np.nanmin(kilometres[rows][:, others[:, fold]], axis=1)
+    np.testing.assert_allclose(distances_to_train(test, train), expected, rtol=1e-4)
+
+
+def test_slices_by_distance_are_powers_of_ten():
+    by = slicing("distance")
+    far = [0.0, 0.0999, 0.1, 5.0, 10.0, 999.0, 1000.0, 20_000.0, math.nan, None]
+    found = by.labels(pa.table({by.needs[0]: pa.array(far, pa.float64())}))
+    assert found.names == [
+        *("below 0.1 km", "0.1 to 1 km", "1 to 10 km", "10 to 100 km", "100 to 1000 km"),
+        "1000 km and more",
+    ]
+    assert found.codes.tolist() == [0, 0, 1, 2, 3, 4, 5, 5, -1, -1]
 
 
 def test_slices_that_cannot_be_made_say_why(results, capsys):

@@ -7,9 +7,16 @@ import pyarrow as pa
 import pytest
 from helpers.results.pages import build_report, prepare, small
 from helpers.results.tables import make_image_store
+from permafrost.backbones.kinds import KINDS
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table, write_table
-from permafrost.report.tables.suspected import LabelResults, judge_tables
+from permafrost.report.tables.suspected import (
+    KINDS_WITHOUT_IMAGES,
+    LabelResults,
+    judge_tables,
+    reading_none,
+    suspect_block,
+)
 
 ABOUT = {"dataset": "town", "probe": "linear", "seed": 0, "of_folds": True}
 
@@ -55,8 +62,8 @@ def test_of_repetitions_the_first_counts_and_other_images_are_refused():
         judge_tables(tables, **ABOUT)
 
 
-def test_harder_images_and_datasets_without_one_class_per_image_are_refused(tmp_path):
-    tasks = {"many": "multilabel", "one": "classification", "hazy": "classification"}
+def test_harder_images_and_datasets_without_classes_are_refused(tmp_path):
+    tasks = {"many": "regression", "one": "classification", "hazy": "classification"}
     datasets = {name: {"task": task} for name, task in tasks.items()}
     datasets["hazy"]["derived"] = {"of": "one", "harder": {"haze": 1}}
     made = {"stage": "probe", "backbone": "a", "probe": "linear", "seed": 0}
@@ -65,9 +72,11 @@ def test_harder_images_and_datasets_without_one_class_per_image_are_refused(tmp_
     assert results.datasets() == []
     with pytest.raises(PermafrostError, match="its images are degraded"):
         results.judged("hazy")
-    with pytest.raises(PermafrostError, match="the task is multilabel"):
+    with pytest.raises(PermafrostError, match="the task is regression"):
         results.judged("many")
-    with pytest.raises(PermafrostError, match="no predictions are here"):
+    with pytest.raises(
+        PermafrostError, match="no predictions of backbones that read images are here"
+    ):
         results.judged("one")
 
 
@@ -96,3 +105,51 @@ def test_backbones_without_the_seed_are_refused(tmp_path):
     }
     with pytest.raises(PermafrostError, match="with seed 0 of the backbone 'b'"):
         LabelResults(plan, lambda row: tmp_path).judged("town", backbones=["b"])
+
+
+def several(target, scores) -> tuple[pa.Table, dict]:
+    def column(values, kind):
+        flat = pa.array(np.ravel(values), kind)
+        return pa.FixedSizeListArray.from_arrays(flat, scores.shape[1])
+
+    answers = {"prediction": (scores > 0.5, pa.uint8()), "scores": (scores, pa.float32())}
+    names = {"sample_id": [f"i{row:02d}" for row in range(len(scores))]}
+    columns = {
+        key: column(*one) for key, one in {"target": (target, pa.uint8()), **answers}.items()
+    }
+    return pa.table(names | columns), {"classes": ["field", "lake", "town"]}
+
+
+def test_each_of_several_labels_is_judged_by_itself():
+    rng = np.random.default_rng(0)
+    truth = rng.random((60, 3)) < (0.5, 0.2, 0.8)
+    given = truth.copy()
+    given[7, 1] = ~given[7, 1]
+    tables = {name: several(given, truth * 0.8 + 0.1) for name in "abc"}
+    found = judge_tables(tables, **ABOUT)
+    first, second = found.images()[:2]
+    assert (first["sample_id"], first["label"], first["suspect"]) == ("i07", "lake", True)
+    assert {first["given"], first["proposed"]} == {"absent", "present"} and not second["suspect"]
+    assert found.summary()["images"] == 60 and found.summary()["labels"] == 180
+    assert found.backbones()[0]["accuracy"] == 179 / 180
+    head = suspect_block(found, found.images()).plain()
+    assert "1 of 180 labels suspected (0.6 %)" in head and "lake" in head
+
+
+def test_backbones_that_read_no_images_do_not_judge(tmp_path):
+    made = {"stage": "probe", "dataset": "town", "probe": "linear", "seed": 0}
+    entries = {
+        "place": {"kind": "coordinates"},
+        "small": {"kind": "derived"},
+        "net": {"kind": "timm"},
+    }
+    plan = {
+        "datasets": {"town": {"task": "classification"}},
+        "backbones": entries,
+        "outputs": [{**made, "backbone": name} for name in ("place", "small")],
+    }
+    results = LabelResults(plan, lambda row: tmp_path)
+    assert {name for name, one in KINDS.items() if not one.pixels} == KINDS_WITHOUT_IMAGES
+    assert results.datasets() == [] and reading_none(entries) == {"place", "small"}
+    with pytest.raises(PermafrostError, match="town: place reads no images.*name other backbones"):
+        results.judged("town", backbones=["place"])

@@ -111,17 +111,21 @@ def alive(process: int) -> bool:
 
 
 def test_jobs_are_the_same_as_alone_and_end_as_they_do(run):
-    expected = (0, f"permafrost {permafrost.__version__}\n", "")
-    assert [run.do("--version") for _ in range(STARTED_BY - 1)] == [expected] * (STARTED_BY - 1)
-    assert not (run.path / SOCKET).exists() and not run.servers()
-    alone = run.do("bootstrap", "--job", "x", "--predictions", "p", "--output", "o")
-    unknown = run.do("botstrap")
-    wait_until((run.path / SOCKET).exists, "no warm process was started")
+    bootstrap = ("bootstrap", "--job", "x", "--predictions", "p", "--output", "o")
+    commands = [("--version",), bootstrap, ("botstrap",)]
+    of_run = run.environment.pop(RUN)
+    alone = [run.do(*command) for command in commands]
+    assert [status for status, _, _ in alone] == [0, 1, 2] and not run.folder.exists()
+    assert alone[0][1] == f"permafrost {permafrost.__version__}\n"
+    assert "--job needs the recorded plan" in alone[1][2]
+    run.environment[RUN] = of_run
+    # the first jobs are forks of a process with the libraries of all light jobs
+    assert [run.do(*command) for command in commands] == alone and len(commands) < STARTED_BY
+    (shared,) = run.folder.glob(f"{OF_LIGHT_JOBS}-*")
+    assert (shared / SOCKET).exists() and not (run.path / SOCKET).exists()
+    run.warm()
     begun = run.begun()
-    assert run.do("--version") == expected
-    assert run.do("bootstrap", "--job", "x", "--predictions", "p", "--output", "o") == alone
-    assert run.do("botstrap") == unknown
-    assert (alone[0], unknown[0]) == (1, 2) and "--job needs the recorded plan" in alone[2]
+    assert [run.do(*command) for command in commands] == alone
     # an error of argparse, which ends by an exception
     status, _, said = run.do("bootstrap", "--nonsense")
     assert status == 2 and "usage: permafrost bootstrap" in said

@@ -7,10 +7,11 @@ import math
 import numpy as np
 import pytest
 from cleanlab.filter import find_label_issues
+from cleanlab.multilabel_classification.filter import find_multilabel_issues_per_class
 from permafrost.core.errors import PermafrostError
 from permafrost.statistics.wrong_labels.confident import confident
 from permafrost.statistics.wrong_labels.difficulty import difficulty_of, discrimination_of
-from permafrost.statistics.wrong_labels.judged import judge_labels
+from permafrost.statistics.wrong_labels.judged import judge_labels, judge_several
 from scipy.optimize import minimize
 from scipy.stats import spearmanr
 
@@ -45,6 +46,18 @@ def test_confident_learning_is_that_of_cleanlab(classes, used):
             )
             own = np.flatnonzero(found.contradicted)
             np.testing.assert_array_equal(own[np.argsort(found.margin[own])], ranked)
+
+
+def test_several_labels_are_judged_as_by_cleanlab():
+    rng = np.random.default_rng(3)
+    given = (rng.random((200, 4)) < (0.5, 0.1, 0.7, 0.0)).astype(int)
+    scores = np.clip(0.6 * given + rng.normal(0.2, 0.25, given.shape), 0, 1)
+    found = judge_several(given, {"net": ((scores > 0.5).astype(int), scores)})
+    named = [[int(one) for one in np.flatnonzero(row)] for row in given]
+    expected = find_multilabel_issues_per_class(
+        named, scores, filter_by="confident_learning", n_jobs=1
+    )
+    np.testing.assert_array_equal(found.suspects.reshape(4, 200).T, expected)
 
 
 def test_a_single_class_has_no_suspects_and_scores_that_are_no_probabilities_are_refused():

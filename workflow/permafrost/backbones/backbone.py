@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,7 @@ from torch import nn
 from permafrost.backbones.input.contract import InputPlan
 from permafrost.backbones.outputs.layers import Dense, choose_blocks, choose_layers, to_map
 from permafrost.backbones.outputs.pooling import pool_output
+from permafrost.backbones.outputs.projected import Projection
 from permafrost.core.errors import PermafrostError
 
 if TYPE_CHECKING:
@@ -68,6 +70,8 @@ class Backbone:
     layers : layers whose maps are returned, coarse to fine, after `make_maps`; or whose mean
         features are returned, first to last, after `keep_depths`. Else empty.
     blocks : layer to the number of its block, from 1, and the number of all, after `keep_depths`.
+    projections : layer to the projection of its maps; others keep their channels.
+    left_out : layer without maps after `leave_out`, to its place among all, from 0, and (C, H, W) of its map.
     learnable : parameters that training may change, see `learnable_parameters`.
     takes : keywords that the module accepts, of `METADATA` and ``present`` (with all dates). Fields
         that are not known for all samples of a dataset are not passed; then the authors' default
@@ -88,6 +92,8 @@ class Backbone:
     dense: Callable[[], Dense] | None = None
     layers: tuple[str, ...] = ()
     blocks: dict[str, tuple[int, int]] = field(default_factory=dict)
+    projections: dict[str, Projection] = field(default_factory=dict)
+    left_out: dict[str, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
     learnable: tuple[nn.Parameter, ...] = ()
     takes: frozenset[str] = frozenset()
     needs: frozenset[str] = frozenset()
@@ -114,7 +120,21 @@ class Backbone:
 
         dense = Dense(self.module) if self.dense is None else self.dense()
         self.layers = choose_layers(dense, wanted, where=self.where)
-        self.module = WithMaps(self.module, dense, self.layers, kind, where=self.where)
+        self.module = WithMaps(
+            self.module,
+            dense,
+            self.layers,
+            kind,
+            where=self.where,
+            projections=self.projections,
+            left_out=self.left_out,
+        )
+
+    def leave_out(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Return no maps of some layers from now on: their names, and shapes (C, H, W)."""
+        places = {name: place for place, name in enumerate(self.layers)}
+        self.left_out.update({name: (places[name], shape) for name, shape in shapes.items()})
+        self.layers = tuple(name for name in self.layers if name not in shapes)
 
     def keep_depths(self, depths: Sequence[float] | None, kind: dtype) -> None:
         """Let the forward pass also return the mean features of blocks: of patch tokens, or over space.
@@ -203,6 +223,8 @@ class WithMaps(nn.Module):
     dtype : type of the maps.
     where : the backbone's name in errors.
     averaged : whether to return the mean of each map over space, (B, C), computed in float32.
+    projections : layer to the projection of its maps; it may be filled later.
+    left_out : layers whose maps are not returned, by name; it may be filled later.
     """
 
     def __init__(
@@ -214,9 +236,12 @@ class WithMaps(nn.Module):
         *,
         where: str,
         averaged: bool = False,
+        projections: Mapping[str, Projection] = MappingProxyType({}),
+        left_out: Mapping[str, object] = MappingProxyType({}),
     ) -> None:
         super().__init__()
-        self._averaged = averaged
+        self._left_out = left_out
+        self._averaged, self._projections = averaged, projections
         self.module, self._names, self._where = module, tuple(names), where
         self._caught: dict[str, torch.Tensor] = {}
         self._fed = (0, 0, 0)
@@ -243,17 +268,20 @@ class WithMaps(nn.Module):
         self._fed = (images.shape[0], *images.shape[-2:])
         output = self.module(images, **told)
         caught, self._caught = self._caught, {}
-        unused = [name for name in self._names if name not in caught]
+        names = [name for name in self._names if name not in self._left_out]
+        unused = [name for name in names if name not in caught]
         if unused:
             raise PermafrostError(
                 f"the forward pass does not call the layer {unused[0]!r}",
                 where=f"{self._where}: layers",
                 remedy="name a layer that it calls, such as one inside of it",
             )
-        return output, [caught[name] for name in self._names]
+        return output, [caught[name] for name in names]
 
     def _catcher(self, name: str, dense: Dense, dtype: torch.dtype):
         def catch(output) -> None:
+            if name in self._left_out:
+                return
             if name in self._caught:
                 raise PermafrostError(
                     f"the forward pass calls the layer {name!r} more than once",
@@ -263,6 +291,8 @@ class WithMaps(nn.Module):
             found = to_map(output, name, dense, self._fed, where=self._where)
             if self._averaged:
                 found = found.mean(dim=(2, 3), dtype=torch.float32)
+            elif name in self._projections:
+                found = self._projections[name](found)
             self._caught[name] = found.to(dtype, memory_format=torch.contiguous_format, copy=True)
 
         return catch

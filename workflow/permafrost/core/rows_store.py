@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.store_readers import reader_of
-from permafrost.core.stores import Store, StoreWriter
+from permafrost.core.stores import Store, StoreWriter, write_store
 
 #: attribute of a store that reads others: its parents, and the arrays that it reads from them
 ROWS = "rows"
@@ -89,6 +90,25 @@ def write_rows(
         "of": [[one.dataset, one.split, one.fingerprint] for one in parents],
         "arrays": _read_through(stores, len(selection)),
     }
+
+
+def write_fold(path: Path, store: Store, fold: int) -> None:
+    """Write a store with the samples of one fold of a `RowsStore`, which reads the parents beside it."""
+    rows = np.flatnonzero(store.read(FOLDS)[:, fold])
+    about = store.attributes[ROWS]
+    with write_store(path, fingerprint=store.attributes["fingerprint"]) as writer:
+        for name in sorted(_OWN - {FOLDS}):
+            if name in store:
+                values = store.read(name)[rows]
+                writer.array(name, values.shape, values.dtype, rows_per_chunk=_ROWS_PER_CHUNK)[
+                    :
+                ] = values
+        writer.samples(store.samples().take(pa.array(rows)))
+        arrays = {
+            name: [[len(rows), *sides], kind]
+            for name, ((_, *sides), kind) in about["arrays"].items()
+        }
+        writer.attributes.update(store.attributes | {ROWS: {**about, "arrays": arrays}})
 
 
 def _read_through(stores: Sequence[Store], count: int) -> dict[str, list]:

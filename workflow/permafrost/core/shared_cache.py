@@ -35,6 +35,8 @@ def taken_or_made(
     check: Callable[[Path], object],
     make: Callable,
     kept: Kept | None = None,
+    *,
+    shared: bool = True,
 ) -> None:
     """Take the outputs of a job from the cache, or compute them and add them to it.
 
@@ -44,6 +46,7 @@ def taken_or_made(
     check : raises `PermafrostError` if an output is damaged or has another fingerprint.
     make : computes all outputs.
     kept : an entry counts only if what its job read is the same here; None: not known.
+    shared : whether what is computed is added.
     """
     folder = os.environ.get(CACHE)
     if not folder:
@@ -55,7 +58,8 @@ def taken_or_made(
         make()
     elif not _take(entry, outputs, check):
         make()
-        _leave(entry, outputs, kept)
+        if shared:
+            _leave(entry, outputs, kept)
 
 
 def _take(entry: Path, outputs: Sequence[Path], check: Callable[[Path], object]) -> bool:

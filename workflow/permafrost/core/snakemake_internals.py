@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+# outputs named by `make_again`
+_MADE_AGAIN: set[str] = set()
 METADATA = Path(".snakemake") / "metadata"
 
 
@@ -78,12 +80,26 @@ def spare_finished_jobs() -> None:
         for level in self.toposorted():
             for job in self._needrun.intersection(level):
                 before = self._needrun.intersection(self.dependencies[job]) - spared
-                if before - made_again or not _is_as_recorded(self, job):
+                if before - made_again:
+                    continue
+                if not _MADE_AGAIN.isdisjoint(job.output):
+                    made_again.add(job)
+                    continue
+                if not _is_as_recorded(self, job):
                     continue
                 if all([await file.exists() for file in _asked_for(self, job)]):
                     spared.add(job)
                 elif _makes_stores(job):
                     made_again.add(job)
+        left = self._needrun - spared
+        # nothing reads these any more
+        spared |= {
+            job
+            for job in made_again
+            if not _MADE_AGAIN.isdisjoint(job.output)
+            and left.isdisjoint(self.depending[job])
+            and self.targetfiles.isdisjoint(job.output)
+        }
         self._needrun -= spared
         for job in spared:
             self.reason(job).clear()
@@ -184,6 +200,15 @@ def rules_to_run(workflow) -> set[str]:
 def run_again(workflow, output: str) -> None:
     """Rerun the job of `output`; call it in an input function, before Snakemake decides what to run."""
     workflow.dag.forcefiles.add(output)
+
+
+def make_again(workflow, output: str) -> None:
+    """Like `run_again`, of a store from which finished jobs have read the same as they would from the next one.
+
+    They do not run again, see `spare_finished_jobs`.
+    """
+    run_again(workflow, output)
+    _MADE_AGAIN.add(output)
 
 
 def remove_after_use(jobs: Iterable) -> None:

@@ -20,12 +20,15 @@ from permafrost.core.options import (
     Positive,
     Share,
     Text,
+    TwoOrMore,
 )
 
 #: what makes a fold, if each of its values is one: the folds have no number
 VALUES = ("season", "year", "latitude")
 #: height of a band of latitude
 DEGREES = 15
+#: key of an entry that is one of several: the name under ``derived_datasets`` of shares, or of a transfer
+PART_OF = "part_of"
 #: severity of a degradation; 0 leaves images as they are
 Severity = Annotated[int, Interval(ge=0, le=5)]
 Severities = Literal["all"] | Severity | Different[Severity]
@@ -33,6 +36,12 @@ Severities = Literal["all"] | Severity | Different[Severity]
 RGB = ("red", "green", "blue")
 #: degradations that move what is labelled; without severities; of series
 MOVING, ONLY_RGB, DATES_DROPPED = ("shift", "rotation"), "only_rgb", "dates_dropped"
+
+#: warning beside scores: a backbone reads none of the bands that are degraded
+UNCHANGED = "reads_no_changed_band"
+
+#: as a degradation: test images show other bands than those that were trained on
+OTHER_BANDS = "other_bands"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +54,13 @@ class Folds(Options):
     (meteorological, of the hemisphere), year, or band of latitude."""
     k: LeftOut[AtLeast2 | Literal["each"]] = None
     """Number of folds of groups, images and blocks; each: every group or block is a fold. Default is 5."""
+    table: LeftOut[Text] = None
+    """A CSV or parquet file with sample_id or group_id (sample_id may name whole images), and the column whose values
+    are the folds, in place of by."""
+    column: LeftOut[Text] = None
+    """The column of table: region, sensor, …. Each of its values is a fold."""
     only: LeftOut[Different[Text]] = None
-    """Values whose folds are tested (winter, 2019, 45 to 60° N, or the name of a group). Default is all."""
+    """Values whose folds are tested (winter, 2019, 45 to 60° N, a group, or a value of column). Default is all."""
     block_km: LeftOut[Above0] = None
     """Side length of a block in kilometres."""
     degrees: LeftOut[Above0] = None
@@ -61,6 +75,16 @@ class Folds(Options):
     seed: Natural = 0
     """Random seed of the division."""
 
+    @property
+    def called(self) -> str:
+        """What makes a fold, in a word."""
+        return self.column or self.by
+
+    @property
+    def of_values(self) -> bool:
+        """Whether each value is a fold, and the unit of intervals."""
+        return self.column is not None or self.by in VALUES
+
 
 @dataclass(frozen=True, kw_only=True)
 class SharedClass(Options):
@@ -70,6 +94,18 @@ class SharedClass(Options):
     """Class or classes of the dataset that is trained on."""
     test: Text | Different[Text]
     """Class or classes of the dataset that is tested on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transfer(Options):
+    """Datasets of which each is trained on and each is tested on. Each pair is a derived dataset NAME-TRAIN-to-TEST; so
+    is each dataset with itself, which has the same classes."""
+
+    of: TwoOrMore[Name]
+    """The datasets."""
+    classes: LeftOut[dict[str, dict[str, Text | Different[Text]]]] = None
+    """A name -> dataset -> its class or classes. Images of other classes are left out. Default is the classes that
+    all of them name alike."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +151,7 @@ class DerivedDataset(Options):
             {"required": ["of", "share"]},
             {"required": ["of", "harder"]},
             {"required": ["train", "test"]},
+            {"required": ["transfer"]},
         ]
     }
 
@@ -123,9 +160,10 @@ class DerivedDataset(Options):
     of: LeftOut[Name] = None
     """The dataset whose images these are."""
     folds: LeftOut[Folds] = None
-    share: LeftOut[Share] = None
+    share: LeftOut[Share | Different[Share]] = None
     """Share of the images of train, and of those of validation, that are kept; whole groups if known, else stratified
-    by class. The test images are all of the dataset."""
+    by class. The test images are all of the dataset. Of several shares, each is a derived dataset NAME-PERCENT, and
+    the area under the curve of their scores is given."""
     harder: LeftOut[Degradations] = None
     seed: Natural = 0
     """Random seed of share, and of harder. The images of a smaller share are among those of a larger one."""
@@ -133,6 +171,10 @@ class DerivedDataset(Options):
     """The dataset whose train and validation images are used."""
     test: LeftOut[Name] = None
     """The dataset whose test images are used."""
+    other_bands: LeftOut[bool] = None
+    """For train and test: both have the same test images, by other bands or another sensor. Backbones that take all
+    bands are kept, and scores have the relative loss against the test images of train."""
+    transfer: LeftOut[Transfer] = None
     classes: LeftOut[dict[str, Text | Different[Text] | SharedClass]] = None
     """For train and test: class of train -> class or classes of test; or a name -> classes of both. Images of other
     classes are left out. Default is the classes that both name alike."""
@@ -141,7 +183,7 @@ class DerivedDataset(Options):
 def origins_of(entry: dict) -> list[str]:
     """The datasets that an entry is derived from; empty for all other entries."""
     derived: dict[str, Any] = entry.get("derived") or {}
-    return [derived[key] for key in ("of", "train", "test") if key in derived]
+    return list(dict.fromkeys(derived[key] for key in ("of", "train", "test") if key in derived))
 
 
 def in_folds(entry: dict) -> bool:
@@ -153,6 +195,15 @@ def harder_of(entry: Mapping) -> tuple[str, int] | None:
     """The degradation of a dataset's test images and its severity; None: they are those of a dataset."""
     harder = (entry.get("derived") or {}).get("harder")
     return None if harder is None else next(iter(harder.items()))
+
+
+def loss_of(entry: Mapping) -> tuple[str, str, int] | None:
+    """For a dataset with relative losses: the dataset whose score is the clean one, degradation and severity."""
+    derived = entry.get("derived") or {}
+    if derived.get(OTHER_BANDS):
+        return derived["train"], OTHER_BANDS, 1
+    harder = harder_of(entry)
+    return None if harder is None else (derived["of"], *harder)
 
 
 def is_optical(band: Mapping) -> bool:
@@ -167,10 +218,14 @@ def is_optical(band: Mapping) -> bool:
 
 def check_folds(options: Folds, *, where: object) -> None:
     """Raise `PermafrostError` for options that no data could satisfy."""
-    each = options.by in VALUES
+    each, by = options.of_values, options.called
     wrong = None
-    if each and options.k is not None:
-        wrong = f"k has no effect by {options.by}: each {options.by} is a fold", "remove k"
+    if (options.table is None) != (options.column is None):
+        wrong = "table and column go together", "give both, or none of them"
+    elif options.table is not None and options.by != "group":
+        wrong = f"by: {options.by} has no effect with a table", "remove by, or table and column"
+    elif each and options.k is not None:
+        wrong = f"k has no effect by {by}: each {by} is a fold", "remove k"
     elif options.by == "image" and options.k == "each":
         wrong = "each image cannot be a fold", "give a number of folds"
     elif options.by == "block" and options.block_km is None:

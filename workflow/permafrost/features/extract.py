@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from permafrost.backbones.backbone import Resources
@@ -18,13 +20,15 @@ from permafrost.data.store.card import Card, read_card
 from permafrost.data.store.image_store import ImageStore
 from permafrost.features.attributes import as_fed, input_gates, of_dataset
 from permafrost.features.devices import choose_device, device_name, exact_numerics
+from permafrost.features.kept_layers import KeptLayers
 from permafrost.features.located import extract_located
 from permafrost.features.maps import dense_attributes, whole_image
 from permafrost.features.metadata import decide
 from permafrost.features.prepare import FedImages, Preparer, tensor_fingerprint
+from permafrost.features.projection import fit_projections
 from permafrost.features.promised import PromisedBackbone
-from permafrost.features.reading import SampleReader
-from permafrost.features.running import Run, set_up
+from permafrost.features.reading import SampleReader, read_batches
+from permafrost.features.running import Run, batch_outputs, moved, set_up
 from permafrost.features.specification import (
     BackboneSpec,
     Extraction,
@@ -93,7 +97,12 @@ def extract(
         return
     with exact_numerics(running.threads):
         opened = open_backbone(
-            spec, images=images, card=card, device=running.device, batch_size=running.batch_size
+            spec,
+            images=images,
+            card=card,
+            device=running.device,
+            batch_size=running.batch_size,
+            kept=running.kept,
         )
         shapes = Shapes()
         for split, path in outputs.items():
@@ -108,11 +117,12 @@ def open_backbone(
     device: str,
     batch_size: int,
     maps: bool = True,
+    kept: KeptLayers | None = None,
 ) -> Opened:
     """Build the backbone of `spec` for its dataset on the device; arguments as for `extract`.
 
     Call this, and run the backbone, inside `exact_numerics`. With `maps` false, it returns no
-    feature maps, but the input is prepared as the spec says.
+    feature maps, but the input is prepared as the spec says. With `kept`, only those of these layers.
     """
     where = f"backbone {spec.backbone}"
     extraction, expect = spec.extraction, spec.inputs.images
@@ -149,8 +159,45 @@ def open_backbone(
     dates = max(one.most_dates for one in readers) if plan.dates == "all" else 1
     telling, told = decide(backbone, readers, card_content)
     run = set_up(backbone, extraction, target, batch_size, dates, telling)
+    if dense and kept is not None:
+        dense |= _leave_out_layers(run, stores["train"], kept, extraction, dense["working_size"][0])
+    if dense and extraction.maps_channels is not None:
+        fit_projections(run, stores["train"], extraction.maps_channels, batch_size)
     attributes = _attributes(spec, extraction, card_content, run, stores["train"])
     return Opened(run, stores, card_content, extraction, {**attributes, **told, **dense}, promised)
+
+
+def _leave_out_layers(
+    run: Run, train: ImageStore, kept: KeptLayers, extraction: Extraction, height: int
+) -> dict:
+    """Let the backbone return the maps of the kept layers only; the attribute of the stores that names the others."""
+    read = read_batches(
+        train,
+        run.prepare.stored,
+        batch_size=1,
+        workers=1,
+        rows=np.zeros(1, np.int64),
+        telling=run.telling,
+    )
+    _, maps = batch_outputs(run, next(iter(moved(read, run.device))))
+    shapes = {
+        name: tuple(one.shape[1:]) for name, one in zip(run.backbone.layers, maps, strict=True)
+    }
+    chosen = kept.chosen({name: shape[1] for name, shape in shapes.items()}, height)
+    most = extraction.maps_channels or math.inf
+    run.backbone.leave_out(
+        {
+            name: (min(channels, most), *size)
+            for name, (channels, *size) in shapes.items()
+            if name not in chosen
+        }
+    )
+    keys = ("channels", "height", "width")
+    left_out = [
+        {"name": name, "array": f"map{place}", **dict(zip(keys, shape, strict=True))}
+        for name, (place, shape) in run.backbone.left_out.items()
+    ]
+    return {"left_out": left_out} if left_out else {}
 
 
 def extract_split(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from permafrost.core.rows_store import HARDER
+from permafrost.data.derived import DATES_DROPPED, UNCHANGED
 from permafrost.data.store.card import read_card
 from permafrost.data.store.image_store import ImageStore
 from permafrost.features.attributes import of_dataset
@@ -68,7 +70,11 @@ def extract_harder(
         opened = replace(
             opened,
             stores={**opened.stores, "test": test},
-            attributes={**opened.attributes, **of_dataset(spec, own)},
+            attributes={
+                **opened.attributes,
+                **of_dataset(spec, own),
+                "gates": [*opened.attributes["gates"], *_gates(test, opened.run.prepare.stored)],
+            },
         )
         extract_split(opened, "test", outputs["test"], fingerprint, running, Shapes())
     select(
@@ -83,3 +89,17 @@ def extract_harder(
         outputs={split: path for split, path in outputs.items() if split != "test"},
         fingerprint=fingerprint,
     )
+
+
+def _gates(test: ImageStore, read: list[int]) -> list[str]:
+    """A warning if none of the bands that are read, by position in the card, is degraded."""
+    about = test.store.attributes.get(HARDER)
+    if about is None:
+        return []
+    places = {
+        place
+        for one in test.modalities
+        for place in one.bands
+        if about["kind"] != DATES_DROPPED or one.dates is not None
+    }
+    return [] if any(about["bands"][place] for place in places.intersection(read)) else [UNCHANGED]

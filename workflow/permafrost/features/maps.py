@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -117,13 +119,15 @@ class MapWriter:
     Parameters
     ----------
     writer : of the open store.
-    layers : names, coarse to fine; their arrays are named map0, map1, …
+    layers : names, coarse to fine; their arrays are named map0, map1, …, by their places among all layers.
     shapes : (C, H, W) of each map, (T, C, H, W) for time series; empty before the first split.
     dtype : of the arrays.
     sample_ids : names of all samples.
     where : the backbone's name in errors.
     span : [first, stop) of the samples of a part, see `writing.Rows`; None: all samples.
     compress : whether to compress each map; None: decided by the first batch.
+    left_out : place of a layer that is not stored, to (C, H, W) of its map. Chunks have as many samples as with it,
+        on which the order of training depends.
     """
 
     #: option of extraction that sets the type of the arrays
@@ -140,7 +144,10 @@ class MapWriter:
         *,
         span: tuple[int, int] | None = None,
         compress: Sequence[bool] | None = None,
+        left_out: Mapping[int, tuple[int, ...]] = MappingProxyType({}),
     ) -> None:
+        places = set(range(len(layers) + len(left_out))).difference(left_out)
+        self._names, self._left_out = [f"map{place}" for place in sorted(places)], left_out
         self._writer, self._count, self._layers = writer, len(sample_ids), tuple(layers)
         self._dtype, self._sample_ids, self._where = dtype, sample_ids, where
         self._span, self._compress = span, compress
@@ -182,13 +189,13 @@ class MapWriter:
         return [
             {
                 "name": name,
-                "array": f"map{index}",
+                "array": array,
                 "channels": channels,
                 "height": height,
                 "width": width,
             }
-            for index, (name, (*_, channels, height, width)) in enumerate(
-                zip(self._layers, self.shapes, strict=True)
+            for array, name, (*_, channels, height, width) in zip(
+                self._names, self._layers, self.shapes, strict=True
             )
         ]
 
@@ -216,19 +223,22 @@ class MapWriter:
         self.shapes = tuple(tuple(map(int, shape)) for shape in shapes)
         self._check_order()
         chunk, shard = self._rows()
-        for index, shape in enumerate(self.shapes):
+        for name, shape, shrinks in zip(self._names, self.shapes, compress, strict=True):
             array = self._writer.array(
-                f"map{index}",
+                name,
                 (self._count, *shape),
                 self._dtype,
                 rows_per_chunk=chunk,
                 rows_per_shard=shard,
-                compress=compress[index],
+                compress=shrinks,
             )
             self.arrays.append(Rows(array, min(shard, max(1, self._count)), self._span))
 
     def _rows(self) -> tuple[int, int]:
-        values = sum(int(np.prod(shape)) for shape in self.shapes)
+        # of time series, shapes have an axis of dates
+        dates = math.prod(self.shapes[0][:-3])
+        values = sum(map(math.prod, self.shapes))
+        values += dates * sum(map(math.prod, self._left_out.values()))
         return rows_together(values * self._dtype.itemsize)
 
     def _check_order(self) -> None:

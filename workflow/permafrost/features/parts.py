@@ -45,7 +45,12 @@ def extract_part(
     """
     with exact_numerics(running.threads):
         opened = open_backbone(
-            spec, images=images, card=card, device=running.device, batch_size=running.batch_size
+            spec,
+            images=images,
+            card=card,
+            device=running.device,
+            batch_size=running.batch_size,
+            kept=running.kept,
         )
         shapes = Shapes()
         for split in SPLITS:
@@ -109,6 +114,7 @@ def _check_together(parts: Sequence[StorePart]) -> None:
     """Raise `PermafrostError` if parts were computed in different ways."""
     sizes = [part.attributes["part"]["batch_size"] for part in parts]
     check_same(parts, "parts with batch_size", sizes)
+    check_same(parts, "parts with layers", [part.attributes.get("left_out") for part in parts])
     for key in ("versions", "input", "notes", "parameters", "weights_sha256", "precision"):
         check_same(parts, f"parts with {key}", [part.attributes[key] for part in parts])
 

@@ -127,7 +127,7 @@ def _gates(spec: SelectSpec, store: Store, card: Card, folds: bool) -> list[str]
         # images of train are tested, too
         return [FITTED]
     assert card.derived is not None
-    return [OWN_STATISTICS] if "test" in card.derived else []
+    return [OWN_STATISTICS] if card.derived.get("test") != card.derived.get("train") else []
 
 
 def _check_alike(stores: Mapping[str, Store], where: str) -> None:

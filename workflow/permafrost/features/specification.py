@@ -8,6 +8,7 @@ from typing import Literal
 from permafrost.core.errors import PermafrostError
 from permafrost.core.options import Different, LeftOut, Options, Positive, ShareOrAll
 from permafrost.core.specification import Specification
+from permafrost.features.kept_layers import KeptLayers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +23,9 @@ class ExtractionSettings(Options):
     """Type of the embeddings on disk."""
     maps_dtype: Literal["float32", "float16"] = "float16"
     """Type on disk of feature maps, which probes of pixels and objects read."""
+    maps_channels: LeftOut[Positive] = None
+    """Feature maps with more channels are projected to this number, the directions that lose least of the train patches
+    (docs/probes.md). Scores change, and their rows have the warning `projected_maps`. Left out: all are stored."""
     precision: Literal["fp32", "tf32", "bf16", "fp16"] = "fp32"
     """Precision of the forward pass. tf32: float32, with TF32 in matrix products and convolutions on a GPU; on a CPU
     the same to the byte as fp32."""
@@ -70,12 +74,14 @@ class Running:
     batch_size : images per forward pass.
     workers : threads that prefetch images.
     threads : CPU threads of torch; None: unchanged.
+    kept : the layers whose maps are stored; None: all.
     """
 
     device: str = "auto"
     batch_size: int = 64
     workers: int = 2
     threads: int | None = None
+    kept: KeptLayers | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

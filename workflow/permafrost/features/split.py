@@ -20,6 +20,7 @@ from permafrost.features.writing import FeatureWriter, by_sample, worth_compress
 if TYPE_CHECKING:
     import torch
 
+    from permafrost.backbones.outputs.projected import Projection
     from permafrost.features.extract import Opened
 
 
@@ -98,7 +99,10 @@ class SplitRun:
             attributes["depths"] = [] if maps is None else maps.described()
         elif maps is not None:
             maps.copy_native(self.store)
-            attributes["layers"] = maps.described()
+            projections = self.opened.run.backbone.projections
+            attributes["layers"] = [
+                {**one, **_projected(projections.get(one["name"]))} for one in maps.described()
+            ]
         shapes = Shapes(sink.dimension, maps.shapes if maps is not None else ())
         return Made(attributes, sink.gate.state(), shapes)
 
@@ -123,6 +127,7 @@ class SplitRun:
         if backbone.blocks:
             dtype = np.dtype(extraction.dtype)
             return DepthWriter(*given, dtype, names, self.where, **about, blocks=backbone.blocks)
+        about["left_out"] = dict(backbone.left_out.values())
         return MapWriter(*given, np.dtype(extraction.maps_dtype), names, self.where, **about)
 
     def _feed(self, sink: FeatureWriter) -> None:
@@ -157,3 +162,9 @@ class SplitRun:
         )
         for batch in moved(read, run.device):
             yield replace(batch, start=first + batch.start)
+
+
+def _projected(projection: Projection | None) -> dict:
+    if projection is None:
+        return {}
+    return {"projected_from": projection.matrix.shape[1], "share_kept": round(projection.share, 4)}

@@ -19,12 +19,18 @@ from permafrost.interface.plots import Plot
 from permafrost.plan.recorded import current_plan, planned, read_plan, results_in
 from permafrost.report.sections.explorer import explorer
 from permafrost.report.sections.overview import figures_of
-from permafrost.report.tables.copied import COLUMNS, CopyResults
+from permafrost.report.tables.agreeing import COLUMNS as AGREEMENT
+from permafrost.report.tables.agreeing import AgreementResults
+from permafrost.report.tables.copied import COLUMNS, SUSPECT_COLUMNS, CopyResults
 from permafrost.report.tables.ensembles import WAYS, EnsembleResults, ensemble_rows
+from permafrost.report.tables.portfolio import each_portfolio, portfolio_rows
+from permafrost.report.tables.several import SeveralResults, area_rows, each_area, each_loss
 from permafrost.report.tables.sliced import SlicedResults, slice_rows
 from permafrost.report.tables.suspected import LabelResults
 from permafrost.statistics.leaderboard.derived import DerivedLine, set_apart
 from permafrost.statistics.leaderboard.harder import Loss, losses_of
+from permafrost.statistics.leaderboard.rows import overall
+from permafrost.statistics.leaderboard.seeds import merge_seeds
 from permafrost.statistics.resampling.carriers import ENOUGH_UNITS
 from permafrost.statistics.slices.labels import slicing
 
@@ -150,13 +156,54 @@ class Results:
 
         Columns: ``of`` (the dataset whose test images are degraded), ``dataset`` (that of the harder images),
         ``degradation, severity, probe, backbone, metric, clean`` and ``value`` (the scores on clean and on harder
-        images), ``loss`` (the share of the score that is lost) with its paired interval ``lower, upper``. Empty if
-        there are none.
+        images), ``loss`` (the share of the score that is lost) with its paired interval ``lower, upper``, and
+        ``unchanged``: the backbone reads none of the changed bands, and has no loss. Empty if there are none.
         """
         found = losses_of(read_table(self.folder / "leaderboard.parquet")[0].to_pylist())
         return pd.DataFrame(
             [asdict(one) for one in found], columns=[one.name for one in fields(Loss)]
         )
+
+    @property
+    def areas(self) -> pd.DataFrame:
+        """Areas under curves of label shares: a row per derived dataset with several shares, probe and backbone.
+
+        Columns: ``curve`` (its name), ``of`` (the dataset), ``probe, backbone, metric, area`` (the mean score over the
+        logarithm of the share) with its interval ``lower, upper, confidence``, ``scores`` (share -> score) and
+        ``letters``: two backbones share one if their areas do not differ significantly. Empty if there are none.
+        """
+        found = each_area(self.plan, self._several.runs)
+        return pd.DataFrame([row for one in found for row in area_rows(*one)])
+
+    @property
+    def transfers(self) -> pd.DataFrame:
+        """Scores of transfers: a row per transfer, probe, backbone, and pair of datasets, each with itself among them.
+
+        Columns: ``matrix`` (its name), ``probe, backbone, train, test, metric, value``; ``own``, the score of training
+        on the dataset that is tested; ``loss``, own less value, with its paired interval ``lower, upper``. Empty if
+        there are none.
+        """
+        found = each_loss(self.plan, self._several.runs)
+        return pd.DataFrame([asdict(one) for _, rows in found for one in rows])
+
+    @property
+    def portfolios(self) -> pd.DataFrame:
+        """Small sets of backbones of which, on every dataset, one is nearly as good as the best of all.
+
+        A row per probe and size of the set, from one to five. Columns: ``probe, size, backbones`` (joined by
+        semicolons, in the order of selection), ``loss`` (the mean over datasets of the best score of all less the
+        best of the set, each dataset judged with the set that is chosen on the others) with its interval over
+        datasets ``lower, upper, confidence``; ``worst``, the dataset with the largest loss, and ``worst_loss``.
+        Probes with fewer than three datasets have none. Derived backbones and datasets do not count.
+        """
+        lines = merge_seeds(overall(self._set_apart[0]))
+        derived = [name for name, one in self.plan["datasets"].items() if one.get("derived")]
+        found = each_portfolio(lines, derived)
+        return pd.DataFrame([row for one in found for row in portfolio_rows(*one)])
+
+    @property
+    def _several(self) -> SeveralResults:
+        return SeveralResults(self.plan, self._path)
 
     @cached_property
     def _set_apart(
@@ -213,8 +260,8 @@ class Results:
         Parameters
         ----------
         by : ``group``, ``latitude`` (``latitude:30``: bands of 30 degrees), ``cell`` (``cell:5``, ``cell:500km``),
-            ``season``, ``month``, ``year``, or ``FILE:COLUMN`` of a CSV or parquet file with ``sample_id`` or
-            ``group_id``.
+            ``season``, ``month``, ``year``, ``fold``, ``distance`` to the nearest train image, or ``FILE:COLUMN`` of a
+            CSV or parquet file with ``sample_id`` or ``group_id``.
         probe, backbone, seed : by default each probe, its best backbone, and its lowest seed.
         metric : with one number per test set; by default the primary one.
         least : slices with fewer independent units are not judged.
@@ -281,12 +328,11 @@ class Results:
         Parameters
         ----------
         probe : by default ``linear`` if it was run, else the first. seed : by default the lowest.
-        backbones : those that judge; by default all that are not derived from others.
+        backbones : those that judge; by default all that read images.
 
         Raises
         ------
-        PermafrostError : an unknown name; a dataset whose images do not have one class each; no predictions, or no
-            probabilities.
+        PermafrostError : an unknown name; a dataset whose images have no classes; no predictions, or no probabilities.
         """
         judges = None if backbones is None else list(backbones)
         source = LabelResults(self.plan, self._path)
@@ -295,7 +341,7 @@ class Results:
             pd.DataFrame(found.images()), pd.DataFrame(found.backbones()), found.summary()
         )
 
-    def copies(self, dataset: str | None = None) -> pd.DataFrame:
+    def copies(self, dataset: str | None = None, *, features: str | None = None) -> pd.DataFrame:
         """Test images that are images of another dataset of the run: equal pixels, or similar ones.
 
         Columns: ``dataset, sample_id, other_dataset, other_split, other_sample_id, kind`` (exact or near); one row per
@@ -304,14 +350,48 @@ class Results:
         Parameters
         ----------
         dataset : only pairs of this one.
+        features : a backbone, whose features are compared in place of pixels. Rows are possible copies that were cut,
+            mirrored or changed, with ``ratio`` of the distances to the nearest and the second nearest image, and
+            ``by_chance``, the number of rows of the pair of datasets that is expected without any copy.
 
         Raises
         ------
-        PermafrostError : an unknown dataset, fewer than two datasets, or a deleted image store.
+        PermafrostError : an unknown name, fewer than two datasets, or a deleted store.
         """
-        return pd.DataFrame(
-            CopyResults(self.plan, self._path).copied(dataset).rows, columns=COLUMNS
+        images = CopyResults(self.plan, self._path)
+        if features is not None:
+            return pd.DataFrame(images.suspected(features, dataset), columns=SUSPECT_COLUMNS)
+        return pd.DataFrame(images.copied(dataset).rows, columns=COLUMNS)
+
+    def agreement(
+        self,
+        dataset: str,
+        other: str,
+        *,
+        backbones: tuple[str, str] | None = None,
+        split: str = "test",
+        centred: bool = True,
+    ) -> pd.DataFrame:
+        """Whether features of the same places by two sensors resemble each other: one row per measure.
+
+        Columns: ``dataset, other_dataset, backbone, other_backbone, measure`` (recall@1, 5, 10 of the same place by
+        cosine, or cka: debiased linear CKA), ``direction`` (``a to b``: places of `dataset` are sought in `other`),
+        ``value, lower, upper``, ``by_chance`` (of CKA, the mean of 20 random pairings), ``places, unit, n_units``.
+
+        Parameters
+        ----------
+        backbones : one on `dataset` and one on `other`; by default each backbone with itself.
+        split : train, val, test or all. centred : subtract the mean of each sensor first.
+
+        Raises
+        ------
+        PermafrostError : an unknown name, deleted features, or no samples with the same names.
+        """
+        pairs = [] if backbones is None else [backbones]
+        rows = AgreementResults(self.plan, self._path).agreeing(
+            dataset, other, pairs, split=split, centred=centred
         )
+        return pd.DataFrame(rows, columns=AGREEMENT)
 
     def features(self, dataset: str, backbone: str, split: str = "test") -> FeatureSplit:
         """The features of one split of a dataset.
@@ -432,13 +512,14 @@ class JudgedLabels:
 
     Attributes
     ----------
-    images : one row per image, suspects first: ``sample_id``, ``suspect``, ``given`` and ``proposed`` class, ``votes``
-        of ``backbones``; mean ``given_probability`` and ``margin`` to the best other class; number of backbones
+    images : one row per image, suspects first: ``sample_id``, ``label`` (of images with several labels there is a row
+        for each, which is absent or present; else None), ``suspect``, ``given`` and ``proposed`` class, ``votes`` of
+        ``backbones``; mean ``given_probability`` and ``margin`` to the best other class; number of backbones
         ``wrong``, ``difficulty`` (logits), ``discrimination``, and ``decides_for``, the one of the first two backbones
         that is right alone.
     backbones : one row each, best first: ``accuracy`` and ``rank`` on all images and without suspects (``_without``),
         ``ability`` (logits), and the number of labels that it ``contradicted``.
-    summary : numbers of images and suspects; ``found_if_wrong``, the share of random wrong labels that would be
+    summary : numbers of images, labels and suspects; ``found_if_wrong``, the share of random wrong labels that would be
         suspects; shares of images on which all are wrong (``all_wrong``), and in the same way (``same_wrong``).
     """
 

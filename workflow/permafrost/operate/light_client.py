@@ -2,9 +2,10 @@
 
 Called as ``python -I -S light_client.py CODE COMMAND …``, where CODE is the hash of the job's
 sources. Each CODE has its own preloaded process (`permafrost.stages.serve`), so a job finds only
-modules imported that its own code imports. The third job of a CODE starts this process. Jobs never
-wait for it: if it does not answer, they run directly. Imports are kept few, because every short job
-pays for them; ``socket`` alone takes longer than starting Python.
+modules imported that its own code imports. The fourth job of a CODE starts this process. Jobs never
+wait for it: until it answers, they are forks of a process with the libraries of all light jobs.
+Imports are kept few, because every short job pays for them; ``socket`` alone takes longer than
+starting Python.
 
 Jobs of images, networks and the page take seconds to import their libraries. ``LIBRARIES=torch,…``
 in place of CODE names these (`permafrost.plan.preloaded`). Jobs with the same libraries share a
@@ -24,14 +25,14 @@ import time
 
 #: variable with the process of the run (number and start time); if unset, jobs run directly
 RUN = "PERMAFROST_WARM_RUN"
-#: variable with a process, such as a suite of tests, whose runs share the processes of libraries; light jobs use
-#: them too until their own process is there. If unset, each run has its own
+#: variable with a process, such as a suite of tests, whose runs share the processes of libraries; if unset, each
+#: run has its own
 SESSION = "PERMAFROST_WARM_SESSION"
 #: variable with the folder of the socket of the run's workers
 WORKERS = "PERMAFROST_WORKERS"
 #: variable with what a job asks of a worker, as JSON
 ASKS = "PERMAFROST_ASKS"
-STARTED_BY = 3  # which job of a code starts the preloaded process; it does not pay off for fewer
+STARTED_BY = 4  # which job of a code starts the preloaded process, which costs as much as it saves three jobs
 SOCKET, BEGUN, LOCK, REFUSES = "socket", "begun", "started", "refuses"
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 LIBRARIES = "LIBRARIES="  # before the names of libraries, in place of a code
@@ -270,8 +271,7 @@ def main(code, argv):
     status = None
     if RUN in os.environ and threads == "1" and not libraries:
         status = serve_by_code(code, argv)
-        # processes that runs share are there for the first jobs of a code too
-        libraries = OF_LIGHT_JOBS if SESSION in os.environ else ""
+        libraries = OF_LIGHT_JOBS
     if RUN in os.environ and status is None and libraries:
         status = serve_by_libraries(libraries, threads, argv)
     if status is not None:

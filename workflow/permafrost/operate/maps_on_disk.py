@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -18,6 +19,7 @@ from permafrost.core.snakemake_internals import (
     remove_after_use,
     running_jobs,
 )
+from permafrost.core.specification import SPLITS
 from permafrost.core.text import bytes_of, bytes_words
 from permafrost.operate.estimate.sizes import dataset_size, size_of_features, store_bytes
 from permafrost.plan.grid import Grid
@@ -27,14 +29,20 @@ Pair = tuple[str, str]
 
 
 def limit_maps(
-    workflow, grid: Grid, results: str, rules: tuple[str, str], *, on_store: bool
+    workflow,
+    grid: Grid,
+    results: str,
+    rules: tuple[str, ...],
+    parts: tuple[str, ...],
+    *,
+    on_store: bool,
 ) -> None:
     """Do what ``runtime.keep_maps`` says; call it before the first job starts.
 
     Parameters
     ----------
     results : the folder of the outputs.
-    rules : names of the rules that extract features, and a part of them.
+    rules, parts : names of the rules that extract features, and parts of them.
     on_store : whether results are on an object store.
 
     Raises
@@ -53,17 +61,48 @@ def limit_maps(
     mapped = set(grid.mapped())
     jobs = {
         _pair_of(job): job
-        for job in jobs_of_rules(workflow, rules[:1])
+        for job in jobs_of_rules(workflow, rules)
         # a target such as `features` has no output, and asks for the stores themselves
         if _pair_of(job) in mapped and all(one.output for one in dependent_jobs(workflow, job))
     }
     remove_after_use(jobs.values())
+    jobs = {pair: jobs[pair] for pair in _parents_first(list(jobs), grid)}
     if keep is not False:
         size = _expected(grid, Path(results))
         choose_among(
             workflow,
-            MapsOnDisk(workflow, jobs, rules, results, bytes_of(keep), size).allowed,
+            MapsOnDisk(workflow, jobs, rules + parts, results, bytes_of(keep), size).allowed,
         )
+
+
+def _parents_first(pairs: list[Pair], grid: Grid) -> list[Pair]:
+    """Each pair, then those with harder images, which read its maps: together they leave before others begin."""
+    places = {pair: place for place, pair in enumerate(pairs)}
+
+    def order(pair: Pair) -> tuple[int, bool]:
+        origin = grid.origins[pair[0]][0] if pair[0] in grid.harder else pair[0]
+        return places.get((origin, pair[1]), places[pair]), origin != pair[0]
+
+    return sorted(pairs, key=order)
+
+
+def lacks_layers(grid: Grid, results: str, dataset: str, backbone: str) -> bool:
+    """Whether a store of the pair is on disk, and lacks maps that a probe of this plan reads."""
+    path = Path(results, "features", dataset, backbone, f"{SPLITS[0]}.zarr", "zarr.json")
+    try:
+        about = json.loads(path.read_bytes())["attributes"]
+        left_out = {one["name"] for one in about["left_out"]}
+        # coarse to fine, as for those that chose
+        every = sorted(
+            [*about["layers"], *about["left_out"]], key=lambda one: int(one["array"][3:])
+        )
+    except (OSError, ValueError, KeyError):
+        return False
+    kept = grid.kept_layers(dataset, backbone)
+    if kept is None:
+        return True
+    heights = {one["name"]: one["height"] for one in every}
+    return not left_out.isdisjoint(kept.chosen(heights, about["working_size"][0]))
 
 
 def _pair_of(job) -> Pair:
@@ -79,7 +118,8 @@ def _expected(grid: Grid, results: Path) -> Callable[[Pair], float]:
             card = results / "images" / pair[0] / "card.json"
             size = dataset_size(grid.datasets[pair[0]], card)
             features = size_of_features(grid, size, *pair, results)
-            known[pair] = store_bytes(size, features, grid.config["extraction"])
+            alone = pair[0] in grid.harder
+            known[pair] = store_bytes(size, features, grid.config["extraction"], test_alone=alone)
         return known[pair]
 
     return expected
@@ -91,7 +131,7 @@ class MapsOnDisk:
     Parameters
     ----------
     jobs : the extraction of each pair with maps.
-    rules, results : as in `limit_maps`.
+    rules : names of the rules that write maps. results : as in `limit_maps`.
     most : bytes of maps on disk.
     expected : estimates the bytes of a pair's stores.
     """
@@ -100,7 +140,7 @@ class MapsOnDisk:
         self,
         workflow,
         jobs: dict[Pair, Any],
-        rules: tuple[str, str],
+        rules: tuple[str, ...],
         results: str,
         most: float,
         expected: Callable[[Pair], float],

@@ -6,12 +6,13 @@ import copy
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from permafrost.backbones.derived import parents_of
 from permafrost.backbones.input.contract import input_contract, resolve_input
+from permafrost.backbones.input.fit import STRICT
 from permafrost.backbones.input.matching import OfferedBands
 from permafrost.backbones.kinds import kind_of as backbone_kind_of
 from permafrost.core import extras
@@ -22,6 +23,7 @@ from permafrost.core.text import bytes_words, printable_name
 from permafrost.data.download.steps import fetchable
 from permafrost.data.files.members import is_junk
 from permafrost.data.sources import checked_entry, kind_of
+from permafrost.features.specification import ExtractionSettings
 from permafrost.operate.chosen import (
     Choice,
     chosen,
@@ -83,6 +85,11 @@ class Offers:
         """
         asked = ("extraction", "fit")
         complete = copy.deepcopy({key: self.config[key] for key in asked if key in self.config})
+        if not complete:
+            # the same as of the schema, without the library of schemas, which is slow to import
+            defaults = asdict(ExtractionSettings()).items()
+            given = {key: value for key, value in defaults if value is not None}
+            return feeding_options({"extraction": given}, STRICT)
         faults = problems(complete, "config")
         if wrong := [text for text, path in faults.items() if path[:1] and path[0] in asked]:
             raise misfit("; ".join(wrong), "config", where="the configuration")
@@ -278,6 +285,15 @@ def misfits(
             return error
         return None if wants is None else (entry, where, wants)
 
+    # what check_feeding reads of a pair, without names: many backbones have the same input, and datasets the same bands
+    of_bands = functools.cache(lambda dataset: repr(bands_of(dataset)))
+    fitting: set[tuple[str, str]] = set()
+
+    @functools.cache
+    def of_input(backbone: str) -> str:
+        entry, _, wants = known(backbone)  # type: ignore[misc]
+        return repr((entry["input"], entry.get("kernel_size"), wants))
+
     found: dict[tuple[str, str], str | None] = {}
     for dataset, backbone in itertools.product(datasets, backbones):
         bands, fed = bands_of(dataset), known(backbone)
@@ -286,10 +302,16 @@ def misfits(
         mistakes.add(*[one for one in (bands, fed) if isinstance(one, PermafrostError)][:1])
         if not mistakes and _are_elsewhere(offers, dataset, backbone):
             mistakes.add(PermafrostError("embeddings do not exist for generated images"))
+        # without mistakes, neither is an error
         if fed is not None and not mistakes:
-            # without mistakes, neither is an error
-            refused = check_feeding({backbone: fed}, {dataset: bands}, extraction, mistakes)  # type: ignore[dict-item]
-            mistakes.add(*refused.values())
+            pair = of_bands(dataset), of_input(backbone)
+            if pair not in fitting:
+                refused = check_feeding({backbone: fed}, {dataset: bands}, extraction, mistakes)  # type: ignore[dict-item]
+                mistakes.add(*refused.values())
+            if not mistakes:
+                fitting.add(pair)
+                found[dataset, backbone] = None
+                continue
         if fed is None and not mistakes:
             entries = (
                 {backbone: offers.backbones.entry(backbone)},

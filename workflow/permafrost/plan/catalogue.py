@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import copy
+import hashlib
+import marshal
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,12 +15,16 @@ from typing import Any
 
 import yaml
 
+from permafrost.core import schema_checks
 from permafrost.core.errors import PermafrostError, near_names
-from permafrost.core.home import MARK, home_from
+from permafrost.core.home import HOME, MARK, home_from
 from permafrost.core.identity import canonical_json
 from permafrost.core.inputs import check_file
 from permafrost.core.names import NAME_WORDS, is_name
+from permafrost.core.outputs import whole_file
 from permafrost.core.specification import substitute
+from permafrost.plan import validation
+from permafrost.plan.plugins import plugins_in_use
 from permafrost.plan.validation import validate
 
 EVERY = "all"
@@ -179,10 +188,15 @@ class Catalogue:
         self.kind, self._home = kind, home_from(root)
         self._entries: dict[str, tuple[dict, str]] = {}
         self._valid: set[str] = set()
+        self._completed: dict[str, dict] = {}
         for folder in folders:
-            for path in _files(folder, kind):
-                for name, entry in _entries(read_yaml(path), kind):
+            paths = _files(folder, kind)
+            kept = _kept(kind, paths) if folder.resolve() == HOME / "config" else None
+            for path in paths:
+                written = kept["written"][path.name] if kept else _entries(read_yaml(path), kind)
+                for name, entry in written:
                     self._add(name, entry, str(path))
+            self._completed |= kept["completed"] if kept else {}
         for name, entry in extra.items():
             self._add(name, entry, f"extra_{kind}s in the configuration")
 
@@ -229,12 +243,11 @@ class Catalogue:
         entry, where = self._entries[name]
         if name in self._valid:
             return entry
-        if not isinstance(entry, dict):
-            raise PermafrostError(
-                "an entry must be a mapping", where=where, remedy="give it keys, e.g. `kind: …`"
-            )
-        validate(entry, self.kind, where=where)
-        _check_plain(entry, where)
+        if name in self._completed:
+            entry = substitute(self._completed[name], self._home, MARK)
+            self._entries[name] = (entry, where)
+        else:
+            _complete(entry, self.kind, where)
         self._valid.add(name)
         return entry
 
@@ -265,6 +278,65 @@ def _files(folder: Path, kind: str) -> list[Path]:
             "the catalogue folder does not exist", where=folder, remedy="correct `catalogues:`"
         )
     return sorted(p for p in (folder / f"{kind}s").glob("*") if p.suffix in (".yaml", ".yml"))
+
+
+# --- the workflow's own entries -------------------------------------------------------------------
+
+
+def _kept(kind: str, paths: list[Path]) -> dict | None:
+    """The entries of the workflow's own files, as written and completed; checked once, then kept beside the byte code.
+
+    Parameters
+    ----------
+    paths : all files of one folder.
+
+    Returns
+    -------
+    ``written`` : a file's name to pairs of name and entry. ``completed`` : name to the valid entry
+    with defaults. None: an entry is invalid or needs a plug-in, or nothing can be kept.
+    """
+    of = hashlib.sha256()
+    code = (__file__, validation.__file__, schema_checks.__file__)
+    for path in (*map(Path, code), validation.SCHEMAS / f"{kind}.schema.yaml", *paths):
+        check_file(path)
+        of.update(f"{path.name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\0".encode())
+    folder, version = Path(__file__).parent / "__pycache__", sys.implementation.cache_tag
+    file = folder / f"{kind}s.{version}.marshal"
+    with contextlib.suppress(OSError, EOFError, ValueError, LookupError, TypeError):
+        kept = marshal.loads(file.read_bytes())
+        if kept["of"] == of.hexdigest():
+            return kept["entries"]
+    if any(plugins_in_use()) or not os.access(folder, os.W_OK):
+        return None
+    entries = _checked(kind, paths)
+    with (
+        contextlib.suppress(OSError, ValueError, PermafrostError),
+        whole_file(file, exclusive=False) as partial,
+    ):
+        partial.write_bytes(marshal.dumps({"of": of.hexdigest(), "entries": entries}))
+    return entries
+
+
+def _checked(kind: str, paths: list[Path]) -> dict | None:
+    written = {path.name: _entries(read_yaml(path), kind) for path in paths}
+    completed = copy.deepcopy({name: one for pairs in written.values() for name, one in pairs})
+    try:
+        for name, entry in completed.items():
+            _complete(entry, kind, name)
+    except PermafrostError:
+        return None
+    # an installed package may have offered a kind meanwhile
+    return None if any(plugins_in_use()) else {"written": written, "completed": completed}
+
+
+def _complete(entry: dict, kind: str, where: str) -> None:
+    """Refuse an invalid entry, and fill in its defaults."""
+    if not isinstance(entry, dict):
+        raise PermafrostError(
+            "an entry must be a mapping", where=where, remedy="give it keys, e.g. `kind: …`"
+        )
+    validate(entry, kind, where=where)
+    _check_plain(entry, where)
 
 
 def _check_plain(entry: dict, where: str) -> None:

@@ -219,6 +219,12 @@ def check_probes(
             unserved.setdefault(entry["task"], []).append(repr(name))
     for task, names in unserved.items():
         mistakes.add(_no_probe(task, names, where))
+    for dataset, entry in datasets.items():
+        for name, options in probes.items() if in_folds(entry) else ():
+            if _serves(options, entry) and (problem := _not_pooled(options)):
+                place = f"{where}: probes.{name}"
+                text = f"{dataset} has folds, and {problem[0]}"
+                mistakes.add(PermafrostError(text, where=place, remedy=problem[1]))
     if named is None or len(datasets) < len(named):
         # a probe may serve a dataset whose entry is invalid
         return
@@ -237,6 +243,18 @@ def serves_derived(kind: ProbeKind, entry: dict) -> bool:
     if not origins_of(entry):
         return True
     return kind.pooled if in_folds(entry) else kind.reads != "images"
+
+
+def _not_pooled(options: dict) -> tuple[str, str] | None:
+    """Why the answers of several folds would not be those of one table, and the remedy."""
+    if options.get("masks", "none") != "none":
+        return "predicted rasters of folds are not written", "write masks: none"
+    if options.get("score_threshold", 0) is None:
+        return (
+            "each of them would choose another score_threshold on validation",
+            "give a score_threshold, such as 0.3",
+        )
+    return None
 
 
 def _no_dataset(probe: str, kind: str, datasets: dict, where: str) -> PermafrostError:

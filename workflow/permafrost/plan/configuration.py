@@ -24,7 +24,7 @@ from permafrost.plan.catalogue import EVERY, Catalogue, catalogue_folders, resul
 from permafrost.plan.compatibility import check_probes
 from permafrost.plan.demo import NAMED
 from permafrost.plan.derived import add_derived, check_derived
-from permafrost.plan.derived_datasets import add_derived_datasets, check_groups, each_degradation
+from permafrost.plan.derived_datasets import add_derived_datasets, check_groups, each_of_several
 from permafrost.plan.digests import DIGESTS, DigestCache
 from permafrost.plan.environments import Environment, environment_of
 from permafrost.plan.folders import check_folders
@@ -123,7 +123,7 @@ class Configuration:
             self.datasets |= add_derived_datasets(
                 self._catalogues["dataset"],
                 self.datasets,
-                each_degradation(config["derived_datasets"], where, mistakes),
+                each_of_several(config["derived_datasets"], self.datasets, where, mistakes),
                 where,
                 mistakes,
             )
@@ -230,8 +230,10 @@ class Configuration:
                 self.identified[name] = self._identify_backbone(name, digests)
         for name, entry in self.datasets.items():
             if origins_of(entry):
-                # identified by those that it is derived from
+                # identified by those that it is derived from, and the table of its folds
                 self.sources[name] = None
+                with mistakes.gathered():
+                    self.sources[name] = self._table_of_folds(name, digests, where)
                 continue
             with mistakes.gathered(), self._blaming("dataset", name):
                 self.sources[name] = self._digest_dataset(name, digests)
@@ -280,6 +282,26 @@ class Configuration:
     def _digest_dataset(self, name: str, digests: DigestCache) -> str | None:
         located = substitute(self.datasets[name], str(self.root / self.data_root))
         return source_digest(located, digests.content)
+
+    def _table_of_folds(self, name: str, digests: DigestCache, where: str) -> str | None:
+        """The digest of the table whose values are folds, if there is one; its columns are checked."""
+        folds = self.datasets[name]["derived"].get("folds") or {}
+        if "table" not in folds:
+            return None
+        from permafrost.data.user_tables import values_of
+
+        path = self._locate(folds["table"])
+
+        def check() -> None:
+            values_of(path, folds["column"])
+
+        try:
+            made = digests.digest(path)
+            digests.once([made, folds["column"]], check)
+        except PermafrostError as error:
+            place = error.where or f"{where}: derived_datasets.{name}.folds"
+            raise PermafrostError(error.problem, where=place, remedy=error.remedy) from error
+        return made
 
     def _look_at_files(self, name: str, digests: DigestCache) -> None:
         from permafrost.data.class_files import check_files

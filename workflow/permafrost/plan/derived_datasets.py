@@ -13,6 +13,8 @@ from permafrost.data.derived import (
     DATES_DROPPED,
     MOVING,
     ONLY_RGB,
+    OTHER_BANDS,
+    PART_OF,
     RGB,
     Folds,
     check_folds,
@@ -26,12 +28,20 @@ from permafrost.plan.catalogue import Catalogue
 from permafrost.plan.mistakes import Mistakes
 
 
-def each_degradation(asked: Mapping[str, dict], where: str, mistakes: Mistakes) -> dict[str, dict]:
-    """`derived_datasets` with an entry NAME-DEGRADATION-SEVERITY for each degradation and severity of ``harder``."""
+def each_of_several(
+    asked: Mapping[str, dict], chosen: Mapping[str, dict], where: str, mistakes: Mistakes
+) -> dict[str, dict]:
+    """`derived_datasets` with an entry for each degradation and severity, each share, and each pair of a transfer."""
     found: dict[str, dict] = {}
     for name, derived in asked.items():
         own = {name: derived}
-        if derived.get("harder"):
+        if isinstance(derived.get("share"), list):
+            own = _each_share(name, derived)
+        elif "transfer" in derived and len(derived.keys() & _ALONE) == 1:
+            own = {}
+            with mistakes.gathered():
+                own = _each_pair(name, derived, chosen, f"{where}: derived_datasets.{name}")
+        elif derived.get("harder"):
             own = {
                 f"{name}-{kind}-{severity}": {
                     **derived,
@@ -45,12 +55,91 @@ def each_degradation(asked: Mapping[str, dict], where: str, mistakes: Mistakes) 
             with mistakes.gathered():
                 if one in found:
                     raise PermafrostError(
-                        f"two datasets are named {one!r}, one of them of harder images",
+                        f"two datasets are named {one!r}",
                         where=f"{where}: derived_datasets",
                         remedy="rename one of the entries",
                     )
         found |= own
     return found
+
+
+#: keys of which an entry with a transfer has only one
+_ALONE = {"of", "folds", "share", "harder", "train", "test", "transfer", "classes"}
+
+
+def _each_share(name: str, derived: dict) -> dict[str, dict]:
+    """The entries of several shares, by their percentage."""
+    return {
+        f"{name}-{100 * share:g}".replace(".", "_"): {
+            **derived,
+            "share": share,
+            "title": f"{derived.get('title', name)}: {100 * share:g} %",
+            PART_OF: name,
+        }
+        for share in derived["share"]
+    }
+
+
+def _each_pair(name: str, derived: dict, chosen: Mapping[str, dict], where: str) -> dict[str, dict]:
+    """The entries of a transfer: each dataset trained on, with each tested on, itself among them."""
+    every, asked = derived["transfer"]["of"], derived["transfer"].get("classes")
+    lacking = [one for one in every if one not in chosen]
+    if lacking:
+        raise PermafrostError(
+            f"it is derived from {lacking[0]!r}, which is not a dataset of this run"
+            f" ({near_names(lacking[0], chosen)})",
+            where=where,
+            remedy=f"add {lacking[0]} to `datasets`",
+        )
+    classes: Mapping[str, Mapping] | None = None
+    if not targets_of(chosen[every[0]]["task"]).numbers:
+        classes = _alike_in_all(every, chosen, where) if asked is None else asked
+        for called, by_dataset in classes.items():
+            if different := sorted({*every} ^ {*by_dataset}):
+                raise PermafrostError(
+                    f"the class {called} names {', '.join(by_dataset)}, and the datasets are {', '.join(every)}",
+                    where=f"{where}.transfer.classes",
+                    remedy=f"give its classes of {different[0]}"
+                    if different[0] in every
+                    else f"remove {different[0]}",
+                )
+    elif asked is not None:
+        raise PermafrostError("classes has no effect on numbers", where=where, remedy="remove it")
+    own = {key: one for key, one in derived.items() if key != "transfer"}
+    title = derived.get("title", name)
+    return {
+        f"{name}-{train}-to-{test}": {
+            **own,
+            **{"train": train, "test": test, "title": f"{title}: {train} to {test}", PART_OF: name},
+            **(
+                {}
+                if classes is None
+                else {
+                    "classes": {k: {"train": o[train], "test": o[test]} for k, o in classes.items()}
+                }
+            ),
+        }
+        for train in every
+        for test in every
+    }
+
+
+def _alike_in_all(
+    every: list[str], chosen: Mapping[str, dict], where: str
+) -> dict[str, dict[str, str]]:
+    """The classes that the entries of all these datasets list."""
+    unlisted = [one for one in every if not chosen[one].get("classes")]
+    listed = [chosen[one].get("classes") or [] for one in every]
+    found = [called for called in listed[0] if all(called in one for one in listed)]
+    if unlisted or len(found) < 2:
+        raise PermafrostError(
+            f"the entry of {unlisted[0]} does not list its classes"
+            if unlisted
+            else f"the datasets have {len(found) or 'no'} class with the same name in all",
+            where=where,
+            remedy="name the classes of each dataset under transfer.classes",
+        )
+    return {called: dict.fromkeys(every, called) for called in found}
 
 
 def _severities(kind: str, asked: str | int | list[int]) -> list[int]:
@@ -62,8 +151,10 @@ def _severities(kind: str, asked: str | int | list[int]) -> list[int]:
 
 
 def _configured(name: str, derived: Mapping) -> str:
-    """The key in the configuration of an entry from `each_degradation`."""
+    """The key in the configuration of an entry from `each_of_several`."""
     harder = harder_of({"derived": derived})
+    if PART_OF in derived:
+        return derived[PART_OF]
     return name.removesuffix(f"-{harder[0]}-{harder[1]}") if harder else name
 
 
@@ -108,9 +199,9 @@ def _entry(chosen: Mapping[str, dict], name: str, derived: dict) -> dict:
     images_of = {one for origin in origins for one in chosen[origin].get("images_of", ())}
     if images_of:
         entry["images_of"] = sorted(images_of)
-    if len(origins) > 1 and "classes" in entry:
+    if "train" in derived and "classes" in entry:
         # of those that the entries list; else the data say
-        listed = [chosen[origin].get("classes") for origin in origins]
+        listed = [chosen[derived[key]].get("classes") for key in ("train", "test")]
         known = derived.get("classes")
         if known is not None or all(listed):
             shared = list(shared_classes(known, *(one or [] for one in listed)))
@@ -124,21 +215,21 @@ def _check_dataset(
 ) -> None:
     origins = origins_of({"derived": derived})
     problem = None
-    asked = {key for key in ("of", "folds", "share", "harder", "train", "test") if key in derived}
+    asked = derived.keys() & (_ALONE - {"classes"})
     kind, severity = harder_of({"derived": derived}) or ("", 0)
     texts = isinstance(name, str) and all(
         isinstance(one, str) for one in derived.get("classes", ())
     )
     if asked not in _ASKED:
         problem = (
-            f"{', '.join(sorted(asked))} do not go together",
-            ("give of and folds, of and share, of and harder, or train and test"),
+            f"{', '.join(sorted(derived.keys() & _ALONE))} do not go together",
+            "give of and folds, of and share, of and harder, train and test, or transfer alone",
         )
     elif not texts:
         problem = "a name is not a text", "put names that are numbers into quotes"
     elif catalogue.has(name):
         problem = f"there is a dataset {name!r} in the catalogues", "choose another name"
-    elif len(set(origins)) < len(origins):
+    elif derived.get("train", "") == derived.get("test") and PART_OF not in derived:
         problem = "it trains and tests on one dataset", "name the dataset itself, or give it folds"
     elif len({chosen[one]["task"] for one in origins}) > 1:
         tasks = " and ".join(chosen[one]["task"] for one in origins)
@@ -148,9 +239,13 @@ def _check_dataset(
             "seed has no effect without share or harder",
             "remove it; folds have a seed of their own",
         )
+    elif derived.get(OTHER_BANDS) is not None and "train" not in derived:
+        problem = f"{OTHER_BANDS} has no effect without train and test", "remove it"
+    elif derived.get(OTHER_BANDS) and "classes" in derived:
+        problem = f"{OTHER_BANDS} compares the same images, so classes has no effect", "remove it"
     elif "classes" in derived and targets_of(chosen[origins[0]]["task"]).numbers:
         problem = "classes has no effect on numbers", "remove it"
-    elif "classes" in derived and len(origins) < 2:
+    elif "classes" in derived and "train" not in derived:
         problem = "classes has no effect on images of one dataset", "remove it"
     elif kind == ONLY_RGB and severity > 1:
         problem = f"{kind} has no severity {severity}", f"write {kind}: 1"
@@ -162,12 +257,17 @@ def _check_dataset(
             f"{kind} moves what is labelled, and labels of the task {task} would not move with it",
             f"remove {kind}",
         )
-    elif targets_of(chosen[origins[0]]["task"]).dense and not asked & {"share", "harder"}:
+    elif targets_of(chosen[origins[0]]["task"]).dense and "train" in derived:
         task = chosen[origins[0]]["task"]
         problem = (
-            f"folds and pairs of datasets need labels of images, and the task is {task}",
-            ("give a share or harder, or name another dataset"),
+            f"pairs of datasets need labels of images, and the task is {task}",
+            "name datasets with labels of images",
         )
+    elif (
+        targets_of(chosen[origins[0]]["task"]).objects
+        and derived.get("folds", {}).get("repeats", 1) > 1
+    ):
+        problem = "folds of objects are not repeated", "remove repeats"
     if problem:
         raise PermafrostError(problem[0], where=where, remedy=problem[1])
     if "folds" in derived:
@@ -227,6 +327,8 @@ def misfits_of_derived_datasets(
                 problem = "derived backbones have no folds: steps would learn from images that a fold tests"
             elif len(origins) > 1 and kind_of(entry).is_fitted(entry):
                 problem = "it is fitted to train, so its features of two datasets are not the same"
+            elif about["derived"].get(OTHER_BANDS):
+                continue
             elif len(policies) > 1:
                 problem = (
                     f"its input of {origins[0]} is made in another way than that of {origins[1]}"

@@ -5,10 +5,12 @@ from __future__ import annotations
 from permafrost.backbones.derived import parents_of
 from permafrost.backbones.kinds import kind_of
 from permafrost.core.tasks import targets_of
-from permafrost.data.derived import harder_of, origins_of
+from permafrost.data.derived import harder_of, loss_of, origins_of
+from permafrost.features.kept_layers import KeptLayers
 from permafrost.plan.compatibility import serves_derived
 from permafrost.plan.configuration import Configuration
 from permafrost.plan.options import is_seeded, is_several
+from permafrost.probes.dense.choice import kept_layers
 from permafrost.probes.kinds import KINDS
 
 _PAIR = ("dataset", "backbone")
@@ -45,6 +47,7 @@ class Grid:
     parents : derived backbone to those that it is derived from.
     origins : derived dataset to those that it is derived from.
     harder : derived dataset with harder images to its degradation and severity.
+    losses : dataset with relative losses to the dataset with the clean score, degradation and severity.
     misfits, cells : omitted pairs with reasons, and the input of the others, see
         `permafrost.plan.misfits`.
     """
@@ -64,6 +67,9 @@ class Grid:
             name: degradation
             for name in self.origins
             if (degradation := harder_of(self.datasets[name]))
+        }
+        self.losses = {
+            name: loss for name in self.origins if (loss := loss_of(self.datasets[name]))
         }
         self._measures, self._profile = chosen.measures, chosen.profile
         self._views = self._measures and self._measures.views
@@ -113,11 +119,36 @@ class Grid:
 
     def mapped(self) -> list[tuple[str, str]]:
         """(dataset, backbone) pairs whose stores hold maps of layers."""
-        return [pair for pair in self._of_roots() if self.has_maps(pair[0])]
+        stages = ("extract", "extract_harder")
+        return [
+            pair
+            for pair in self.pairs()
+            if self.has_maps(pair[0]) and self._made_by(*pair) in stages
+        ]
 
     def has_maps(self, dataset: str) -> bool:
         """Whether features of the dataset include maps of layers."""
         return targets_of(self.datasets[dataset]["task"]).dense
+
+    def kept_layers(self, dataset: str, backbone: str) -> KeptLayers | None:
+        """The layers whose maps are stored; None: all. If maps are removed after use, only those that a probe reads."""
+        if self.config["runtime"]["keep_maps"] is True:
+            return None
+        read = [
+            kept_layers(self.probes[probe])
+            for one in self.datasets
+            if dataset in (one, *self.origins.get(one, ()))
+            for probe in self.probes_of(one)
+            if (one, backbone, probe) not in self.misfits
+            and KINDS[self.probes[probe]["kind"]].reads in ("maps", "patches")
+        ]
+        named = [one for one in read if one is not None]
+        if not read or len(named) < len(read):
+            return None
+        return KeptLayers(
+            tuple(sorted({name for one in named for name in one.names})),
+            tuple(sorted({stride for one in named for stride in one.strides})),
+        )
 
     def backbones_on(self, dataset: str, probe: str | None = None) -> list[str]:
         """Names of the backbones that fit the dataset, and the probe if given."""

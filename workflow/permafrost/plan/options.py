@@ -24,8 +24,10 @@ MASKS = "masks"
 DETECTIONS = ("truth.json", "detections.json")
 #: option of extraction for features of blocks
 DEPTHS = "depths"
+#: options of extraction that are of feature maps alone
+_OF_MAPS = ("maps_dtype", "maps_channels")
 #: options of extraction that only affect how features are stored
-_OF_WRITING = frozenset({"dtype", DEPTHS})
+_OF_WRITING = frozenset({"dtype", "maps_channels", DEPTHS})
 #: options of extraction that only affect how a network runs
 _OF_FORWARD_PASS = frozenset({"precision", "compile"})
 
@@ -70,7 +72,7 @@ def asked_of_run(
     asks : those that its input depends on, see `plan.misfits.Cell`; None: only its job knows all.
     """
     if not pixels:
-        unused = {*FEEDING, *_OF_FORWARD_PASS}
+        unused = {*FEEDING, *_OF_FORWARD_PASS, "maps_channels"}
     elif asks is None:
         unused = set(entry["input"])
     else:
@@ -92,7 +94,7 @@ def feeding_of(task: str, entry: dict, extraction: dict) -> tuple[dict, dict]:
 
 
 def _without_maps(entry: dict, extraction: dict) -> tuple[dict, dict]:
-    return _without(entry, "layers"), _without(extraction, "maps_dtype")
+    return _without(entry, "layers"), _without(extraction, *_OF_MAPS)
 
 
 def _without(options: dict, *keys: str) -> dict:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from permafrost.backbones.kinds import kind_of
-from permafrost.core.errors import look_up
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.plan.grid import Grid
 from permafrost.plan.object_store import Places
 from permafrost.plan.plan import Plan
@@ -19,11 +19,17 @@ PATTERN = r"\d+-of-\d+"
 
 
 def check_parts(grid: Grid) -> None:
-    """Refuse ``runtime.parts`` of unknown datasets."""
+    """Refuse ``runtime.parts`` of unknown datasets, and of derived ones, whose stores are made whole."""
     parts = grid.config["runtime"]["parts"]
     for name in parts if isinstance(parts, Mapping) else ():
         if all(name != names[0] for names in grid.misfits):
             look_up(grid.datasets, name, "the run has no dataset", where="runtime: parts")
+        if name in grid.origins:
+            raise PermafrostError(
+                f"{name} is derived, and jobs of derived datasets are not divided",
+                where="runtime: parts",
+                remedy=f"name {' or '.join(grid.origins[name])}",
+            )
 
 
 def number_of_parts(grid: Grid, stage: str, *names: str) -> int:

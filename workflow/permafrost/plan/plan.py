@@ -88,7 +88,7 @@ class Plan(StoreJobs):
                 else {
                     "inputs": {"features": self.features(dataset, backbone).fingerprint},
                     **self._read_through(dataset, backbone),
-                    **({"drawn_on": self.origins[dataset][0]} if dataset in self.harder else {}),
+                    **({"drawn_on": self.origins[dataset][0]} if dataset in self.losses else {}),
                 }
             ),
         )
@@ -97,8 +97,8 @@ class Plan(StoreJobs):
     def bootstrap(self, dataset: str, backbone: str, probe: str, seed: int) -> Job:
         inputs = {"predictions": self.probe(dataset, backbone, probe, seed).fingerprint}
         harder: dict[str, Any] = {}
-        if dataset in self.harder:
-            (parent,), (kind, severity) = self.origins[dataset], self.harder[dataset]
+        if dataset in self.losses:
+            parent, kind, severity = self.losses[dataset]
             inputs["clean"] = self.probe(parent, backbone, probe, seed).fingerprint
             harder = {"harder": {"of": parent, "degradation": kind, "severity": severity}}
         return self._job(

@@ -217,7 +217,8 @@ class Runtime(Options):
     this machine half of the cores of the run, from 2 to 8."""
     parts: Parts | dict[str, Parts] = 1
     """Number of jobs (shards) that share the preparation of a dataset, and the extraction of each backbone on it,
-    each on its own node or GPU; or dataset to number, 1 for others. The joined result is the same to the byte."""
+    each on its own node or GPU; or dataset to number, 1 for others. The joined result is the same to the byte. Derived
+    datasets, also those of harder images, are not divided."""
     cache: Text | None = None
     """Folder shared by projects: they reuse each other's image and feature stores if data, options and code are the
     same. Users without write permission reuse stores but add none."""

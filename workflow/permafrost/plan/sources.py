@@ -48,6 +48,7 @@ ASKED_FOR = {
     f"{PACKAGE}.statistics.scores.score_table": "harder",
     f"{PACKAGE}.features.stored": "derived",
     f"{PACKAGE}.probes.embeddings.features": "rows",
+    f"{PACKAGE}.stages.probe": "rows",
 }
 #: module -> property of targets; a job whose targets lack it gets no result from the module, which
 #: at most refuses the entry

@@ -14,7 +14,7 @@ from permafrost.core.environment import ROLE
 from permafrost.core.identity import canonical_json, fingerprint
 from permafrost.core.plugins import places_of
 from permafrost.core.versions import installed_versions
-from permafrost.data.derived import origins_of
+from permafrost.data.derived import PART_OF, origins_of
 from permafrost.data.digest import without_places
 from permafrost.metrics.tasks import added_metrics
 from permafrost.plan.catalogue import result_fields
@@ -112,12 +112,18 @@ class StoreJobs(Grid):
         entry = result_fields(self.datasets[dataset])
         del entry["source"], entry["splits"]
         images = {name: self.prepare(name).fingerprint for name in self.origins[dataset]}
-        derived = {key: one for key, one in entry.pop("derived").items() if key != "title"}
+        said = ("title", PART_OF)
+        derived = {key: one for key, one in entry.pop("derived").items() if key not in said}
         if not derived.keys() & {"share", "harder"}:
             del derived["seed"]
         harder = {"harder": derived.pop("harder")} if "harder" in derived else {}
+        places: dict = {}
+        if "table" in derived.get("folds", ()):
+            places = {"derived": {"folds": {"table": derived["folds"]["table"]}}}
+            derived["folds"] = {**derived["folds"], "table": self._sources[dataset]}
         return self._job(
             "resplit",
+            places=places,
             dataset=dataset,
             entry=entry,
             derived=derived,

@@ -277,6 +277,7 @@ KINDS = {
         work="heads",
         gpu="auto",
         seeded=True,
+        pooled=True,
     ),
     "dense_knn": ProbeKind(
         "permafrost.probes.dense_knn.probe:run_dense_knn",
@@ -289,6 +290,7 @@ KINDS = {
         minutes=60,
         work="patches",
         gpu="named",
+        pooled=True,
     ),
     "dense_centroid": ProbeKind(
         "permafrost.probes.dense_knn.centroid_probe:run_dense_centroid",
@@ -301,6 +303,7 @@ KINDS = {
         memory_mb=6000,
         minutes=60,
         work="patch_means",
+        pooled=True,
     ),
     "dense_ridge": ProbeKind(
         "permafrost.probes.dense_ridge.probe:run_dense_ridge",
@@ -312,6 +315,7 @@ KINDS = {
         memory_mb=4000,
         minutes=120,
         work="patch_solving",
+        pooled=True,
     ),
     "fine_tune": ProbeKind(
         "permafrost.probes.fine_tune.probe:run_fine_tune",
@@ -343,6 +347,7 @@ KINDS = {
         gpu="auto",
         seeded=True,
         leaves="detections",
+        pooled=True,
     ),
 }
 KINDS = PLUGINS = Registry("probes", KINDS)

@@ -27,16 +27,21 @@ from permafrost.report.sections.dataset import (
     trained_on_flags,
 )
 from permafrost.report.sections.derived import derived_overview, derived_section
+from permafrost.report.sections.ensembles import ensembles_section
 from permafrost.report.sections.explorer import embedded, explorer, not_told_apart
 from permafrost.report.sections.harder import harder_section
 from permafrost.report.sections.overview import overview
 from permafrost.report.sections.published import add_published
 from permafrost.report.sections.run import backbone_facts, incomplete_section, run_section
 from permafrost.report.sections.scores import scores_section
+from permafrost.report.sections.several import several_section
+from permafrost.report.tables.portfolio import each_portfolio, portfolio_block
+from permafrost.report.tables.suspected import reading_none
 from permafrost.statistics.leaderboard.derived import DerivedLine, set_apart
 from permafrost.statistics.leaderboard.harder import Loss, losses_of
 from permafrost.statistics.leaderboard.rows import copies, distinct, overall
 from permafrost.statistics.leaderboard.seeds import merge_seeds
+from permafrost.statistics.predictions.reading import Predictions, predictions_from_table
 
 _TEMPLATE = Path(__file__).parent / "template"
 
@@ -123,6 +128,9 @@ class Report:
             from markupsafe import Markup
 
             drawn = overview(entrance, tests, partial / "figures")
+            several, curves = several_section(
+                self.plan, merge_seeds(overall(rows)), self._runs, partial / "figures"
+            )
             # figures show only the run's own scores
             if published := self._published():
                 add_published(entrance, published, overall(rows), self.plan)
@@ -138,6 +146,14 @@ class Report:
                 "overview": drawn,
                 "explorer": Markup(embedded(entrance)),
                 "derived": derived_overview(derived),
+                "several": several,
+                "portfolios": [
+                    portfolio_block(*found)
+                    for found in each_portfolio(
+                        merge_seeds(overall(rows)), gathered.get("derived_datasets", ())
+                    )
+                ],
+                "several_figures": [shown(figure) for figure in curves],
             }
             _write(partial / "index.html", "index.html.j2", values)
 
@@ -160,6 +176,7 @@ class Report:
         section["derived_figures"] = [shown(figure) for figure in drawn]
         section["harder"], drawn = harder_section(losses, material, self.images, folder / "figures")
         section["harder_figures"] = [shown(figure) for figure in drawn]
+        section["ensembles"] = ensembles_section(overall(material.rows), self._runs)
         section["lines"] = [line for line in shared["lines"] if line["dataset"] == material.name]
         compared = {row["backbone"] for row in material.rows}
         section["flags"] += trained_on_flags(
@@ -205,6 +222,7 @@ class Report:
             bins=judged.get("bins", BINS),
             bins_like=judged.get("like"),
             sets=judged.get("sets"),
+            reading_none=reading_none(self.plan["backbones"]),
         )
 
     def _card(self, dataset: str) -> Card:
@@ -230,6 +248,16 @@ class Report:
         if self.published is None:
             return []
         return read_table(self.published, expect=self._expected(self.leaderboard))[0].to_pylist()
+
+    def _runs(self, dataset: str, probe: str) -> dict[str, dict[int, Predictions]]:
+        """Backbone -> seed -> predictions of backbones that are not derived."""
+        found: dict[str, dict[int, Predictions]] = {}
+        for (of, backbone, seed, by), path in self.predictions.items():
+            derived = self.plan["backbones"].get(backbone, {}).get("kind") == "derived"
+            if (of, by) == (dataset, probe) and not derived:
+                table = read_table(path, expect=self._expected(path))
+                found.setdefault(backbone, {})[seed] = predictions_from_table(*table)
+        return found
 
     def _compared(self) -> dict[tuple[str, str], list[dict]]:
         return {

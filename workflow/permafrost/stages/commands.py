@@ -89,7 +89,18 @@ USE: dict[str, Command] = {
     ),
     "copies": Command(
         "count test images of one dataset that are images of another one of the run",
-        ("permafrost copies", "permafrost copies --dataset eurosat --output copies.csv"),
+        (
+            "permafrost copies",
+            "permafrost copies --dataset eurosat --output copies.csv",
+            "permafrost copies --features resnet50",
+        ),
+    ),
+    "agreement": Command(
+        "compare features of two sensors at the same places: retrieval and CKA",
+        (
+            "permafrost agreement eurosat-s2 eurosat-s1",
+            "permafrost agreement sensors sensors --backbones galileo-s2 galileo-s1",
+        ),
     ),
     "export": Command(
         "write tables for papers, files for other benchmarks, and citations",
@@ -199,6 +210,7 @@ OF_RESULTS: dict[str, tuple[str, ...]] = {
     "show": ("leaderboard",),
     "labels": ("results",),
     "copies": ("results",),
+    "agreement": ("results",),
     "export": ("leaderboard",),
     "methods": ("results",),
     "incomplete": ("failures",),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from permafrost.core.shared_cache import taken_or_made
+from permafrost.features.kept_layers import KeptLayers
 from permafrost.features.specification import ExtractSpec
 from permafrost.plan.digests import DIGESTS, DigestCache
 from permafrost.stages import image_jobs
@@ -30,6 +31,21 @@ def add_arguments(parser) -> None:
         default=[],
         help="with --output: only join the shards in these folders",
     )
+    parser.add_argument(
+        "--layers",
+        nargs="+",
+        default=[],
+        metavar="LAYER",
+        help="store maps of these layers only (default: of all)",
+    )
+    parser.add_argument(
+        "--strides",
+        nargs="+",
+        type=float,
+        default=[],
+        metavar="PIXELS",
+        help="as --layers, of the layers with patches closest to so many pixels",
+    )
 
 
 def run(arguments) -> None:
@@ -46,6 +62,7 @@ def run(arguments) -> None:
         lambda path: Store(path, expect=expect),
         lambda: make(arguments),
         kept_reading(),
+        shared=_kept(arguments) is None,
     )
 
 
@@ -55,14 +72,22 @@ def _extract(arguments) -> None:
     # files of embeddings may be large; they are not read again if unchanged since planning
     known = DigestCache(Path(DIGESTS))
     outputs = by_split(arguments.output)
-    image_jobs.run(arguments, extract, ExtractSpec, outputs=outputs, digest_of=known.content)
+    about = {"outputs": outputs, "digest_of": known.content}
+    image_jobs.run(arguments, extract, ExtractSpec, kept=_kept(arguments), **about)
 
 
 def _extract_part(arguments) -> None:
     from permafrost.features.parts import Part, extract_part
 
     part = Part.of(arguments.part.name)
-    image_jobs.run(arguments, extract_part, ExtractSpec, part=part, output=arguments.part)
+    about = {"part": part, "output": arguments.part}
+    image_jobs.run(arguments, extract_part, ExtractSpec, kept=_kept(arguments), **about)
+
+
+def _kept(arguments) -> KeptLayers | None:
+    if not (arguments.layers or arguments.strides):
+        return None
+    return KeptLayers(tuple(arguments.layers), tuple(arguments.strides))
 
 
 def _join(arguments) -> None:

@@ -15,6 +15,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.memory import keep_freed_memory
 from permafrost.core.option_models import read
 from permafrost.core.specification import SPLITS, merged, substitute
+from permafrost.features.kept_layers import KeptLayers
 from permafrost.features.specification import Running
 from permafrost.stages.arguments import add_compute, add_job, planned_job
 
@@ -79,13 +80,14 @@ def located_job(arguments) -> tuple[dict, str]:
     return spec, job.fingerprint
 
 
-def run(arguments, extract, kind: type, **outputs) -> None:
+def run(arguments, extract, kind: type, kept: KeptLayers | None = None, **outputs) -> None:
     """Call `extract` for the job, after recomputing image stores if they were deleted.
 
     Parameters
     ----------
     extract : called with the spec, ``images``, ``card``, ``fingerprint``, ``running``, `outputs`.
     kind : dataclass of the spec.
+    kept : the layers whose maps are stored; None: all.
     """
     images = images_of(arguments)
     keep_freed_memory()
@@ -100,6 +102,7 @@ def run(arguments, extract, kind: type, **outputs) -> None:
             batch_size=arguments.batch_size,
             workers=arguments.threads,
             threads=arguments.threads,
+            kept=kept,
         ),
         **outputs,
     )

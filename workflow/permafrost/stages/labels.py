@@ -14,7 +14,7 @@ from permafrost.stages.arguments import add_results_folder
 def add_arguments(parser) -> None:
     add_results_folder(parser)
     parser.add_argument(
-        "--dataset", help="only this dataset (default: all with one class per image)"
+        "--dataset", help="only this dataset (default: all whose images have classes)"
     )
     parser.add_argument(
         "--probe", help="judge by this probe (default: linear if it was run, else the first)"
@@ -23,7 +23,7 @@ def add_arguments(parser) -> None:
         "--backbones",
         nargs="+",
         metavar="NAME",
-        help="judge by these (default: all but derived ones)",
+        help="judge by these (default: all that read images)",
     )
     parser.add_argument("--seed", type=int, help="judge by this seed (default: the lowest)")
     parser.add_argument(
@@ -47,7 +47,7 @@ def run(arguments) -> None:
     names = [arguments.dataset] if arguments.dataset else source.datasets()
     if not names:
         raise PermafrostError(
-            "no dataset has predictions and one class per image",
+            "no dataset has classes of images, and predictions of backbones that read images",
             where=results,
             remedy="add a classification dataset, and run snakemake",
         )

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 from permafrost.probes.job import ImageProbeJob, ProbeJob
 from permafrost.stages import image_jobs
 from permafrost.stages.arguments import add_compute, add_job, add_splits, by_split, read_job
+
+#: how a probe of maps runs on folds; imported, and part of a job's code, only for a derived dataset
+POOLING = {"folds": "permafrost.probes.dense.folds:run_on_folds"}
 
 
 def add_arguments(parser, kind) -> None:
@@ -30,13 +34,11 @@ def add_arguments(parser, kind) -> None:
 def run(arguments, kind) -> None:
     """Run a probe of a kind."""
     probe = kind.load()
-    job = _image_job(arguments, kind) if kind.reads == "images" else _feature_job(arguments, kind)
-    probe(job)
-
-
-def _feature_job(arguments, kind):
+    if kind.reads == "images":
+        probe(_image_job(arguments, kind))
+        return
     spec, fingerprint = read_job(arguments)
-    return ProbeJob.of(
+    job = ProbeJob.of(
         spec,
         kind.options_class(),
         stores=by_split(arguments.features),
@@ -45,6 +47,11 @@ def _feature_job(arguments, kind):
         device=arguments.device,
         second_output=getattr(arguments, "second_output", None),
     )
+    if kind.reads == "embeddings" or "rows" not in spec:
+        probe(job)
+        return
+    module, _, name = POOLING["folds"].partition(":")
+    getattr(import_module(module), name)(probe, job)
 
 
 def _image_job(arguments, kind):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
-from permafrost.stages.arguments import add_job, add_splits, by_split, read_specification
+from permafrost.core.specification import merged, substitute
+from permafrost.stages.arguments import add_job, add_splits, by_split, planned_job, specified
 from permafrost.stages.image_jobs import ensure_images
 
 
@@ -33,7 +34,8 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     from permafrost.data.resplit.job import ResplitSpec, resplit
 
-    spec, fingerprint = read_specification(arguments, ResplitSpec)
+    job = planned_job(arguments)
+    spec = specified(job, ResplitSpec)
     cards = {path.parent.name: path for path in arguments.cards}
     if sorted(cards) != sorted(spec.inputs.images):
         raise PermafrostError(
@@ -42,13 +44,15 @@ def run(arguments) -> None:
             remedy="give the cards of the datasets that it is derived from",
         )
     jobs = arguments.prepare_jobs or [None] * len(cards)
-    for card, job in zip(arguments.cards, jobs, strict=True):
-        again = [] if job is None else ["--job", job, "--plan", str(arguments.plan)]
+    for card, other in zip(arguments.cards, jobs, strict=True):
+        again = [] if other is None else ["--job", other, "--plan", str(arguments.plan)]
         ensure_images(card, job=again, data=arguments.data, workers=2)
+    table = merged(spec.derived, job.places.get("derived", {})).get("folds", {}).get("table")
     resplit(
         spec,
         cards=cards,
         outputs=by_split(arguments.output),
         card_path=arguments.card,
-        fingerprint=fingerprint,
+        fingerprint=job.fingerprint,
+        table=None if table is None else Path(substitute(table, arguments.data)),
     )

@@ -1,4 +1,6 @@
-"""``permafrost show``: print the ranking and the leaderboard, scores on slices of test sets, or ensembles."""
+"""``permafrost show``: print the ranking and the leaderboard, scores on slices of test sets, ensembles, areas under
+curves of label shares, losses of transfers, or portfolios of backbones.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import json
 import sys
 from pathlib import Path
 
-from permafrost.core.errors import PermafrostError
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.plan.recorded import current_plan, leaderboard_in, read_plan
 from permafrost.stages.run import add_against, print_standing
 
@@ -30,13 +32,29 @@ def add_arguments(parser) -> None:
         "--by",
         metavar="WHAT",
         help="scores on slices of the test sets: group, latitude, latitude:30, cell, cell:5, "
-        "cell:500km, season, month, year, or FILE:COLUMN of a CSV or parquet file with sample_id "
+        "cell:500km, season, month, year, fold, distance, or FILE:COLUMN of a CSV or parquet file with sample_id "
         "or group_id",
     )
     parser.add_argument(
         "--ensembles",
         action="store_true",
         help="averages of the probabilities of pairs and of greedily selected backbones, and what they add",
+    )
+    parser.add_argument(
+        "--shares",
+        action="store_true",
+        help="areas under the curves of derived datasets with several shares of labels",
+    )
+    parser.add_argument(
+        "--transfers",
+        action="store_true",
+        help="scores of transfers, trained on one dataset and tested on another, and their differences to training on "
+        "the same dataset",
+    )
+    parser.add_argument(
+        "--portfolios",
+        action="store_true",
+        help="small sets of backbones of which, on every dataset, one is nearly as good as the best of all",
     )
     parser.add_argument(
         "--backbone", help="with --by: this backbone, not the best of each dataset and probe"
@@ -87,6 +105,12 @@ def run(arguments) -> None:
     if arguments.ensembles:
         _show_ensembles(arguments, shown.rows, results)
         return
+    if arguments.portfolios:
+        _show_portfolios(arguments, shown.rows, metadata.get("derived_datasets", ()))
+        return
+    if arguments.shares or arguments.transfers:
+        _show_several(arguments, results)
+        return
     if arguments.json:
         print(
             json.dumps(
@@ -112,22 +136,27 @@ def run(arguments) -> None:
 
 def _check(arguments) -> None:
     """Refuse options that do not belong together."""
-    if arguments.by is not None and arguments.ensembles:
+    ways = ("by", "ensembles", "shares", "transfers", "portfolios")
+    given = [f"--{name}" for name in ways if getattr(arguments, name) not in (None, False)]
+    if len(given) > 1:
         raise PermafrostError(
-            "--by does not go with --ensembles", where="permafrost show", remedy="give one of them"
+            f"{given[0]} does not go with {given[1]}",
+            where="permafrost show",
+            remedy="give one of them",
         )
-    chosen = "--by" if arguments.by is not None else "--ensembles" if arguments.ensembles else None
+    chosen = given[0] if given else None
     if arguments.json and chosen:
         raise PermafrostError(
             f"--json does not go with {chosen}",
             where="permafrost show",
-            remedy="read it in Python: `Results.slices` or `Results.ensembles`",
+            remedy="read it in Python, with `Results`",
         )
     belong = {
         "backbone": ("--by",),
         "metric": ("--by", "--ensembles"),
         "group": (None,),
         "compare": (None,),
+        "dataset": (None, "--by", "--ensembles"),
     }
     for name, to in belong.items():
         if getattr(arguments, name) is None or chosen in to:
@@ -168,6 +197,54 @@ def _show_ensembles(arguments, rows: list[dict], results: Path) -> None:
         ],
         "no ensembles",
     )
+
+
+def _show_portfolios(arguments, rows: list[dict], derived) -> None:
+    """Print the portfolios of each probe."""
+    from permafrost.report.tables.blocks import print_blocks
+    from permafrost.report.tables.portfolio import each_portfolio, portfolio_block
+    from permafrost.statistics.leaderboard.seeds import merge_seeds
+
+    chosen = [row for row in merge_seeds(rows) if arguments.probe in (None, row["probe"])]
+    blocks = [portfolio_block(*found) for found in each_portfolio(chosen, derived)]
+    if not blocks:
+        raise PermafrostError(
+            "no probe has three datasets with scores of every backbone, and two backbones",
+            where="permafrost show --portfolios",
+            remedy="add datasets; derived ones do not count",
+        )
+    print_blocks(blocks)
+
+
+def _show_several(arguments, results: Path) -> None:
+    """Print areas under curves of label shares, or losses of transfers."""
+    from permafrost.report.tables.blocks import print_blocks
+    from permafrost.report.tables.several import (
+        SeveralResults,
+        area_block,
+        each_area,
+        each_loss,
+        loss_blocks,
+    )
+
+    plan = read_plan(current_plan(results), results)
+    known = SeveralResults(plan, lambda row: Path(row["path"]))
+    if arguments.probe is not None:
+        look_up(plan["probes"], arguments.probe, "these results have no probe")
+        plan = {**plan, "probes": {arguments.probe: plan["probes"][arguments.probe]}}
+    if arguments.shares:
+        blocks = [area_block(*found) for found in each_area(plan, known.runs)]
+        what, key = "shares of labels", "share: [0.01, 0.1]"
+    else:
+        blocks = [one for found in each_loss(plan, known.runs) for one in loss_blocks(*found)]
+        what, key = "a transfer", "transfer: {of: [a, b]}"
+    if not blocks:
+        raise PermafrostError(
+            f"no derived dataset of this run with {what} has predictions",
+            where=results,
+            remedy=f"add one under derived_datasets, with {key}, and run snakemake",
+        )
+    print_blocks(blocks)
 
 
 def _print_each(rows: list[dict], blocks_of, nothing: str) -> None:

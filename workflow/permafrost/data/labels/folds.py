@@ -1,4 +1,6 @@
-"""Divide the images of a dataset into folds: by group, image or block, or one per season, year or band of latitude."""
+"""Divide the images of a dataset into folds: by group, image or block, or one per season, year, band of latitude or
+value of a table.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
-from permafrost.data.derived import DEGREES, VALUES, Folds
+from permafrost.data.derived import DEGREES, Folds
 from permafrost.data.labels.regions import band, season, year_month
 from permafrost.data.labels.splits import blocks, distances_km, groups_of, strata_of
 from permafrost.data.labels.stratified import at_random, by_unit
@@ -32,6 +34,7 @@ def make_folds(
     *,
     name: str,
     where: object,
+    values: np.ndarray | None = None,
 ) -> list[Fold]:
     """The folds of a dataset, those of each repetition in turn.
 
@@ -41,13 +44,14 @@ def make_folds(
         members of a group unless folds divide groups.
     together : (N,) number, equal for images that are not divided between train and validation.
     name : of the dataset; seeds are derived from it.
+    values : (N,) those of the options' column.
 
     Raises
     ------
     PermafrostError : a date, place or group is missing, there are fewer units than folds, a value is not there, or a
         split of a fold is empty.
     """
-    values = _values(records, options, where)
+    values = _values(records, options, where) if values is None else values
     strata, found = strata_of(records), []
     for repeat in range(options.repeats):
         rng = np.random.default_rng(derive_seed("folds", name, options.seed, repeat))
@@ -65,7 +69,7 @@ def make_folds(
     unknown = sorted(set(options.only or ()) - {*names})
     if unknown:
         raise PermafrostError(
-            f"there is no fold {unknown[0]!r} by {options.by}; there are {', '.join(names[:20])}",
+            f"there is no fold {unknown[0]!r} by {options.called}; there are {', '.join(names[:20])}",
             where=f"{where}: only",
             remedy="correct the name",
         )
@@ -123,11 +127,11 @@ def _parts(
     where: object,
 ) -> tuple[np.ndarray, list[str]]:
     """(N,) number of the fold that tests each record, and the names of the folds."""
-    if values is not None and (options.by in VALUES or options.k == "each"):
+    if values is not None and (options.of_values or options.k == "each"):
         names, parts = np.unique(values, return_inverse=True)
         if len(names) < 2:
             raise PermafrostError(
-                f"all images have the same {options.by} ({names[0]})",
+                f"all images have the same {options.called} ({names[0]})",
                 where=f"{where}: folds",
                 remedy="choose other folds",
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pyarrow as pa
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.core.leakage import LEAK, LEAKS, UNIT
-from permafrost.data.derived import VALUES, DerivedDataset, Folds, check_folds
+from permafrost.data.derived import DerivedDataset, Folds, check_folds
 from permafrost.data.labels.folds import Fold, joined, make_folds
 from permafrost.data.labels.splits import blocks, strata_of
 from permafrost.data.labels.stratified import stratified
@@ -21,6 +22,7 @@ from permafrost.data.store.audit import audit_splits, min_distance_km
 from permafrost.data.store.card import Card
 from permafrost.data.store.copies import copies_among, joined_units
 from permafrost.data.store.image_hashes import spread_of
+from permafrost.data.user_tables import values_of
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ def as_one(pool: Pool, options: DerivedDataset, parent: Card, where: str) -> Div
     rows = {split: pool.of([split], source) for split in ("train", "val")}
     rows["test"] = pool.of(["test"], str(options.of or options.test))
     if options.share is not None:
+        # the plan has made an entry of each of several shares
+        assert not isinstance(options.share, list)
         units, strata = _units(pool, parent.dates)[0], strata_of(pool.records)
         for split in ("train", "val"):
             # not the derived dataset's name, so that a smaller share is part of a larger one
@@ -108,11 +112,15 @@ def _units(pool: Pool, dates: str) -> tuple[np.ndarray, np.ndarray]:
     return grouped, alone
 
 
-def in_folds(pool: Pool, options: Folds, name: str, parent: Card, where: str) -> Division:
+def in_folds(
+    pool: Pool, options: Folds, name: str, parent: Card, where: str, table: Path | None = None
+) -> Division:
+    """Folds of all images of a dataset; `table` is the file that the options name."""
     check_folds(options, where=where)
+    values = None if table is None else _in_table(pool.records, table, options.called)
     grouped, alone = _units(pool, parent.dates)
-    same = grouped if options.by == "group" else alone
-    folds = make_folds(pool.records, options, same, grouped, name=name, where=where)
+    same = grouped if options.by == "group" and not options.of_values else alone
+    folds = make_folds(pool.records, options, same, grouped, name=name, where=where, values=values)
     train = {split: _all(folds, split) for split in ("train", "val")}
     # an image is tested once by each repetition
     test = np.concatenate([fold.indices["test"] for fold in folds])
@@ -150,7 +158,8 @@ def in_folds(pool: Pool, options: Folds, name: str, parent: Card, where: str) ->
         },
     }
     grouped_all = all(one is not None for one in groups)
-    apart = options.by not in ("group", "image") or (options.by == "group" and grouped_all)
+    by_place = options.of_values or options.by == "block"
+    apart = by_place or (options.by == "group" and grouped_all)
     located = any(record.lon is not None for record in pool.records)
     mixed = not apart and (located or any(one is not None for one in groups))
     return Division(
@@ -161,6 +170,24 @@ def in_folds(pool: Pool, options: Folds, name: str, parent: Card, where: str) ->
         columns,
         mixed or (not apart and parent.spatially_random),
     )
+
+
+def _in_table(records: Sequence[Record], path: Path, column: str) -> np.ndarray:
+    """(N,) the value of each image; refuses a table that lacks some."""
+    key, values = values_of(path, column)
+    names = [one.group_id if key == "group_id" else one.sample_id for one in records]
+    found = [
+        values.get(str(name), values.get(str(one.image_id)) if key == "sample_id" else None)
+        for name, one in zip(names, records, strict=True)
+    ]
+    lacking = [name for name, value in zip(names, found, strict=True) if value is None]
+    if lacking:
+        raise PermafrostError(
+            f"{len(lacking)} of {len(found)} images have no {column}, such as those with the {key} {lacking[0]!r}",
+            where=path,
+            remedy=f"give each {key} a row with a {column}",
+        )
+    return np.array(found)
 
 
 def _copies(pool: Pool) -> dict[str, int]:
@@ -180,11 +207,11 @@ def _all(folds: Sequence[Fold], split: str) -> np.ndarray:
 def _tested_units(
     pool: Pool, folds: Sequence[Fold], options: Folds, units: np.ndarray
 ) -> list[str | None]:
-    """The independent units of the tested images: seasons, years or bands if each is a fold, else `units`.
+    """The independent units of the tested images: seasons, regions, … if each is a fold, else `units`.
 
     None for an image that is one alone.
     """
-    if options.by in VALUES:
+    if options.of_values:
         return [fold.name for fold in folds for _ in fold.indices["test"]]
     tested = units[np.concatenate([fold.indices["test"] for fold in folds])]
     sizes = np.bincount(tested)

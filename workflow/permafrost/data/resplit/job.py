@@ -55,7 +55,13 @@ class ResplitSpec(Specification):
 
 
 def resplit(
-    spec: ResplitSpec, *, cards: Mapping[str, Path], outputs: dict, card_path, fingerprint: str
+    spec: ResplitSpec,
+    *,
+    cards: Mapping[str, Path],
+    outputs: dict,
+    card_path,
+    fingerprint: str,
+    table: Path | None = None,
 ) -> Card:
     """Write stores with rows of the parents' image stores, and the card: all four, or none.
 
@@ -63,6 +69,7 @@ def resplit(
     ----------
     cards : dataset -> its card, beside its image stores.
     outputs : ``{"train": path, "val": path, "test": path}``.
+    table : the file of values that folds are made of; its digest is in the specification.
 
     Raises
     ------
@@ -108,12 +115,13 @@ def resplit(
             fingerprint=fingerprint,
         )
         return card
-    pool = Pool.read(parents, stores, entry.task, first.classes)
+    several = options.of is None
+    pool = Pool.read(parents, stores, entry.task, first.classes, several=several)
     if options.of is None:
         check_alike(about, options, where)
         pool = with_shared_classes(pool, options, about, where)
     division = (
-        in_folds(pool, options.folds, str(options.of), first, where)
+        in_folds(pool, options.folds, str(options.of), first, where, table)
         if options.folds is not None
         else as_one(pool, options, first, where)
     )

@@ -45,10 +45,15 @@ class Pool:
 
     @classmethod
     def read(
-        cls, parents: list[Parent], stores: list[ImageStore], task: str, classes: list[str]
+        cls,
+        parents: list[Parent],
+        stores: list[ImageStore],
+        task: str,
+        classes: list[str],
+        *,
+        several: bool,
     ) -> Pool:
-        """All images of the stores; of several datasets, with their names before those of images and groups."""
-        several = len({one.dataset for one in parents}) > 1
+        """All images of the stores; with `several`, the names of datasets are before those of images and groups."""
         tables, records, parts = [], [], []
         for parent, store in zip(parents, stores, strict=True):
             table = _named(store.samples, f"{parent.dataset}/" if several else "")

@@ -40,11 +40,12 @@ def with_shared_classes(
     ------
     PermafrostError : fewer than two classes are shared, a name is unknown, or a class is mapped twice.
     """
-    names = {name: about[name].classes for name in (str(options.train), str(options.test))}
+    pair = str(options.train), str(options.test)
+    names = {name: about[name].classes for name in pair}
     if targets_of(about[str(options.train)].task).numbers:
         return pool
     asked = None if options.classes is None else _as_given(options.classes)
-    of_train, of_test = names.values()
+    of_train, of_test = (names[name] for name in pair)
     shared = shared_classes(asked, of_train, of_test)
     if len(shared) < 2 and asked is not None:
         raise PermafrostError(
@@ -61,7 +62,7 @@ def with_shared_classes(
         )
     meant: dict[str, dict[int, int]] = {name: {} for name in names}
     for number, (called, both) in enumerate(shared.items()):
-        for dataset, listed in zip(names, both, strict=True):
+        for dataset, listed in zip(pair, both, strict=True):
             for one in listed:
                 place = look_up(
                     {name: i for i, name in enumerate(names[dataset])},

@@ -7,7 +7,7 @@ larger images, other scales and other dates of a place are not found.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,8 +54,15 @@ def _bands(card: Card) -> dict[str, int]:
     return {name: place for place, name in enumerate(names) if names.count(name) == 1}
 
 
-def hashes_of(store: ImageStore, bands: Sequence[int]) -> ImageHashes:
-    """Hashes of all images of a store by some bands of the first modality; of series by all dates."""
+def hashes_of(
+    store: ImageStore, bands: Sequence[int], done: Callable[[int], object] = lambda _: None
+) -> ImageHashes:
+    """Hashes of all images of a store by some bands of the first modality; of series by all dates.
+
+    Parameters
+    ----------
+    done : called with numbers of images that are hashed.
+    """
     made, dates = ImageHashes.empty(len(store)), store.date_counts(store.modalities[0])
     for start in range(0, len(store), _ROWS_TOGETHER):
         samples = []
@@ -64,6 +71,7 @@ def hashes_of(store: ImageStore, bands: Sequence[int]) -> ImageHashes:
             image = image[..., bands, : store.heights[row], : store.widths[row]]
             samples.append([image if image.ndim == 3 else image[: dates[row]]])
         made.put(start, hash_images(samples))
+        done(len(samples))
     return made
 
 

@@ -16,6 +16,7 @@ from permafrost.core.specification import Specification
 from permafrost.core.store_readers import open_store
 from permafrost.core.stores import Store
 from permafrost.core.versions import imported_versions
+from permafrost.data.derived import UNCHANGED
 from permafrost.features.derived.steps import Learned, Train, apply, learn
 from permafrost.features.derived.view import (
     DERIVED,
@@ -152,7 +153,10 @@ def _given(step: Step) -> dict:
 def _attributes(spec: DeriveSpec, parents: list[Store], gates: list[str]) -> dict:
     """The attributes that the stores of other backbones have, too."""
     first = parents[0].attributes
-    gates = sorted({*gates, *(gate for one in parents for gate in one.attributes.get("gates", ()))})
+    of_parents = [{*one.attributes.get("gates", ())} for one in parents]
+    # of several parents, one that reads changed bands is enough
+    some = {UNCHANGED} - set.intersection(*of_parents)
+    gates = sorted({*gates, *set.union(*of_parents)} - some)
     metadata = [one.attributes["metadata"] for one in parents if "metadata" in one.attributes]
     return {
         **{key: first[key] for key in _COPIED if key in first},

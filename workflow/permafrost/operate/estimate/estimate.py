@@ -21,6 +21,7 @@ from permafrost.operate.estimate.work import (
     uses_gpu,
     work_of,
 )
+from permafrost.operate.maps_on_disk import lacks_layers
 from permafrost.plan.grid import LABELS, Grid
 from permafrost.plan.parts import number_of_parts
 from permafrost.plan.plan import Plan
@@ -47,6 +48,7 @@ class JobEstimate:
     seconds : the same, corrected by finished jobs of this run.
     span : start and end of the last job that wrote these outputs, seconds since 1970, or None.
     done : its outputs exist and belong to this plan.
+    again : it was done, and is not only because its stores were removed and another job reads them.
     parts : number of jobs that share the work. Their times are not recorded, because their outputs
         are joined and removed.
     """
@@ -62,6 +64,7 @@ class JobEstimate:
     seconds: float
     span: tuple[float, float] | None = None
     done: bool = False
+    again: bool = False
     parts: int = 1
 
     @property
@@ -165,7 +168,7 @@ def estimate(
         for stage, every in grid.every().items()
         for names in every
     ]
-    jobs = _with_deleted_stores(grid, jobs)
+    jobs = _with_deleted_stores(grid, results, jobs)
     known = {**(corrections or {}), **corrections_of(jobs)}
     corrected = [_corrected(job, known) for job in jobs]
     return Estimate(context, corrected, machines, known)
@@ -260,8 +263,8 @@ def _job(
     )
 
 
-def _with_deleted_stores(grid: Grid, jobs: list[JobEstimate]) -> list[JobEstimate]:
-    """The jobs, with finished extractions to do again if their stores are gone and a job reads them."""
+def _with_deleted_stores(grid: Grid, results: str, jobs: list[JobEstimate]) -> list[JobEstimate]:
+    """The jobs, with finished extractions to do again if a job reads their stores, which are gone or lack a layer."""
     reading = {
         (dataset, backbone)
         for job in jobs
@@ -273,11 +276,20 @@ def _with_deleted_stores(grid: Grid, jobs: list[JobEstimate]) -> list[JobEstimat
         )
     }
     return [
-        replace(job, done=job.done and all(Path(path).exists() for path in job.paths))
-        if job.stage in ("extract", "extract_harder", "select", "derive") and job.names in reading
+        replace(job, done=False, again=True)
+        if job.done
+        and not _has_stores(grid, results, job)
+        and job.stage in ("extract", "extract_harder", "select", "derive")
+        and job.names in reading
         else job
         for job in jobs
     ]
+
+
+def _has_stores(grid: Grid, results: str, job: JobEstimate) -> bool:
+    if not all(Path(path).exists() for path in job.paths):
+        return False
+    return job.stage != "extract" or not lacks_layers(grid, results, *job.names)
 
 
 def _reads_features(grid: Grid, job: JobEstimate) -> bool:

@@ -15,6 +15,9 @@ from permafrost.operate.estimate.found import findable, findable_lines
 from permafrost.operate.estimate.sizes import store_bytes
 from permafrost.plan.grid import LABELS
 
+# names in a line
+_SHOWN = 6
+
 
 @dataclass(frozen=True)
 class Row:
@@ -77,11 +80,8 @@ def disk(estimate: Estimate) -> dict[str, float]:
     )
     # stores of derived backbones and datasets hold no features
     every = grid.every()
-    features = sum(_stores(estimate, {*every["extract"]} - {*grid.mapped()}))
-    for pair in every["extract_harder"]:
-        (size,), count = _stores(estimate, [pair]), context.datasets[pair[0]]
-        # of the test images alone
-        features += size * count.images["test"] / count.count
+    made = {*every["extract"], *every["extract_harder"]}
+    features = sum(_stores(estimate, made - {*grid.mapped()}))
     features += maps_at_once(estimate)
     tables = sum(
         20_000
@@ -109,9 +109,15 @@ def maps_at_once(estimate: Estimate) -> float:
 def _stores(estimate: Estimate, pairs: Iterable[tuple[str, str]]) -> list[float]:
     """Bytes of the feature stores of each pair."""
     context = estimate.context
-    options = context.grid.config["extraction"]
+    options, harder = context.grid.config["extraction"], context.grid.harder
     return [
-        store_bytes(context.datasets[pair[0]], context.features[pair], options) for pair in pairs
+        store_bytes(
+            context.datasets[pair[0]],
+            context.features[pair],
+            options,
+            test_alone=pair[0] in harder,
+        )
+        for pair in pairs
     ]
 
 
@@ -141,6 +147,7 @@ def lines(estimate: Estimate, downloads: Sequence[tuple[str, str, float | None]]
     on = f"{machines.cores} cores" + (
         f" and {machines.gpus} GPU{'s' * (machines.gpus > 1)}" if machines.gpus else ""
     )
+    yield from _of_removed_stores(estimate)
     left = estimate.wall()
     yield f"Time:      {duration(left)} on {on}" if left else "Time:      nothing is left to do"
     kinds = disk(estimate)
@@ -162,6 +169,19 @@ def lines(estimate: Estimate, downloads: Sequence[tuple[str, str, float | None]]
         yield f"Note:      {NO_GPU.format(device)}: {NO_GPU_REMEDY}"
     if why is not None:
         yield f"Note:      as if nothing were done, for a plan cannot be made yet: {why}"
+
+
+def _of_removed_stores(estimate: Estimate):
+    again = [job for job in estimate.jobs if job.again]
+    if not again:
+        return
+    names = [f"{job.names[1]} on {job.names[0]}" for job in again]
+    shown = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+    hours = _hours(sum(job.seconds * job.threads for job in again))
+    yield (
+        f"Again:     {hours} of these core hours are {len(again)} jobs whose stores were removed, and which others"
+        f" read: {shown}"
+    )
 
 
 def _of_downloads(downloads: Sequence[tuple[str, str, float | None]]):
@@ -235,6 +255,7 @@ def as_json(estimate: Estimate, downloads, why: str | None) -> dict:
         "seconds_of_everything": estimate.wall(everything=True),
         "seconds_that_jobs_ran": estimate.lasted,
         "disk": disk(estimate),
+        "again": [[job.stage, *job.names] for job in estimate.jobs if job.again],
         "downloads": [dict(zip(("kind", "name", "bytes"), one, strict=True)) for one in downloads],
         "datasets": {name: vars(size) for name, size in estimate.context.datasets.items()},
         "findable": {name: vars(one) for name, one in findable(estimate.context).items()},

@@ -14,6 +14,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.specification import SPLITS, substitute
 from permafrost.data.derived import origins_of
 from permafrost.data.store.card import Card, read_card
+from permafrost.features.kept_layers import KeptLayers, closest_to
 from permafrost.operate.chosen import HERE, weights_state
 from permafrost.operate.offers import Offers, state_of
 from permafrost.plan.catalogue import result_fields
@@ -34,6 +35,8 @@ _NETWORKS = (
     (float("inf"), 1280, 32),
 )
 _PATCH = 16  # patch size in pixels
+# networks whose stages halve the map and double the channels: about twice the width of a ViT in the last
+_PYRAMIDS = re.compile("resne[xt]|convnext|swin|maxvit|hiera|efficientnet|densenet|mobilenet")
 _BYTES = {"float32": 4, "float16": 2}
 
 
@@ -185,8 +188,9 @@ class FeatureSize:
     macs : multiply-accumulate operations of a forward pass.
     width : of the embedding.
     maps : number of values in all stored feature maps; 0: none.
-    patches : number of positions of the first map.
+    patches : number of positions of the map with patches closest to 16 pixels, which most probes read.
     blocks : number of values of all stored features of blocks.
+    channels : of that map; 0: none. every_channel : of all stored maps together.
     """
 
     macs: float
@@ -194,10 +198,17 @@ class FeatureSize:
     maps: int
     patches: int
     blocks: int = 0
+    channels: int = 0
+    every_channel: int = 0
 
 
 def feature_size(
-    entry: dict, dataset: DatasetSize, extraction: dict, maps: bool, store: Path
+    entry: dict,
+    dataset: DatasetSize,
+    extraction: dict,
+    maps: bool,
+    store: Path,
+    kept: KeptLayers | None = None,
 ) -> FeatureSize:
     """The size of features: exact if `store` exists, else from the number of parameters.
 
@@ -211,6 +222,7 @@ def feature_size(
     extraction : its options.
     maps : feature maps are stored.
     store : path of a feature store, which may not exist.
+    kept : layers whose maps are stored; None: all.
     """
     side = entry["input"].get("size") or extraction["size"] or dataset.side
     places = max(side // _PATCH, 1) ** 2
@@ -224,22 +236,44 @@ def feature_size(
         macs = width // 2 * 3 * entry["kernel_size"] ** 2 * side**2
     shapes = _shapes(store)
     if shapes:
-        kept, blocks = (
+        found, blocks = (
             [shape for name, shape in shapes.items() if name.startswith(word)]
             for word in ("map", "block")
         )
         width = shapes.get("embeddings", [0, width])[-1]
-        first = kept[0][-1] * kept[0][-2] if kept else places
         # a store that was written without them says nothing about blocks
         sizes = sum(shape[-1] for shape in blocks) or width * count
-        return FeatureSize(macs, width, sum(map(_product, kept)), first, sizes if count else 0)
-    return FeatureSize(
-        macs,
-        width,
-        4 * width * places if maps else 0,
-        places,
-        width * count,
-    )
+        about: dict[str, int] = {}
+        if found:
+            shape = found[closest_to(_PATCH, [shape[-2] for shape in found], side)]
+            places = shape[-1] * shape[-2]
+            about = {"channels": shape[-3], "every_channel": sum(shape[-3] for shape in found)}
+        values = sum(map(_product, found))
+        return FeatureSize(macs, width, values, places, sizes if count else 0, **about)
+    if not maps:
+        return FeatureSize(macs, width, 0, places, width * count)
+    layers = _layers(entry, width, side, extraction.get("maps_channels"))
+    read = closest_to(_PATCH, [height for _, height in layers], side)
+    if kept is not None:
+        # which ones are named is not known: the finest, so that the estimate is not too small
+        named = [*range(len(layers))][max(0, len(layers) - len(kept.names)) :]
+        chosen = {*named, *([read] if kept.strides else [])}
+        layers = [layers[place] for place in sorted(chosen)]
+        read = closest_to(_PATCH, [height for _, height in layers], side)
+    channels, height = layers[read]
+    values = sum(each * rows**2 for each, rows in layers)
+    every = sum(each for each, _ in layers)
+    return FeatureSize(macs, width, values, height**2, 0, channels, every)
+
+
+def _layers(entry: dict, width: int, side: int, most: int | None) -> list[tuple[int, int]]:
+    """(channels, height) of the maps of the default layers, coarse to fine."""
+    if _PYRAMIDS.search(str(entry.get("model", ""))):
+        sizes = [(2 * width >> step, max(1, (side << step) // 32)) for step in range(4)]
+    else:
+        # one entry for each, though they are alike
+        sizes = [(width, max(side // _PATCH, 1))] * 4
+    return [(min(channels, most or channels), height) for channels, height in sizes]
 
 
 def _kept_blocks(entry: dict, extraction: dict, count: int) -> int:
@@ -271,21 +305,26 @@ def size_of_features(
         grid.config["extraction"],
         grid.has_maps(dataset),
         results / "features" / dataset / backbone / f"{SPLITS[0]}.zarr",
+        grid.kept_layers(dataset, backbone),
     )
 
 
-def store_bytes(size: DatasetSize, features: FeatureSize, extraction: dict) -> float:
+def store_bytes(
+    size: DatasetSize, features: FeatureSize, extraction: dict, *, test_alone: bool = False
+) -> float:
     """Bytes of the feature stores of a pair, which compression hardly reduces.
 
     Parameters
     ----------
     extraction : the options, with the types of embeddings and maps.
+    test_alone : the features of train and val are read from another store.
     """
     values = (features.width + features.blocks) * _BYTES[extraction["dtype"]]
     values += features.maps * _BYTES[extraction["maps_dtype"]]
     # a store with maps has the masks or targets, too
     native = size.side**2 if features.maps else 0
-    return size.count * (size.dates * values + native)
+    count = size.images["test"] if test_alone else size.count
+    return count * (size.dates * values + native)
 
 
 def _product(shape: list[int]) -> int:

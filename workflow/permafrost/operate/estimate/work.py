@@ -20,6 +20,8 @@ RATES = Path(__file__).with_name("rates.json")
 _GIGA = 1e9
 # multiply-adds of a search that take as long as a pixel of a mask: its patch's class, or its prediction
 _PIXEL = 3500
+# images to which projections are fitted, as in features.projection, which imports torch
+_TO_FIT = 256
 # time of segmentation heads relative to a linear head, see benchmarks/estimates.py
 _HEADS = {"linear": 1.0, "conv_block": 1.05, "fpn": 1.7, "dpt": 5.3}
 
@@ -91,7 +93,7 @@ def forward_macs(context: Context, stage: str, names: tuple) -> float:
     dataset, backbone = names[:2]
     size, macs = context.datasets[dataset], context.features[dataset, backbone].macs
     if stage == "extract":
-        return size.count * size.dates * macs / _GIGA
+        return (size.count + _fitted(context, dataset)) * size.dates * macs / _GIGA
     if stage == "extract_harder":
         return size.images["test"] * size.dates * macs / _GIGA
     if stage == "views":
@@ -105,6 +107,14 @@ def forward_macs(context: Context, stage: str, names: tuple) -> float:
     # a backward pass costs two forward passes
     trained = 3 * options["epochs"] * size.images["train"]
     return (trained + size.images["val"] + size.images["test"]) * macs / _GIGA
+
+
+def _fitted(context: Context, dataset: str) -> int:
+    """Images to which a projection of maps is fitted."""
+    grid = context.grid
+    if "maps_channels" not in grid.config["extraction"] or not grid.has_maps(dataset):
+        return 0
+    return min(_TO_FIT, context.datasets[dataset].images["train"])
 
 
 def uses_gpu(grid: Grid, stage: str, names: tuple) -> bool:
@@ -248,7 +258,7 @@ def _headed(size: DatasetSize, features: FeatureSize, options: dict) -> float:
 def _patched(size: DatasetSize, features: FeatureSize, options: dict) -> float:
     """10⁹ multiply-adds of the search, and as many as pixels and maps take time."""
     known = min(size.images["train"] * features.patches, options["max_patches"])
-    values = features.patches * features.width
+    values = features.patches * features.channels
     # reading a value of a map takes a tenth of what a pixel of a mask takes
     read = size.count * (size.side**2 + values / 10)
     return (known * size.images["test"] * values + _PIXEL * read) / _GIGA
@@ -256,12 +266,14 @@ def _patched(size: DatasetSize, features: FeatureSize, options: dict) -> float:
 
 def _averaged(size: DatasetSize, features: FeatureSize, options: dict) -> float:
     """10⁹ values of maps, of which every one is compared with each class, and pixels of masks."""
-    values = features.patches * features.width
+    values = features.patches * features.channels
     return size.count * (size.side**2 + values * size.classes) / _GIGA
 
 
 def _solved(size: DatasetSize, features: FeatureSize, options: dict) -> float:
-    return size.images["train"] * features.patches * features.width**2 / _GIGA
+    """10⁹ multiply-adds of the products of all channels, and of their decomposition."""
+    width = features.every_channel
+    return (size.images["train"] * features.patches * width**2 + 10 * width**3) / _GIGA
 
 
 #: `work` of a kind of probe -> its amount of work

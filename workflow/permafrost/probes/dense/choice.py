@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Interval
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.options import AtLeast0, Different, Options, Positive
+from permafrost.features.kept_layers import KeptLayers
 from permafrost.probes.options import Rates
 
 if TYPE_CHECKING:
@@ -38,6 +40,17 @@ class Chosen:
 
 
 Layers = Different[str] | None
+#: pixels of the patches of probes that read one layer and name none
+STRIDE = 16
+
+
+def kept_layers(options: Mapping[str, Any]) -> KeptLayers | None:
+    """The layers that a probe with these options reads; None: all."""
+    if "layer" in options:
+        name = options["layer"]
+        return KeptLayers(strides=(STRIDE,)) if name is None else KeptLayers((name,))
+    names = options.get("layers")
+    return None if names is None else KeptLayers(tuple(names))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ import pyarrow as pa
 from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.store_readers import open_store
 from permafrost.features.dates import OverDates, date_counts, positions_of, reduction_of
+from permafrost.features.kept_layers import closest_to
 from permafrost.probes.dense.interpolate import resize_mask
 from permafrost.probes.job import ProbeJob
 
@@ -140,17 +141,36 @@ class MapSplit:
 
     def choose_layers(self, names: list[str] | None, *, where: object) -> list[Layer]:
         """The layers with these names, in their order; all for None."""
-        if names is None:
-            return self.layers
-        known = {layer.name: layer for layer in self.layers}
+        every = self._every_layer
+        known = {layer.name: layer for layer in every}
         problem, remedy = "there is no map of layer", "name layers that were extracted"
-        return [look_up(known, name, problem, where=where, remedy=remedy) for name in names]
+        chosen = [look_up(known, name, problem, where=where, remedy=remedy) for name in names or ()]
+        return self._stored(every if names is None else chosen)
+
+    def closest_layer(self, stride: float) -> Layer:
+        """The layer whose patches are closest to `stride` working pixels; ties go to the first."""
+        return self._stored([nearest_stride(self, self._every_layer, stride)])[0]
+
+    @property
+    def _every_layer(self) -> list[Layer]:
+        """Also those without maps, as no probe of the extraction's plan read them; coarse to fine."""
+        others = [Layer(**one) for one in self.attributes.get("left_out", ())]
+        return sorted([*self.layers, *others], key=lambda layer: int(layer.array[len("map") :]))
+
+    def _stored(self, layers: list[Layer]) -> list[Layer]:
+        lacking = [one.name for one in layers if one.array not in self.attributes["arrays"]]
+        if lacking:
+            raise PermafrostError(
+                f"the store has no maps of {', '.join(lacking)}: no probe of its plan read them (runtime.keep_maps)",
+                where=self.path,
+                remedy="run `snakemake`, which extracts them for the probes of this plan",
+            )
+        return layers
 
 
 def nearest_stride(split: MapSplit, layers: list[Layer], stride: float) -> Layer:
     """The layer whose patches are closest to `stride` working pixels; ties go to the first."""
-    height = split.working_size[0]
-    return min(layers, key=lambda layer: abs(height / layer.height - stride))
+    return layers[closest_to(stride, [one.height for one in layers], split.working_size[0])]
 
 
 def open_splits[Split: MapSplit](kind: type[Split], job: ProbeJob) -> dict[str, Split]:

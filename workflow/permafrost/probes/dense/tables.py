@@ -137,13 +137,23 @@ def write_dense_table(
         counts={name: len(split) for name, split in splits.items()},
         feature_dim=sum(layer.channels for layer in outcome.layers),
         settings=outcome.settings,
-        gates=outcome.gates,
+        gates=[*outcome.gates, *_projected(test.attributes, outcome.layers)],
     )
     layers = [layer.name for layer in outcome.layers]
     working = test.attributes["working_size"]
     write_table(
         job.output, table, {**metadata, "working_size": working, "layers": layers, **further}
     )
+
+
+def _projected(attributes: dict, layers: list[Layer]) -> set[str]:
+    """``projected_maps:CHANNELS`` if a layer's maps were stored in fewer channels than they have."""
+    names = {layer.name for layer in layers}
+    return {
+        f"projected_maps:{one['channels']}"
+        for one in attributes.get("layers", ())
+        if one["name"] in names and "projected_from" in one
+    }
 
 
 class MaskRows(ImageRows[MaskSplit]):

@@ -18,7 +18,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.options import Positive
 from permafrost.core.progress import progress
 from permafrost.metrics.segmentation.confusion import confusion_matrix
-from permafrost.probes.dense.choice import Kept, OfMasks
+from permafrost.probes.dense.choice import STRIDE, Kept, OfMasks
 from permafrost.probes.dense.interpolate import resize_bilinear
 from permafrost.probes.dense.map_splits import (
     TASK,
@@ -27,7 +27,6 @@ from permafrost.probes.dense.map_splits import (
     MaskSplit,
     TargetSplit,
     mask_gates,
-    nearest_stride,
     open_splits,
 )
 from permafrost.probes.dense.patch_targets import NO_LABEL, patch_labels, patch_means
@@ -194,7 +193,6 @@ def train_patches(
     return features_of(train, layer, chosen), values[chosen], len(usable)
 
 
-STRIDE = 16
 # test patches searched at once
 QUERIES = 16_384
 
@@ -203,7 +201,7 @@ def choose_layer(split: MapSplit, name: str | None, where: object) -> Layer:
     """The layer of this name; for None the one whose stride is closest to 16, the coarser of equals."""
     if name is not None:
         return split.choose_layers([name], where=where)[0]
-    return nearest_stride(split, split.layers, STRIDE)
+    return split.closest_layer(STRIDE)
 
 
 def drawn(found: np.ndarray, most: int, seed: int) -> np.ndarray:

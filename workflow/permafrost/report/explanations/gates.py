@@ -50,6 +50,11 @@ WORDS = {
         "Both datasets are normalised by the statistics of their own train split: train and test images are scaled by "
         "different numbers, which hides part of the shift. A fixed normalisation would show all of it.",
     ),
+    "reads_no_changed_band": (
+        "reads none of the changed bands",
+        "The backbone gets the same input from the degraded images as from the clean ones, so its score is that of the "
+        "dataset, and says nothing about robustness.",
+    ),
     "constant_predictions": (
         "constant prediction",
         "Every test sample got the same predicted value: the features contain nothing useful for the probe.",
@@ -250,6 +255,11 @@ _WITH_CLASS = {
     "class_missing_in_test": (
         "class {} missing in test",
         "Class {} has no test sample (pixel, object), so it has no score.",
+    ),
+    "projected_maps": (
+        "maps projected to {} channels",
+        "The probe read maps that were projected to {} channels (`extraction.maps_channels`). Compare the score only "
+        "with others of the same number of channels: with all channels it is usually higher.",
     ),
     "unusual_input": (
         "unusual input: {}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from permafrost.report.figures import chart
@@ -38,7 +39,8 @@ def draw_loss_curves(
                 {
                     "x": one["severity"] + moved,
                     "y": one["loss"],
-                    **{end: one[end] for end in ("lower", "upper")},
+                    # a loss may have no interval
+                    **{end: one[end] for end in ("lower", "upper") if math.isfinite(one[end])},
                     "series": name,
                 }
                 for one in points

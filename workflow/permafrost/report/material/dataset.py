@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,6 +44,7 @@ class Material:
     similarity : path of the table of pairs of backbones, if there is one.
     bins, bins_like : settings of the reliability diagrams, as for the scores.
     sets : options of prediction sets, as for the scores; None if there are none.
+    reading_none : backbones that read no images.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Material:
     bins: int = 15
     bins_like: str | None = None
     sets: Mapping | None = None
+    reading_none: Collection[str] = ()
 
     @functools.cached_property
     def lines(self) -> list[dict]:

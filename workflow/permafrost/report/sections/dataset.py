@@ -283,10 +283,11 @@ def _derived_split(derived: Mapping) -> str:
     if "folds" in derived:
         folds, names = derived["folds"], derived["folds_tested"]
         apart = f", {folds['buffer_km']:g} km apart" if "buffer_km" in folds else ""
-        values = folds["by"] in VALUES or folds.get("k") == "each"
+        by = folds.get("column", folds["by"])
+        values = "column" in folds or by in VALUES or folds.get("k") == "each"
         named = f" ({', '.join(names)})" if values and len(names) < 7 else ""
         return (
-            f"images of {derived['of']} in {len(names)} folds by {folds['by']}{named}{apart}; each image of test is "
+            f"images of {derived['of']} in {len(names)} folds by {by}{named}{apart}; each image of test is "
             "answered by a probe that is trained on the others; train and val are those of the smallest fold"
         )
     if "share" in derived:

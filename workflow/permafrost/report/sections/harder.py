@@ -7,11 +7,13 @@ from dataclasses import asdict
 from pathlib import Path
 
 from permafrost.core.store_readers import is_here, open_store
+from permafrost.data.derived import OTHER_BANDS
 from permafrost.report.figures.examples import ACROSS, draw_examples
 from permafrost.report.figures.loss_curves import draw_loss_curves
 from permafrost.report.material.dataset import Drawn, Material, save
 from permafrost.report.material.pictures import picture_bands, read_alike
-from permafrost.report.notation import interval, number
+from permafrost.report.notation import NONE, interval, number
+from permafrost.report.tables.harder import UNCHANGED_WORDS, percent
 from permafrost.statistics.leaderboard.harder import Loss
 from permafrost.statistics.leaderboard.rows import finite, metric_name
 
@@ -62,9 +64,11 @@ def _pictures(
     """A test image as it is and at each severity, a line per degradation; none if stores were deleted."""
     names: dict[str, dict[int, str]] = {}
     for one in losses:
+        if one.degradation == OTHER_BANDS:
+            continue
         names.setdefault(one.degradation, {})[one.severity] = one.dataset
     wanted = [images.get((name, "test")) for own in names.values() for name in own.values()]
-    if material.without_images or not all(path and is_here(path) for path in wanted):
+    if not names or material.without_images or not all(path and is_here(path) for path in wanted):
         return []
     bands, shown = picture_bands(material.card, "the clean image")
     clean = open_store(material.images)
@@ -95,6 +99,12 @@ def _values(one: Loss) -> dict:
         "degradation": one.degradation.replace("_", " "),
         "clean_score": number(one.clean),
         "score": number(one.value),
-        "share": f"{100 * one.loss:.1f} %" if finite(one.loss) else "–",
-        "interval": interval(100 * one.lower, 100 * one.upper, lambda value: f"{value:.1f}"),
+        "share": _share(one),
+        "interval": interval(one.lower, one.upper, percent),
     }
+
+
+def _share(one: Loss) -> str:
+    if one.unchanged:
+        return UNCHANGED_WORDS
+    return f"{percent(one.loss)} %" if finite(one.loss) else NONE

@@ -36,9 +36,8 @@ class EnsembleResults(SlicedResults):
         PermafrostError : the probe has no probabilities; as in `statistics.ensembles`.
         """
         where = f"{row['dataset']}, {row['probe']}"
-        kind = KINDS[self.plan["probes"][row["probe"]]["kind"]]
         try:
-            if row["task"] != "regression" and not kind.probabilities:
+            if not has_probabilities(row):
                 raise PermafrostError(
                     "its scores are not probabilities, so they cannot be averaged",
                     remedy="name another probe, such as linear or knn",
@@ -59,6 +58,11 @@ class EnsembleResults(SlicedResults):
                 runs = found.setdefault(one["backbone"], {})
                 runs[one["seed"]] = predictions_from_table(*table)
         return found
+
+
+def has_probabilities(row: Mapping) -> bool:
+    """Whether the probe of a row of the leaderboard gives what can be averaged."""
+    return row["task"] == "regression" or KINDS[row["kind"]].probabilities
 
 
 def ensemble_rows(row: Mapping, way: str, found: list[Ensemble]) -> list[dict]:

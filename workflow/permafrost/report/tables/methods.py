@@ -262,9 +262,8 @@ def _divided(derived: Mapping) -> str:
             if "buffer_km" in folds
             else ""
         )
-        return (
-            f"the images of {derived['of']} in folds by {folds['by']}{apart} (seed {folds['seed']})"
-        )
+        by = folds.get("column", folds["by"])
+        return f"the images of {derived['of']} in folds by {by}{apart} (seed {folds['seed']})"
     if "share" in derived:
         part = f"{100 * derived['share']:.3g} % of the training and validation images"
         return f"{part} of {derived['of']} (seed {derived['seed']})"

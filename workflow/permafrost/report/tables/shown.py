@@ -16,9 +16,11 @@ from permafrost.report.tables.answer import answer
 from permafrost.report.tables.blocks import Block
 from permafrost.report.tables.compared import difference_block, finds, letters_of
 from permafrost.report.tables.derived import derived_blocks
+from permafrost.report.tables.harder import loss_blocks
 from permafrost.report.tables.study import EVERYTHING, Study, study_of
 from permafrost.report.tables.terminal import leaderboard_blocks
 from permafrost.statistics.leaderboard.derived import DerivedLine, set_apart
+from permafrost.statistics.leaderboard.harder import Loss, losses_of
 from permafrost.statistics.leaderboard.rows import distinct, finite, overall
 from permafrost.statistics.leaderboard.seeds import merge_seeds
 
@@ -36,6 +38,7 @@ class Shown:
     left_out : rows of `permafrost.plan.misfits.recorded_misfits`.
     derived : lines of derived backbones; the rows and comparisons above are without them.
     with_derived : comparisons of derived backbones with those that they are derived from.
+    losses : on harder images.
     """
 
     leaderboard: pa.Table
@@ -46,6 +49,7 @@ class Shown:
     left_out: list[dict] = field(default_factory=list)
     derived: list[DerivedLine] = field(default_factory=list)
     with_derived: list[dict] = field(default_factory=list)
+    losses: list[Loss] = field(default_factory=list)
 
     @classmethod
     def of(cls, leaderboard: pa.Table, results: Path, about: Mapping) -> Shown:
@@ -55,7 +59,8 @@ class Shown:
         ----------
         about : the leaderboard's metadata.
         """
-        every = overall(leaderboard.to_pylist())
+        everything = leaderboard.to_pylist()
+        every = overall(everything)
         metrics = {(row["dataset"], row["probe"]): row["metric"] for row in every}
         comparisons = {}
         for (dataset, probe), metric in metrics.items():
@@ -79,7 +84,8 @@ class Shown:
             found = read_table(results / "standings.parquet", expect=about["fingerprint"])
             standings, tests = found[0].to_pylist(), found[1].get("tests", [])
         left_out = about.get("left_out", [])
-        return cls(leaderboard, rows, standings, ranked, tests, left_out, lines, pairs)
+        losses = losses_of(everything)
+        return cls(leaderboard, rows, standings, ranked, tests, left_out, lines, pairs, losses)
 
     def blocks(
         self,
@@ -122,6 +128,13 @@ class Shown:
                     if all(one.row[name] == value for name, value in chosen.items())
                 ]
             )
+            shown += loss_blocks(
+                [
+                    one
+                    for one in self.losses
+                    if probe in (None, one.probe) and dataset in (None, one.of, one.dataset)
+                ]
+            )
         return shown
 
     def values(
@@ -138,6 +151,7 @@ class Shown:
         -------
         study : sentence, rule, probes of datasets and places of backbones (`study.Study`), or None.
         scores : rows of the leaderboard with seeds merged; standings, differences : rows of their files.
+        losses : of harder images (`statistics.leaderboard.harder.Loss`).
 
         Raises
         ------
@@ -170,6 +184,7 @@ class Shown:
                 for row in compared
                 if not pair or {row["backbone_a"], row["backbone_b"]} == pair
             ),
+            "losses": chosen(asdict(one) for one in self.losses),
         }
 
     def _study(self) -> Study | None:

@@ -17,6 +17,7 @@ from permafrost.report.tables.blocks import Block
 from permafrost.report.tables.recorded import Recorded
 from permafrost.statistics.leaderboard.rows import better_first, distinct, finite, metric_name
 from permafrost.statistics.leaderboard.seeds import merge_seeds
+from permafrost.statistics.slices.distance import DISTANCE, distances_to_train
 from permafrost.statistics.slices.labels import Slicing
 from permafrost.statistics.slices.sliced import MOST_TESTED, Sliced, score_slices
 
@@ -122,6 +123,8 @@ class SlicedResults(Recorded):
             if path.exists():
                 store = Store(path, expect=made["fingerprint"], split="test")
                 samples = store.samples(["sample_id", "image_id", *by.needs])
+                if DISTANCE in by.needs:
+                    samples = self._with_distance(samples, store, made)
                 if {*by.needs} <= {*samples.column_names}:
                     return samples_like(table, samples)
         if {*by.needs} <= {*table.column_names}:
@@ -131,6 +134,15 @@ class SlicedResults(Recorded):
             where=f"slices by {by.name}",
             remedy="run snakemake, or slice by group or by FILE:COLUMN, which need no store",
         )
+
+    def _with_distance(self, samples: pa.Table, test: Store, made: Mapping) -> pa.Table:
+        """The samples of a store with their distances; as they are if the store of train is not here."""
+        names = {name: made[name] for name in ("dataset", "backbone") if name in made}
+        (other,) = self.planned(made["stage"], **names, split="train")
+        if not self.place(other).exists():
+            return samples
+        train = Store(self.place(other), expect=other["fingerprint"], split="train")
+        return samples.append_column(DISTANCE, pa.array(distances_to_train(test, train)))
 
 
 def samples_like(table: pa.Table, samples: pa.Table) -> pa.Table:

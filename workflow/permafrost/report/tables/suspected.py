@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +18,10 @@ from permafrost.report.tables.recorded import Recorded
 from permafrost.statistics.leaderboard.rows import distinct
 from permafrost.statistics.predictions.columns import array_of, need_columns
 from permafrost.statistics.slices.sliced import image_names
-from permafrost.statistics.wrong_labels.judged import Judged, judge_labels
+from permafrost.statistics.wrong_labels.judged import Judged, judge_labels, judge_several
 
+#: kinds of backbones that read no images; the page must not depend on the code of all kinds
+KINDS_WITHOUT_IMAGES = frozenset({"coordinates", "embeddings", "derived"})
 _PREFERRED = "linear"
 _LISTED = 15  # suspects in a terminal
 
@@ -31,6 +33,8 @@ class JudgedDataset:
     Attributes
     ----------
     sample_ids : N names, of the images of `judged`.
+    labels : of images with several labels, the names that an item of `judged` may be about, all images for the first
+        one, then for the second, …; else empty.
     of_folds : whether all images of a dataset are judged, not its test split alone.
     """
 
@@ -41,9 +45,14 @@ class JudgedDataset:
     classes: list[str]
     of_folds: bool
     judged: Judged
+    labels: list[str] = field(default_factory=list)
+
+    def label_of(self, row: int) -> str | None:
+        """The label that an item is about; None if an image has one class."""
+        return self.labels[row * len(self.labels) // len(self.sample_ids)] if self.labels else None
 
     def images(self) -> list[dict]:
-        """One row per image: suspects first, then those with the lowest margin."""
+        """One row per image, or per image and label: suspects first, then those with the lowest margin."""
         found = self.judged
         rest = np.flatnonzero(~found.suspects)
         rest = rest[np.argsort(found.margin[rest], kind="stable")]
@@ -53,6 +62,7 @@ class JudgedDataset:
                 "dataset": self.dataset,
                 "probe": self.probe,
                 "sample_id": self.sample_ids[row],
+                "label": self.label_of(row),
                 "suspect": bool(found.suspects[row]),
                 "given": self.classes[found.given[row]],
                 "proposed": self.classes[found.proposed[row]] if found.proposed[row] >= 0 else None,
@@ -96,7 +106,8 @@ class JudgedDataset:
             "dataset": self.dataset,
             "probe": self.probe,
             "seed": self.seed,
-            "images": len(found.given),
+            "images": len(found.given) // max(len(self.labels), 1),
+            "labels": len(found.given),
             "of_folds": self.of_folds,
             "suspects": int(found.suspects.sum()),
             "found_if_wrong": found.found_if_wrong,
@@ -121,7 +132,7 @@ class LabelResults(Recorded):
         seed: int | None = None,
         backbones: Sequence[str] | None = None,
     ) -> JudgedDataset:
-        """The labels of a dataset, by all backbones that are not derived from others, or by some of them.
+        """The labels of a dataset, by all backbones that read its images, or by some of them.
 
         Parameters
         ----------
@@ -129,15 +140,24 @@ class LabelResults(Recorded):
 
         Raises
         ------
-        PermafrostError : an unknown name; a dataset whose images do not have one class each; no predictions, or no
-            probabilities.
+        PermafrostError : an unknown name; a dataset whose images have no classes; no predictions, or no probabilities;
+            a backbone that reads no images.
         """
         self.check_task(dataset)
+        for name in backbones or ():
+            if name in reading_none(self.plan["backbones"]):
+                raise PermafrostError(
+                    f"{name} reads no images, so it says nothing about what they show",
+                    where=dataset,
+                    remedy="name other backbones",
+                )
         rows = [row for row in self._predicted() if row["dataset"] == dataset]
         probes = distinct(rows, "probe")
         if not rows:
             raise PermafrostError(
-                "no predictions are here", where=dataset, remedy="run snakemake again"
+                "no predictions of backbones that read images are here",
+                where=dataset,
+                remedy="run snakemake again",
             )
         probe = probe or (_PREFERRED if _PREFERRED in probes else probes[0])
         look_up(probes, probe, f"there are no predictions on {dataset} of the probe")
@@ -164,20 +184,18 @@ class LabelResults(Recorded):
         return [
             name
             for name in names
-            if targets_of(entries[name]["task"]).one_class and not harder_of(entries[name])
+            if _has_classes(entries[name]["task"]) and not harder_of(entries[name])
         ]
 
     def check_task(self, dataset: str) -> None:
-        """Refuse a dataset that is unknown, has degraded images, or whose images do not have one class each."""
+        """Refuse a dataset that is unknown, has degraded images, or whose images have no classes."""
         entries = self.plan["datasets"]
         look_up(entries, dataset, "the run has no dataset")
         entry, problem = entries[dataset], None
         if harder_of(entry):
             problem = "its images are degraded, so errors of backbones say little about labels"
-        elif not targets_of(entry["task"]).one_class:
-            problem = (
-                f"labels are judged if each image has one class, and the task is {entry['task']}"
-            )
+        elif not _has_classes(entry["task"]):
+            problem = f"labels are judged if images have classes, and the task is {entry['task']}"
         if problem:
             names = ", ".join(self.datasets())
             raise PermafrostError(
@@ -187,13 +205,23 @@ class LabelResults(Recorded):
             )
 
     def _predicted(self) -> list[dict]:
-        """Planned predictions of backbones that are not derived: forms of one backbone would vote several times."""
-        own = {name for name, one in self.plan["backbones"].items() if one.get("kind") != "derived"}
+        """Planned predictions of backbones that read images."""
+        others = reading_none(self.plan["backbones"])
         return [
             row
             for row in self.planned("probe")
-            if row["backbone"] in own and self.place(row).exists()
+            if row["backbone"] not in others and self.place(row).exists()
         ]
+
+
+def reading_none(backbones: Mapping[str, Mapping]) -> set[str]:
+    """Of entries, those that read no images: they know the place alone, or are forms of one that would vote twice."""
+    return {name for name, one in backbones.items() if one.get("kind") in KINDS_WITHOUT_IMAGES}
+
+
+def _has_classes(task: str) -> bool:
+    targets = targets_of(task)
+    return targets.one_class or targets.several
 
 
 def judge_tables(
@@ -237,23 +265,28 @@ def judge_tables(
             )
         answers[backbone] = (array_of(table, "prediction")[order], array_of(table, "scores")[order])
     try:
-        judged = judge_labels(given, answers)
+        judged = (judge_labels if given.ndim == 1 else judge_several)(given, answers)
     except PermafrostError as error:
         raise PermafrostError(
             f"no probabilities to judge labels by: {error.problem}",
             where=f"{dataset}, {probe}, {error.where}",
             remedy="name a probe that gives probabilities, such as linear or knn, or leave the backbone out",
         ) from error
-    return JudgedDataset(dataset, probe, seed, names, classes, of_folds, judged)
+    if given.ndim == 1:
+        return JudgedDataset(dataset, probe, seed, names, classes, of_folds, judged)
+    every, told = names * len(classes), ["absent", "present"]
+    return JudgedDataset(dataset, probe, seed, every, told, of_folds, judged, classes)
 
 
 def suspect_block(found: JudgedDataset, rows: list[dict]) -> Block:
     """The first suspects, of `JudgedDataset.images`."""
     suspects = [row for row in rows if row["suspect"]]
-    header = ["sample", "given", "proposed", "votes", "p(given)", "difficulty"]
+    of_label = ["label"] if found.labels else []
+    header = ["sample", *of_label, "given", "proposed", "votes", "p(given)", "difficulty"]
     lines = [
         [
             row["sample_id"],
+            *(row[key] for key in of_label),
             row["given"],
             row["proposed"],
             f"{row['votes']} of {row['backbones']}",
@@ -306,14 +339,17 @@ def backbone_block(found: JudgedDataset) -> Block:
 def counted_words(found: JudgedDataset) -> str:
     """How many labels are suspected, and by what rule."""
     about, count = found.summary(), len(found.judged.backbones)
-    share = about["suspects"] / about["images"]
+    share = about["suspects"] / about["labels"]
     rule = f"more than half of {count} backbones" if count > 1 else "the only backbone"
-    return f"{about['suspects']} of {about['images']} labels suspected ({100 * share:.1f} %), by {rule}"
+    return f"{about['suspects']} of {about['labels']} labels suspected ({100 * share:.1f} %), by {rule}"
 
 
 def suspect_words(found: JudgedDataset) -> list[str]:
     """What the judgement says and cannot say, in sentences without a capital or a full stop."""
     about, names = found.summary(), found.judged.backbones
+    items, doubtful = (
+        ("labels", "in doubt") if found.labels else ("images", "images of two classes")
+    )
     said = []
     if not found.of_folds:
         said.append(
@@ -322,14 +358,14 @@ def suspect_words(found: JudgedDataset) -> list[str]:
     found_share = f"{100 * about['found_if_wrong']:.0f} %"
     said.append(
         f"of labels that are wrong at random, about {found_share} would be suspected; suspects may also be"
-        " images of two classes, and images that these backbones cannot classify"
+        f" {doubtful}, and images that these backbones cannot classify"
     )
     if len(names) == 1:
         said.append("one backbone takes its own errors for wrong labels: run several")
         return said
     said.append(
-        f"wrong for all {len(names)} backbones: {100 * about['all_wrong']:.1f} % of images, for all in the same way"
-        f" {100 * about['same_wrong']:.1f} %; the best backbone for each image: {number(about['best_choice'])}"
+        f"wrong for all {len(names)} backbones: {100 * about['all_wrong']:.1f} % of {items}, for all in the same way"
+        f" {100 * about['same_wrong']:.1f} %; the best backbone for each {items[:-1]}: {number(about['best_choice'])}"
     )
     moved = [row["backbone"] for row in found.backbones() if row["rank"] != row["rank_without"]]
     said.append(
@@ -340,7 +376,7 @@ def suspect_words(found: JudgedDataset) -> list[str]:
     said[-1] += "; these scores are too high, and favour backbones that err like most others"
     first, second = about["decide_for_first"], about["decide_for_second"]
     said.append(
-        f"{first + second} images decide between {names[0]} ({first}) and {names[1]} ({second});"
+        f"{first + second} {items} decide between {names[0]} ({first}) and {names[1]} ({second});"
         f" {about['suspects_that_decide']} of them are suspects"
     )
     return said

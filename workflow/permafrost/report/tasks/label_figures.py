@@ -40,7 +40,8 @@ def draw_suspected(material: Material, folder: Path) -> tuple[list[Drawn], list[
 def _judged(material: Material) -> JudgedDataset | None:
     best, card = best_evaluation(material), material.card
     of_harder = "harder" in (card.derived or {})
-    if best is None or of_harder or not targets_of(card.task).one_class:
+    targets = targets_of(card.task)
+    if best is None or of_harder or not (targets.one_class or targets.several):
         return None
     judges = _judges(material, best)
     images = sum(split["count"] for split in card.splits.values())
@@ -60,8 +61,8 @@ def _judged(material: Material) -> JudgedDataset | None:
 
 
 def _judges(material: Material, best: Evaluation) -> list[Evaluation]:
-    """The evaluations by the probe and seed of the best one, of backbones that are ranked."""
-    ranked = {row["backbone"] for row in material.rows}
+    """The evaluations by the probe and seed of the best one, of backbones that are ranked and read images."""
+    ranked = {row["backbone"] for row in material.rows} - {*material.reading_none}
     return sorted(key for key in material.predictions if key[1:] == best[1:] and key[0] in ranked)
 
 
@@ -70,9 +71,9 @@ def _pictures(material: Material, found: JudgedDataset, folder: Path) -> Drawn:
     judged, classes = found.judged, found.classes
     lines: dict[str, list[int]] = {}
     for row in judged.order.tolist():
-        lines.setdefault(classes[judged.given[row]], []).append(row)
+        lines.setdefault(found.label_of(row) or classes[judged.given[row]], []).append(row)
     most = sorted(lines, key=lambda name: -len(lines[name]))[:_CLASSES]
-    lines = {name: lines[name] for name in classes if name in most}
+    lines = {name: lines[name] for name in found.labels or classes if name in most}
     places = pictures.places_of(store)
     shown = {row: places[found.sample_ids[row]] for each in lines.values() for row in each[:8]}
     bands, how = pictures.picture_bands(material.card)
@@ -93,6 +94,6 @@ def _pictures(material: Material, found: JudgedDataset, folder: Path) -> Drawn:
         wide=True,
         pixels=True,
         alt=f"Images of {material.name} whose labels are suspected, by given class",
-        caption="Suspected labels: a line for each given class; below each image the class that the backbones propose"
+        caption="Suspected labels: a line for each class; below each image what the backbones propose"
         " and how many of them do, most votes first.",
     )

@@ -30,7 +30,7 @@ from permafrost.statistics.slices.sliced import Sliced, score_slices
 
 _BACKBONES = 3
 # ways to slice a page shows, if the samples have what they need
-_BY = ("latitude", "season", "group")
+_BY = ("latitude", "season", "group", "fold")
 # more slices are a table, for the command
 _MOST_SLICES = 12
 _PERMUTATIONS = 399
@@ -49,16 +49,20 @@ def draw_failures(material: Material, folder: Path) -> tuple[list[Drawn], list[s
         return [], []
     names = _table(material, best[0], ["sample_id"])[0]
     samples = _samples(material, names)
-    figures, said = [], []
+    figures, said, known = [], [], set()
     card, metric = material.card, metric_of(primary_metric(material.card.task))
     scored = len(names) * (len(card.classes) if targets_of(card.task).several else 1)
     if scored <= _MOST_SCORED and not metric.of_curves:
         tables = {one: _table(material, one) for one in best}
         for by in _BY:
             scores = _scores(tables, samples, slicing(by))
-            if scores:
+            first = scores.get(best[0])
+            # folds may be the seasons, bands or groups themselves
+            values = frozenset(one.slice for one in first.slices) if first else frozenset()
+            if first is not None and values not in known:
+                known.add(values)
                 figures.append(_slices(material, scores, by, folder))
-                words = "; ".join(slice_words(scores[best[0]], of_groups=by == "group"))
+                words = "; ".join(slice_words(first, of_groups=slicing(by).of_groups))
                 said.append(f"By {by}, {name_of(best[0], material)}: {words}.")
     return figures + _map(material, best[0], samples, folder), said
 
@@ -71,9 +75,9 @@ def _table(
 
 
 def _samples(material: Material, table: pa.Table) -> pa.Table:
-    """Name, place, date and group of the rows of a table of predictions."""
+    """Name, place, date, group and fold of the rows of a table of predictions."""
     store = Store(material.images, expect=material.expected(material.images), split="test")
-    wanted = ("lon", "lat", "date", "group_id")
+    wanted = ("lon", "lat", "date", "group_id", "fold")
     known = samples_like(table, store.samples(["sample_id", "image_id", *wanted]))
     places = [name for name in wanted if name in known.column_names]
     return known.select(places).append_column("sample_id", table["sample_id"])

@@ -25,6 +25,7 @@ quantiles of the draws but value ± t x their standard deviation.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -280,6 +281,7 @@ def drawn_alone(scores: Scores, uncertainty: str) -> np.ndarray | None:
     return values if uncertainty == "datasets" else None
 
 
+@functools.cache
 def _quantile(datasets: int | None, confidence: float) -> float:
     if datasets is None:
         return normal_quantile(confidence)

@@ -11,6 +11,8 @@ import pyarrow as pa
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import metadata_of
 
+_READ = ["dataset", "backbone", "probe", "seed", "metric", "higher_is_better", "value"]
+
 
 @dataclass
 class Field:
@@ -32,7 +34,7 @@ def read_fields(tables: Iterable[pa.Table]) -> dict[str, dict[str, Field]]:
     """
     fields: dict[str, dict[str, Field]] = {}
     for table in tables:
-        primary = table.filter(table.column("primary")).to_pylist()
+        primary = table.select(_READ).filter(table.column("primary")).to_pylist()
         about = metadata_of(table)
         for row in primary:
             of_probe = fields.setdefault(row["probe"], {})

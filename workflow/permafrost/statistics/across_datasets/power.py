@@ -7,6 +7,7 @@ of one pair; an adjusted test of many pairs needs more.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -94,12 +95,17 @@ def t_test_power(count: int, effect: float, level: float) -> float:
     ignored.
     """
     df = count - 1
-    bound = normal_quantile(1 - level) if df > _NORMAL else float(t_quantile(1 - level, df))
+    bound = _bound(df, level)
     shift = effect * math.sqrt(count)
     if math.isinf(shift):
         return 1.0
     score = (bound * (1 - 1 / (4 * df)) - shift) / math.sqrt(1 + bound**2 / (2 * df))
     return math.erfc(score / math.sqrt(2)) / 2
+
+
+@functools.cache
+def _bound(df: int, level: float) -> float:
+    return normal_quantile(1 - level) if df > _NORMAL else float(t_quantile(1 - level, df))
 
 
 def _items(

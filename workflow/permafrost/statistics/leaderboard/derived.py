@@ -18,7 +18,8 @@ SIZES, BLOCKS = "sizes", "blocks"
 
 def about_derived(tables: list[pa.Table]) -> dict:
     """What the leaderboard's metadata say of derived backbones; empty without any."""
-    found = {SIZES: sizes_of(tables), BLOCKS: blocks_of(tables)}
+    of_derived = [one for one in tables if metadata_of(one).get("derived")]
+    found = {SIZES: sizes_of(of_derived), BLOCKS: blocks_of(of_derived)}
     return {key: one for key, one in found.items() if one}
 
 

@@ -26,6 +26,7 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.text import LONGEST_LINE, printable_name
 from permafrost.data.sources.table_files import PARQUET, Cell
+from permafrost.data.user_tables import columns_of
 from permafrost.statistics.leaderboard.given import Given, Score
 from permafrost.statistics.leaderboard.published import (
     Reference,
@@ -33,7 +34,6 @@ from permafrost.statistics.leaderboard.published import (
     is_published,
     read_published,
 )
-from permafrost.statistics.user_tables import columns_of
 
 #: what a long table calls its columns, in lower case and without signs
 LONG = {

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from permafrost.statistics.leaderboard.rows import mean_value
+from permafrost.data.derived import UNCHANGED
+from permafrost.statistics.leaderboard.rows import gates_of, mean_value
 from permafrost.statistics.leaderboard.seeds import merge_seeds
 from permafrost.statistics.predictions.relative_loss import RELATIVE_LOSS
 
@@ -18,7 +20,8 @@ class Loss:
     Attributes
     ----------
     of : dataset whose test images are made harder. dataset : that of the harder images.
-    value, clean : scores on harder and on clean images. loss, lower, upper : relative loss with its interval.
+    value, clean : scores on harder and on clean images. loss, lower, upper : relative loss with its interval; NaN if
+        it is undefined, or if the backbone reads none of the changed bands. unchanged : the latter.
     """
 
     of: str
@@ -33,6 +36,7 @@ class Loss:
     loss: float
     lower: float
     upper: float
+    unchanged: bool
 
 
 def losses_of(rows: Iterable[dict]) -> list[Loss]:
@@ -48,15 +52,22 @@ def losses_of(rows: Iterable[dict]) -> list[Loss]:
     for line in merge_seeds(losses):
         key = _run(line)
         about = json.loads(line["settings"])
+        unchanged = UNCHANGED in gates_of(line)
         of_clean = [{"value": json.loads(row["settings"])["clean"]} for row in clean[key]]
+        loss, lower, upper = (
+            math.nan if unchanged else line[name] for name in ("value", "lower", "upper")
+        )
         found.append(
             Loss(
-                about["of"],
-                *(line["dataset"], about["degradation"], about["severity"]),
-                *(line["probe"], line["backbone"], line["metric"]),
-                mean_value(of_clean),
-                scores[key],
-                *(line[name] for name in ("value", "lower", "upper")),
+                of=about["of"],
+                **{name: line[name] for name in ("dataset", "probe", "backbone", "metric")},
+                **{name: about[name] for name in ("degradation", "severity")},
+                clean=mean_value(of_clean),
+                value=scores[key],
+                loss=loss,
+                lower=lower,
+                upper=upper,
+                unchanged=unchanged,
             )
         )
     order = ("of", "probe", "degradation", "severity", "backbone")

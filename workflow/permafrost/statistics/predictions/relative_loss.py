@@ -1,7 +1,8 @@
 """The loss of a score on harder images, relative to the score on the same images as they are.
 
-Both are on the same test images with the same probe, so their errors go together: every resample of the images gives
-both scores, and the interval is that of their ratio.
+Both are on the same test images with the same probe, so their errors go together. The interval is Fieller's (Some
+Problems in Interval Estimation, 1954): the ratios r for which harder - r clean does not differ from 0, by the jackknife
+of both scores. It holds also for a clean score near 0; if that does not differ from 0, no ratio can be excluded.
 """
 
 from __future__ import annotations
@@ -13,11 +14,16 @@ from pathlib import Path
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.data.derived import OTHER_BANDS, UNCHANGED
 from permafrost.metrics.tasks import metric_of, primary_metric
 from permafrost.statistics.predictions.formulas import evaluated, family_of
 from permafrost.statistics.predictions.reading import Predictions, read_predictions
 from permafrost.statistics.predictions.settings import Gain, ScoredSetting
 from permafrost.statistics.replicates.families import Family
+from permafrost.statistics.resampling.intervals import same_in_all_units
+from permafrost.statistics.resampling.jackknife import PARTS, ROUNDING
+from permafrost.statistics.resampling.resamples import iter_jackknife
+from permafrost.statistics.resampling.units import Units
 
 #: name of the setting
 RELATIVE_LOSS = "relative loss"
@@ -46,6 +52,41 @@ class RelativeLoss(Gain):
             primary_metric(self.task), *(family_of(one, units) for one in (self.first, self.second))
         )
 
+    def ratio_interval(
+        self, units: Units, quantile: float, confidence: float
+    ) -> tuple[float, float]:
+        """Fieller's interval of the loss; NaN, NaN if the clean score does not differ from 0.
+
+        Parameters
+        ----------
+        quantile : of Student's t. confidence : for scores whose ratio is the same without any of the units.
+        """
+        metric, parts = primary_metric(self.task), min(PARTS, units.count)
+        values = [float(evaluated(one)[metric]) for one in (self.first, self.second)]
+        left_out = [
+            np.concatenate(
+                [
+                    one.replicates(part, {metric})[metric]
+                    for part in iter_jackknife(units.count, parts)
+                ]
+            )
+            for one in self.family(units.index).both
+        ]
+        effects = np.array(values)[:, None] - left_out
+        # rounding is no effect
+        effects[np.abs(effects) <= ROUNDING * np.abs(values)[:, None]] = 0.0
+        errors = quantile**2 * (parts - 1) / parts * effects @ effects.T
+        (of_harder, of_both), (_, of_clean) = np.outer(values, values) - errors
+        if not of_clean > 0:
+            return np.nan, np.nan
+        ratio = values[0] / values[1]
+        if not np.any(effects[0] - ratio * effects[1]):
+            bound = (metric_of(metric).bounds == "unit") / values[1]
+            half = same_in_all_units(units.count, confidence) * bound
+            return 1 - ratio - half, 1 - ratio + half
+        half = np.sqrt(of_both**2 - of_harder * of_clean)
+        return float(1 - (of_both + half) / of_clean), float(1 - (of_both - half) / of_clean)
+
 
 class _Losses:
     """Relative losses of two families on the same resamples."""
@@ -65,18 +106,18 @@ def _loss(harder: np.ndarray, clean: np.ndarray) -> np.ndarray:
     return 1 - np.divide(harder, clean, out=np.full(np.shape(clean), np.nan), where=clean > 0)
 
 
-def as_losses(rows: list[dict]) -> list[dict]:
-    """Rows of scores of a `RelativeLoss`: less is better, and metrics in [0, 1] lose no more than everything."""
-    return [
-        {
-            **row,
-            "higher_is_better": False,
-            "upper": min(row["upper"], 1.0)
-            if metric_of(row["metric"]).bounds == "unit"
-            else row["upper"],
-        }
-        for row in rows
-    ]
+def as_losses(rows: list[dict], severity: int) -> list[dict]:
+    """Rows of scores of a `RelativeLoss`: less is better, and metrics in [0, 1] lose no more than everything.
+
+    At severity 0 the images are the clean ones: the loss is 0, without an interval.
+    """
+    known = [{**row, "higher_is_better": False} for row in rows]
+    for row in known:
+        if not severity:
+            row |= dict.fromkeys(("lower", "upper"), np.nan)
+        elif metric_of(row["metric"]).bounds == "unit":
+            row["upper"] = min(row["upper"], 1.0)
+    return known
 
 
 def relative_loss(
@@ -100,12 +141,28 @@ def relative_loss(
     PermafrostError : the two are on other images.
     """
     clean, _, _ = read_predictions(path, expect=expect, scratch=scratch)
-    if not np.array_equal(harder.sample_ids, clean.sample_ids):
+    if not _named_alike(harder.sample_ids.tolist(), clean.sample_ids.tolist()):
         raise PermafrostError(
-            f"predictions on harder images and on those of {about['of']} are on other images",
+            f"the test images of {metadata['dataset']} are not those of {about['of']}",
             where=path,
-            remedy="delete both tables and run snakemake again",
+            remedy="leave other_bands out, or name datasets with the same test images; else delete both tables and run"
+            " snakemake again",
         )
     settings = {**about, "clean": float(evaluated(clean)[primary_metric(clean.task)])}
-    setting = ScoredSetting(RELATIVE_LOSS, settings, metadata["n_train"], metadata["n_val"], [])
+    # of harder images, the features say so
+    same = about["degradation"] == OTHER_BANDS and _same(harder, clean)
+    counts, gates = (metadata["n_train"], metadata["n_val"]), [UNCHANGED] if same else []
+    setting = ScoredSetting(RELATIVE_LOSS, settings, *counts, gates)
     return RelativeLoss(harder, clean, setting)
+
+
+def _same(harder: Predictions, clean: Predictions) -> bool:
+    """Whether a probe gave all images the same scores, or numbers, which it does for equal features."""
+    name = "scores" if hasattr(clean, "scores") else "prediction"
+    return np.array_equal(*(np.asarray(getattr(one, name)) for one in (harder, clean)))
+
+
+def _named_alike(harder: list[str], clean: list[str]) -> bool:
+    """Whether names are equal, but for the dataset before each name of a pair of datasets."""
+    before = harder[0].removesuffix(clean[0])
+    return harder == [before + name for name in clean]

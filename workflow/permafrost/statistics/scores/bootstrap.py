@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -106,7 +107,14 @@ def bootstrap_scores(
             values |= (own := one.values)
             owners |= dict.fromkeys(own, one)
         family = Joined(family, *judged)
-    how = _How(method, resamples, confidence, seed, getattr(predictions, "largest_difference", 0.0))
+    how = _How(
+        method,
+        resamples,
+        confidence,
+        seed,
+        getattr(predictions, "largest_difference", 0.0),
+        getattr(predictions, "ratio_interval", None),
+    )
     inner: dict[str, np.ndarray] = getattr(predictions, "class_values", dict)()
     interval = _Intervals.of(family, values | inner, predictions.classes, units, how)
     common = {
@@ -159,6 +167,7 @@ class _How:
     Attributes
     ----------
     differences : of differences of two settings, the largest possible one of metrics in [0, 1]; else 0.
+    of_ratio : of ratios of two settings, gives the interval for units, a quantile of Student's t, and a confidence.
     """
 
     method: str
@@ -166,6 +175,7 @@ class _How:
     confidence: float
     seed: object
     differences: float
+    of_ratio: Callable[[Units, float, float], tuple[float, float]] | None = None
 
 
 @dataclass(frozen=True)
@@ -371,6 +381,8 @@ class _Intervals:
             if error == 0:
                 lower, upper = constant_interval(size, self.units.count, self.how.confidence)
             return (1 - upper, 1 - lower) if below_one else (lower, upper)
+        if self.how.of_ratio is not None:
+            return self.how.of_ratio(self.units, quantile, self.how.confidence)
         if self.how.differences:
             if error == 0:
                 bound = self.how.differences * (metric_of(metric).bounds == "unit")

@@ -162,7 +162,7 @@ def score_predictions(
             metadata=metadata,
             scratch=output.parent,
         )
-        rows += harder.as_losses(_rows_of_setting(loss, metadata, options))
+        rows += harder.as_losses(_rows_of_setting(loss, metadata, options), spec.harder["severity"])
     table = _table(rows, metadata, spec.options.seed)
     if charts := getattr(read, "charts", None):
         about["charts"] = charts()

@@ -1,15 +1,18 @@
-"""Slices of a test set: by place, by date, by group, or by a column of somebody's table.
+"""Slices of a test set: by place, by date, by group, by fold, by distance, or by a column of somebody's
+table.
 
-A way to slice is a text: ``group``, ``latitude`` (bands of 15 degrees; ``latitude:30``), ``cell``
-(10 degrees in both directions; ``cell:5``, ``cell:500km``), ``season``, ``month``, ``year``, or
+A way to slice is a text: ``group``, ``fold``, ``distance``, ``latitude`` (bands of 15 degrees; ``latitude:30``),
+``cell`` (10 degrees in both directions; ``cell:5``, ``cell:500km``), ``season``, ``month``, ``year``, or
 ``FILE:COLUMN``, a CSV or parquet file with ``sample_id`` or ``group_id`` and a column of values.
 
 Seasons are meteorological, three whole months each: winter is December to February north of the
-equator and June to August south of it.
+equator and June to August south of it. Distances are those to the nearest train image, in powers of ten kilometres.
 """
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -22,7 +25,8 @@ import pyarrow as pa
 from permafrost.core.errors import PermafrostError, look_up
 from permafrost.data.labels.regions import band, season, year_month
 from permafrost.data.sources.table_files import PARQUET
-from permafrost.statistics.user_tables import columns_of
+from permafrost.data.user_tables import values_of
+from permafrost.statistics.slices.distance import DISTANCE
 
 _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September",
@@ -70,7 +74,7 @@ class Slicing:
     name : the text that asks for it.
     needs : columns of the samples that it reads.
     keys : from these columns, lists of N values, to N keys.
-    of_groups : whether a slice is one group, so that its images are its units.
+    of_groups : whether a slice is one group or fold, so that its images are its units.
     of_table : whether it reads a column of somebody's table.
     """
 
@@ -206,9 +210,23 @@ def _by_season(lat, dates) -> list[Key | None]:
     return found
 
 
+def _by_distance(kilometres) -> list[Key | None]:
+    """Powers of ten, from 0.1 to 1000 km."""
+    edges = (0.1, 1, 10, 100, 1000)
+    names = ["below 0.1 km", *(f"{a:g} to {b:g} km" for a, b in itertools.pairwise(edges))]
+    names.append("1000 km and more")
+    places = [
+        None if one is None or not one >= 0 else bisect.bisect_right(edges, one)
+        for one in kilometres
+    ]
+    return [None if place is None else (place, names[place]) for place in places]
+
+
 # name to the columns that it needs, its keys, and whether a slice is one group
 _NAMED: dict[str, tuple] = {
     "group": (("group_id",), _of_group, True),
+    "fold": (("fold",), _of_group, True),
+    "distance": ((DISTANCE,), _by_distance),
     "latitude": (("lat",), _by_latitude),
     "cell": (("lon", "lat"), _by_cell),
     "season": (("lat", "date"), _by_season),
@@ -218,6 +236,8 @@ _NAMED: dict[str, tuple] = {
 _SIZED = {"latitude": "15", "cell": "10"}
 _WORDS = {
     ("group_id",): "a group",
+    ("fold",): "a fold",
+    (DISTANCE,): "a distance to a train image",
     ("lat",): "a latitude",
     ("lon", "lat"): "a longitude and latitude",
     ("lat", "date"): "a latitude and a date with its month",
@@ -227,36 +247,7 @@ _WORDS = {
 
 def _of_table(by: str, path: Path, column: str) -> Slicing:
     """By a column of a file with ``sample_id`` or ``group_id``; its only other one if unnamed."""
-    columns = columns_of(
-        path, remedy="give a CSV or parquet file with sample_id or group_id and a column of values"
-    )
-    key = next((name for name in ("sample_id", "group_id") if name in columns), None)
-    others = [name for name in columns if name != key]
-    if key is None or not others:
-        raise PermafrostError(
-            "a table of slices needs a column sample_id or group_id, and one of values",
-            where=path,
-            remedy="write for example sample_id,sensor in the first line",
-        )
-    if not column and len(others) > 1:
-        raise PermafrostError(
-            f"the table has several columns: {', '.join(others)}",
-            where=path,
-            remedy=f"name one of them: {path}:{others[0]}",
-        )
-    column = column or others[0]
-    look_up(others, column, "the table has no column", where=path)
-    values: dict[str, str] = {}
-    for name, value in zip(columns[key], columns[column], strict=True):
-        if name is None:
-            continue
-        if values.setdefault(name, value) != value:
-            raise PermafrostError(
-                f"{name!r} of the column {key} has two values of {column}",
-                where=path,
-                remedy="give it one row",
-            )
-    values = {name: value for name, value in values.items() if value is not None}
+    key, values = values_of(path, column)
     order = _ordering(values.values())
 
     def keys(names) -> list[Key | None]:

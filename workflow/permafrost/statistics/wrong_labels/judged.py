@@ -8,7 +8,7 @@ numbers are alike. Scores without suspects are too high, since the images left o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import numpy as np
 
@@ -96,12 +96,42 @@ class Judged:
         return np.where(first == second, -1, np.where(first, 0, 1))
 
 
-def judge_labels(given: np.ndarray, answers: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> Judged:
+def judge_several(
+    given: np.ndarray, answers: Mapping[str, tuple[np.ndarray, np.ndarray]]
+) -> Judged:
+    """Judge each label of images with L labels: as L tests of two classes, absent (0) and present (1).
+
+    Parameters
+    ----------
+    given : (N, L) of 0 and 1. answers : backbone -> (N, L) predicted labels, and (N, L) probabilities.
+
+    Returns
+    -------
+    With L N items: all images for the first label, then for the second, …
+
+    Raises
+    ------
+    PermafrostError : as `confident`, with the backbone.
+    """
+    each = {
+        name: (np.ravel(said.T), np.stack([1 - scores.T.ravel(), scores.T.ravel()], axis=1))
+        for name, (said, scores) in answers.items()
+    }
+    return judge_labels(np.ravel(given.T), each, labels=given.shape[1])
+
+
+def judge_labels(
+    given: np.ndarray,
+    answers: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    *,
+    labels: int = 1,
+) -> Judged:
     """Judge the labels of a test set.
 
     Parameters
     ----------
     given : (N,) class ids.
+    labels : parts of equal length whose thresholds are apart.
     answers : backbone -> (N,) predicted class ids, and (N, K) probabilities of a probe that has not seen the image.
 
     Raises
@@ -110,7 +140,7 @@ def judge_labels(given: np.ndarray, answers: Mapping[str, tuple[np.ndarray, np.n
     """
     accuracy = {name: np.mean(said == given) for name, (said, _) in answers.items()}
     names = sorted(answers, key=lambda name: (-accuracy[name], name))
-    each = [_confident(name, given, answers[name][1]) for name in names]
+    each = [_confident(name, given, answers[name][1], labels) for name in names]
     classes = answers[names[0]][1].shape[1]
     sure = _counted([one.classes for one in each], classes)
     votes = _counted([np.where(one.contradicted, one.classes, -1) for one in each], classes)
@@ -134,9 +164,11 @@ def judge_labels(given: np.ndarray, answers: Mapping[str, tuple[np.ndarray, np.n
     )
 
 
-def _confident(name: str, given: np.ndarray, probabilities: np.ndarray) -> Confident:
+def _confident(name: str, given: np.ndarray, probabilities: np.ndarray, labels: int) -> Confident:
+    parts = zip(np.split(given, labels), np.split(probabilities, labels), strict=True)
     try:
-        return confident(given, probabilities)
+        found = [astuple(confident(*part)) for part in parts]
+        return Confident(*map(np.concatenate, zip(*found, strict=True)))
     except PermafrostError as error:
         raise PermafrostError(error.problem, where=name, remedy=error.remedy) from error
 
