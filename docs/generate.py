@@ -34,6 +34,8 @@ TABLES = {
     "leaderboard": "statistics.leaderboard.leaderboard:Leaderboard",
     "standings": "statistics.across_datasets.standings_table:Standings",
 }
+# a page by its file in a clone, as code or plain, that is not the target of a link
+_PAGE = re.compile(r"(?<!\]\()(?<![/\w])(`?)docs/(?P<name>[\w/-]+)\.md(?P<anchor>#[\w-]+)?\1")
 CATALOGUES = {
     "backbones": ("parameters", "year", "trained_on"),
     "datasets": ("task", "sensor", "gsd_m"),
@@ -47,6 +49,23 @@ def on_files(files, config):
     for name, text in pages().items():
         files.append(File.generated(config, name, content=text))
     return files
+
+
+def on_page_markdown(markdown, page, files, **_):
+    """Make links of pages that a text names by their files in a clone, such as docs/NAME.md."""
+    up = "../" * page.file.src_uri.count("/")
+
+    def link(found: re.Match) -> str:
+        file = f"{found['name']}.md"
+        if files.get_file_from_path(file) is None:
+            return found[0]
+        return f"[{found['name'].replace('-', ' ')}]({up}{file}{found['anchor'] or ''})"
+
+    # blocks of code stay as they are
+    parts = re.split(r"(^ *```.*?^ *```)", markdown, flags=re.DOTALL | re.MULTILINE)
+    return "".join(
+        part if number % 2 else _PAGE.sub(link, part) for number, part in enumerate(parts)
+    )
 
 
 def pages() -> dict[str, str]:

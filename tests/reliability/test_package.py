@@ -189,6 +189,14 @@ def test_an_installed_program_scores_predictions_outside_of_the_clone(installed)
 
 
 @pytest.mark.slow
+def test_an_installed_program_shows_its_catalogue_outside_of_a_project(installed):
+    assert "eurosat" in installed("permafrost", "list", "datasets")
+    assert "terrafm-base" in installed("permafrost", "list", "backbones")
+    assert "terrafm-base" in installed("permafrost", "info", "terrafm-base")
+    assert "evaluate-boxes" in installed("permafrost", "--help")
+
+
+@pytest.mark.slow
 def test_an_installed_library_validates_and_plans(installed):
     code = (
         "import json, pathlib, permafrost, permafrost.stages.cli;"

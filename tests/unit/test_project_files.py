@@ -55,6 +55,26 @@ def test_the_public_tests_run_the_same_script():
     assert [step["run"] for step in job["steps"] if "run" in step] == [".ci/run"]
 
 
+def test_a_release_needs_no_password_and_runs_the_script_that_anybody_can_run():
+    workflow = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())
+    build, publish = workflow["jobs"]["build"], workflow["jobs"]["publish"]
+    assert workflow["permissions"] == {"contents": "read"} and "permissions" not in build
+    # the job that may publish executes nothing of the repository
+    assert publish["permissions"] == {"id-token": "write"}
+    assert all("uses" in step and "run" not in step for step in publish["steps"])
+    (run,) = [step for step in build["steps"] if "run" in step]
+    script, *folders = run["run"].split()
+    assert folders == ["dist", "sbom"] and os.access(ROOT / script, os.X_OK)
+    assert "secrets" not in str(workflow) and "${{" not in run["run"]
+    wrong = subprocess.run(
+        [ROOT / script, "dist", "sbom"],
+        env={**os.environ, "TAG": "v0"},
+        capture_output=True,
+        text=True,
+    )
+    assert wrong.returncode == 1 and "the tag v0 is not v" in wrong.stderr
+
+
 def test_what_checks_a_pull_request_may_not_write_and_runs_nothing_of_it():
     workflow = yaml.safe_load((ROOT / ".github/workflows/submission.yml").read_text())
     check, comment = workflow["jobs"]["check"], workflow["jobs"]["comment"]

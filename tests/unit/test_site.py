@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import permafrost
 import pytest
 import yaml
 from permafrost import interface
@@ -18,12 +20,41 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
-    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    """The folder of this version in a site of several; it is the newest."""
+    versions = tmp_path_factory.mktemp("site")
+    for older in ("0.0.9", "0.0.10"):
+        (versions / older).mkdir()
+        (versions / older / "index.html").write_text("")
+    command = [sys.executable, "docs/versions.py", str(versions)]
+    # loading the hook of docs/generate.py writes a __pycache__ beside it
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)
     assert done.returncode == 0 and "WARNING" not in done.stderr, done.stderr
-    return folder
+    return versions / permafrost.__version__
+
+
+def test_a_site_lists_its_versions_and_begins_with_the_newest(site):
+    listed = json.loads((site.parent / "versions.json").read_text())
+    assert [one["version"] for one in listed] == [permafrost.__version__, "0.0.10", "0.0.9"]
+    assert [one["aliases"] for one in listed] == [["latest"], [], []]
+    assert f"url={permafrost.__version__}/" in (site.parent / "index.html").read_text()
+    # what the theme reads to offer them
+    assert '"version": {"provider": "mike"}' in (site / "index.html").read_text()
+
+
+def test_it_holds_pages_only(site):
+    assert not [
+        path for path in site.rglob("*") if path.name == "__pycache__" or path.suffix == ".py"
+    ]
+
+
+def test_pages_that_texts_name_by_their_files_are_links(site):
+    page = text_of(site, "reference/config")
+    assert re.search(r'<a href="\.\./\.\./derived-datasets/">derived datasets</a>', page)
+    assert re.search(r'<a href="\.\./fix-errors/|<a href="\.\./ranking/', text_of(site, "changes"))
+    for path in site.rglob("index.html"):
+        prose = re.sub(r"<pre.*?</pre>", "", path.read_text(), flags=re.DOTALL)
+        assert not re.search(r"<code>docs/[\w-]+\.md</code>", prose), path
 
 
 def text_of(site: Path, page: str) -> str:

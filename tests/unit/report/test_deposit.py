@@ -18,7 +18,12 @@ PLAN = {
     "datasets": {"x": {}},
     "probes": {"knn": {}, "linear": {}},
 }
-SAID = {"licence": "CC-BY-4.0", "methods": "One <b>.\n\nTwo & three.\n", "cited": "@misc{x}\n"}
+SAID = {
+    "licence": "CC-BY-4.0",
+    "methods": "One <b>.\n\nTwo & three.\n",
+    "tables": "| a |\n",
+    "cited": "@misc{x}\n",
+}
 
 
 def deposit(

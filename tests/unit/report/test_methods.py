@@ -1,4 +1,4 @@
-"""``permafrost methods``: every number of the paragraph is the plan's or the tables'."""
+"""``permafrost methods``: every number of the text is the plan's or the tables'."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from helpers.results.tables import make_comparison_table, make_score_rows, score
 from permafrost.core.tables import write_table
 from permafrost.plan.record import record_plan
 from permafrost.probes.kinds import KINDS
-from permafrost.report.tables.methods import AUTHORS, TITLE, methods_text
+from permafrost.report.tables.methods import AUTHORS, TITLE, methods_tables, methods_text
 from permafrost.stages.cli import main
 from permafrost.statistics.leaderboard.leaderboard import build_leaderboard
 
@@ -46,6 +46,10 @@ def results(tmp_path, monkeypatch):
     return folder
 
 
+def vars_of(plan) -> dict:
+    return {name: getattr(plan, name) for name in ("config", "backbones", "datasets", "probes")}
+
+
 def said(capsys, *options: str) -> str:
     assert main(["methods", *options]) == 0
     return " ".join(capsys.readouterr().out.split())
@@ -56,22 +60,71 @@ def test_numbers_are_those_of_plan_and_tables(results, capsys):
     (row, *_) = make_score_rows(dataset="pictures", backbone="stats", probe="knn")
     for words in (
         "We evaluated 3 frozen backbones (stats, net and own) on 2 datasets",
-        f"My Pictures (classification, {row['n_train']} training, {row['n_val']} validation and "
-        f"{row['n_test']} test images) uses splits drawn at random, stratified "
-        "(60/20/20 % train/validation/test, seed 0).",
-        "uses the splits that come with the data.",
-        "k 5, metric l2).",
-        "The probe linear fits a linear classifier whose regularisation is chosen on validation (",
-        "c min 1e-06, c max 10000, c count 40",
-        "epochs 37",
+        "My Pictures: splits drawn at random, stratified (60/20/20 % train/validation/test, seed 0).",
+        "world: the splits that come with the data.",
+        f"| pictures | classification | {row['n_train']} | {row['n_val']} | {row['n_test']} | splits drawn at random",
+        "The probe knn asks the nearest training images and trains nothing. ",
+        "The probe linear fits a linear classifier whose regularisation is chosen on validation. ",
+        "(epochs 37). ",
+        "| probe knn | k | 5 | 5 |",
+        "| probe linear | c max | 10000 | 10000 |",
+        "| probe mlp | epochs | **37** | 100 |",
         "mlp, in which chance plays a part, ran with seeds 0 and 1.",
-        "95 % intervals come from",
+        "95 % confidence intervals come from the percentile bootstrap",
         f"({row['resamples']} resamples of test {row['unit']}s)",
         "Results were computed with torch 2.9.0/2.9.1.",
     ):
         assert words in text, words
     (pair, *_) = make_comparison_table("world", "knn", CONFIG["backbones"]).to_pylist()
     assert f"({pair['resamples']} resamples)" in text
+
+
+def test_options_are_spelled_out_only_if_they_differ(tmp_path):
+    """Defaults are those that planning fills in, for every kind that runs on some dataset of the project."""
+    config = copy.deepcopy(CONFIG)
+    kinds = [
+        name for name, kind in KINDS.items() if "classification" in kind.tasks and not kind.series
+    ]
+    config["probes"] = {name: {"kind": name} for name in kinds}
+    config["probes"]["other"] = {"kind": "linear", "c_max": 10}
+    config["extraction"] = {"size": 224, "precision": "bf16"}
+    plan = make_plan(fill_root(tmp_path / "root"), config)
+    recorded = vars_of(plan)
+    text = methods_text(recorded, [], [], {}).partition("Features were")[2]
+    assert re.findall(r"\(([^()]*)\)\.\s", text) == [
+        "precision bf16",
+        "c max 10",
+    ]
+    bold = [line for line in methods_tables(recorded, []).splitlines() if "**" in line]
+    assert bold == [
+        "| extraction | precision | **bf16** | fp32 |",
+        "| probe other | c max | **10** | 10000 |",
+    ]
+
+
+def test_datasets_divided_alike_are_one_sentence_and_degradations_another():
+    given = {"task": "classification", "splits": {"method": "given"}}
+    harder = {
+        f"d-{kind}-{severity}": given
+        | {"derived": {"of": "d", "harder": {kind: severity}, "seed": 0}}
+        for kind, severity in (("noise", 1), ("haze", 5))
+    }
+    plan = {
+        "config": {},
+        "backbones": {"b": {}},
+        "datasets": {"d": given, "e": given} | harder,
+        "probes": {},
+    }
+    text = methods_text(plan, [], [], {})
+    assert (
+        "Permafrost" in text
+        and "We used the splits that come with the data. Test images of d were" in text
+    )
+    assert "(kind and severity: noise 1 and haze 5)." in text
+    assert (
+        "| d-haze-5 | classification | – | – | – | the splits of d, with test images degraded by haze"
+        in (methods_tables(plan, []))
+    )
 
 
 def test_what_was_left_out_is_named_and_counted_where_it_is_much():
@@ -92,13 +145,7 @@ def test_derived_backbones_are_counted_apart_with_their_steps(tmp_path):
     config["derive"] = {"small": [{"pca": 8}, {"product": {"parts": 2, "bits": 4}}]}
     config["backbones"] = ["stats", "own", "both"]
     config["extra_backbones"]["both"] = {"kind": "derived", "of": ["stats", "own"]}
-    plan = make_plan(fill_root(tmp_path / "root"), config)
-    told = {
-        "config": plan.config,
-        "backbones": plan.backbones,
-        "datasets": plan.datasets,
-        "probes": plan.probes,
-    }
+    told = vars_of(make_plan(fill_root(tmp_path / "root"), config))
     text = methods_text(told, [], [], {})
     assert "We evaluated 2 frozen backbones (stats and own) on" in text
     assert (
@@ -156,7 +203,7 @@ def test_every_kind_of_probe_and_split_is_a_sentence(results):
         "config": {"seeds": [7]},
     }
     text = methods_text(plan, [], [], {})
-    assert "with 25% of training set aside for validation" in text
+    assert "with 25 % of training set aside for validation" in text
     assert "squares on the ground of 2.5 km (50/25/25 % train/validation/test, seed 3)" in text
     for name in KINDS:
         assert re.search(rf"The probe {name} [a-z][^.]+ \(flag on, none none\)\.", text), name

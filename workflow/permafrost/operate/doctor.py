@@ -16,6 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from permafrost.core import extras
+from permafrost.core.cores import usable_cores
 from permafrost.core.device import gpu_is_visible, torch_is_built_for_gpu
 from permafrost.core.environment import user_home
 from permafrost.core.errors import PermafrostError
@@ -178,8 +179,7 @@ def _answer(asked: subprocess.Popen, until: float) -> list[str] | None:
 
 
 def _cores() -> Finding:
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return Finding("cores", OK, f"{usable} that this process may use, of {os.cpu_count()}")
+    return Finding("cores", OK, f"{usable_cores()} that this process may use, of {os.cpu_count()}")
 
 
 def _memory() -> Finding:

@@ -28,6 +28,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from permafrost.core.cores import usable_cores
 from permafrost.operate.light_client import (
     ASKS,
     WORKERS,
@@ -427,7 +428,7 @@ def start_workers(logs: Path, *, here: bool) -> None:
 
 def _cores_here() -> int:
     granted = os.environ.get("SLURM_CPUS_ON_NODE", "")
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     return min(cores, int(granted)) if granted.isdecimal() else cores
 
 

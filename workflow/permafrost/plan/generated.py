@@ -13,7 +13,7 @@ from permafrost.core.options import Name
 from permafrost.data import sources
 from permafrost.data.entry import DatasetEntry
 from permafrost.plan import settings
-from permafrost.plan.plugins import common_keys, dates_of
+from permafrost.plan.plugins import common_keys
 from permafrost.probes.kinds import KINDS
 
 _DRAFT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
@@ -101,9 +101,7 @@ def _by_kind(kinds: list[type], description: str) -> dict:
 
 def config() -> dict:
     """The schema of a configuration."""
-    kinds = {
-        name: named(name, kind.options_class(), *dates_of(kind)) for name, kind in KINDS.items()
-    }
+    kinds = {name: named(name, *kind.option_classes()) for name, kind in KINDS.items()}
     options = functools.reduce(operator.or_, kinds.values())
     whole = dataclasses.make_dataclass(
         "Configuration",

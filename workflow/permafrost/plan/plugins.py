@@ -10,7 +10,6 @@ from permafrost.backbones.digest import identify
 from permafrost.backbones.entry import Imaged, Placed
 from permafrost.backbones.imported import modules_named
 from permafrost.core.plugins import MODULES, folders_of, importable, registry
-from permafrost.features import dates
 
 
 def plugins_in_use() -> Iterator[tuple[str, str]]:
@@ -89,15 +88,8 @@ def _kind_of_source(entry: dict) -> Iterator[object]:
 
 
 def _add_probe(schema: dict, name: str, kind) -> None:
-    made = _schema_of(schema, name, kind.options_class(), *dates_of(kind))
+    made = _schema_of(schema, name, *kind.option_classes())
     schema["properties"]["probes"]["additionalProperties"]["anyOf"].append(made)
-
-
-def dates_of(kind) -> tuple[type, ...]:
-    """The option classes for several dates of a kind of probe."""
-    if kind.series:
-        return (dates.DatesOfSeries,)
-    return {"images": (), "maps": (dates.DatesOfHead,)}.get(kind.reads, (dates.Dates,))
 
 
 def common_keys(kind) -> tuple[type, ...]:

@@ -72,6 +72,14 @@ class ProbeKind:
         """The dataclass of its options."""
         return named_object(self.options)
 
+    def option_classes(self) -> tuple[type, ...]:
+        """The dataclasses of all options: its own, and those for several dates."""
+        dates = {"images": (), "maps": ("DatesOfHead",)}.get(self.reads, ("Dates",))
+        names = ("DatesOfSeries",) if self.series else dates
+        return self.options_class(), *(
+            named_object(f"permafrost.features.dates:{one}") for one in names
+        )
+
 
 _LABELS = frozenset({"classification", "multilabel"})
 

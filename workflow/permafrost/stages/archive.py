@@ -8,7 +8,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.plan.recorded import archived, current_plan, planned, read_plan
 from permafrost.report.archive.deposit import write_deposit
 from permafrost.report.archive.writing import write_archive
-from permafrost.stages.methods import paragraph_and_bibtex
+from permafrost.stages.methods import methods_and_bibtex
 
 
 def add_arguments(parser) -> None:
@@ -83,7 +83,7 @@ def _check_deposit(arguments) -> None:
 
 
 def _write_deposit(arguments, archive: Path, plan: dict, results: Path) -> None:
-    methods, cited = paragraph_and_bibtex(results)
+    methods, tables, cited = methods_and_bibtex(results)
     write_deposit(
         arguments.zenodo,
         archive,
@@ -91,6 +91,7 @@ def _write_deposit(arguments, archive: Path, plan: dict, results: Path) -> None:
         creators=arguments.creator,
         licence=arguments.licence,
         methods=methods,
+        tables=tables,
         cited=cited,
     )
     print(f"{arguments.zenodo}: for an upload to Zenodo, see README.txt there")

@@ -12,6 +12,7 @@ from permafrost.core.memory import keep_freed_memory
 from permafrost.core.specification import SPLITS, substitute
 from permafrost.core.tasks import targets_of
 from permafrost.core.text import printable
+from permafrost.core.working import working
 from permafrost.data.sources import read_entry
 from permafrost.features.specification import BackboneSpec
 from permafrost.plan.options import extraction_of
@@ -51,15 +52,18 @@ def run(arguments) -> int:
         )
     offers = offers_of(arguments)
     # raises the errors of a plan before any image is read
-    planned_input(offers, arguments.dataset, arguments.name)
-    card_path = prepared(offers, arguments.dataset)
+    with working(f"reading the entries of {arguments.name} and {arguments.dataset}"):
+        planned_input(offers, arguments.dataset, arguments.name)
+        card_path = prepared(offers, arguments.dataset)
     with tempfile.TemporaryDirectory(prefix="permafrost-check-") as folder:
         found = "the image store of the last run"
         if card_path is None:
-            card_path = prepare_few(offers, arguments.dataset, arguments.images, Path(folder))
+            with working(f"preparing {arguments.images} images of each split"):
+                card_path = prepare_few(offers, arguments.dataset, arguments.images, Path(folder))
             found = f"{arguments.images} images of each split, prepared for this check"
         card = read_card(card_path)
-        trial = tried(offers, arguments, card, card_path)
+        with working(f"running {arguments.name} on {arguments.images} images"):
+            trial = tried(offers, arguments, card, card_path)
     doubts = [*trial.doubts, *(flag["long"] for flag in leakage_flags(card))]
     doubts += [doubt["found"] for doubt in card.audit.get("bands", ())]
     if arguments.json:

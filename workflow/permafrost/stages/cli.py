@@ -90,8 +90,10 @@ def _main(argv: list[str] | None) -> int:
         print(f"permafrost {__version__}")
         return 0
     if "--plan" in argv:
-        from permafrost.core.opened import recording
+        from permafrost.core.opened import is_library, recording
 
+        # finds the folders of Python, for which 3.13 reads a file itself: not in the middle of that
+        is_library(sys.prefix)
         # before the job's plug-ins are loaded
         with recording():
             return _command(argv)

@@ -111,7 +111,7 @@ USE: dict[str, Command] = {
         ),
     ),
     "methods": Command(
-        "write the methods paragraph of a paper, with its numbers and citations",
+        "write the methods of a paper, with tables of datasets and options, and citations",
         ("permafrost methods", "permafrost methods results --bibtex used.bib"),
     ),
     "rank": Command(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from permafrost.core.working import working
 from permafrost.plan.recorded import current_plan, read_plan, results_in
 from permafrost.stages.arguments import add_results_folder
 
@@ -36,7 +37,8 @@ def run(arguments) -> None:
     plan = read_plan(current_plan(results), results)
     images = CopyResults(plan, lambda row: Path(row["path"]))
     if arguments.features is not None:
-        rows = images.suspected(arguments.features, arguments.dataset)
+        with working("comparing features"):
+            rows = images.suspected(arguments.features, arguments.dataset)
         if arguments.output:
             write_output(arguments.output, suspect_table(rows))
         if arguments.json:
@@ -44,7 +46,8 @@ def run(arguments) -> None:
         else:
             print_blocks([suspect_block(rows, arguments.features)])
         return
-    found = images.copied(arguments.dataset)
+    with working("comparing images"):
+        found = images.copied(arguments.dataset)
     if arguments.output:
         schema = pa.schema([(name, pa.string()) for name in COLUMNS])
         write_output(arguments.output, pa.Table.from_pylist(found.rows, schema))

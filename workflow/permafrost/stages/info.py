@@ -26,6 +26,8 @@ def run(arguments) -> None:
         print_json(croissant_of(offers_of(arguments), arguments.name))
         return
     if arguments.json:
-        print_json(facts(offers_of(arguments), arguments.name, arguments.dataset))
+        print_json(facts(offers_of(arguments, shipped=True), arguments.name, arguments.dataset))
         return
-    print("\n".join(describe(offers_of(arguments), arguments.name, arguments.dataset)))
+    print(
+        "\n".join(describe(offers_of(arguments, shipped=True), arguments.name, arguments.dataset))
+    )

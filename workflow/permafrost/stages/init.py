@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from permafrost.core.working import working
 from permafrost.operate.new_project import write_project
 
 
@@ -18,6 +19,7 @@ def add_arguments(parser) -> None:
 
 def run(arguments) -> None:
     folder = arguments.folder
-    write_project(folder, module=arguments.module)
+    with working(f"writing {folder}"):
+        write_project(folder, module=arguments.module)
     print(f"{folder}: a project with its own backbone and dataset; README.md describes the files")
     print(f"Next: cd {folder} && permafrost run")

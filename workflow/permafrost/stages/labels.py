@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.working import working
 from permafrost.plan.recorded import current_plan, read_plan, results_in
 from permafrost.stages.arguments import add_results_folder
 
@@ -54,7 +55,8 @@ def run(arguments) -> None:
     found, errors = [], {}
     for name in names:
         try:
-            found.append(source.judged(name, **asked))
+            with working(f"judging the labels of {name}"):
+                found.append(source.judged(name, **asked))
         except PermafrostError as error:
             errors[name] = error
     if not found:

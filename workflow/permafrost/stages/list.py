@@ -64,12 +64,16 @@ def print_json(content) -> None:
     print(json.dumps(content, indent=2, ensure_ascii=False))
 
 
-def offers_of(arguments):
-    """The catalogues of the project of the working directory, with those of the options."""
+def offers_of(arguments, *, shipped: bool = False):
+    """The catalogues of the project of the working directory, with those of the options.
+
+    `shipped` as for `find_root`.
+    """
     from permafrost.operate.offers import read_offers
 
     # what only shows the catalogue works outside a project, with the clone's
-    root = find_root(Path.cwd(), clone=getattr(arguments, "on_clone", True))
+    clone = getattr(arguments, "on_clone", True)
+    root = find_root(Path.cwd(), clone=clone, shipped=shipped)
     return read_offers(root, arguments.config, arguments.data and arguments.data.resolve())
 
 
@@ -88,7 +92,7 @@ def run(arguments) -> None:
     if arguments.what == "probes":
         asked = (arguments.task, arguments.pattern)
     elif arguments.what == "datasets":
-        asked = (offers_of(arguments), arguments.task, arguments.pattern)
+        asked = (offers_of(arguments, shipped=True), arguments.task, arguments.pattern)
     elif arguments.task is not None:
         raise PermafrostError("backbones have no task", remedy="leave --task out")
     else:
@@ -102,7 +106,7 @@ def run(arguments) -> None:
             fits=arguments.fits,
             here=arguments.here,
         )
-        asked = (offers_of(arguments), choice)
+        asked = (offers_of(arguments, shipped=True), choice)
     one = arguments.what.removesuffix("s")
     if arguments.json:
         heading, *rows = getattr(offers, f"{one}_table")(*asked)

@@ -1,4 +1,4 @@
-"""``permafrost methods``: the methods paragraph for a paper, and BibTeX of what a run used."""
+"""``permafrost methods``: the methods of a paper, tables of datasets and options, and BibTeX of what a run used."""
 
 from __future__ import annotations
 
@@ -16,17 +16,15 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    text, cited = paragraph_and_bibtex(arguments.results)
-    if arguments.bibtex is None:
-        print(f"{text}\n{cited}", end="")
-        return
-    with whole_file(arguments.bibtex) as partial:
-        partial.write_text(cited, encoding="utf-8")
-    print(text, end="")
+    text, tables, cited = methods_and_bibtex(arguments.results)
+    if arguments.bibtex is not None:
+        with whole_file(arguments.bibtex) as partial:
+            partial.write_text(cited, encoding="utf-8")
+    print("\n".join([text, tables, *([cited] if arguments.bibtex is None else [])]), end="")
 
 
-def paragraph_and_bibtex(results: Path) -> tuple[str, str]:
-    """The methods paragraph of a run, and its citations as BibTeX.
+def methods_and_bibtex(results: Path) -> tuple[str, str, str]:
+    """The methods of a run in two paragraphs, its tables of datasets and options, and its citations as BibTeX.
 
     Raises
     ------
@@ -34,7 +32,7 @@ def paragraph_and_bibtex(results: Path) -> tuple[str, str]:
     """
     from permafrost.core.tables import read_table
     from permafrost.report.explanations.leaderboard_state import describe_outdated
-    from permafrost.report.tables.methods import bibtex, methods_text
+    from permafrost.report.tables.methods import bibtex, methods_tables, methods_text
     from permafrost.report.tables.shown import Shown
 
     results = results_in(results)
@@ -52,4 +50,5 @@ def paragraph_and_bibtex(results: Path) -> tuple[str, str]:
     shown = Shown.of(table, results, metadata)
     comparisons = [row for rows in shown.comparisons.values() for row in rows]
     versions = metadata.get("score_versions", {})
-    return methods_text(plan, shown.rows, comparisons, versions), bibtex(plan)
+    text = methods_text(plan, shown.rows, comparisons, versions)
+    return text, methods_tables(plan, shown.rows), bibtex(plan)

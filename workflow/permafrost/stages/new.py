@@ -8,6 +8,7 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import whole_file
 from permafrost.core.text import printable
+from permafrost.core.working import working
 from permafrost.plan.installed import installed
 from permafrost.stages.first_look import first_look
 from permafrost.stages.run import find_root
@@ -56,8 +57,9 @@ def run(arguments) -> None:
     root = _root(arguments)
     if arguments.add and arguments.name:
         refuse_known(arguments.what, arguments.name, root)
-    entry = _draft(arguments, root)
-    entry.check()
+    with working(f"looking at {arguments.source}"):
+        entry = _draft(arguments, root)
+        entry.check()
     asked = f"{sum(map(len, entry.notes.values()))} comments to read"
     file = arguments.output
     if arguments.add:
@@ -84,11 +86,16 @@ def _look(entry, sheet: Path | None, arguments) -> None:
     try:
         with first_look(entry, whole=arguments.attempt) as look:
             if sheet is not None:
-                look.write_sheet(sheet, arguments.source)
+                with working("drawing thumbnails"):
+                    look.write_sheet(sheet, arguments.source)
                 print(f"{sheet}: check the thumbnails with the names of labels", file=stream)
             for line in look.fed_lines():
                 print(printable(f"  {line}"), file=stream)
-            for line in look.score() if arguments.attempt else ():
+            lines = []
+            if arguments.attempt:
+                with working(f"scoring {look.baseline()} on {entry.name}"):
+                    lines = look.score()
+            for line in lines:
                 print(printable(f"  {line}"), file=stream)
     except PermafrostError as error:
         if arguments.attempt:

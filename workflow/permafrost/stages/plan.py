@@ -11,12 +11,14 @@ import sys
 import tempfile
 from pathlib import Path
 
+from permafrost.core.cores import usable_cores
 from permafrost.core.device import takes_gpu
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.home import HOME
 from permafrost.core.inputs import check_file
 from permafrost.core.outputs import whole_file
 from permafrost.core.snakemake_internals import read_records
+from permafrost.core.working import working
 from permafrost.plan.misfits import misfit_lines, recorded_misfits
 from permafrost.stages.list import add_json, add_places, offers_of, print_json
 from permafrost.stages.run import project_here
@@ -65,7 +67,8 @@ def run(arguments) -> None:
 
     root = project_here(arguments.on_clone)
     given = _measured() if arguments.measure else _read_rates(arguments.rates)
-    estimate, downloads, why, fed = _estimate(arguments, root, given)
+    with working("planning"):
+        estimate, downloads, why, fed = _estimate(arguments, root, given)
     grid = estimate.context.grid
     left_out = recorded_misfits(grid.misfits)
     if arguments.save_rates is not None:
@@ -93,7 +96,7 @@ def _estimate(arguments, root: Path, corrections: dict[str, float]):
     gpus = arguments.gpus
     if gpus is None:
         gpus = int(takes_gpu(grid.config["runtime"]["device"]))
-    cores = arguments.cores or len(os.sched_getaffinity(0))
+    cores = arguments.cores or usable_cores()
     os.chdir(root)  # paths of outputs are relative to it
     found = estimate(
         grid,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.working import working
 from permafrost.stages.published import add_duplicates
 from permafrost.stages.tables import write_output
 from permafrost.statistics.options import RankingSettings
@@ -84,9 +85,10 @@ def run(arguments) -> None:
     given = given.complete() if arguments.complete else given
     if arguments.figure is not None:
         _check_figure(arguments.figure, given.probes)
-    table, tests, said = given.rank(
-        missing=arguments.missing, baseline=arguments.baseline, seed=arguments.seed
-    )
+    with working(f"ranking {arguments.table}"):
+        table, tests, said = given.rank(
+            missing=arguments.missing, baseline=arguments.baseline, seed=arguments.seed
+        )
     for sentence in [*given.said, *said]:
         print(printable(sentence))
     print()

@@ -98,7 +98,7 @@ def project_here(on_clone: bool) -> Path:
     return root
 
 
-def find_root(start: Path, *, clone: bool = True) -> Path:
+def find_root(start: Path, *, clone: bool = True, shipped: bool = False) -> Path:
     """The project's folder: the nearest from `start` upward, else the clone of this library.
 
     A project is a folder with ``config/config.yaml`` and a Snakefile that names Permafrost.
@@ -106,12 +106,13 @@ def find_root(start: Path, *, clone: bool = True) -> Path:
     Parameters
     ----------
     clone : use the clone even if `start` is outside it, as for read-only commands.
+    shipped : without a clone, use the catalogue that the installed package holds; nothing may be written there.
 
     Raises
     ------
     PermafrostError : there is none.
     """
-    own = [HOME] if (HOME / "workflow" / "permafrost").is_dir() else []
+    own = [HOME] if shipped or (HOME / "workflow" / "permafrost").is_dir() else []
     for folder in (start, *start.parents, *(own if clone else [])):
         if (folder / "config" / "config.yaml").is_file() and _names_permafrost(folder):
             return folder

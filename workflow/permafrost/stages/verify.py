@@ -6,6 +6,7 @@ import json
 import sys
 from pathlib import Path
 
+from permafrost.core.working import working
 from permafrost.plan.recorded import results_in
 from permafrost.stages.arguments import add_results_folder
 
@@ -51,7 +52,8 @@ def _verify_submission(arguments) -> int:
     from permafrost.operate.commons.said import as_json, lines
     from permafrost.stages.run import find_root
 
-    submission, refused = verify_submission(arguments.results, find_root(Path.cwd()))
+    with working(f"computing the scores of {arguments.results}"):
+        submission, refused = verify_submission(arguments.results, find_root(Path.cwd()))
     print(
         "\n".join(
             [as_json(refused)] if arguments.json else lines(arguments.results, submission, refused)

@@ -6,13 +6,13 @@ It needs the folder alone: no data, no weights, no configuration.
 from __future__ import annotations
 
 import itertools
-import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+from permafrost.core.cores import usable_cores
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import file_digest
 from permafrost.core.read_files import LABELS
@@ -108,7 +108,7 @@ def verify(
 def _carry_out(checks: Iterator[Check], verification: Verification, tick: Callable) -> None:
     """Carry out checks in threads: hashing and reading release Python's lock."""
     findings: dict[Path, Finding] = {}
-    pool = ThreadPoolExecutor(min(_MOST_THREADS, len(os.sched_getaffinity(0)) or 1))
+    pool = ThreadPoolExecutor(min(_MOST_THREADS, usable_cores()))
     try:
         begun = [(check, pool.submit(check.run)) for check in checks]
         for check, future in begun:

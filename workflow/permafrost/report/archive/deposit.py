@@ -21,7 +21,7 @@ _README = """{title}
 
 {archive}  all tables, predictions, figures, plan and locks, as a Workflow Run RO-Crate; `permafrost restore` unpacks it
 {tables}
-methods.txt, cited.bib  the paragraph on methods, and what to cite
+methods.txt, cited.bib  the methods as text and tables, and what to cite
 SHA256SUMS  of all files: `sha256sum --check SHA256SUMS`
 metadata.json  for Zenodo's deposit API
 
@@ -41,6 +41,7 @@ def write_deposit(
     creators: Iterable[str],
     licence: str,
     methods: str,
+    tables: str,
     cited: str,
 ) -> None:
     """Write the folder completely or not at all.
@@ -50,7 +51,7 @@ def write_deposit(
     archive : the zip; it is copied.
     creators : ``Family, Given`` each, optionally followed by a semicolon and an ORCID.
     licence : of the results, by Zenodo's identifier, such as ``cc-by-4.0``.
-    methods, cited : the paragraph on methods, and BibTeX.
+    methods, tables, cited : the methods as text, their tables of datasets and options, and BibTeX.
 
     Raises
     ------
@@ -60,14 +61,14 @@ def write_deposit(
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise PermafrostError("exists already", where=folder, remedy="name an empty or new folder")
     about = metadata(plan, creators, licence, methods)
-    tables = [path for name in TABLES if (path := Path(plan["results"]) / name).exists()]
+    copied = [path for name in TABLES if (path := Path(plan["results"]) / name).exists()]
     with whole_directory(folder) as partial:
-        for path in (archive, *tables):
+        for path in (archive, *copied):
             shutil.copy2(path, partial / path.name)
-        (partial / "methods.txt").write_text(methods, encoding="utf-8")
+        (partial / "methods.txt").write_text(f"{methods}\n{tables}", encoding="utf-8")
         (partial / "cited.bib").write_text(cited, encoding="utf-8")
         said = {"title": about["title"], "archive": archive.name}
-        said["tables"] = "\n".join(f"{path.name}  as in the archive" for path in tables)
+        said["tables"] = "\n".join(f"{path.name}  as in the archive" for path in copied)
         (partial / "README.txt").write_text(_README.format(**said), encoding="utf-8")
         whole = json.dumps({"metadata": about}, indent=2, ensure_ascii=False)
         (partial / "metadata.json").write_text(f"{whole}\n", encoding="utf-8")

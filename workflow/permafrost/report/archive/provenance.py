@@ -9,6 +9,7 @@ import platform
 import subprocess
 from pathlib import Path
 
+from permafrost.core.cores import usable_cores
 from permafrost.core.names import SOURCES
 
 _NOT_SOURCE = {"__pycache__", ".snakemake", ".ruff_cache", ".pytest_cache"}
@@ -21,9 +22,7 @@ def describe_machine() -> dict[str, object]:
         "distribution": _distribution(),
         "processor": _processor(),
         "cores": os.cpu_count(),
-        "cores usable": len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count(),
+        "cores usable": usable_cores(),
         "memory (GiB)": _memory_gib(),
         "GPUs": _gpus(),
         "python": platform.python_version(),

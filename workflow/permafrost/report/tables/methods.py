@@ -1,18 +1,22 @@
-"""The methods paragraph of a paper, from a recorded plan and its tables; and the citations."""
+"""The methods of a paper, from a recorded plan and its tables: paragraphs, tables of all options, citations."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from permafrost import __version__
 from permafrost.backbones.derived import BY, parents_of
+from permafrost.core.options import Options
 from permafrost.core.versions import FAISS
 from permafrost.data.derived import origins_of
+from permafrost.features.specification import ExtractionSettings
 from permafrost.probes.kinds import KINDS
-from permafrost.report.notation import listed
+from permafrost.report.notation import NONE, listed
 from permafrost.report.tables.derived import steps_words
 from permafrost.report.tables.export import to_bibtex
 from permafrost.statistics.leaderboard.rows import distinct, metric_name
+from permafrost.statistics.options import Bootstrap, Comparison
 
 TITLE = "Permafrost: how good are the features of frozen geospatial backbones?"
 AUTHORS = "The Permafrost developers"
@@ -20,9 +24,13 @@ AUTHORS = "The Permafrost developers"
 _MOST_NAMED = 12
 # libraries named in the paragraph; the archive lists all
 _NAMED = ("python", "torch", "timm", "torchgeo", *FAISS, "numpy", "scipy")
+# columns of the leaderboard
+_COUNTS = ("n_train", "n_val", "n_test")
+# default of an option that must be given
+_NO_DEFAULT = object()
 _INTERVALS = {
-    "wilson": "Wilson intervals from jackknife standard errors",
-    "jackknife_t": "jackknife standard errors with Student's t",
+    "wilson": "Wilson's formula with jackknife standard errors",
+    "jackknife_t": "Student's t with jackknife standard errors",
     "jackknife_log": "jackknife standard errors of the logarithm",
     "percentile": "the percentile bootstrap",
     "bca": "the BCa bootstrap",
@@ -40,7 +48,7 @@ _SPLITS = {
 def methods_text(
     plan: Mapping, rows: list[dict], comparisons: Iterable[dict], versions: Mapping
 ) -> str:
-    """Paragraphs of plain sentences.
+    """Two paragraphs for a paper, which name the options that differ from their defaults.
 
     Parameters
     ----------
@@ -53,13 +61,96 @@ def methods_text(
     rows = [row for row in rows if row["probe"] in plan["probes"]]
     comparisons = [row for row in comparisons if row["probe"] in plan["probes"]]
     paragraphs = [
-        [_what(plan), *_left_out(plan), *_datasets(plan, rows)],
-        [_features(plan), *_derived(plan)],
-        _probes(plan),
-        [*_metrics(rows), *_intervals(rows), *_comparisons(comparisons)],
-        _versions(versions),
+        [_what(plan), *_left_out(plan), *_divisions(plan), _features(plan), *_derived(plan)],
+        [
+            *_probes(plan),
+            *_metrics(rows),
+            *_intervals(rows),
+            *_comparisons(comparisons),
+            *_versions(versions),
+        ],
     ]
     return "\n\n".join(" ".join(one) for one in paragraphs if one) + "\n"
+
+
+def methods_tables(plan: Mapping, rows: list[dict]) -> str:
+    """Tables in Markdown for a supplement: the datasets with their numbers of images, and every option.
+
+    Parameters
+    ----------
+    plan, rows : as for `methods_text`.
+    """
+    datasets = [
+        (
+            name,
+            entry["task"].replace("_", " "),
+            *(_range([row[key] for row in rows if row["dataset"] == name]) for key in _COUNTS),
+            _split(entry),
+        )
+        for name, entry in plan["datasets"].items()
+    ]
+    options = [
+        (place, key, *_value_and_default(value, default))
+        for place, given, defaults in _options(plan)
+        for key, value, default in _with_defaults(given, defaults)
+    ]
+    return (
+        _table(("dataset", "task", "training", "validation", "test", "splits"), datasets)
+        + "\nValues in bold differ from their defaults. Where a backbone's entry says otherwise, it holds.\n\n"
+        + _table(("of", "option", "value", "default"), options)
+    )
+
+
+def _table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |\n" for line in lines)
+
+
+def _options(plan: Mapping) -> Iterator[tuple[str, Mapping, dict]]:
+    """Where options belong, the options, and their defaults."""
+    config = plan["config"]
+    for name, options in (
+        ("extraction", ExtractionSettings),
+        ("bootstrap", Bootstrap),
+        ("comparison", Comparison),
+    ):
+        yield name, config.get(name, {}), _defaults(options)
+    for name, given in plan["probes"].items():
+        yield f"probe {name}", given, _defaults(*KINDS[given["kind"]].option_classes())
+
+
+def _with_defaults(given: Mapping, defaults: Mapping) -> Iterator[tuple[str, object, object]]:
+    """Each option with its value and its default; those of nested options one by one."""
+    for key, value in given.items():
+        default = defaults.get(key, _NO_DEFAULT)
+        if isinstance(value, Mapping) and isinstance(default, Mapping):
+            for inner, one, usual in _with_defaults(value, default):
+                yield f"{_words(key)} {inner}", one, usual
+        else:
+            yield _words(key), value, default
+
+
+def _defaults(*classes: type) -> dict[str, object]:
+    """Default of each option of these dataclasses, as in JSON; those that must be given are missing."""
+    found: dict[str, object] = {}
+    for one in classes:
+        for field in dataclasses.fields(one):
+            if field.default_factory is not dataclasses.MISSING:
+                made = field.default_factory()
+                found[field.name] = dataclasses.asdict(made) if isinstance(made, Options) else made
+            elif field.default is not dataclasses.MISSING:
+                found[field.name] = field.default
+    return found
+
+
+def _differing(given: Mapping, defaults: Mapping) -> str:
+    """`` (k 20, metric cosine)``: options that differ from their defaults; empty if none does."""
+    said = [
+        f"{key} {_value(value)}"
+        for key, value, default in _with_defaults(given, defaults)
+        if value != default and key != "kind"
+    ]
+    return f" ({', '.join(said)})" if said else ""
 
 
 def bibtex(plan: Mapping) -> str:
@@ -125,23 +216,28 @@ def _titles(entries: Mapping[str, Mapping]) -> list[str]:
     return [entry.get("title") or name for name, entry in entries.items()]
 
 
-def _datasets(plan: Mapping, rows: list[dict]) -> list[str]:
-    said = []
+def _divisions(plan: Mapping) -> list[str]:
+    """A sentence for all datasets that are divided alike, and one for all degradations of a dataset."""
+    alike: dict[str, list[str]] = {}
+    harder: dict[str, list[str]] = {}
     for name, entry in plan["datasets"].items():
-        of = [row for row in rows if row["dataset"] == name]
-        counts = [
-            f"{_range([row[key] for row in of])} {words}"
-            for key, words in (
-                ("n_train", "training"),
-                ("n_val", "validation"),
-                ("n_test", "test images"),
-            )
-            if of
-        ]
-        numbers = f", {listed(counts)}" if counts else ""
-        task = entry["task"].replace("_", " ")
-        said.append(f"{entry.get('title') or name} ({task}{numbers}) uses {_split(entry)}.")
-    return said
+        derived = entry.get("derived", {})
+        if "harder" in derived:
+            ((kind, severity),) = derived["harder"].items()
+            harder.setdefault(derived["of"], []).append(f"{_words(kind)} {severity}")
+        else:
+            alike.setdefault(_split(entry), []).append(entry.get("title") or name)
+    said = [f"{_few(names, 'dataset')}: {how}." for how, names in alike.items()]
+    if len(alike) == 1:
+        said = [f"We used {how}." for how in alike]
+    return said + [
+        f"Test images of {name} were also degraded (kind and severity: {_few(kinds, 'degradation')})."
+        for name, kinds in harder.items()
+    ]
+
+
+def _few(names: list[str], what: str) -> str:
+    return listed(names) if len(names) <= _MOST_NAMED else _count(len(names), what)
 
 
 def _split(entry: Mapping) -> str:
@@ -151,7 +247,7 @@ def _split(entry: Mapping) -> str:
     how = splits.get("method", "given")
     if how == "given":
         share = splits.get("val_from_train")
-        aside = f", with {share:.0%} of training set aside for validation" if share else ""
+        aside = f", with {100 * share:g} % of training set aside for validation" if share else ""
         return f"the splits that come with the data{aside}"
     shares = "/".join(f"{100 * share:g}" for share in splits["fractions"])
     block = f" of {splits['block_km']:g} km" if how == "block" and "block_km" in splits else ""
@@ -179,23 +275,18 @@ def _divided(derived: Mapping) -> str:
 
 
 def _features(plan: Mapping) -> str:
-    options = plan["config"].get("extraction", {})
-    said = ", ".join(f"{_words(key)} {_value(value)}" for key, value in options.items())
-    return (
-        "Features were computed once for each image, with the weights frozen"
-        + (f" (defaults of extraction: {said})" if said else "")
-        + ". Where a backbone's entry says otherwise, the entry holds."
-    )
+    differing = _differing(plan["config"].get("extraction", {}), _defaults(ExtractionSettings))
+    return f"Features were computed once for each image, with the weights frozen{differing}."
 
 
 def _probes(plan: Mapping) -> list[str]:
     said = []
     for name, options in plan["probes"].items():
         kind = KINDS[options["kind"]]
-        given = [f"{_words(k)} {_value(v)}" for k, v in options.items() if k != "kind"]
         summary = kind.summary.partition(":")[0].partition(". ")[0].rstrip(".")
-        with_options = f" ({', '.join(given)})" if given else ""
-        said.append(f"The probe {name} {summary}{with_options}.")
+        said.append(
+            f"The probe {name} {summary}{_differing(options, _defaults(*kind.option_classes()))}."
+        )
     seeded = [name for name, one in plan["probes"].items() if KINDS[one["kind"]].seeded]
     if seeded:
         seeds = plan["config"]["seeds"]
@@ -203,29 +294,38 @@ def _probes(plan: Mapping) -> list[str]:
             f"{listed(seeded)}, in which chance plays a part, ran with "
             f"{'seed' if len(seeds) == 1 else 'seeds'} {listed(map(str, seeds))}."
         )
-    return said
+    return (
+        [*said, "All other options of extraction and probes have their defaults."] if said else []
+    )
 
 
 def _metrics(rows: list[dict]) -> list[str]:
     by_metric: dict[str, list[str]] = {}
     for metric, dataset in sorted({(row["metric"], row["dataset"]) for row in rows}):
         by_metric.setdefault(metric_name(metric), []).append(dataset)
-    said = [f"{metric} ({listed(names)})" for metric, names in by_metric.items()]
+    if len(by_metric) == 1:
+        return [f"The score is {metric} on the test split." for metric in by_metric]
+    said = [f"{metric} ({_few(names, 'dataset')})" for metric, names in by_metric.items()]
     return [f"Scores are {listed(said)} on the test split."] if said else []
 
 
 def _intervals(rows: list[dict]) -> list[str]:
-    said = []
+    methods: dict[tuple[str, str], list[str]] = {}
     for method in distinct(rows, "method"):
         of = [row for row in rows if row["method"] == method]
-        drawn = "" if method.startswith(("wilson", "jackknife")) else f"{_of(of, 'resamples')} "
-        left_out = "parts left out in turn of " if not drawn else "resamples of "
-        units = listed(f"{unit}s" for unit in distinct(of, "unit"))
-        said.append(
-            f"{_of(of, 'confidence', percent=True)} intervals come from {_INTERVALS[method]} "
-            f"({drawn}{left_out}test {units})."
+        units = f"test {listed(f'{unit}s' for unit in distinct(of, 'unit'))}"
+        how = (
+            f"{units} left out in turn"
+            if method.startswith(("wilson", "jackknife"))
+            else f"{_of(of, 'resamples')} resamples of {units}"
         )
-    return said
+        methods.setdefault((_of(of, "confidence", percent=True), how), []).append(
+            _INTERVALS[method]
+        )
+    return [
+        f"{confidence} confidence intervals come from {listed(names)} ({how})."
+        for (confidence, how), names in methods.items()
+    ]
 
 
 def _comparisons(rows: list[dict]) -> list[str]:
@@ -249,6 +349,8 @@ def _of(rows: list[dict], column: str, *, percent: bool = False) -> str:
 
 
 def _range(counts: list[int]) -> str:
+    if not counts:
+        return NONE
     low, high = min(counts), max(counts)
     return str(low) if low == high else f"{low} to {high}"
 
@@ -271,3 +373,10 @@ def _value(value) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_words(k)} {_value(v)}" for k, v in value.items()) + "}"
     return "none" if value is None else str(value)
+
+
+def _value_and_default(value, default) -> tuple[str, str]:
+    if default is _NO_DEFAULT:
+        return _value(value), NONE
+    said = _value(value)
+    return (f"**{said}**" if value != default else said), _value(default)
