@@ -294,6 +294,7 @@ def test_slices_that_cannot_be_made_say_why(results, capsys):
     for options, problem in (
         (["--by", "year"], "all test samples are of one slice: 2021"),
         (["--by", "sensor"], "there is no way to slice by 'sensor'"),
+        (["--by", "fold"], "have no fold"),
         (["--backbone", "net"], "--backbone belongs to --by"),
         (["--metric", "macro_f1"], "--metric belongs to --by"),
         (["--ensembles", "--backbone", "net"], "--backbone does not go with --ensembles"),

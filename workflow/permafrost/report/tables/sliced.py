@@ -118,6 +118,7 @@ class SlicedResults(Recorded):
         if {*by.needs} <= {"sample_id"}:
             return table
         names = {"dataset": dataset, "split": "test"}
+        lacking: set[str] = set()
         for made in self.planned("prepare", **names) + self.planned("extract", **names):
             path = self.place(made)
             if path.exists():
@@ -127,8 +128,15 @@ class SlicedResults(Recorded):
                     samples = self._with_distance(samples, store, made)
                 if {*by.needs} <= {*samples.column_names}:
                     return samples_like(table, samples)
+                lacking = {*by.needs} - {*samples.column_names} - {DISTANCE}
         if {*by.needs} <= {*table.column_names}:
             return table
+        if lacking:
+            raise PermafrostError(
+                f"images of {dataset} have no {' or '.join(sorted(lacking))}",
+                where=f"slices by {by.name}",
+                remedy="slice by group, or by FILE:COLUMN",
+            )
         raise PermafrostError(
             f"places and dates of {dataset} are in its stores, and none of them is here",
             where=f"slices by {by.name}",
