@@ -1,4 +1,4 @@
-"""Disk and core hours of a study that is run, against what `permafrost plan` says before.
+"""Disk and core hours of a study that is run, compared with the estimate of `permafrost plan`.
 
     envs/run python benchmarks/study.py [--folder FOLDER] [--images 150] [--channels 256] [--keep "300 MB"]
 

@@ -110,7 +110,7 @@ def test_new_submissions_are_checked_and_refusals_fail(tmp_path):
     said = (tmp_path / "comments/all.md").read_text()
     assert (
         said.count("### Refused") == 1
-        and "name: again: the submission says that it is first-results" in said
+        and "name: again: submission.json has the name first-results" in said
     )
 
 

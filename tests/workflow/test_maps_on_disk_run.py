@@ -104,7 +104,7 @@ def test_a_probe_that_is_added_extracts_again_and_nothing_else_is_computed_again
     planned = dict(line.split()[::2][:2] for line in said.splitlines()[1:7])
     assert planned["extract"] == "2" and planned["prepare"] == "0"
     (again,) = (line for line in said.splitlines() if line.startswith("Again:"))
-    assert "are 6 jobs whose stores, which others read, were removed or lack a layer" in again
+    assert "are 6 jobs to run again, because their stores were removed or lack a layer" in again
     project.configure(runtime={**CONFIG["runtime"], "keep_maps": True})
     project.snakemake(LEADERBOARD)
     assert project.pending("--", LEADERBOARD) == {}, (

@@ -1,4 +1,4 @@
-"""Cores that a process may use, also on systems that do not say it."""
+"""Cores that a process may use, also on systems that do not report it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The line of a command that works: on a terminal, of work that takes its time, and gone afterwards."""
+"""The line of a running command: shown on a terminal, for long work only, and removed afterwards."""
 
 from __future__ import annotations
 

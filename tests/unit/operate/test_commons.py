@@ -429,7 +429,7 @@ def test_other_test_items_are_not_compared(studies, tmp_path):
     name = tmp_path / "bo/results"
     rewrite_own(name / BO_KNN)
     said = standing_of(name, Commons(studies / "pool"))
-    assert said[0] == "world · knn · rcf-b: not compared, its test items are others"
+    assert said[0] == "world · knn · rcf-b: not compared, its test items differ"
     assert len(said) == 2
 
 

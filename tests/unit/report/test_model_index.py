@@ -1,4 +1,4 @@
-"""Scores for places of models: the hub's own library and the others' own schema read them back."""
+"""Scores for model hubs: the hub's own library and the schema of Every Eval Ever read them back."""
 
 from __future__ import annotations
 

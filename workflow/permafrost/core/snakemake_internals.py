@@ -203,7 +203,7 @@ def run_again(workflow, output: str) -> None:
 
 
 def make_again(workflow, output: str) -> None:
-    """Like `run_again`, of a store from which finished jobs have read the same as they would from the next one.
+    """Like `run_again`, for a store whose next version gives finished jobs what they have read.
 
     They do not run again, see `spare_finished_jobs`.
     """

@@ -1,4 +1,4 @@
-"""A line on a terminal that a command works, and for how long."""
+"""Show on a terminal that a command is running, and for how long."""
 
 from __future__ import annotations
 

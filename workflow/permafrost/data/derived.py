@@ -98,8 +98,8 @@ class SharedClass(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class Transfer(Options):
-    """Datasets of which each is trained on and each is tested on. Each pair is a derived dataset NAME-TRAIN-to-TEST; so
-    is each dataset with itself, which has the same classes."""
+    """Train on each of these datasets and test on each. Each pair is a derived dataset NAME-TRAIN-to-TEST; so is each
+    dataset with itself, which has the same classes."""
 
     of: TwoOrMore[Name]
     """The datasets."""
@@ -162,7 +162,7 @@ class DerivedDataset(Options):
     folds: LeftOut[Folds] = None
     share: LeftOut[Share | Different[Share]] = None
     """Share of the images of train, and of those of validation, that are kept; whole groups if known, else stratified
-    by class. The test images are all of the dataset. Of several shares, each is a derived dataset NAME-PERCENT, and
+    by class. The test images are all of the dataset. Each of several shares is a derived dataset NAME-PERCENT, and
     the area under the curve of their scores is given."""
     harder: LeftOut[Degradations] = None
     seed: Natural = 0
@@ -172,8 +172,8 @@ class DerivedDataset(Options):
     test: LeftOut[Name] = None
     """The dataset whose test images are used."""
     other_bands: LeftOut[bool] = None
-    """For train and test: both have the same test images, by other bands or another sensor. Backbones that take all
-    bands are kept, and scores have the relative loss against the test images of train."""
+    """For train and test: both have the same test images, in other bands or from another sensor. Backbones that take
+    all bands are kept, and scores have the relative loss against the test images of train."""
     transfer: LeftOut[Transfer] = None
     classes: LeftOut[dict[str, Text | Different[Text] | SharedClass]] = None
     """For train and test: class of train -> class or classes of test; or a name -> classes of both. Images of other
@@ -221,7 +221,7 @@ def check_folds(options: Folds, *, where: object) -> None:
     each, by = options.of_values, options.called
     wrong = None
     if (options.table is None) != (options.column is None):
-        wrong = "table and column go together", "give both, or none of them"
+        wrong = "table and column go together", "give both or neither"
     elif options.table is not None and options.by != "group":
         wrong = f"by: {options.by} has no effect with a table", "remove by, or table and column"
     elif each and options.k is not None:

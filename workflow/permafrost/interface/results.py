@@ -188,11 +188,11 @@ class Results:
 
     @property
     def portfolios(self) -> pd.DataFrame:
-        """Small sets of backbones of which, on every dataset, one is nearly as good as the best of all.
+        """Small sets of backbones that contain, for every dataset, one nearly as good as the best of all.
 
         A row per probe and size of the set, from one to five. Columns: ``probe, size, backbones`` (joined by
-        semicolons, in the order of selection), ``loss`` (the mean over datasets of the best score of all less the
-        best of the set, each dataset judged with the set that is chosen on the others) with its interval over
+        semicolons, in the order of selection), ``loss`` (the mean over datasets of the best score of all minus the best
+        of the set, each dataset judged with the set that is chosen on the others) with its interval over
         datasets ``lower, upper, confidence``; ``worst``, the dataset with the largest loss, and ``worst_loss``.
         Probes with fewer than three datasets have none. Derived backbones and datasets do not count.
         """

@@ -76,7 +76,7 @@ def limit_maps(
 
 
 def _parents_first(pairs: list[Pair], grid: Grid) -> list[Pair]:
-    """Each pair, then those with harder images, which read its maps: together they leave before others begin."""
+    """Each pair, then those with harder images, which read its maps: their maps are removed before others begin."""
     places = {pair: place for place, pair in enumerate(pairs)}
 
     def order(pair: Pair) -> tuple[int, bool]:
@@ -92,7 +92,7 @@ def lacks_layers(grid: Grid, results: str, dataset: str, backbone: str) -> bool:
     try:
         about = json.loads(path.read_bytes())["attributes"]
         left_out = {one["name"] for one in about["left_out"]}
-        # coarse to fine, as for those that chose
+        # coarse to fine, as when the layers were chosen
         every = sorted(
             [*about["layers"], *about["left_out"]], key=lambda one: int(one["array"][3:])
         )

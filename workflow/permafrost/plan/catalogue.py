@@ -287,7 +287,7 @@ _HEAD = 64  # bytes: digests of what the entries depend on, and of the entries
 
 
 def _kept(kind: str, paths: list[Path]) -> dict | None:
-    """The entries of the workflow's own files, as written and completed; checked once, then kept beside the byte code.
+    """The entries of the workflow's own files, as written and completed; checked once, then kept next to the byte code.
 
     Parameters
     ----------

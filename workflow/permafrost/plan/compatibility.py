@@ -246,7 +246,7 @@ def serves_derived(kind: ProbeKind, entry: dict) -> bool:
 
 
 def _not_pooled(options: dict) -> tuple[str, str] | None:
-    """Why the answers of several folds would not be those of one table, and the remedy."""
+    """Why predictions of several folds cannot be pooled, and the remedy."""
     if options.get("masks", "none") != "none":
         return "predicted rasters of folds are not written", "write masks: none"
     if options.get("score_threshold", 0) is None:

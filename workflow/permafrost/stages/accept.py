@@ -21,7 +21,7 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--as-reference",
         action="store_true",
-        help="for maintainers: later submissions must have the test sets of this one, where the commons has none",
+        help="for maintainers: the test sets that the commons lacks become those of all later submissions",
     )
     parser.add_argument("--dry-run", "-n", action="store_true", help="check only")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")

@@ -92,7 +92,7 @@ def _main(argv: list[str] | None) -> int:
     if "--plan" in argv:
         from permafrost.core.opened import is_library, recording
 
-        # finds the folders of Python, for which 3.13 reads a file itself: not in the middle of that
+        # find Python's folders before recording starts, since Python 3.13 reads a file for it
         is_library(sys.prefix)
         # before the job's plug-ins are loaded
         with recording():

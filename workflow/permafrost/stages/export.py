@@ -87,7 +87,7 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--output",
         type=Path,
-        help="file to write ; a folder for formats of several files; the terminal by default",
+        help="file to write; a folder for formats of several files; the terminal by default",
     )
     parser.add_argument("--bibtex", type=Path, help="also write citations")
 
@@ -202,7 +202,7 @@ def _track(shown, plan: dict, arguments) -> None:
 
 
 def _write_cards(shown, plan: dict, arguments, leaderboard: Path) -> None:
-    """Write the files of each backbone for a place of models, all or none."""
+    """Write the files of each backbone for a model hub, all or none."""
     if arguments.output is None:
         raise PermafrostError("files are in a folder", remedy="name it with --output")
     shown.check(probe=arguments.probe, dataset=arguments.dataset)
@@ -240,7 +240,7 @@ def _every_eval_ever(rows, plan, arguments, leaderboard, where) -> dict[str, str
 
     if not arguments.organization:
         raise PermafrostError(
-            "Every Eval Ever wants to know who publishes the scores",
+            "Every Eval Ever needs the publisher of the scores",
             remedy="name yourself: --organization NAME",
         )
     return records(

@@ -47,7 +47,7 @@ def run(arguments) -> None:
     names = [arguments.dataset] if arguments.dataset else source.datasets()
     if not names:
         raise PermafrostError(
-            "no dataset has classes of images, and predictions of backbones that read images",
+            "no dataset has both classes of images and predictions of backbones that read images",
             where=results,
             remedy="add a classification dataset, and run snakemake",
         )

@@ -36,12 +36,12 @@ def add_against(parser) -> None:
         "--against",
         type=Path,
         metavar="COMMONS",
-        help="also print where the backbones stand among those of a commons of results, by paired comparisons",
+        help="also print how the backbones rank among those of a commons of results, by paired comparisons",
     )
 
 
 def print_standing(results: Path, commons: Path) -> None:
-    """Print where the backbones of a folder of results stand in a commons."""
+    """Print how the backbones of a folder of results rank in a commons."""
     from permafrost.operate.commons.commons import Commons
     from permafrost.operate.commons.standing import standing_of
 

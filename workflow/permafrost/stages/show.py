@@ -54,7 +54,7 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--portfolios",
         action="store_true",
-        help="small sets of backbones of which, on every dataset, one is nearly as good as the best of all",
+        help="small sets of backbones that contain, for every dataset, one nearly as good as the best of all",
     )
     parser.add_argument(
         "--backbone", help="with --by: this backbone, not the best of each dataset and probe"

@@ -1,11 +1,11 @@
-"""Small sets of backbones of which, on every dataset, one is nearly as good as the best of all.
+"""Small sets of backbones that contain, for every dataset, one nearly as good as the best of all.
 
-The loss of a set on a dataset is the best score of all backbones less the best score of the set, on its test
+The loss of a set on a dataset is the best score of all backbones minus the best score of the set, on its test
 images. Greedy selection adds the backbone that lowers the mean loss most. The mean best score of its sets is at
 least 1 - 1 / e of the largest one of a set of that size (Nemhauser, Wolsey and Fisher, An analysis of
-approximations for maximizing submodular set functions, 1978). Chosen and judged on the same datasets, a set is too
-good; so each dataset is judged with the set that is chosen on the others, and the interval is that of a mean over
-datasets. The best of many noisy scores is higher by chance than the best of few, so losses are rather too high.
+approximations for maximizing submodular set functions, 1978). A set that is chosen and judged on the same datasets
+looks too good; so each dataset is judged with the set that is chosen on the others, and the interval is that of a mean
+over datasets. The best of many noisy scores is higher by chance than the best of few, so losses are biased upwards.
 """
 
 from __future__ import annotations

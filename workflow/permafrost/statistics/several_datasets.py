@@ -1,4 +1,4 @@
-"""What several derived datasets say together: the area under a curve of label shares, and losses of transfers.
+"""Results of several derived datasets together: the area under a curve of label shares, and losses of transfers.
 
 Scores that are compared are on the same test images, so that every resample of the images gives all of them.
 """

@@ -15,7 +15,7 @@ class Projection:
     Attributes
     ----------
     matrix : (kept, channels) float32 with orthonormal rows, on the device of the maps.
-    share : share of the summed squares of the patches that it was fitted to which remains.
+    share : what remains of the summed squares of the patches that it was fitted to.
     """
 
     matrix: torch.Tensor
@@ -23,7 +23,7 @@ class Projection:
 
     @classmethod
     def fitted(cls, moment: np.ndarray, kept: int, device: torch.device) -> Projection:
-        """To the principal `kept` directions of patches with the sum of products `moment`, (C, C) float64.
+        """Project to the principal `kept` directions of patches with the sum of products `moment`, (C, C) float64.
 
         Of the bases of this subspace, the one closest to fixed random vectors is used (the polar factor of their
         projection, Higham 1986). It changes little if the moment does, as on another machine, which signs and order of

@@ -1,4 +1,4 @@
-"""Whether a submission is what it says: every score computed again, every test set compared with the suite's."""
+"""Check a submission: compute every score again, and compare every test set with the suite's."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from permafrost.statistics.scores.score_table import (
 _TOLERANCE = 1e-9
 _KINDS = {"predictions": "prediction", "scores": "score", "cards": "card"}
 _AS_REFERENCE = "a maintainer adds it with --as-reference"
-# options that plans leave out where a dataset has one date, or a task no use of them
+# options that plans omit for datasets with one date, or for tasks that do not use them
 _MAY_LACK = {"temporal", "pair", "shuffle_dates", "ltae"}
 
 
@@ -93,7 +93,7 @@ def check_submission(
 
 
 def _before(submission: Submission, folder: Path, reference: dict) -> Iterator[Refusal]:
-    """What makes all else meaningless: another suite, another name, other bytes than were submitted."""
+    """Refusals that end the check: another suite, another name, other bytes than were submitted."""
     suite, named = submission.suite, reference["suite"]["suite"]
     if (suite.name, suite.version, suite.digest) != (
         named["name"],
@@ -106,7 +106,7 @@ def _before(submission: Submission, folder: Path, reference: dict) -> Iterator[R
             f"the run was not one of {named['name']}, version {named['version']}, as it is here",
         )
     if submission.name != folder.name:
-        yield Refusal("name", folder.name, f"the submission says that it is {submission.name}")
+        yield Refusal("name", folder.name, f"submission.json has the name {submission.name}")
     for name, expected in submission.files.items():
         if file_digest(folder / name) != expected:
             kind = _KINDS[name.partition("/")[0]]
@@ -143,7 +143,7 @@ def _dataset(
         known = reference["datasets"].get(name)
         if known is None:
             if name not in reference["suite"]["datasets"]:
-                yield Refusal("dataset", name, "it is not one of the suite")
+                yield Refusal("dataset", name, "it is not a dataset of the suite")
             elif not add:
                 yield Refusal("dataset", name, f"no accepted submission has it: {_AS_REFERENCE}")
             else:
@@ -156,7 +156,7 @@ def _dataset(
         for kind, differ in (("split", split_differs), ("band order", bands_differ)):
             if said := differ(known, found):
                 yield Refusal(kind, where, said)
-    except Exception as error:  # content that nobody checks can fail anywhere
+    except Exception as error:  # unchecked content can raise any error
         yield Refusal("card", where, f"it cannot be used ({first_line(error, named=True)})")
 
 

@@ -77,7 +77,7 @@ class Commons:
         self.folder = folder
         if not new and not (folder / REGISTER).exists():
             raise PermafrostError(
-                f"is not a commons: it holds no {REGISTER}",
+                f"is not a commons: it has no {REGISTER}",
                 where=folder,
                 remedy="`permafrost accept` makes one",
             )
@@ -153,7 +153,8 @@ def suite_key(name: str, version: int) -> str:
 def verify_submission(
     folder: Path, root: Path, tick: Callable[[str], object] = lambda name: None
 ) -> tuple[Submission | None, list[Refusal]]:
-    """Check a submission by itself; its suite is that of the project `root`, and its test sets only agree."""
+    """Check a submission alone: its suite is that of the project `root`, its test sets need only agree among
+    themselves."""
     try:
         suite = read_suite(find_suite(read_submission(folder).suite.name, root))
     except PermafrostError as error:

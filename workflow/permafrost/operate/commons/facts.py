@@ -90,7 +90,7 @@ def bands_differ(known: dict, found: dict) -> str | None:
         ]
         if names[0] != names[1]:
             return f"{names[0]} instead of {names[1]}"
-        return "sensor, unit or selection of a band is another one"
+        return "sensor, unit or selection of a band differs"
     for a, b in zip(known["bands"], found["bands"], strict=True):
         spread = max(a["std"] or 0.0, 1e-12)
         if any(

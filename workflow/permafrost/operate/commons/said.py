@@ -36,7 +36,7 @@ def as_json(refused: list[Refusal]) -> str:
 def comment(
     folder: Path, submission: Submission | None, refused: list[Refusal], commons: Path
 ) -> str:
-    """Markdown: the findings, and where the backbones would stand. Words of the submission are in a block of code."""
+    """Markdown: the findings, and how the backbones would rank. Words of the submission are in a block of code."""
     said = lines(Path(folder.name), submission, refused)
     if submission is not None and not refused:
         held = Commons(commons)
@@ -54,7 +54,7 @@ def comment(
 
 
 def _claims(submission: Submission) -> list[str]:
-    """What a person has to look at, since no program can."""
+    """What a person has to check, since no program can."""
     claims = []
     for name, one in submission.backbones.items():
         claims.append(

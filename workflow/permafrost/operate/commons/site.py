@@ -31,8 +31,7 @@ class SuiteResults:
 
     Attributes
     ----------
-    rows : one per label, in the order of how many more comparisons are significantly won than lost; those that were
-        compared with none are last.
+    rows : one per label, sorted by comparisons significantly won minus lost; those without a comparison are last.
     """
 
     key: str

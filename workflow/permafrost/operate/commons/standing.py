@@ -1,4 +1,4 @@
-"""Where backbones of several submissions stand: scores, and paired differences on the same test items."""
+"""How backbones of several submissions rank: scores, and paired differences on the same test items."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def write_comparison(
 def standing_of(
     results: Path, commons: Commons, *, backbones: Iterable[str] | None = None
 ) -> list[str]:
-    """Sentences on where the backbones of a run stand among the accepted ones: a line per dataset and probe.
+    """Sentences on how the backbones of a run rank among the accepted ones: a line per dataset and probe.
 
     A dataset whose test items or labels differ is not compared, and the line says so.
     """
@@ -237,7 +237,7 @@ def _not_paired(one: Entry, facts: dict, config: dict) -> str | None:
     with TemporaryDirectory(prefix="permafrost-") as scratch:
         predictions, _, metadata = read_predictions(one.predictions, scratch=Path(scratch))
     if test_set_of(predictions) != facts["test_set"]:
-        return "its test items are others"
+        return "its test items differ"
     if labels_of(predictions) != facts["labels"][one.of.probe]:
-        return "its labels are others"
+        return "its labels differ"
     return other_options(one.of, metadata, config)

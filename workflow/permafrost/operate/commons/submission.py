@@ -121,7 +121,7 @@ def read_submission(folder: Path) -> Submission:
     sizes = list_files(folder)
     path = folder / MANIFEST
     if MANIFEST not in sizes:
-        raise _refused("is not a submission: it holds no submission.json", folder)
+        raise _refused("is not a submission: it has no submission.json", folder)
     if sizes.pop(MANIFEST) > _LARGEST_MANIFEST:
         raise _refused(f"is larger than {bytes_words(_LARGEST_MANIFEST)}", path)
     try:
@@ -194,7 +194,7 @@ def _check_names(submission: Submission, sizes: dict[str, int], folder: Path) ->
                 folder / MANIFEST,
             )
     if not named["predictions"]:
-        raise _refused("holds no predictions", folder)
+        raise _refused("has no predictions", folder)
 
 
 def _refused(problem: str, where: Path) -> PermafrostError:

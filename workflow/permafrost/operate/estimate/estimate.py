@@ -48,7 +48,7 @@ class JobEstimate:
     seconds : the same, corrected by finished jobs of this run.
     span : start and end of the last job that wrote these outputs, seconds since 1970, or None.
     done : its outputs exist and belong to this plan.
-    again : it was done, and is not only because its stores, which another job reads, were removed or lack a layer.
+    again : it was done, but another job reads its stores, which were removed or lack a layer.
     parts : number of jobs that share the work. Their times are not recorded, because their outputs
         are joined and removed.
     """

@@ -179,7 +179,7 @@ def _of_removed_stores(estimate: Estimate):
     shown = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
     hours = _hours(sum(job.seconds * job.threads for job in again))
     yield (
-        f"Again:     {hours} of these core hours are {len(again)} jobs whose stores, which others read, were"
+        f"Again:     {hours} of these core hours are {len(again)} jobs to run again, because their stores were"
         f" removed or lack a layer: {shown}"
     )
 

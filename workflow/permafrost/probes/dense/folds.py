@@ -22,7 +22,7 @@ _TRUTH, _DETECTIONS = "truth.json", "detections.json"
 
 
 def run_on_folds(probe: Callable[[ProbeJob], None], job: ProbeJob) -> None:
-    """Run `probe` on each fold, as a job of its own, and write what they give as one; without folds, run it once.
+    """Run `probe` on each fold, as a job of its own, and write their pooled tables; without folds, run it once.
 
     The same seed serves all folds. Pictures are those of the first fold.
     """
@@ -69,7 +69,7 @@ def _jobs(job: ProbeJob, folds: int, scratch: Path) -> Iterator[ProbeJob]:
 
 
 def _pooled(found: list[tuple[pa.Table, dict]]) -> tuple[pa.Table, dict]:
-    """The rows of all folds, in the order of the derived store, and what is said of them."""
+    """The rows of all folds, in the order of the derived store, and their metadata."""
     tables, every = zip(*found, strict=True)
     # a column may be there in some folds only, such as what test images share with train
     names = max((one.column_names for one in tables), key=len)

@@ -40,8 +40,8 @@ class AgreementResults(RecordedFeatures):
     ) -> list[dict]:
         """Rows of `COLUMNS`, those of a pair of backbones together.
 
-        Samples of both datasets with the same name in the same split show the same place. If there are more than
-        5000, as many are drawn.
+        Samples of both datasets with the same name in the same split show the same place. If there are more than 5000,
+        5000 are drawn.
 
         Parameters
         ----------

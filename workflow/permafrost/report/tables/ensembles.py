@@ -62,7 +62,7 @@ class EnsembleResults(SlicedResults):
 
 
 def has_probabilities(row: Mapping) -> bool:
-    """Whether the probe of a row of the leaderboard gives what can be averaged."""
+    """Whether the predictions of the probe of a row can be averaged."""
     return row["task"] == "regression" or KINDS[row["kind"]].probabilities
 
 

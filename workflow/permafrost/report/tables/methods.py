@@ -96,7 +96,7 @@ def methods_tables(plan: Mapping, rows: list[dict]) -> str:
     ]
     return (
         _table(("dataset", "task", "training", "validation", "test", "splits"), datasets)
-        + "\nValues in bold differ from their defaults. Where a backbone's entry says otherwise, it holds.\n\n"
+        + "\nValues in bold differ from their defaults. Options of a backbone's entry override them.\n\n"
         + _table(("of", "option", "value", "default"), options)
     )
 

@@ -1,4 +1,4 @@
-"""The answer of a study: one table over all tasks, and who leads it in a sentence."""
+"""The answer of a study: one table over all tasks, and a sentence on the best backbone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from permafrost.report.tables.compared import Field
 from permafrost.statistics.leaderboard.rows import distinct, finite, overall
 from permafrost.statistics.leaderboard.seeds import merge_seeds
 
-#: of kinds with equally many results, the first speaks for a task; then those that leave backbones frozen
+#: of kinds with equally many results, the first represents a task; then those that keep backbones frozen
 _FIRST = ("linear", "ridge", "segmentation", "dense_ridge", "detection")
 _NAMED = 3
 EVERYTHING = "all"
@@ -47,9 +47,9 @@ class Study:
 
     Attributes
     ----------
-    probes : dataset to the probe that speaks for its task.
+    probes : dataset to the probe that represents its task.
     places : the backbones by mean rank.
-    sentence : who leads, on how many datasets, and where not. rule : how the table is made.
+    sentence : the best backbone, on how many datasets it is best, and where it is not. rule : how the table is made.
     """
 
     probes: dict[str, str]

@@ -215,7 +215,7 @@ class LabelResults(Recorded):
 
 
 def reading_none(backbones: Mapping[str, Mapping]) -> set[str]:
-    """Of entries, those that read no images: they know the place alone, or are forms of one that would vote twice."""
+    """Entries that read no images: they know the place alone, or are derived and would vote twice."""
     return {name for name, one in backbones.items() if one.get("kind") in KINDS_WITHOUT_IMAGES}
 
 

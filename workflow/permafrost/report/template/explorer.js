@@ -30,7 +30,7 @@
     const cell = Object.fromEntries(Object.keys(data.cells).map((column) => [column, data.cells[column][line]]));
     cells.set([names.dataset[cell.dataset], data.probes[cell.probe], names.backbone[cell.backbone]].join("|"), cell);
   });
-  // all tasks at once: each dataset by the probe that speaks for its task
+  // all tasks at once: each dataset by the probe that represents its task
   const EVERY = "*", study = data.study, everyTask = study && new Set(Object.values(study.probes)).size > 1;
   const probeFor = (dataset) => state.probe === EVERY ? study.probes[dataset] : state.probe;
   const cellOf = (dataset, backbone) => cells.get([dataset, probeFor(dataset), backbone].join("|"));
@@ -174,7 +174,7 @@
   const columnsOf = (datasets) => {
     const found = answer(), rows = new Map((found ? found.rows : []).map((row) => [row.backbone, row]));
     const of = (name) => rows.get(name) || {};
-    // many letters say less than the neighbours that they stand for
+    // many letters are hard to read: show the range of ranks that share one
     const order = [...rows.keys()], lettered = (name) => lettersIn(of(name).letters), many = new Set(order.flatMap(lettered)).size > 12;
     const reach = new Map(order.filter((name) => of(name).letters).map((name) => [name, order.filter((other) => lettered(other).some((letter) => lettered(name).includes(letter)))]));
     const some = (key) => [...rows.values()].some((row) => row[key] && row[key][0] != null);

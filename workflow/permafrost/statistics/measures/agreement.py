@@ -1,7 +1,7 @@
 """Agreement of two sensors, or of two backbones: whether their features of one place resemble each other.
 
-Retrieval asks for the same place: the share of places whose features by one sensor have those by the other among their
-k nearest, by cosine (recall@k). Linear CKA compares the similarities among places and needs no common space, so it is
+Recall@k is the share of places whose features by one sensor have those of the same place by the other sensor among
+their k nearest, by cosine. Linear CKA compares the similarities among places and needs no common space, so it is
 also defined for features of other lengths.
 """
 
@@ -91,7 +91,7 @@ def recall_interval(hits: np.ndarray, units: Units, confidence: float) -> tuple[
     spread = spread_of(value, without, sizes)
     error = float(spread.error)
     if error == 0:
-        # all units say the same
+        # the units do not vary
         return wilson_interval(value, units.count, float(t_quantile(confidence, units.count - 1)))
     size = value * (1 - value) / error**2
     return wilson_interval(value, size, float(t_quantile(confidence, spread.df)))

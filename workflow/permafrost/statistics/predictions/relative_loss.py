@@ -2,7 +2,7 @@
 
 Both are on the same test images with the same probe, so their errors go together. The interval is Fieller's (Some
 Problems in Interval Estimation, 1954): the ratios r for which harder - r clean does not differ from 0, by the jackknife
-of both scores. It holds also for a clean score near 0; if that does not differ from 0, no ratio can be excluded.
+of both scores. It is also valid for a clean score near 0; if that does not differ from 0, no ratio can be excluded.
 """
 
 from __future__ import annotations
