@@ -103,7 +103,7 @@ def _before(submission: Submission, folder: Path, reference: dict) -> Iterator[R
         yield Refusal(
             "suite",
             f"{suite.name}, version {suite.version}",
-            f"the run was not one of {named['name']}, version {named['version']}, as it is here",
+            f"the run's suite is not {named['name']}, version {named['version']}, with the content here",
         )
     if submission.name != folder.name:
         yield Refusal("name", folder.name, f"submission.json has the name {submission.name}")

@@ -93,7 +93,7 @@ def write_site(commons: Commons, output: Path) -> list[Path]:
     """
     if output.exists() and not (output / "index.html").exists() and any(output.iterdir()):
         raise PermafrostError(
-            "the folder holds something else, which a site would replace",
+            "the folder has other content, which a site would replace",
             where=output,
             remedy="name another folder",
         )
@@ -168,7 +168,7 @@ def link_of(text: str | None) -> str | None:
 
 
 def _seen(of: Iterable[tuple[SuiteResults, dict]]) -> list[tuple[str, list[str]]]:
-    """Backbones that were trained on a collection that the dataset's images are of."""
+    """Backbones that were trained on a collection that contains the dataset's images."""
     found = {
         row["label"]: sorted({*row["about"].trained_on} & {*facts["images_of"]})
         for suite, facts in of

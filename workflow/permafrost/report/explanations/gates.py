@@ -53,7 +53,7 @@ WORDS = {
     "reads_no_changed_band": (
         "reads none of the changed bands",
         "The backbone gets the same input from the degraded images as from the clean ones, so its score is that of the "
-        "dataset, and says nothing about robustness.",
+        "clean images and does not measure robustness.",
     ),
     "constant_predictions": (
         "constant prediction",

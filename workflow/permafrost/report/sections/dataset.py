@@ -102,8 +102,8 @@ def trained_on_flags(entry: Mapping, backbones: Mapping[str, Mapping]) -> list[d
     if not told:
         return []
     long = (
-        f"By their entries, these were trained on collections that the images are of: {'; '.join(told)}. Images of the"
-        " test split may have been among them, with or without labels, so their scores may be too high."
+        f"According to their entries, these were trained on collections that contain these images: {'; '.join(told)}."
+        " Images of the test split may have been among them, with or without labels, so their scores may be too high."
     )
     return [{"short": "some backbones were pre-trained on this dataset's images", "long": long}]
 
