@@ -107,7 +107,7 @@ class Shown:
         chosen = {name: value for name, value in chosen.items() if value is not None}
         if compare:
             return [self._difference(*compare, **chosen)]
-        study = None if group or chosen else self._study()
+        study = self._study(probe, dataset, group)
         shown = [study.block(most)] if study else []
         shown += [] if dataset else self._answers(group, probe, most)
         if group is None:
@@ -149,7 +149,8 @@ class Shown:
 
         Returns
         -------
-        study : sentence, rule, probes of datasets and places of backbones (`study.Study`), or None.
+        study : sentence, rule, probes of datasets and places of backbones (`study.Study`); None if
+            a probe, dataset or group is chosen, or there is none.
         scores : rows of the leaderboard with seeds merged; standings, differences : rows of their files.
         losses : of harder images (`statistics.leaderboard.harder.Loss`).
 
@@ -172,7 +173,7 @@ class Shown:
             ]
             return [{key: _plain(value) for key, value in row.items()} for row in kept]
 
-        study = self._study()
+        study = self._study(probe, dataset, group)
         compared = [row for rows in self.comparisons.values() for row in rows] + self.with_derived
         pair = set(compare or ())
         return {
@@ -187,7 +188,9 @@ class Shown:
             "losses": chosen(asdict(one) for one in self.losses),
         }
 
-    def _study(self) -> Study | None:
+    def _study(self, *chosen: str | None) -> Study | None:
+        if any(one is not None for one in chosen):
+            return None
         return study_of(self.leaderboard.to_pylist(), self.comparisons, self.standings)
 
     def _answers(self, group: str | None, probe: str | None, most: int | None) -> list[Block]:
