@@ -17,8 +17,9 @@ from permafrost.report.tables.blocks import Block
 from permafrost.report.tables.compared import difference_block, finds, letters_of
 from permafrost.report.tables.derived import derived_blocks
 from permafrost.report.tables.harder import loss_blocks
-from permafrost.report.tables.study import EVERYTHING, Study, study_of
+from permafrost.report.tables.study import Study, study_of
 from permafrost.report.tables.terminal import leaderboard_blocks
+from permafrost.statistics.across_datasets.ranking import EVERYTHING
 from permafrost.statistics.leaderboard.derived import DerivedLine, set_apart
 from permafrost.statistics.leaderboard.harder import Loss, losses_of
 from permafrost.statistics.leaderboard.rows import distinct, finite, overall
