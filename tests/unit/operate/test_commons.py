@@ -19,7 +19,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import content_digest, file_digest
 from permafrost.core.tables import read_table, write_table
 from permafrost.operate.commons import check, submission
-from permafrost.operate.commons.commons import Commons
+from permafrost.operate.commons.commons import Commons, accept
 from permafrost.operate.commons.facts import suite_config
 from permafrost.operate.commons.standing import (
     Column,
@@ -319,6 +319,14 @@ def test_an_honest_submission_is_accepted_once_and_never_changed(forged, capsys)
     seal(pool / "submissions/bo", author="Somebody Else")
     assert main(["site", str(pool), "--output", str(forged.parent / "site")]) == 1
     assert "was changed after it was accepted" in capsys.readouterr().err
+
+
+def test_a_submission_is_not_lost_if_another_is_accepted_meanwhile(forged):
+    register = forged.parent / "pool/accepted.json"
+    other = json.dumps({**json.loads(register.read_text()), "cy": "0" * 64})
+    with pytest.raises(PermafrostError, match="another submission was accepted meanwhile"):
+        accept(forged, register.parent, Path.cwd(), tick=lambda _: register.write_text(other))
+    assert register.read_text() == other and not (register.parent / "submissions/bo").exists()
 
 
 @pytest.mark.parametrize(

@@ -193,6 +193,8 @@ def test_each_of_several_shares_is_what_it_is_alone(root, config):
     assert plan.datasets["few-10"]["title"] == "few: 10 %"
     alone = make_plan(root, derived(config, **{"few-10": {**several, "share": 0.1}}))
     assert jobs(alone)["resplit", "few-10"] == jobs(plan)["resplit", "few-10"]
+    with pytest.raises(PermafrostError, match="few: two shares are 10 %"):
+        make_plan(root, derived(config, few={**several, "share": [0.1, 0.10000001]}))
 
 
 SHARED = {"one": {"pictures": "a", "photos": "b"}, "two": {"pictures": "c", "photos": ["d", "e"]}}

@@ -147,6 +147,8 @@ def test_the_section_has_a_curve_per_probe_and_the_tables(results, tmp_path):
     assert sum(head.startswith("m · ") for head in heads) == len(VALUES) * len(figures)
     assert {path.name for path in folder.iterdir()} == {figure.path.name for figure in figures}
     assert several_section({**known.plan, "datasets": {}}, rows, read, folder) == ([], [])
+    many = [{**row, "n_test": 100_000} for row in rows]
+    assert several_section(known.plan, many, None, folder) == ([], [])
 
 
 def test_the_pages_show_ensembles_and_portfolios(tmp_path):

@@ -357,7 +357,9 @@ def test_plain_values_are_those_of_the_tables_and_can_be_chosen(results):
     }
     assert len(every["standings"]) == len(results.standings)
     json.dumps(every, allow_nan=False)
+    assert results.values(group="all")["study"] is results.values(probe="knn")["study"] is None
     some = results.values(dataset="d1", compare=["weak", "strong"])
+    assert some["study"] is None
     assert {row["dataset"] for row in some["scores"]} == {"d1"}
     assert [{row["backbone_a"], row["backbone_b"]} for row in some["differences"]] == [
         {"weak", "strong"}

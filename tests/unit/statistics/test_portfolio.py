@@ -7,7 +7,12 @@ import itertools
 import numpy as np
 import pytest
 from permafrost.core.errors import PermafrostError
-from permafrost.statistics.portfolio import MOST_MEMBERS, portfolios, portfolios_of, smallest
+from permafrost.statistics.across_datasets.portfolio import (
+    MOST_MEMBERS,
+    portfolios,
+    portfolios_of,
+    smallest,
+)
 
 
 def names(scores):

@@ -36,10 +36,7 @@ from permafrost.statistics.slices.labels import slicing
 
 if TYPE_CHECKING:
     import numpy as np
-    import pandas as pd
     import pyarrow as pa
-
-    from permafrost.interface.plots import Plot
 
 
 class Results:

@@ -36,7 +36,9 @@ def each_of_several(
     for name, derived in asked.items():
         own = {name: derived}
         if isinstance(derived.get("share"), list):
-            own = _each_share(name, derived)
+            own = {}
+            with mistakes.gathered():
+                own = _each_share(name, derived, f"{where}: derived_datasets.{name}")
         elif "transfer" in derived and len(derived.keys() & _ALONE) == 1:
             own = {}
             with mistakes.gathered():
@@ -67,17 +69,19 @@ def each_of_several(
 _ALONE = {"of", "folds", "share", "harder", "train", "test", "transfer", "classes"}
 
 
-def _each_share(name: str, derived: dict) -> dict[str, dict]:
+def _each_share(name: str, derived: dict, where: str) -> dict[str, dict]:
     """The entries of several shares, by their percentage."""
-    return {
-        f"{name}-{100 * share:g}".replace(".", "_"): {
-            **derived,
-            "share": share,
-            "title": f"{derived.get('title', name)}: {100 * share:g} %",
-            PART_OF: name,
-        }
-        for share in derived["share"]
-    }
+    found: dict[str, dict] = {}
+    for share in derived["share"]:
+        percent = f"{100 * share:g}"
+        key = f"{name}-{percent}".replace(".", "_")
+        if key in found:
+            raise PermafrostError(
+                f"two shares are {percent} %", where=where, remedy="remove one of them"
+            )
+        title = f"{derived.get('title', name)}: {percent} %"
+        found[key] = {**derived, "share": share, "title": title, PART_OF: name}
+    return found
 
 
 def _each_pair(name: str, derived: dict, chosen: Mapping[str, dict], where: str) -> dict[str, dict]:

@@ -10,8 +10,8 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError, first_line, look_up, near_names
 from permafrost.core.tasks import targets_of
 from permafrost.plan.mistakes import Mistakes
+from permafrost.statistics.across_datasets.ranking import EVERYTHING
 
-EVERYTHING = "all"
 #: (upper limit in metres, name) of ranges of ground sampling distance
 GROUND = ((1.0, "ground:to-1m"), (10.0, "ground:1m-10m"), (float("inf"), "ground:over-10m"))
 

@@ -175,7 +175,9 @@ def areas(curve: Curve, probe: str, read: Read, *, seed: int = 0) -> tuple[list[
         made.append(Area(*about, row["value"], *ends, scores))
     # of every primary metric, more is better
     made.sort(key=lambda one: (-one.area, one.backbone))
-    return made, compare(runs, seed=seed) if runs else []
+    # McNemar's test is of answers, and an area has none
+    compared = [{**row, "p_mcnemar": None} for row in compare(runs, seed=seed)] if runs else []
+    return made, compared
 
 
 @dataclass(frozen=True)

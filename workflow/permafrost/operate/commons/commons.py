@@ -9,11 +9,13 @@ Layout::
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import fcntl
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -201,7 +203,7 @@ def accept(
         checked, refused = check_submission(copied, reference, add=as_reference, tick=tick)
         if refused or dry:
             return checked, refused
-        with together() as group:
+        with _alone(commons, held), together() as group:
             if not place.exists():
                 with whole_directory(place, group=group) as partial:
                     shutil.copytree(copied, partial, dirs_exist_ok=True)
@@ -210,6 +212,27 @@ def accept(
             register = {**held.register, folder.name: file_digest(copied / MANIFEST)}
             _write(commons / REGISTER, register, group)
     return submission, []
+
+
+@contextlib.contextmanager
+def _alone(commons: Path, held: Commons) -> Iterator[None]:
+    """Let no other submission be accepted meanwhile; refuse if one was since `held` was read."""
+    commons.mkdir(parents=True, exist_ok=True)
+    # the folder itself is locked, so nothing is left in it; released when it is closed
+    opened = os.open(commons, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(opened, fcntl.LOCK_EX)
+        path = commons / REGISTER
+        if (_read(path) if path.exists() else {}) != held.register:
+            raise PermafrostError(
+                "another submission was accepted meanwhile",
+                where=commons,
+                remedy="accept this one again",
+            )
+        yield
+    finally:
+        os.close(opened)
 
 
 def _copy(folder: Path, output: Path) -> None:

@@ -26,7 +26,7 @@ from permafrost.operate.commons.submission import Evaluation
 from permafrost.plan.plan import calibration_of
 from permafrost.plan.recorded import current_plan, places, read_plan
 from permafrost.report.notation import interval_of, number
-from permafrost.report.tables.compared import pairs_of, told_apart_in, untested_in
+from permafrost.report.tables.compared import Field
 from permafrost.statistics.leaderboard.leaderboard import build_leaderboard
 from permafrost.statistics.leaderboard.rows import metric_name, overall
 from permafrost.statistics.leaderboard.seeds import merge_seeds
@@ -80,21 +80,17 @@ def columns(entries: Iterable[Entry], config: dict, tasks: dict[str, str]) -> li
 
 def _column(entries: list[Entry], config: dict, task: str) -> Column:
     board = build_leaderboard([_labelled(entry) for entry in entries])
-    lines = merge_seeds(overall(board.to_pylist()))
-    lines.sort(key=lambda line: (line["rank"] is None, line["rank"] or 0, line["backbone"]))
     with TemporaryDirectory(prefix="permafrost-") as scratch:
         compared = Path(scratch) / "compared.parquet"
         write_comparison(entries, compared, config=config, task=task)
         rows = read_table(compared)[0].to_pylist()
-    names = [line["backbone"] for line in lines]
-    pairs = pairs_of(row for row in rows if row["metric"] == lines[0]["metric"])
-    better = told_apart_in(pairs, names, 1 if lines[0]["higher_is_better"] else -1)
-    alike = ~(better | better.T | untested_in(pairs, names) | np.eye(len(names), dtype=bool))
-    named = np.array(names, object)
-    for place, line in enumerate(lines):
+    field = Field(merge_seeds(overall(board.to_pylist())), rows)
+    better, named = field.better, np.array(field.ranked, object)
+    alike = ~(better | better.T | field.untested | np.eye(len(named), dtype=bool))
+    for place, line in enumerate(field.lines):
         line["better"], line["worse"] = list(named[better[place]]), list(named[better[:, place]])
         line["alike"] = list(named[alike[place]])
-    return Column(entries[0].of.dataset, entries[0].of.probe, lines)
+    return Column(entries[0].of.dataset, entries[0].of.probe, field.lines)
 
 
 def _labelled(entry: Entry) -> pa.Table:

@@ -311,7 +311,7 @@ def _standings(
 
 
 def _take_letters(ranked: list[dict], pairs: _Pairs) -> None:
-    if pairs.better is None or (pairs.untested & ~np.eye(len(pairs.ranked), dtype=bool)).any():
+    if not pairs.compared or (pairs.untested & ~np.eye(len(pairs.ranked), dtype=bool)).any():
         return
     letters = dict(zip(pairs.ranked, compact_letters(pairs.better), strict=True))
     ranks = dict(zip(pairs.ranked, ranks_possible(pairs.better).tolist(), strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from permafrost.report.tables.several import area_block, each_area, each_loss, l
 from permafrost.statistics.leaderboard.rows import metric_name
 from permafrost.statistics.several_datasets import Area, Read, curves_of
 
+#: predictions on a dataset, images times backbones: with more it takes long, and the command has them
+_MOST = 200_000
 _NOTE = "Bars: confidence intervals of each score; the table has those of the areas."
 
 
@@ -22,14 +25,22 @@ def several_section(
 
     Parameters
     ----------
-    rows : primary rows, seeds merged. read : gives kept predictions. folder : for the figures.
+    rows : primary rows, seeds merged; where they are of more than `_MOST` predictions, nothing is computed.
+    read : gives kept predictions. folder : for the figures.
     """
+    count = Counter[tuple[str, str]]()
+    for row in rows:
+        count[row["dataset"], row["probe"]] += row["n_test"]
+
+    def few(dataset: str, probe: str) -> Mapping:
+        return read(dataset, probe) if count[dataset, probe] <= _MOST else {}
+
     scores = {(row["dataset"], row["probe"], row["backbone"]): row for row in rows}
     blocks, figures = [], []
-    for found, compared in each_area(plan, read):
+    for found, compared in each_area(plan, few):
         blocks.append(area_block(found, compared))
         figures.append(_curves(plan, found, scores, folder))
-    for one in each_loss(plan, read):
+    for one in each_loss(plan, few):
         blocks += loss_blocks(*one)
     return blocks, figures
 

@@ -58,23 +58,28 @@ class Field:
     Parameters
     ----------
     lines : one per backbone, of one metric; rows : comparisons.
+
+    Attributes
+    ----------
+    lines, ranked : the best first, and their K names.
+    better, untested : (K, K), of `told_apart_in` and `untested_in`.
     """
 
     def __init__(self, lines: list[dict], rows: Iterable[dict]) -> None:
         lines = sorted(lines, key=lambda line: (line["rank"] or float("inf"), line["backbone"]))
-        self.ranked = [line["backbone"] for line in lines]
+        self.lines, self.ranked = lines, [line["backbone"] for line in lines]
         metric = lines[0]["metric"]
         self.rows = pairs_of(row for row in rows if row["metric"] == metric)
         named = {name for pair in self.rows for name in pair}
         self.compared = bool(self.rows) and named >= set(self.ranked[:2])
         higher = 1 if lines[0]["higher_is_better"] else -1
-        self.better = told_apart_in(self.rows, self.ranked, higher) if self.compared else None
+        self.better = told_apart_in(self.rows, self.ranked, higher)
         self.untested = untested_in(self.rows, self.ranked)
 
     def alike(self, backbone: str) -> int | None:
         """1 if it is the best or not significantly worse, else 0; None if that was not tested."""
         place = self.ranked.index(backbone)
-        if self.better is None or self.untested[0, place]:
+        if not self.compared or self.untested[0, place]:
             return None
         return int(not self.better[0, place] and not self.better[place, 0])
 

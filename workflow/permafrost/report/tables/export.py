@@ -19,7 +19,8 @@ from permafrost.report.tables.compared import (
     told_apart_in,
     untested_in,
 )
-from permafrost.report.tables.shown import EVERYTHING, Shown
+from permafrost.report.tables.shown import Shown
+from permafrost.statistics.across_datasets.ranking import EVERYTHING
 from permafrost.statistics.leaderboard.published import TORCHGEO_BENCH
 from permafrost.statistics.leaderboard.rows import distinct, finite, metric_name, overall
 from permafrost.statistics.leaderboard.seeds import merge_seeds

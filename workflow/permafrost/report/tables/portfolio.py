@@ -7,8 +7,13 @@ from collections.abc import Collection, Iterable, Iterator
 from permafrost.core.errors import PermafrostError
 from permafrost.report.notation import interval, number
 from permafrost.report.tables.blocks import Block
+from permafrost.statistics.across_datasets.portfolio import (
+    SMALL,
+    Portfolio,
+    portfolios_of,
+    smallest,
+)
 from permafrost.statistics.leaderboard.rows import distinct
-from permafrost.statistics.portfolio import SMALL, Portfolio, portfolios_of, smallest
 
 
 def each_portfolio(

@@ -17,8 +17,9 @@ from permafrost.report.tables.blocks import Block
 from permafrost.report.tables.compared import difference_block, finds, letters_of
 from permafrost.report.tables.derived import derived_blocks
 from permafrost.report.tables.harder import loss_blocks
-from permafrost.report.tables.study import EVERYTHING, Study, study_of
+from permafrost.report.tables.study import Study, study_of
 from permafrost.report.tables.terminal import leaderboard_blocks
+from permafrost.statistics.across_datasets.ranking import EVERYTHING
 from permafrost.statistics.leaderboard.derived import DerivedLine, set_apart
 from permafrost.statistics.leaderboard.harder import Loss, losses_of
 from permafrost.statistics.leaderboard.rows import distinct, finite, overall
@@ -107,7 +108,7 @@ class Shown:
         chosen = {name: value for name, value in chosen.items() if value is not None}
         if compare:
             return [self._difference(*compare, **chosen)]
-        study = None if group or chosen else self._study()
+        study = self._study(probe, dataset, group)
         shown = [study.block(most)] if study else []
         shown += [] if dataset else self._answers(group, probe, most)
         if group is None:
@@ -149,7 +150,8 @@ class Shown:
 
         Returns
         -------
-        study : sentence, rule, probes of datasets and places of backbones (`study.Study`), or None.
+        study : sentence, rule, probes of datasets and places of backbones (`study.Study`); None if
+            a probe, dataset or group is chosen, or there is none.
         scores : rows of the leaderboard with seeds merged; standings, differences : rows of their files.
         losses : of harder images (`statistics.leaderboard.harder.Loss`).
 
@@ -172,7 +174,7 @@ class Shown:
             ]
             return [{key: _plain(value) for key, value in row.items()} for row in kept]
 
-        study = self._study()
+        study = self._study(probe, dataset, group)
         compared = [row for rows in self.comparisons.values() for row in rows] + self.with_derived
         pair = set(compare or ())
         return {
@@ -187,7 +189,9 @@ class Shown:
             "losses": chosen(asdict(one) for one in self.losses),
         }
 
-    def _study(self) -> Study | None:
+    def _study(self, *chosen: str | None) -> Study | None:
+        if any(one is not None for one in chosen):
+            return None
         return study_of(self.leaderboard.to_pylist(), self.comparisons, self.standings)
 
     def _answers(self, group: str | None, probe: str | None, most: int | None) -> list[Block]:

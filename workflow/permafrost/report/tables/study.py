@@ -10,13 +10,13 @@ from permafrost.probes.kinds import KINDS
 from permafrost.report.notation import listed, number
 from permafrost.report.tables.blocks import Block
 from permafrost.report.tables.compared import Field
+from permafrost.statistics.across_datasets.ranking import EVERYTHING
 from permafrost.statistics.leaderboard.rows import distinct, finite, overall
 from permafrost.statistics.leaderboard.seeds import merge_seeds
 
 #: of kinds with equally many results, the first represents a task; then those that keep backbones frozen
 _FIRST = ("linear", "ridge", "segmentation", "dense_ridge", "detection")
 _NAMED = 3
-EVERYTHING = "all"
 _HEADS = {
     "best": "best", "alike": "not different", "worse": "worse", "untested": "not tested", "missing": "no score",
 }  # fmt: skip

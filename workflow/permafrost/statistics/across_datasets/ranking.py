@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from permafrost.statistics.options import Comparison, RankingSettings
 
+#: the group of all datasets of a run
+EVERYTHING = "all"
+
 
 @dataclass(frozen=True)
 class Statistic:
