@@ -154,7 +154,7 @@ def test_the_best_epoch_is_kept_if_asked_for(toy, tmp_path, monkeypatch):
     for select, epoch in (("best", 2), ("last", 4)):
         scores = iter([0.3, 0.9, 0.9, 0.1])
         monkeypatch.setattr(
-            DetectionTrainer, "_validate", lambda *_, scores=scores: (1.0, next(scores))
+            DetectionTrainer, "_validate", lambda *_, scores=scores: [(1.0, next(scores))]
         )
         _, metadata = run(toy, tmp_path, epochs=4, select=select)
         assert metadata["settings"]["epoch"] == epoch

@@ -21,6 +21,7 @@ from permafrost.core import device as device_module
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.segmentation import evaluate
 from permafrost.probes.dense import map_stream as order
+from permafrost.probes.dense.head_trainer import COPIES
 from permafrost.probes.dense.map_splits import MaskSplit
 from permafrost.probes.dense.map_stream import MapStream
 from permafrost.probes.dense.mask_scoring import confusion_per_image
@@ -129,9 +130,43 @@ def test_the_learning_rate_is_chosen_on_validation(toy, tmp_path, weights):
     assert same(*weights)  # as if it had been the only one
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("select", ["last", "best"])
+def test_rates_that_share_batches_train_as_if_each_were_alone(
+    tmp_path, weights, monkeypatch, select, device
+):
+    """Also dropout, and if memory for the heads of two rates of three, or of one, is left."""
+    rates = [0.003, 0.05, 0.01]
+    how = {"head": "dpt", "epochs": 3, "select": select, "device": device}
+    stores = toy_stores(tmp_path / "stores", grids=(2, 4, 8, 16))
+    alone = [run(stores, tmp_path, learning_rate=[rate], **how)[1]["settings"] for rate in rates]
+    passes, whole = [], MapStream.shuffled
+    monkeypatch.setattr(
+        MapStream, "shuffled", lambda self, *which: passes.append(which) or whole(self, *which)
+    )
+    of_two = 2 * COPIES * 4 * alone[0]["parameters"]
+    found = []
+    for memory, groups in ((2**30, 1), (of_two, 2), (of_two - 1, 3), (0, 3)):
+        found.append(run(stores, tmp_path, learning_rate=rates, memory=memory, **how))
+        assert len(passes) == 3 * groups
+        passes.clear()
+    best = max(alone, key=lambda one: one["grid"][0]["val_mean_iou"])
+    for table, metadata in found:
+        assert table.equals(found[0][0]) and metadata == found[0][1]
+        assert metadata["settings"]["grid"] == [one["grid"][0] for one in alone]
+        assert metadata["settings"]["epochs_log"] == best["epochs_log"]
+    assert all(same(one, weights[alone.index(best)]) for one in weights[3:])
+
+
+def test_a_rate_that_diverges_next_to_others_is_named(toy, tmp_path):
+    with pytest.raises(PermafrostError, match=r"batch \d+ at learning rate 1e\+30: the head's"):
+        run(toy, tmp_path, learning_rate=[0.01, 1e30], schedule="constant", epochs=4)
+    assert not list(tmp_path.glob("*.parquet"))
+
+
 def test_the_best_epoch_is_kept_if_asked_for(toy, tmp_path, monkeypatch):
     scores = iter([0.3, 0.9, 0.9, 0.1])
-    monkeypatch.setattr(MaskTrainer, "_validate", lambda *_: (1.0, next(scores)))
+    monkeypatch.setattr(MaskTrainer, "_validate", lambda *_: [(1.0, next(scores))])
     _, metadata = run(toy, tmp_path, epochs=4, select="best")
     assert metadata["settings"]["epoch"] == 2
     scores = iter([0.3, 0.9, 0.9, 0.1])
@@ -142,7 +177,7 @@ def test_the_best_epoch_is_kept_if_asked_for(toy, tmp_path, monkeypatch):
 def test_the_best_epoch_has_the_weights_of_that_epoch(toy, tmp_path, weights, monkeypatch):
     run(toy, tmp_path, epochs=2, schedule="constant")
     scores = iter([0.3, 0.9, 0.2])
-    monkeypatch.setattr(MaskTrainer, "_validate", lambda *_: (1.0, next(scores)))
+    monkeypatch.setattr(MaskTrainer, "_validate", lambda *_: [(1.0, next(scores))])
     run(toy, tmp_path, epochs=3, schedule="constant", select="best")
     assert same(*weights)
 
@@ -185,16 +220,17 @@ def test_ignored_pixels_have_no_gradient():
 
 
 def test_the_losses_of_an_epoch_are_those_read_batch_by_batch(toy, tmp_path, monkeypatch):
-    def plain(self, head, optimiser, scaler, epoch):
-        head.train()
+    def plain(self, trainings, epoch):
+        (one,) = trainings
+        one.head.train()
         total, seen = 0.0, 0
         for batch in self.train.shuffled(self.seed, epoch):
-            loss = self._loss(self._forward(head, batch), batch, "train")
-            optimiser.zero_grad()
+            loss = self._loss(self._forward(one.head, batch), batch, "train")
+            one.optimiser.zero_grad()
             loss.backward()
-            optimiser.step()
+            one.optimiser.step()
             total, seen = total + float(loss.detach()) * len(batch.rows), seen + len(batch.rows)
-        return total / seen
+        return [total / seen]
 
     together = run(toy, tmp_path, epochs=3)
     monkeypatch.setattr(MaskTrainer, "_epoch", plain)

@@ -15,9 +15,10 @@ from torch import nn
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.progress import progress
-from permafrost.probes.dense.adamw import AdamW, scheduled_rate
+from permafrost.probes.dense.adamw import scheduled_rate
 from permafrost.probes.dense.choice import Chosen, TrainingOptions, check_schedule, rates_of
-from permafrost.probes.dense.map_stream import MapStream
+from permafrost.probes.dense.map_stream import MapStream, allowed_bytes
+from permafrost.probes.dense.training import Training
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
         def maps(self) -> Sequence[torch.Tensor]: ...
 
 
+# what a training keeps of every parameter: value, gradient, two moments of AdamW, and value of the best epoch
+COPIES = 5
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -53,6 +56,8 @@ class HeadTrainer[Batch: Rows](ABC):
     train, val : streams of the splits; `val` may be empty if nothing is chosen on it.
     where : name of the run in error messages.
     seed : seed of parameters, order of samples and dropout.
+    memory : bytes that the heads of several learning rates may fill together; None: a share of the free memory. It
+        changes no result.
     """
 
     #: name of the validation metric in the record; and what validation lacks if it cannot be computed
@@ -69,10 +74,11 @@ class HeadTrainer[Batch: Rows](ABC):
         where: str,
         seed: int,
         device: torch.device,
+        memory: int | None = None,
     ) -> None:
         self.build, self.train, self.val = build, train, val
         self.options, self.where = options, where
-        self.seed, self.device = seed, device
+        self.seed, self.device, self.memory = seed, device, memory
         self.rates = rates_of(options.learning_rate)
         check_schedule(self.rates, options.schedule, options.min_learning_rate, where)
         self.chooses = len(self.rates) > 1 or options.select == "best"
@@ -117,6 +123,9 @@ class HeadTrainer[Batch: Rows](ABC):
     def fit(self) -> FittedHead:
         """Train once per learning rate and keep the best.
 
+        Trainings of several rates share every batch that is read. As many train at once as their heads fit into
+        `memory`; each gives the same head as if it were the only one.
+
         Raises
         ------
         PermafrostError : a loss that is NaN or infinite; nothing to learn from, or to choose on.
@@ -124,10 +133,10 @@ class HeadTrainer[Batch: Rows](ABC):
         best, grid = None, []
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices):
-            for rate in self.rates:
-                run = self._run(rate)
-                grid.append({"learning_rate": rate, self.measure: run.value})
-                best = run if best is None or best.beaten_by(run.value) else best
+            for rates in itertools.batched(self.rates, self._at_once()):
+                for run in self._runs(rates):
+                    grid.append({"learning_rate": run.rate, self.measure: run.value})
+                    best = run if best is None or best.beaten_by(run.value) else best
             torch.manual_seed(self.seed)
             head = self._fresh()
         head.load_state_dict(best.state)
@@ -150,84 +159,114 @@ class HeadTrainer[Batch: Rows](ABC):
         edge = len(ordered) > 2 and best.rate in (ordered[0], ordered[-1])
         return ["best_learning_rate_on_edge"] if edge else []
 
-    def _run(self, rate: float) -> Chosen:
-        """One training that starts at the learning rate `rate`."""
-        options, best = self.options, Chosen()
+    def _at_once(self) -> int:
+        """Number of learning rates whose heads, with all that their training keeps, fit into `memory`."""
+        if len(self.rates) == 1:
+            return 1
+        needed = COPIES * sum(p.numel() * p.element_size() for p in self.build().parameters())
+        allowed, _ = allowed_bytes(self.device, self.memory)
+        return min(len(self.rates), max(1, allowed // max(1, needed)))
+
+    def _runs(self, rates: Sequence[float]) -> list[Chosen]:
+        """One training per learning rate, which starts at it; all of them see a batch before the next is read."""
+        options, trainings = self.options, [self._started(rate) for rate in rates]
+        named = f"learning rate{'s' * (len(rates) > 1)} {', '.join(f'{rate:g}' for rate in rates)}"
+        epochs = range(options.epochs)
+        for epoch in progress(epochs, label=f"{self.where}, {named}", unit="epoch"):
+            for one in trainings:
+                one.optimiser.learning_rate = scheduled_rate(
+                    options.schedule, one.rate, options.min_learning_rate, epoch, options.epochs
+                )
+            losses = self._epoch(trainings, epoch)
+            validated = self._validate(trainings, epoch)
+            for one, loss, (val_loss, value) in zip(trainings, losses, validated, strict=True):
+                if value is None and self.chooses:
+                    raise self._nothing_to_choose_on(self.unmeasured)
+                one.chosen.log.append(
+                    {
+                        "epoch": epoch + 1,
+                        "learning_rate": one.optimiser.learning_rate,
+                        "train_loss": loss,
+                        "val_loss": val_loss,
+                        self.measure: value,
+                    }
+                )
+                if options.select == "best" or epoch + 1 == options.epochs:
+                    one.chosen.offer(value, one.head, one.rate, epoch + 1)
+        return [one.chosen for one in trainings]
+
+    def _started(self, rate: float) -> Training:
         # the same start for every learning rate
         torch.manual_seed(self.seed)
-        head = self._fresh()
-        optimiser = AdamW(head.parameters(), rate, options.weight_decay)
-        scaler = torch.amp.GradScaler(self.device.type, enabled=options.precision == "fp16")
-        epochs = options.epochs
-        label = f"{self.where}, learning rate {rate:g}"
-        for epoch in progress(range(epochs), label=label, unit="epoch"):
-            optimiser.learning_rate = scheduled_rate(
-                options.schedule, rate, options.min_learning_rate, epoch, epochs
-            )
-            train_loss = self._epoch(head, optimiser, scaler, epoch)
-            val_loss, value = self._validate(head, epoch)
-            if value is None and self.chooses:
-                raise self._nothing_to_choose_on(self.unmeasured)
-            best.log.append(
-                {
-                    "epoch": epoch + 1,
-                    "learning_rate": optimiser.learning_rate,
-                    "train_loss": train_loss,
-                    "val_loss": val_loss,
-                    self.measure: value,
-                }
-            )
-            if options.select == "best":
-                best.offer(value, head, rate, epoch + 1)
-        if options.select == "last":
-            best.offer(value, head, rate, epochs)
-        return best
+        return Training.of(rate, self._fresh(), self.options, self.device)
 
-    def _epoch(self, head: nn.Module, optimiser: AdamW, scaler, epoch: int) -> float:
-        """Train once over the split; the mean loss per sample."""
-        head.train()
+    def _epoch(self, trainings: Sequence[Training], epoch: int) -> list[float]:
+        """Train once over the split; the mean loss per sample of each training."""
+        for one in trainings:
+            one.head.train()
         # a loss that is read after its batch would make a GPU wait: all are read after the epoch
-        losses, outputs, batches = [], [], []
+        steps: list[list[tuple[torch.Tensor, torch.Tensor]]] = [[] for _ in trainings]
+        batches = []
         for number, batch in enumerate(self.train.shuffled(self.seed, epoch)):
             if self._left_out(batch):
                 continue
-            with self._naming():
-                output = self._forward(head, batch)
-                loss = self._loss(output, batch, "train")
-                optimiser.zero_grad()
-                scaler.scale(loss).backward()
-                scaler.step(optimiser)
-                scaler.update()
-            losses.append(loss.detach())
-            outputs.append(_extremes(output))
+            for one, taken in zip(trainings, steps, strict=True):
+                with self._naming(), one.drawing():
+                    taken.append(self._step(one, batch))
             batches.append((number, len(batch.rows)))
         if not batches:
             raise self._nothing_learned()
-        total, values = 0.0, torch.stack(losses).tolist()
-        for value, output, (number, count) in zip(values, outputs, batches, strict=True):
+        return [
+            self._mean_loss(one.rate, taken, batches, epoch)
+            for one, taken in zip(trainings, steps, strict=True)
+        ]
+
+    def _step(self, training: Training, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        """One step of a training: its loss, and the extremes of the output."""
+        output = self._forward(training.head, batch)
+        loss = self._loss(output, batch, "train")
+        training.descend(loss)
+        return loss.detach(), _extremes(output)
+
+    def _mean_loss(self, rate: float, steps, batches, epoch: int) -> float:
+        """The mean loss per sample of an epoch, of the `steps` of a training and (number, samples) of the batches."""
+        total, values = 0.0, torch.stack([loss for loss, _ in steps]).tolist()
+        for value, (_, output), (number, count) in zip(values, steps, batches, strict=True):
             if not math.isfinite(value):
                 batch = next(itertools.islice(self.train.shuffled(self.seed, epoch), number, None))
-                raise self._diverged(value, f"epoch {epoch + 1}, batch {number + 1}", batch, output)
+                place = f"epoch {epoch + 1}, batch {number + 1}"
+                raise self._diverged(value, rate, place, batch, output)
             total += value * count
         return total / sum(count for _, count in batches)
 
     @torch.no_grad()
-    def _validate(self, head: nn.Module, epoch: int) -> tuple[float | None, float | None]:
-        """Mean loss per sample and `measure` of the validation split."""
-        head.eval()
-        meter, total, seen = self._meter(), 0.0, 0
+    def _validate(
+        self, trainings: Sequence[Training], epoch: int
+    ) -> list[tuple[float | None, float | None]]:
+        """Mean loss per sample and `measure` of the validation split, of each training."""
+        for one in trainings:
+            one.head.eval()
+        meters, totals, seen = [self._meter() for _ in trainings], [0.0] * len(trainings), 0
         for number, batch in enumerate(self.val.in_order()):
             if self._left_out(batch):
                 continue
-            with self._naming():
-                output = self._forward(head, batch)
-                value = float(self._loss(output, batch, "val"))
-                if not math.isfinite(value):
-                    place = f"epoch {epoch + 1}, validation batch {number + 1}"
-                    raise self._diverged(value, place, batch, output)
-                meter.add(batch, output)
-            total, seen = total + value * len(batch.rows), seen + len(batch.rows)
-        return (total / seen, meter.value()) if seen else (None, None)
+            for place, (one, meter) in enumerate(zip(trainings, meters, strict=True)):
+                with self._naming():
+                    where = f"epoch {epoch + 1}, validation batch {number + 1}"
+                    totals[place] += self._measured(one, meter, batch, where) * len(batch.rows)
+            seen += len(batch.rows)
+        if not seen:
+            return [(None, None)] * len(trainings)
+        return [(total / seen, meter.value()) for total, meter in zip(totals, meters, strict=True)]
+
+    def _measured(self, training: Training, meter, batch: Batch, place: str) -> float:
+        """Add a validation batch to the meter; its loss."""
+        output = self._forward(training.head, batch)
+        value = float(self._loss(output, batch, "val"))
+        if not math.isfinite(value):
+            raise self._diverged(value, training.rate, place, batch, output)
+        meter.add(batch, output)
+        return value
 
     def _nothing_to_choose_on(self, what: str) -> PermafrostError:
         return PermafrostError(
@@ -236,8 +275,11 @@ class HeadTrainer[Batch: Rows](ABC):
             remedy="give one learning_rate and select: last, or a dataset with validation",
         )
 
-    def _diverged(self, value: float, place: str, batch: Batch, output) -> PermafrostError:
+    def _diverged(
+        self, value: float, rate: float, place: str, batch: Batch, output
+    ) -> PermafrostError:
         cause, remedy = self._cause(batch, output)
+        place += f" at learning rate {rate:g}" * (len(self.rates) > 1)
         return PermafrostError(
             f"the loss became {value} in {place}: {cause}", where=self.where, remedy=remedy
         )

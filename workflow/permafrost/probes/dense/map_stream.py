@@ -277,6 +277,18 @@ def torch_type(dtype: np.dtype) -> np.dtype:
     )
 
 
+def allowed_bytes(device: torch.device, budget: int | None) -> tuple[int, str]:
+    """Bytes that data may fill in the memory of `device`: `budget`, or a share of what is free; and which it is."""
+    if budget is not None:
+        return budget, "allowed"
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0] * GPU_SHARE), "of free GPU memory"
+    free = available_bytes()
+    if free is None:
+        return 0, "(free memory unknown)"
+    return int(free * CPU_SHARE), "of free memory"
+
+
 def fits(
     needed: int,
     device: torch.device,
@@ -289,14 +301,7 @@ def fits(
 
     `budget` (bytes) replaces the share of the free memory.
     """
-    if budget is not None:
-        allowed, source = budget, "allowed"
-    elif device.type == "cuda":
-        allowed, source = int(torch.cuda.mem_get_info(device)[0] * GPU_SHARE), "of free GPU memory"
-    else:
-        free = available_bytes()
-        allowed = 0 if free is None else int(free * CPU_SHARE)
-        source = "of free memory" if free is not None else "(free memory unknown)"
+    allowed, source = allowed_bytes(device, budget)
     kept = needed <= allowed
     how = "kept in memory" if kept else "streamed from the store"
     sizes = f"{needed / 2**20:.0f} MiB of {what}, {allowed / 2**20:.0f} MiB {source}"

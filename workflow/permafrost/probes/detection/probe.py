@@ -202,6 +202,7 @@ class _Run:
             where=self.job.where,
             seed=self.job.derived_seed,
             device=self.device,
+            memory=self.job.memory,
         )
         return trainer.fit(), targets["train"]
 

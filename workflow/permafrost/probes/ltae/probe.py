@@ -191,6 +191,7 @@ def run(job: ProbeJob[LtaeProbeOptions]) -> None:
         where=job.where,
         seed=job.derived_seed,
         device=device,
+        memory=job.memory,
     )
     with exact_numerics():
         fitted = trainer.fit()

@@ -113,6 +113,7 @@ def _trainer(
         where=job.where,
         seed=job.derived_seed,
         device=device,
+        memory=job.memory,
     )
 
 
