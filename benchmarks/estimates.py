@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "workflow"))
 
 from permafrost.core.snakemake_internals import read_records
 from permafrost.operate.estimate.estimate import Machines, estimate, uncorrected
-from permafrost.operate.estimate.work import default_rates, forward_macs, work_of
+from permafrost.operate.estimate.work import default_rates, forward_macs, read_values, work_of
 from permafrost.plan.configured import read_configuration
 from permafrost.probes.kinds import KINDS
 
@@ -86,7 +86,8 @@ def main() -> None:
                 work_of(found.context, job.stage, job.names),
                 forward_macs(found.context, job.stage, job.names),
             )
-            rows[law].append((work, macs, job.took))
+            read = default_rates().reading * read_values(found.context, job.stage, job.names)
+            rows[law].append((work, macs, job.took - read))
         said, lasted = uncorrected(found).wall(everything=True), found.lasted
         print(
             f"{Path(config).stem:<24} {len(known):>5} {said:>9.0f}s {lasted:>7.0f}s {said / lasted:>6.2f}"

@@ -24,7 +24,7 @@ from permafrost.operate.estimate.shown import (
     rates_json,
 )
 from permafrost.operate.estimate.sizes import dataset_size, feature_size, store_bytes
-from permafrost.operate.estimate.work import Context, default_rates, work_of
+from permafrost.operate.estimate.work import Context, default_rates, read_values, work_of
 from permafrost.plan.configured import read_configuration
 from permafrost.plan.grid import LABELS
 from permafrost.probes.kinds import KINDS
@@ -76,7 +76,7 @@ def test_all_stages_and_kinds_have_rates_and_say_what_their_time_grows_with():
     known = default_rates().stages
     assert set(LABELS) - {"probe"} <= set(known)
     laws = {kind.work for kind in KINDS.values()}
-    assert laws <= set(known) and laws == set(work_module._OF_PROBES)
+    assert laws <= set(known) and laws == set(work_module._OF_PROBES) >= set(work_module._READ)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
@@ -237,9 +237,39 @@ def test_a_search_of_patches_grows_with_those_of_train_that_are_kept_times_those
     patches, width = (224 // 16) ** 2, 512
     assert (features.patches, features.width) == (patches, width)
     known, test = min(size.images["train"] * patches, most), size.images["test"]
-    read = size.count * (size.side**2 + patches * width / 10)
-    search = known * test * patches * width
-    assert work_of(context, "probe", (*pair, "seg", 0)) == (search + 3500 * read) / 1e9
+    search, names = known * test * patches * width, (*pair, "seg", 0)
+    pixels = size.count * size.side**2
+    assert work_of(context, "probe", names) == (search + 3500 * pixels) / 1e9
+    assert read_values(context, "probe", names) == size.count * patches * width / 1e6
+
+
+@pytest.mark.parametrize(("gpus", "fitting"), [(0, True), (1, True), (1, False)])
+def test_heads_of_several_rates_are_trained_for_each_and_read_their_maps_once(
+    project, monkeypatch, gpus, fitting
+):
+    """On a GPU, too, where reading is no faster; what does not fit into memory is copied and read in every epoch."""
+    mine = project / "mine.yaml"
+    mine.write_text(
+        "backbones: [rcf]\ndatasets: [demo-segmentation]\nmeasures: null\nprobes:\n"
+        "  one: {kind: segmentation, head: linear, epochs: 4}\n"
+        "  three: {kind: segmentation, head: linear, epochs: 4, learning_rate: [0.1, 0.01, 0.001]}\n"
+    )
+    if not fitting:
+        monkeypatch.setattr(work_module, "_KEPT_BYTES", 0)
+    grid, _ = read_configuration(project, [Path("config/config.yaml"), mine])
+    rates, machines = default_rates(), Machines(1, gpus)
+    found = estimate(grid, rates, machines, results="results", records={})
+    jobs = {job.names[2]: job for job in found.jobs if job.stage == "probe" and job.names[3] == 0}
+    size = found.context.datasets["demo-segmentation"]
+    (features,) = found.context.features.values()
+    train, val, test = (size.images[split] for split in ("train", "val", "test"))
+    again = 0 if fitting else (train + val) * (0.65 + 0.08 * 4)
+    reading = rates.reading * (size.count + again) * features.maps / 1e6
+    start, each = rates.stages["heads"].start, rates.stages["heads"].each
+    for name, number in (("one", 1), ("three", 3)):
+        pixels = (train * 4 * number + val + test) * size.side**2 / 1e9
+        trained = each * pixels / (rates.gpu_speed if gpus else 1)
+        assert jobs[name].estimated == pytest.approx(start + reading + trained)
 
 
 def test_finished_jobs_correct_those_of_their_backbone_then_those_of_their_stage(project):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 import torch
 from helpers.stores.maps import separable, write_maps
+from permafrost.core.errors import PermafrostError
+from permafrost.core.row_file import RowFile
 from permafrost.probes.dense import map_stream as order
 from permafrost.probes.dense import map_stream as stream
 from permafrost.probes.dense.map_splits import MaskSplit
@@ -53,6 +57,54 @@ def test_kept_and_streamed_batches_are_the_same_in_every_bit(split, monkeypatch,
                 assert torch.equal(x, y)
                 assert x.is_contiguous(memory_format=torch.channels_last)
                 assert y.is_contiguous(memory_format=torch.channels_last)
+
+
+def decoded_rows_of(split, monkeypatch) -> list:
+    """The rows whose maps are read from the store, in order of their reading."""
+    rows, whole = [], MaskSplit.maps
+    monkeypatch.setattr(
+        MaskSplit,
+        "maps",
+        lambda self, layer, *span: rows.extend(range(*span)) or whole(self, layer, *span),
+    )
+    return rows
+
+
+@pytest.mark.parametrize("broken", [None, "little room", "full disk"])
+def test_a_decoded_copy_gives_the_same_batches_and_the_store_is_read_once(
+    split, monkeypatch, tmp_path, capfd, broken
+):
+    """Without room for the copy, every epoch reads the store."""
+    monkeypatch.delenv("TMPDIR", raising=False)
+    kept, _ = streams(split, monkeypatch)
+    how = {"batch_size": 6, "device": CPU, "budget": 0, "scratch": tmp_path / "new"}
+    copied = MapStream(split, split.layers, **how)
+    if broken == "little room":
+        usage = shutil.disk_usage(tmp_path)
+        few = 4 * copied._bytes - 4
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=few))
+    if broken == "full disk":
+        monkeypatch.setattr(RowFile, "append", full)
+    expected = [list(kept.shuffled(7, epoch)) for epoch in range(3)] + [list(kept.in_order())]
+    rows = decoded_rows_of(split, monkeypatch)
+    found = [list(copied.shuffled(7, epoch)) for epoch in range(3)] + [list(copied.in_order())]
+    for epoch, others in zip(expected, found, strict=True):
+        for a, b in zip(epoch, others, strict=True):
+            assert a.rows.tolist() == b.rows.tolist() and a.scored == b.scored
+            assert torch.equal(a.masks, b.masks)
+            assert all(map(torch.equal, a.maps, b.maps))
+    layers = len(split.layers)
+    if broken is None:
+        assert sorted(rows) == sorted([*range(29)] * layers) and rows[:4] == [0, 1, 2, 3]
+        assert "/train: decoded once (" in capfd.readouterr().err
+    else:
+        assert len(rows) >= 4 * 29 * layers
+        assert "/train: decoded again in every epoch" in capfd.readouterr().err
+    assert list((tmp_path / "new").iterdir()) == []
+
+
+def full(*_):
+    raise PermafrostError("there is no room", where="disk", remedy="make room")
 
 
 def test_a_batch_holds_the_maps_and_masks_of_its_rows(split, monkeypatch):

@@ -18,6 +18,7 @@ from permafrost.operate.estimate.work import (
     Context,
     Rates,
     forward_macs,
+    read_values,
     uses_gpu,
     work_of,
 )
@@ -319,13 +320,11 @@ def _seconds(
     rate = rates.stages[KINDS[probe].work if probe else stage]
     forward = forward_macs(context, stage, names)
     work = rate.each * work_of(context, stage, names)
+    reading = rates.reading * read_values(context, stage, names)
     if on_gpu:
-        return (
-            rate.start
-            + work / (rates.gpu_speed if probe else threads)
-            + forward * rates.gpu_forward
-        )
-    return rate.start + (work + forward * rates.forward) / threads
+        shared = rates.gpu_speed if probe else threads
+        return rate.start + reading + work / shared + forward * rates.gpu_forward
+    return rate.start + (reading + work + forward * rates.forward) / threads
 
 
 def _corrected(job: JobEstimate, corrections: Mapping[str, float]) -> JobEstimate:

@@ -14,12 +14,19 @@ from pathlib import Path
 from permafrost.operate.estimate.sizes import DatasetSize, FeatureSize
 from permafrost.plan.grid import Grid
 from permafrost.plan.resources import device_of
+from permafrost.probes.dense.choice import rates_of
 from permafrost.probes.kinds import KINDS
 
 RATES = Path(__file__).with_name("rates.json")
 _GIGA = 1e9
 # multiply-adds of a search that take as long as a pixel of a mask: its patch's class, or its prediction
 _PIXEL = 3500
+# writing a value of a map takes as long as preparing so many pixel values (benchmarks/README.md, *Maps*)
+_PER_PIXEL = 0.7
+# a split of more bytes is assumed not to fit into a quarter of the free memory; heads then copy it to the disk, which
+# takes so many times as long as reading it, and so do the reads of the copy (benchmarks/README.md, *Maps*)
+_KEPT_BYTES = 8e9
+_COPY, _COPIED = 0.65, 0.08
 # images to which projections are fitted, as in features.projection, which imports torch
 _TO_FIT = 256
 # time of segmentation heads relative to a linear head, see benchmarks/estimates.py
@@ -41,6 +48,7 @@ class Rates:
     Attributes
     ----------
     stages : stage, or type of work of a probe, to its rate on one core.
+    reading : seconds per 10⁶ values of maps that a probe reads, also on a GPU.
     forward, gpu_forward : seconds per 10⁹ multiply-accumulate operations of a backbone, on one core
         and on a GPU.
     gpu_speed : speed-up of other jobs on a GPU over one core.
@@ -48,6 +56,7 @@ class Rates:
     """
 
     stages: dict[str, Rate]
+    reading: float
     forward: float
     gpu_forward: float
     gpu_speed: float
@@ -58,9 +67,8 @@ def default_rates() -> Rates:
     """The rates in `RATES`."""
     known = json.loads(RATES.read_text())
     stages = {name: Rate(*known["stages"][name]) for name in known["stages"]}
-    return Rates(
-        stages, *(known[key] for key in ("forward", "gpu_forward", "gpu_speed", "machine"))
-    )
+    others = ("reading", "forward", "gpu_forward", "gpu_speed", "machine")
+    return Rates(stages, *(known[key] for key in others))
 
 
 @dataclass(frozen=True)
@@ -73,17 +81,27 @@ class Context:
 
 
 def work_of(context: Context, stage: str, names: tuple) -> float:
-    """The work of a job in the units of its rate, without forward passes of the backbone."""
+    """The work of a job in the units of its rate, without forward passes of the backbone and `read_values`."""
     if stage == "probe":
-        dataset, backbone, probe, _ = names
-        options = context.grid.probes[probe]
-        size = context.datasets[dataset]
-        of_fold = _OF_PROBES[KINDS[options["kind"]].work]
-        return size.folds * of_fold(size.of_a_fold, context.features[dataset, backbone], options)
+        return _of_probe(_OF_PROBES, context, names)
     if stage in _OF_STAGES:
         return _OF_STAGES[stage](context, *names)
     # aggregate and report: proportional to the number of evaluations
     return sum(1 for _ in context.grid.evaluations())
+
+
+def read_values(context: Context, stage: str, names: tuple) -> float:
+    """Values of maps that a job reads, in 10⁶; 0: none, or its own work counts them."""
+    return _of_probe(_READ, context, names) if stage == "probe" else 0.0
+
+
+def _of_probe(laws: dict[str, Callable], context: Context, names: tuple) -> float:
+    dataset, backbone, probe, _ = names
+    options = context.grid.probes[probe]
+    law, size = laws.get(KINDS[options["kind"]].work), context.datasets[dataset]
+    if law is None:
+        return 0.0
+    return size.folds * law(size.of_a_fold, context.features[dataset, backbone], options)
 
 
 def forward_macs(context: Context, stage: str, names: tuple) -> float:
@@ -133,9 +151,9 @@ def _prepared(context: Context, dataset: str) -> float:
 
 
 def _fed(context: Context, dataset: str, backbone: str) -> float:
-    """Millions of values: those written as maps, plus a tenth of the pixel values read."""
+    """Millions of values: those written as maps, and `_PER_PIXEL` of the pixel values read."""
     size, features = context.datasets[dataset], context.features[dataset, backbone]
-    return (size.values / 10 + size.count * features.maps) / 1e6
+    return (_PER_PIXEL * size.values + size.count * features.maps) / 1e6
 
 
 def _degraded(context: Context, dataset: str, backbone: str) -> float:
@@ -250,18 +268,17 @@ def _drawn(size: DatasetSize, features: FeatureSize, options: dict) -> float:
 
 
 def _headed(size: DatasetSize, features: FeatureSize, options: dict) -> float:
-    """10⁹ pixels predicted in all epochs × the head's time relative to a linear one."""
-    once = size.images["train"] * options["epochs"] + size.images["val"] + size.images["test"]
+    """10⁹ pixels predicted in all epochs of all learning rates × the head's time relative to a linear one."""
+    trained = options["epochs"] * len(rates_of(options["learning_rate"]))
+    once = size.images["train"] * trained + size.images["val"] + size.images["test"]
     return once * size.side**2 * _HEADS.get(options.get("head"), 1.0) / _GIGA
 
 
 def _patched(size: DatasetSize, features: FeatureSize, options: dict) -> float:
-    """10⁹ multiply-adds of the search, and as many as pixels and maps take time."""
+    """10⁹ multiply-adds of the search, and as many as pixels take time."""
     known = min(size.images["train"] * features.patches, options["max_patches"])
     values = features.patches * features.channels
-    # reading a value of a map takes a tenth of what a pixel of a mask takes
-    read = size.count * (size.side**2 + values / 10)
-    return (known * size.images["test"] * values + _PIXEL * read) / _GIGA
+    return (known * size.images["test"] * values + _PIXEL * size.count * size.side**2) / _GIGA
 
 
 def _averaged(size: DatasetSize, features: FeatureSize, options: dict) -> float:
@@ -274,6 +291,26 @@ def _solved(size: DatasetSize, features: FeatureSize, options: dict) -> float:
     """10⁹ multiply-adds of the products of all channels, and of their decomposition."""
     width = features.every_channel
     return (size.images["train"] * features.patches * width**2 + 10 * width**3) / _GIGA
+
+
+def _read_by_heads(size: DatasetSize, features: FeatureSize, options: dict) -> float:
+    """Millions of values: every split once, and a copy of what does not fit into memory in every epoch."""
+    passes = {"train": 1.0, "val": 1.0, "test": 1.0}
+    for split in ("train", "val"):
+        # as stored, and the masks
+        if size.images[split] * (2 * features.maps + size.side**2) > _KEPT_BYTES:
+            passes[split] += _COPY + _COPIED * options["epochs"]
+    return sum(size.images[split] * passes[split] for split in passes) * features.maps / 1e6
+
+
+def _read_by_ridge(size: DatasetSize, features: FeatureSize, options: dict) -> float:
+    """Millions of values: validation is read to choose alpha, and again to fit it, too."""
+    return (size.count + size.images["val"]) * features.maps / 1e6
+
+
+def _read_by_search(size: DatasetSize, features: FeatureSize, options: dict) -> float:
+    """Millions of values of one layer."""
+    return size.count * features.patches * features.channels / 1e6
 
 
 #: `work` of a kind of probe -> its amount of work
@@ -292,4 +329,11 @@ _OF_PROBES: dict[str, Callable[[DatasetSize, FeatureSize, dict], float]] = {
     "patch_means": _averaged,
     "patch_solving": _solved,
     "tuning": lambda size, features, options: size.images["train"] * options["epochs"] / 1e3,
+}
+#: the same -> values of maps that it reads; the others count them in their work, or read none
+_READ: dict[str, Callable[[DatasetSize, FeatureSize, dict], float]] = {
+    "heads": _read_by_heads,
+    "objects": _read_by_heads,
+    "patches": _read_by_search,
+    "patch_solving": _read_by_ridge,
 }

@@ -12,12 +12,14 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
 
 from permafrost.core.memory import available_bytes
+from permafrost.probes.dense.decoded import DecodedRows, decoded_rows
 from permafrost.probes.dense.map_splits import Layer, MapSplit
 
 if TYPE_CHECKING:
@@ -129,6 +131,8 @@ class MapStream[Batch]:
     budget : bytes that it may fill; None: a share of the free memory.
     masks : whether batches have masks; the split is then a `MaskSplit`.
     positions : (N, T) positions of the dates of each sample, if the split keeps all dates (`OverDates`).
+    scratch : folder for a decoded copy of a split that is not kept, for epochs after the first; None: every epoch
+        reads the store.
     """
 
     #: name of the data in the log
@@ -145,6 +149,7 @@ class MapStream[Batch]:
         budget: int | None = None,
         masks: bool = True,
         positions: np.ndarray | None = None,
+        scratch: Path | None = None,
     ) -> None:
         self.split, self.layers, self.device, self.masks = split, layers, device, masks
         self.positions = positions
@@ -159,10 +164,11 @@ class MapStream[Batch]:
         label = f"{split.attributes['backbone']} on {split.attributes['dataset']}"
         label = f"{label}/{split.attributes['split']}"
         what = f"{self.holds} and masks" if masks else self.holds
-        self.kept = keep and fits(
-            row_bytes * len(split), device, label=label, budget=budget, what=what
-        )
+        self._bytes, self._label = row_bytes * len(split), label
+        self.kept = keep and fits(self._bytes, device, label=label, budget=budget, what=what)
         self._whole: _Held | None = None
+        self._scratch = scratch
+        self._copy: DecodedRows | None = None
         # known here, since asking a GPU about the masks of a batch would wait for it
         self._scored = np.ones(len(split), bool)
 
@@ -176,7 +182,19 @@ class MapStream[Batch]:
     def _batches(self, windows: list[np.ndarray]) -> Iterator[Batch]:
         if not windows:
             return iter(())
-        return self._from_memory(windows) if self.kept else self._from_store(windows)
+        if self.kept:
+            return self._from_memory(windows)
+        if self._scratch is not None:
+            self._copy, self._scratch = self._decoded(self._scratch), None
+        return self._from_store(windows)
+
+    def _decoded(self, folder: Path) -> DecodedRows | None:
+        count, block = len(self.split), self.windows.block
+        blocks = (
+            self._stored(start, min(start + block, count)) for start in range(0, count, block)
+        )
+        about = {"needed": self._bytes, "label": self._label}
+        return decoded_rows(blocks, self._shapes, self._dtypes, folder, **about)
 
     def _from_memory(self, windows: list[np.ndarray]) -> Iterator[Batch]:
         if self._whole is None:
@@ -235,6 +253,9 @@ class MapStream[Batch]:
                 for shape, dtype in zip(self._shapes, self._dtypes, strict=True)
             ]
         )
+        if self._copy is not None:
+            self._copy.read(rows.tolist(), held.arrays)
+            return held
         order = np.argsort(rows, kind="stable")
         ascending, block = rows[order], self.windows.block
         # a new run after each gap and at every block, so that little is in memory twice

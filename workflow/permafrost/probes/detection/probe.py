@@ -192,9 +192,11 @@ class _Run:
                 where=self.job.where,
                 remedy="use a smaller finest_stride, or a larger input size",
             )
+        scratch = self.job.output.parent if self.options.epochs > 1 else None
+        how = {"budget": self.job.memory, "scratch": scratch}
         trainer = DetectionTrainer(
             self._build,
-            *(self._stream(name, budget=self.job.memory) for name in splits),
+            *(self._stream(name, **how) for name in splits),
             targets=targets,
             decoder=self.decoder(splits["val"]),
             stitcher=self.stitcher(splits["val"]),

@@ -101,6 +101,7 @@ def _trainer(
         build()  # refuses maps that do not fit the head before any map is read
     loss = Loss.of(options.loss, train, device, job.where)
     how = {"batch_size": options.batch_size, "device": device, "budget": job.memory}
+    how["scratch"] = job.output.parent if options.epochs > 1 else None
     return MaskTrainer(
         build,
         *(
