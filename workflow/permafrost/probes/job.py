@@ -28,8 +28,9 @@ class ProbeJob[Options: DataclassInstance]:
         backbone and its input.
     stores : paths of the stores by split: train, val, test.
     output : table of predictions to write, with this `fingerprint`.
-    device, memory : how to run; not part of the result's fingerprint. `memory` is the number of bytes that train and
-        validation may each fill, None a share of free memory. Larger splits are streamed.
+    device, memory : how to run; not part of the result's fingerprint. `memory` is the number of bytes that train,
+        validation and the heads of several learning rates may each fill, None a share of free memory. Larger splits are
+        streamed.
     second_output : second output of the probe, if the options or the kind request one.
     drawn_as : the backbone that `backbone` is derived from, whose random numbers it has, so that a difference
         between the two is not one of draws; None: it is not derived.
