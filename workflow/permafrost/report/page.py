@@ -30,6 +30,7 @@ from permafrost.report.sections.derived import derived_overview, derived_section
 from permafrost.report.sections.ensembles import ensembles_section
 from permafrost.report.sections.explorer import embedded, explorer, not_told_apart
 from permafrost.report.sections.harder import harder_section
+from permafrost.report.sections.image_map import image_map_section
 from permafrost.report.sections.overview import overview
 from permafrost.report.sections.published import add_published
 from permafrost.report.sections.run import backbone_facts, incomplete_section, run_section
@@ -64,6 +65,8 @@ class Report:
         pictures.
     comparisons : (dataset, probe) -> comparison table.
     similarities : dataset -> table of pairs of backbones, if requested.
+    features : (dataset, backbone) -> feature store of test. If a store is missing, the map of the test
+        images says so.
     expect : path (as text) -> required fingerprint of the file.
     examples : number of test images shown per dataset; picture_seed : seed of their choice.
     hardware : description of the machine, name -> value (`provenance.describe_machine`).
@@ -78,6 +81,7 @@ class Report:
     comparisons: Mapping[tuple[str, str], Path]
     scores: Mapping[tuple[str, str, int, str], Path] = field(default_factory=dict)
     similarities: Mapping[str, Path] = field(default_factory=dict)
+    features: Mapping[tuple[str, str], Path] = field(default_factory=dict)
     standings: Path | None = None
     published: Path | None = None
     expect: Mapping[str, str] = field(default_factory=dict)
@@ -177,6 +181,12 @@ class Report:
         section["derived_figures"] = [shown(figure) for figure in drawn]
         section["harder"], drawn = harder_section(losses, material, self.images, folder / "figures")
         section["harder_figures"] = [shown(figure) for figure in drawn]
+        own = {
+            name: path
+            for name, path in _of_dataset(self.features, material.name).items()
+            if self.plan["backbones"].get(name, {}).get("kind") != "derived"
+        }
+        section["image_map"] = image_map_section(material, own, folder / "figures")
         section["ensembles"] = ensembles_section(overall(material.rows), self._runs)
         section["lines"] = [line for line in shared["lines"] if line["dataset"] == material.name]
         compared = {row["backbone"] for row in material.rows}
@@ -301,7 +311,9 @@ def render_page(template: str, values: dict) -> str:
     from markupsafe import Markup
 
     # the figures' script comes first, because it listens to the explorer's start event
-    parts = ("page.js", *(["overview.js", "explorer.js"] if "explorer" in values else []))
+    parts = ["page.js", *(["overview.js", "explorer.js"] if "explorer" in values else [])]
+    mapped = (values.get("dataset") or {}).get("image_map")
+    parts += ["image_map.js"] if mapped and mapped["data"] else []
     script = "".join((_TEMPLATE / name).read_text(encoding="utf-8") for name in parts)
     run = [script, *([str(values["overview"]["library"])] if values.get("overview") else [])]
     own = {

@@ -13,6 +13,7 @@ from permafrost.plan.recorded import (
     read_plan,
     stamp_of,
     stamped,
+    tested_features,
 )
 from permafrost.report.archive.provenance import describe_machine
 from permafrost.stages.arguments import add_job, add_results, read_specification
@@ -56,6 +57,7 @@ def run(arguments) -> None:
         predictions=by_names(plan, "probe", "dataset", "backbone", "seed", "probe"),
         scores=by_names(plan, "bootstrap", "dataset", "backbone", "seed", "probe"),
         images=by_names(plan, "prepare", "dataset", "split"),
+        features=tested_features(plan),
         comparisons=by_names(plan, "compare", "dataset", "probe"),
         similarities=by_names(plan, "similarity", "dataset"),
         expect=expected(plan),
