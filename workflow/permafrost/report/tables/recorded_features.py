@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from permafrost.core.errors import PermafrostError, look_up
 from permafrost.report.tables.recorded import Recorded
 from permafrost.statistics.leaderboard.rows import distinct
+from permafrost.statistics.measures.default_dates import OF_DATES
 from permafrost.statistics.measures.rows import FeatureRows, read_rows
-
-#: options that reduce the features of several dates to those of a sample, by the kind of dates
-OF_DATES = {"series": {"temporal": "mean"}, "pair": {"pair": "concatenate"}}
 
 
 @dataclass(frozen=True)
