@@ -16,6 +16,7 @@ from permafrost.operate.failures import Failure
 from permafrost.plan.recorded import (
     by_names,
     expected,
+    extraction_logs,
     forget_gathered,
     planned,
     published_files,
@@ -152,6 +153,7 @@ def write_made_page(
             scores=by_names(plan, "bootstrap", "dataset", "backbone", "seed", "probe"),
             images=by_names(plan, "prepare", "dataset", "split"),
             features=tested_features(plan),
+            logs=extraction_logs(plan),
             comparisons=_compare(plan, comparisons, predictions, folder / "comparisons"),
             similarities={
                 row["dataset"]: Path(row["path"])

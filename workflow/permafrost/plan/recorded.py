@@ -193,6 +193,15 @@ def tested_features(recorded: dict) -> dict[tuple[str, str], Path]:
     }
 
 
+def extraction_logs(recorded: dict) -> dict[tuple[str, str], Path]:
+    """(dataset, backbone) -> path of the log of its extraction, which may be missing."""
+    logs = Path(recorded["results"]) / "logs" / "extract"
+    return {
+        (row["dataset"], row["backbone"]): logs / row["dataset"] / f"{row['backbone']}.log"
+        for row in planned(recorded, "extract")
+    }
+
+
 def expected(recorded: dict) -> dict[str, str]:
     """Path -> the fingerprint that the output must have."""
     return {row["path"]: row["fingerprint"] for row in recorded["outputs"]}

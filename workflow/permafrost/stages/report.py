@@ -9,6 +9,7 @@ from permafrost.core.specification import Specification
 from permafrost.plan.recorded import (
     by_names,
     expected,
+    extraction_logs,
     published_files,
     read_plan,
     stamp_of,
@@ -58,6 +59,7 @@ def run(arguments) -> None:
         scores=by_names(plan, "bootstrap", "dataset", "backbone", "seed", "probe"),
         images=by_names(plan, "prepare", "dataset", "split"),
         features=tested_features(plan),
+        logs=extraction_logs(plan),
         comparisons=by_names(plan, "compare", "dataset", "probe"),
         similarities=by_names(plan, "similarity", "dataset"),
         expect=expected(plan),
