@@ -68,7 +68,7 @@ class Figures(pd.DataFrame):
         given = {
             gate for gates in self.get("gates", ()) if _star(gates) for gate in gates.split(";")
         }
-        return [*said, *(f"* {gate}: {explain(gate)}" for gate in sorted(given))]
+        return [*said, *(f"* {gate.partition(':')[0]}: {explain(gate)}" for gate in sorted(given))]
 
     def __repr__(self) -> str:
         if (figure := self._figure) is None:

@@ -13,7 +13,15 @@ from permafrost.core.option_models import read
 from permafrost.core.outputs import whole_directory
 from permafrost.core.tables import read_metadata, read_table, write_csv, write_table
 from permafrost.operate.failures import Failure
-from permafrost.plan.recorded import by_names, expected, forget_gathered, planned, published_files
+from permafrost.plan.recorded import (
+    by_names,
+    expected,
+    extraction_logs,
+    forget_gathered,
+    planned,
+    published_files,
+    tested_features,
+)
 from permafrost.report.archive.provenance import describe_machine
 from permafrost.report.explanations.leaderboard_state import KEY, failures_table, mark_incomplete
 from permafrost.statistics.across_datasets.standings_table import write_standings
@@ -144,6 +152,8 @@ def write_made_page(
             predictions=predictions,
             scores=by_names(plan, "bootstrap", "dataset", "backbone", "seed", "probe"),
             images=by_names(plan, "prepare", "dataset", "split"),
+            features=tested_features(plan),
+            logs=extraction_logs(plan),
             comparisons=_compare(plan, comparisons, predictions, folder / "comparisons"),
             similarities={
                 row["dataset"]: Path(row["path"])

@@ -184,6 +184,24 @@ def by_names(recorded: dict, stage: str, *names: str) -> dict:
     return paths
 
 
+def tested_features(recorded: dict) -> dict[tuple[str, str], Path]:
+    """(dataset, backbone) -> path of the feature store of test, which may have been deleted."""
+    return {
+        (row["dataset"], row["backbone"]): Path(row["path"])
+        for row in planned(recorded, "extract")
+        if row["split"] == "test"
+    }
+
+
+def extraction_logs(recorded: dict) -> dict[tuple[str, str], Path]:
+    """(dataset, backbone) -> path of the log of its extraction, which may be missing."""
+    logs = Path(recorded["results"]) / "logs" / "extract"
+    return {
+        (row["dataset"], row["backbone"]): logs / row["dataset"] / f"{row['backbone']}.log"
+        for row in planned(recorded, "extract")
+    }
+
+
 def expected(recorded: dict) -> dict[str, str]:
     """Path -> the fingerprint that the output must have."""
     return {row["path"]: row["fingerprint"] for row in recorded["outputs"]}

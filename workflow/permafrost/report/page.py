@@ -18,6 +18,7 @@ from permafrost.data.store.card import Card, read_card
 from permafrost.metrics.calibration.confidence import BINS
 from permafrost.report.explanations.leaderboard_state import left_out_words, same_words
 from permafrost.report.material.dataset import Material, slug
+from permafrost.report.material.extraction_times import read_extraction_times
 from permafrost.report.notation import interval, number, signed
 from permafrost.report.sections.backbone import NEEDED, backbone_page, backbone_sections
 from permafrost.report.sections.dataset import (
@@ -29,7 +30,9 @@ from permafrost.report.sections.dataset import (
 from permafrost.report.sections.derived import derived_overview, derived_section
 from permafrost.report.sections.ensembles import ensembles_section
 from permafrost.report.sections.explorer import embedded, explorer, not_told_apart
+from permafrost.report.sections.extraction_times import extraction_section
 from permafrost.report.sections.harder import harder_section
+from permafrost.report.sections.image_map import image_map_section
 from permafrost.report.sections.overview import overview
 from permafrost.report.sections.published import add_published
 from permafrost.report.sections.run import backbone_facts, incomplete_section, run_section
@@ -64,6 +67,9 @@ class Report:
         pictures.
     comparisons : (dataset, probe) -> comparison table.
     similarities : dataset -> table of pairs of backbones, if requested.
+    features : (dataset, backbone) -> feature store of test. If a store is missing, the map of the test
+        images says so.
+    logs : (dataset, backbone) -> log of the extraction, for its time per image; it may be missing.
     expect : path (as text) -> required fingerprint of the file.
     examples : number of test images shown per dataset; picture_seed : seed of their choice.
     hardware : description of the machine, name -> value (`provenance.describe_machine`).
@@ -78,6 +84,8 @@ class Report:
     comparisons: Mapping[tuple[str, str], Path]
     scores: Mapping[tuple[str, str, int, str], Path] = field(default_factory=dict)
     similarities: Mapping[str, Path] = field(default_factory=dict)
+    features: Mapping[tuple[str, str], Path] = field(default_factory=dict)
+    logs: Mapping[tuple[str, str], Path] = field(default_factory=dict)
     standings: Path | None = None
     published: Path | None = None
     expect: Mapping[str, str] = field(default_factory=dict)
@@ -102,11 +110,12 @@ class Report:
         ]
         scores = scores_section(table, rows)
         standings, tests = self._standings()
-        facts = backbone_facts(self.plan["backbones"], made)
+        times = read_extraction_times(self.logs, made)
+        facts = backbone_facts(self.plan["backbones"], made, times)
         entrance = explorer(
             self.plan, rows, compared, standings=standings, tests=tests, facts=facts
         )
-        shared = {"title": self.title, **scores}
+        shared = {"title": self.title, "times": times, **scores}
         with _rare_garbage_collection(), whole_directory(folder) as partial:
             for name in ("figures", "datasets", "backbones"):
                 (partial / name).mkdir()
@@ -177,6 +186,15 @@ class Report:
         section["derived_figures"] = [shown(figure) for figure in drawn]
         section["harder"], drawn = harder_section(losses, material, self.images, folder / "figures")
         section["harder_figures"] = [shown(figure) for figure in drawn]
+        own = {
+            name: path
+            for name, path in _of_dataset(self.features, material.name).items()
+            if self.plan["backbones"].get(name, {}).get("kind") != "derived"
+        }
+        section["image_map"] = image_map_section(material, own, folder / "figures")
+        section["extraction"] = (
+            [] if section["costs"] else extraction_section(material, shared["times"])
+        )
         section["ensembles"] = ensembles_section(overall(material.rows), self._runs)
         section["lines"] = [line for line in shared["lines"] if line["dataset"] == material.name]
         compared = {row["backbone"] for row in material.rows}
@@ -301,7 +319,9 @@ def render_page(template: str, values: dict) -> str:
     from markupsafe import Markup
 
     # the figures' script comes first, because it listens to the explorer's start event
-    parts = ("page.js", *(["overview.js", "explorer.js"] if "explorer" in values else []))
+    parts = ["page.js", *(["overview.js", "explorer.js"] if "explorer" in values else [])]
+    mapped = (values.get("dataset") or {}).get("image_map")
+    parts += ["image_map.js"] if mapped and mapped["data"] else []
     script = "".join((_TEMPLATE / name).read_text(encoding="utf-8") for name in parts)
     run = [script, *([str(values["overview"]["library"])] if values.get("overview") else [])]
     own = {

@@ -9,10 +9,12 @@ from permafrost.core.specification import Specification
 from permafrost.plan.recorded import (
     by_names,
     expected,
+    extraction_logs,
     published_files,
     read_plan,
     stamp_of,
     stamped,
+    tested_features,
 )
 from permafrost.report.archive.provenance import describe_machine
 from permafrost.stages.arguments import add_job, add_results, read_specification
@@ -56,6 +58,8 @@ def run(arguments) -> None:
         predictions=by_names(plan, "probe", "dataset", "backbone", "seed", "probe"),
         scores=by_names(plan, "bootstrap", "dataset", "backbone", "seed", "probe"),
         images=by_names(plan, "prepare", "dataset", "split"),
+        features=tested_features(plan),
+        logs=extraction_logs(plan),
         comparisons=by_names(plan, "compare", "dataset", "probe"),
         similarities=by_names(plan, "similarity", "dataset"),
         expect=expected(plan),

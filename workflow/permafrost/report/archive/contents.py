@@ -32,7 +32,7 @@ _KINDS = {
     "profiles": _TABLES,
     "scores": _TABLES,
     "comparisons": _TABLES,
-    "report": frozenset({".html", ".png", ".svg", ".csv", ".json"}),
+    "report": frozenset({".html", ".png", ".jpg", ".svg", ".csv", ".json"}),
     "plans": frozenset({".json", ".done"}),
     "read": frozenset({".json"}),
 }

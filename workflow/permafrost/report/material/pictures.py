@@ -180,6 +180,51 @@ def read_pictures(store, indices: list[int], bands: list[int]) -> dict[int, np.n
     return {index: shown[0] for index, shown in read.items()}
 
 
+def read_small(
+    store, indices: list[int], bands: list[int], side: int, most_chunks: int
+) -> dict[int, np.ndarray]:
+    """Small pictures of many images, stretched alike: (h, w, 3) or (h, w) with a longest side of at most `side`.
+
+    Parameters
+    ----------
+    indices : which samples, the most wanted first. Whole chunks of the store are read, at most `most_chunks`; images
+        of others are left out.
+    """
+    rows = store.chunk_rows("images")
+    wanted: dict[int, list[int]] = {}
+    for index in indices:
+        chunk = index // rows
+        if chunk in wanted or len(wanted) < most_chunks:
+            wanted.setdefault(chunk, []).append(index)
+    samples = store.samples()
+    columns = [name for name in ("height", "width", "dates") if name in samples.column_names]
+    sizes = samples.select(columns).to_pydict()
+    small = {}
+    for chunk, own in sorted(wanted.items()):
+        start = chunk * rows
+        images = store.read("images", start, min(start + rows, len(store)))
+        for index in own:
+            image = images[index - start]
+            if image.ndim == 4:
+                image = image[len(sizes["dates"][index]) - 1]
+            whole = image[bands, : sizes["height"][index], : sizes["width"][index]]
+            small[index] = _shrunk(whole.astype(np.float32), side)
+    limits = stretch_limits([*small.values()]) if small else None
+    return {index: to_picture(image, limits) for index, image in small.items()}
+
+
+def _shrunk(image: np.ndarray, side: int) -> np.ndarray:
+    """(C, H, W) averaged over areas to a longest side of at most `side`."""
+    from PIL import Image
+
+    height, width = image.shape[1:]
+    scale = min(1.0, side / max(height, width))
+    size = max(1, round(width * scale)), max(1, round(height * scale))
+    return np.stack(
+        [np.asarray(Image.fromarray(band).resize(size, Image.Resampling.BOX)) for band in image]
+    )
+
+
 def read_pairs(store, indices: list[int], bands: list[int]) -> dict[int, list[np.ndarray]]:
     """Like `read_pictures` for a store of pairs: before and after, all stretched alike."""
     return _read(store, indices, bands, slice(None))

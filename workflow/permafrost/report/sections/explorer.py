@@ -149,7 +149,7 @@ def _backbones(
     for row in rows:
         if row["metric"] == "throughput" and finite(row["value"]):
             speeds.setdefault(row["backbone"], []).append(row["value"])
-    said = ("parameters", "year", "trained_on", "licence")
+    said = ("parameters", "extraction_ms", "year", "trained_on", "licence")
     return [
         {
             "name": name,

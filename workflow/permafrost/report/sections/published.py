@@ -73,7 +73,9 @@ def _place(listed: list, places: dict, name: str, item) -> None:
 
 def _backbone(name: str, row: dict) -> dict:
     about = [row["source"], row["date"], row["url"]]
-    said = dict.fromkeys(("parameters", "year", "trained_on", "licence", "throughput", "href"))
+    said = dict.fromkeys(
+        ("parameters", "year", "trained_on", "licence", "throughput", "extraction_ms", "href")
+    )
     title = f"published: {', '.join(text for text in about if text)}"
     return {"name": name, "title": title, "published": True, "same": row["backbone_here"], **said}
 

@@ -9,6 +9,7 @@ from permafrost.backbones.derived import parents_of
 from permafrost.core.versions import environments_of, gather_versions, mixture_words
 from permafrost.probes.kinds import KINDS
 from permafrost.report.explanations.leaderboard_state import headline, policy_words, suite_words
+from permafrost.report.material.extraction_times import ExtractionTime, typical_times
 
 
 def incomplete_section(about: Mapping | None) -> dict | None:
@@ -101,13 +102,19 @@ def entry_lines(entries: Mapping[str, dict]) -> list[dict]:
     ]
 
 
-def backbone_facts(entries: Mapping[str, dict], metadata: list[dict]) -> list[dict]:
+def backbone_facts(
+    entries: Mapping[str, dict],
+    metadata: list[dict],
+    times: Mapping[tuple[str, str], ExtractionTime] | None = None,
+) -> list[dict]:
     """Properties of the backbones from their catalogue entries; None or "" if missing.
 
     Parameters
     ----------
     metadata : of the tables of predictions, which record the parameters of the network that ran.
+    times : (dataset, backbone) -> time of the extraction.
     """
+    typical = typical_times(times or {})
     counted = {
         one["backbone"]: one["parameters"] for one in metadata if one.get("parameters") is not None
     }
@@ -115,6 +122,7 @@ def backbone_facts(entries: Mapping[str, dict], metadata: list[dict]) -> list[di
         {
             "name": name,
             "parameters": entry.get("parameters", counted.get(name)),
+            "extraction_ms": float(f"{typical[name]:.3g}") if name in typical else None,
             "year": entry.get("year"),
             "trained_on": ", ".join(entry.get("trained_on", [])),
             "licence": entry.get("licence", ""),

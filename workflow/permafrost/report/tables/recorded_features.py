@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from permafrost.core.errors import PermafrostError, look_up
 from permafrost.report.tables.recorded import Recorded
 from permafrost.statistics.leaderboard.rows import distinct
+from permafrost.statistics.measures.default_dates import OF_DATES
 from permafrost.statistics.measures.rows import FeatureRows, read_rows
-
-_OF_DATES = {"series": {"temporal": "mean"}, "pair": {"pair": "concatenate"}}
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class RecordedFeatures(Recorded):
                 remedy=f"run `snakemake {row['path']}`, which extracts them again",
             )
         options = {"split": split, "max_rows": 1 << 60, "seed": 0}
-        options |= _OF_DATES.get(self.plan["datasets"][dataset].get("dates", "one"), {})
+        options |= OF_DATES.get(self.plan["datasets"][dataset].get("dates", "one"), {})
         return read_rows(path, options, dataset=dataset, expect=row["fingerprint"])
 
     def backbones(self, dataset: str) -> list[str]:

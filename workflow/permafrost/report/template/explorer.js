@@ -144,6 +144,7 @@
   const cost = (name) => {
     const one = data.backbones[names.backbone.indexOf(name)], says = [];
     if (one.parameters) says.push(big(one.parameters) + " parameters");
+    if (one.throughput == null && one.extraction_ms != null) says.push(number(one.extraction_ms, 1) + " ms per image in extraction");
     if (one.throughput != null) says.push(number(one.throughput, 0) + " images per second on this machine");
     return says.length ? name + ": " + says.join(", ") + "." : "";
   };
@@ -210,6 +211,7 @@
     if (has("parameters")) columns.push({ key: "parameters", head: "parameters", number: true, cost: true, title: "Parameters of the network that is run, without heads.", sort: (name) => facts(name).parameters, show: (name) => [big(facts(name).parameters)], csv: (name) => [facts(name).parameters] });
     if (has("width")) columns.push({ key: "width", head: "features", number: true, cost: true, title: "Numbers in the embedding of one image.", sort: (name) => facts(name).width, show: (name) => [big(facts(name).width)], csv: (name) => [facts(name).width] });
     if (has("throughput")) columns.push({ key: "throughput", head: "images/s", number: true, cost: true, title: "Throughput of the forward pass on the machine of this run.", sort: (name) => facts(name).throughput == null ? null : -facts(name).throughput, show: (name) => [number(facts(name).throughput, 0)], csv: (name) => [facts(name).throughput] });
+    else if (has("extraction_ms")) columns.push({ key: "extraction_ms", head: "ms/image", number: true, cost: true, title: "Milliseconds per image of the extraction jobs: reading, network and writing, while other jobs may have run. Median over the datasets that all backbones share.", sort: (name) => facts(name).extraction_ms, show: (name) => [number(facts(name).extraction_ms, 1)], csv: (name) => [facts(name).extraction_ms] });
     for (const dataset of datasets) columns.push(datasetColumn(dataset, datasets.length < 5));
     return columns;
   };
