@@ -180,6 +180,7 @@ def test_the_answers_add_up_to_the_scores(tmp_path):
         assert len(one.found) + len(one.alarms) == count
     assert sum(len(one.confused) for one in answers) > 0
     assert sum(len(one.uncounted) for one in answers) == len(answers) - 1
+    np.testing.assert_array_equal(read.f1(), [one.f1 for one in answers])
     assert math.isnan(answer().f1) and answers[1].f1 == 2 * hits[1] / (truths[1] + shown[1])
 
 
