@@ -27,7 +27,7 @@ def test_suppression_keeps_what_torchvision_keeps_in_its_order(threshold):
         )
 
 
-@pytest.mark.parametrize("counts", [(1, 1), (30, 70), (900, 500)])
+@pytest.mark.parametrize("counts", [(1, 1), (20, 40), (30, 70), (900, 500)])
 def test_pairs_are_all_that_overlap_with_their_iou(counts, monkeypatch):
     # several blocks of comparisons even for few boxes
     monkeypatch.setattr("permafrost.metrics.objects.overlaps._AT_ONCE", 5000)

@@ -19,6 +19,7 @@ from helpers.results.objects import (
     truth_of,
 )
 from helpers.results.tables import card_of
+from matplotlib.text import Text
 from permafrost.core.stores import Store
 from permafrost.metrics.detection.analysis import calibrate, error_kinds
 from permafrost.report.figures import detections, errors, object_sizes, objects, per_class, training
@@ -76,7 +77,9 @@ def test_each_outcome_is_drawn_in_its_colour_in_its_panel(tmp_path):
     rows = np.flatnonzero(near(found, objects.ALARM).any(axis=1))
     hits = np.flatnonzero(near(found, objects.HIT).any(axis=1))
     assert rows.min() > hits.max()
-    assert any("chip: 1 of 2 found, 1 false alarm" in text.get_text() for text in figure.texts)
+    assert any(
+        "chip: 1 of 2 found, 1 false alarm" in text.get_text() for text in figure.findobj(Text)
+    )
 
 
 def test_what_lies_outside_of_the_image_is_cut_off(tmp_path):
@@ -108,7 +111,7 @@ def test_a_comparison_shows_objects_first_and_missed_ones_with_each_backbone(tmp
     assert near(panels[0], objects.MISSED).sum() == 0
     assert near(panels[1], objects.HIT).sum() > 100 and near(panels[2], objects.HIT).sum() == 0
     assert near(panels[2], objects.MISSED).sum() > 100
-    below = [text.get_text() for text in figure.texts]
+    below = [text.get_text() for text in figure.findobj(Text)]
     assert below.count(good.words) == below.count(bad.words) == 1
     with pytest.raises(ValueError, match="5 columns do not fit"):
         detections.draw_comparison([(example, good)], [("x", [good])] * 5, "box", title="", note="")
@@ -177,6 +180,7 @@ def test_the_answers_add_up_to_the_scores(tmp_path):
         assert len(one.found) + len(one.alarms) == count
     assert sum(len(one.confused) for one in answers) > 0
     assert sum(len(one.uncounted) for one in answers) == len(answers) - 1
+    np.testing.assert_array_equal(read.f1(), [one.f1 for one in answers])
     assert math.isnan(answer().f1) and answers[1].f1 == 2 * hits[1] / (truths[1] + shown[1])
 
 

@@ -32,9 +32,11 @@ from permafrost.report.figures import (
     training,
 )
 from permafrost.report.figures.chart import log_ticks
-from permafrost.report.figures.style import save_figure, shorten
+from permafrost.report.figures.sheet import Grid, Sheet
+from permafrost.report.figures.style import drawing, plain, save_figure, shorten
 from permafrost.report.figures.vega import as_svg
 from permafrost.report.material import pictures
+from PIL import Image
 
 
 def scores_of(backbones, probes=("knn", "linear"), **options) -> list[dict]:
@@ -309,6 +311,34 @@ def test_a_users_matplotlib_settings_do_not_change_a_picture(tmp_path):
         changed = save_figure(draw_strip(), tmp_path / "b")
         assert matplotlib.rcParams["font.size"] == 30
     assert plain.read_bytes() == changed.read_bytes()
+
+
+def test_words_of_a_sheet_are_as_matplotlib_draws_them(tmp_path):
+    words = ["Äpfel $5_gyp", "jab, ECE 0.112", "(Wy) – $x^2$"]
+    place = (0.05, 0.5)
+
+    def shown(draw) -> np.ndarray:
+        with drawing() as Figure:
+            sheet = Sheet(Figure, Grid(8, [0.05]), "", "")
+            for line, text in enumerate(words):
+                draw(sheet, place[0], place[1] + 0.3 * line, text)
+            saved = save_figure(sheet.finished(), tmp_path / draw.__name__)
+        return np.asarray(Image.open(saved), float)
+
+    def ours(sheet, x, y, text):
+        sheet._text(x, y, text, size=8.5, color="#D55E00", weight="bold")
+
+    def theirs(sheet, x, y, text):
+        at = x / sheet.width, 1 - y / sheet.height
+        look = {"fontsize": 8.5, "color": "#D55E00", "weight": "bold"}
+        sheet.figure.text(*at, plain(text), va="baseline", **look)
+
+    own, other = shown(ours), shown(theirs)
+    gap = np.abs(own - other).mean()
+    assert (other < 255).any() and gap < 0.25 * (255 - other).mean()
+    # a pixel up, down or aside would be seen
+    for axis, by in ((0, 1), (0, -1), (1, 1), (1, -1)):
+        assert gap < np.abs(np.roll(own, by, axis) - other).mean()
 
 
 def test_classes_missing_from_a_split_are_named():

@@ -18,6 +18,7 @@ from helpers.results.masks import (
     training_settings,
 )
 from helpers.results.tables import card_of, make_score_rows
+from matplotlib.text import Text
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table, write_table
 from permafrost.report.figures import dataset, masks, matrices, per_class, training
@@ -45,7 +46,7 @@ def rgb(colour: str) -> list[float]:
 
 
 def texts(figure) -> list[str]:
-    return [text.get_text() for text in figure.texts]
+    return [text.get_text() for text in figure.findobj(Text)]
 
 
 def example(truth, image=None) -> masks.Example:

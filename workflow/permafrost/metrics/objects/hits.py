@@ -81,6 +81,8 @@ def match_hits(
 
 def _on_crowd(kind: str, detections, crowd, threshold: float) -> np.ndarray:
     """(P,) bool: detections that are mainly on one crowd."""
+    if not len(crowd):
+        return np.zeros(len(detections), bool)
     if kind == POINT:
         return any_within(detections, crowd, threshold)
     out = np.zeros(len(detections), bool)

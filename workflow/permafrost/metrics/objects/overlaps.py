@@ -15,6 +15,8 @@ from permafrost.data.labels.geometries import BOX, POINT
 
 # pairs of boxes compared at once
 _AT_ONCE = 1 << 21
+# up to this many, sorting takes longer than it saves
+_FEW = 1 << 10
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,8 @@ def areas(kind: str, shapes) -> np.ndarray:
 def _box_pairs(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Pairs of overlapping boxes. A block of `first`, sorted by left edges, is compared only with boxes that
     begin left of its right edge, and at most the width of the widest box left of its left edge."""
+    if len(first) * len(second) <= _FEW:
+        return _compare(first, second)
     order, others = np.argsort(first[:, 0]), np.argsort(second[:, 0])
     left = second[others, 0]
     widest = float((second[:, 2] - second[:, 0]).max())

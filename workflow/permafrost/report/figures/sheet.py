@@ -138,17 +138,10 @@ class Sheet:
     def _text(
         self, x: float, y: float, text: str, *, size: float, color=INK, weight="normal"
     ) -> None:
-        """Text whose baseline is `y` inches below the top, `x` from the left."""
-        self.figure.text(
-            x / self.width,
-            1 - y / self.height,
-            plain(text),
-            fontsize=size,
-            color=color,
-            weight=weight,
-            ha="left",
-            va="baseline",
-        )
+        """A line of text whose baseline is `y` inches below the top, `x` from the left."""
+        look: dict[str, Any] = {"fontsize": size, "color": color, "weight": weight}
+        line = _lines()(x * DPI, (self.height - y) * DPI, text, **look)
+        self.figure.add_artist(line)
 
     def heading(self, line: int, text: str, colour: str = INK) -> None:
         if text:
@@ -278,6 +271,37 @@ def _pictures():
             renderer.draw_image(renderer.new_gc(), 0, 0, np.ascontiguousarray(self.pixels[::-1]))
 
     return Pictures
+
+
+@functools.cache
+def _lines():
+    """Text that is drawn as one bitmap; matplotlib lays out and draws each letter, in milliseconds."""
+    from matplotlib.backends.backend_agg import get_hinting_flag
+    from matplotlib.colors import to_rgb
+    from matplotlib.font_manager import findfont, get_font
+    from matplotlib.text import Text
+
+    font_of = functools.lru_cache(lambda weight: findfont(f"DejaVu Sans:{weight}"))
+
+    class Line(Text):
+        def draw(self, renderer) -> None:
+            if not self.get_text().strip():
+                return
+            font = get_font(font_of(self.get_weight()))
+            font.clear()
+            font.set_size(self.get_size(), renderer.dpi)
+            font.set_text(self.get_text(), 0.0, flags=get_hinting_flag())
+            font.draw_glyphs_to_bitmap(antialiased=True)
+            cover = np.asarray(font.get_image())
+            shown = np.empty((*cover.shape, 4), np.uint8)
+            shown[..., :3] = np.round(255 * np.array(to_rgb(self.get_color())))
+            shown[..., 3] = cover
+            (left, baseline), (offset, _) = self.get_position(), font.get_bitmap_offset()
+            # below the baseline as matplotlib draws it
+            at = round(left + offset / 64), round(baseline - font.get_descent() / 64) - 1
+            renderer.draw_image(renderer.new_gc(), *at, shown[::-1])
+
+    return Line
 
 
 def in_pairs(groups: list[tuple[str, list]]) -> list[tuple[str, list]]:

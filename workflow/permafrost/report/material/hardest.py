@@ -129,9 +129,8 @@ def _of_objects(path: Path, expect: str | None) -> tuple[Sequence[str], list[flo
     """1 - F1 of the detections above the threshold, ignoring classes; 0 without objects and
     detections."""
     detected = read_detected(path, expect=expect)
-    names = detected.detected.sample_ids.tolist()
-    scored = [detected.answer(name).f1 for name in names]
-    return names, [1 - f1 if math.isfinite(f1) else 0.0 for f1 in scored]
+    errors = [1 - f1 if math.isfinite(f1) else 0.0 for f1 in detected.f1()]
+    return detected.detected.sample_ids.tolist(), errors
 
 
 _OBJECTS = Error(

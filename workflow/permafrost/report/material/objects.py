@@ -13,7 +13,7 @@ from permafrost.core.tables import read_table
 from permafrost.core.tasks import targets_of
 from permafrost.data.labels.geometries import BOX, POINT
 from permafrost.data.labels.objects import objects_of
-from permafrost.metrics.objects.hits import match_hits
+from permafrost.metrics.objects.hits import count_hits, match_hits
 from permafrost.metrics.objects.matching import IOU_THRESHOLD
 from permafrost.report.figures.detections import Answer
 from permafrost.report.figures.object_sizes import Objects
@@ -48,14 +48,26 @@ class ObjectPredictions:
         """IoU above which, or distance below which, an object counts as matched in `answer`."""
         return self.detected.scoring.match_distance if self.kind == POINT else IOU_THRESHOLD
 
+    def f1(self) -> list[float]:
+        """F1 of each image, in the table's order; NaN without objects and detections."""
+        return [
+            count_hits(self.kind, truth, objects.crowd, made, threshold=self.threshold).f1
+            for objects, _, truth, made in map(self._shapes, range(len(self.detected.sample_ids)))
+        ]
+
+    def _shapes(self, row: int):
+        """Objects of an image, its detections above the threshold, and the shapes of both."""
+        objects = self.detected.objects[row]
+        detected = self.detected.detections[row].above(self.detected.scoring.score_threshold)
+        shapes = (
+            each.centres if self.kind == POINT else each.boxes for each in (objects, detected)
+        )
+        return objects, detected, *shapes
+
     def answer(self, name: str) -> Answer:
         """Outcomes of the objects of an image, and of its detections above the threshold."""
         row = int(np.flatnonzero(self.detected.sample_ids == name)[0])
-        objects = self.detected.objects[row]
-        detected = self.detected.detections[row].above(self.detected.scoring.score_threshold)
-        truth, made = (
-            (each.centres if self.kind == POINT else each.boxes) for each in (objects, detected)
-        )
+        objects, detected, truth, made = self._shapes(row)
         partner, counted = match_hits(
             self.kind, truth, objects.crowd, made, threshold=self.threshold
         )

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import logsumexp
+from scipy.special import expit, logsumexp
 
 from permafrost.metrics.ratios import divide
 
@@ -64,13 +64,22 @@ def difficulty_of(right) -> Difficulty:
         wrong = np.logaddexp(0, ability[:, None] - grid).sum(axis=0)
         return -number * grid - wrong - _GRID**2 / 2
 
-    def loss(values: np.ndarray) -> float:
-        ability = values[:-1]
-        fit = totals @ ability + images @ logsumexp(posterior(values), axis=1)
-        return -(fit - ability @ ability / (2 * _PRIOR**2)) / max(1, right.shape[1])
+    def loss(values: np.ndarray) -> tuple[float, np.ndarray]:
+        """What is minimised, and its gradient: expectations over the posterior of the difficulty."""
+        ability, grid = values[:-1], np.exp(values[-1]) * _GRID
+        joint = posterior(values)
+        whole = logsumexp(joint, axis=1)
+        fit = totals @ ability + images @ whole - ability @ ability / (2 * _PRIOR**2)
+        weight = images[:, None] * np.exp(joint - whole[:, None])
+        lost = expit(ability[:, None] - grid)
+        by_ability = totals - lost @ weight.sum(axis=0) - ability / _PRIOR**2
+        by_spread = (weight * grid * (lost.sum(axis=0) - number)).sum()
+        return -fit / scale, -np.append(by_ability, by_spread) / scale
 
+    scale = max(1, right.shape[1])
     bounds = [(None, None)] * backbones + [tuple(np.log(_SPREADS))]
-    found = minimize(loss, np.zeros(backbones + 1), method="L-BFGS-B", bounds=bounds).x
+    start = np.zeros(backbones + 1)
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
     weight = posterior(found)
     weight = np.exp(weight - weight.max(axis=1, keepdims=True))
     spread = float(np.exp(found[-1]))
