@@ -29,8 +29,8 @@ class ScoreColumns(Table):
     confidence : Confidence level of the interval.
     method : How the interval was computed (docs/intervals.md). With Student's t and the jackknife standard
         error, from leaving out blocks of the test set: wilson for metrics in [0, 1]; jackknife_t for
-        differences and for metrics from curves over a ranking, such as AP and AR of detection (minus their
-        bias); jackknife_log for positive metrics and for 1 - r2. From resamples: percentile for medians;
+        differences, for the mean error of counts and for metrics from curves over a ranking, such as AP and AR
+        of detection (minus their bias); jackknife_log for positive metrics and for 1 - r2. From resamples: percentile for medians;
         percentile and bca if the configuration requests them, with basic (reflected percentiles) for metrics
         from curves; basic_square (reflected squares) always for calibration errors, whose resamples are biased
         upward. Such an interval may be entirely below the value: then noise explains most of the error.
