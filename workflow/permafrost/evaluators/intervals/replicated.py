@@ -100,17 +100,18 @@ class Replicated:
             else:
                 own_bias = float(bias[place])
                 centre, error = value - 2 * own_bias, math.hypot(error, own_bias)
-                found[name] = _formed(centre, error, float(quantiles[place]), form)
+                found[name] = formed(centre, error, float(quantiles[place]), form)
         return found
 
 
-def _formed(centre: float, error: float, quantile: float, form: str) -> tuple[float, float]:
+def formed(centre: float, error: float, quantile: float, form: str) -> tuple[float, float]:
+    """Lower and upper bound in one of `FORMS`, see `Replicated.intervals`."""
     if form == "t":
         return max(centre - quantile * error, 0.0), centre + quantile * error
     if form == "log":
         return log_interval(centre, error, quantile)
     if form == "signed":
-        lower, upper = _formed((centre + 1) / 2, error / 2, quantile, "wilson")
+        lower, upper = formed((centre + 1) / 2, error / 2, quantile, "wilson")
         return 2 * lower - 1, 2 * upper - 1
     if not 0 < centre < 1:
         return max(centre - quantile * error, 0.0), min(centre + quantile * error, 1.0)
