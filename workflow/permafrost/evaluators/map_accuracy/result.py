@@ -117,7 +117,7 @@ class MapAccuracy:
 
         Rows ``metric, class, value, against, difference, lower, upper, p_value, n_undefined, resamples, gates``, the
         interval and the p-value from the normal distribution. Areas of the reference are the same for both, so they are
-        left out.
+        left out, as are the disagreements of single classes.
         """
         size = len(self.names)
         cells = [self._cells(one) for one in (self.mapped, self.against)]
@@ -126,7 +126,7 @@ class MapAccuracy:
         changes = [slopes(one, self.names) for one in both]
         rows = []
         for name in values[0]:
-            if name[0] == "area_share":
+            if name[0] == "area_share" or (name[0] in DISAGREEMENTS and name[1] is not None):
                 continue
             first, second = (float(each[name]) for each in values)
             moved = [

@@ -34,12 +34,17 @@ def accuracy_lines(found: MapAccuracy, rows: list[dict], *, confidence: float) -
 def _class_lines(found: MapAccuracy, rows: list[dict]) -> list[str]:
     each = {(row["metric"], row["class"]): row for row in rows}
     columns = [metric for metric in _COLUMNS if (metric, found.names[0]) in each]
+    sides = found.counts.sum(axis=0).tolist(), found.shares.sum(axis=0).tolist()
     cells = [
-        [str(count), *(_cell(each[metric, name], metric) for metric in columns)]
-        for name, count in zip(found.names, found.counts.sum(axis=0).tolist(), strict=True)
+        [
+            str(count),
+            f"{100 * share:.2f}",
+            *(_cell(each[metric, name], metric) for metric in columns),
+        ]
+        for name, count, share in zip(found.names, *sides, strict=True)
     ]
     labels = [printable_name(name, _LONGEST) for name in found.names]
-    heads = ["points", *(_COLUMNS[metric][0] for metric in columns)]
+    heads = ["points", "mapped, %", *(_COLUMNS[metric][0] for metric in columns)]
     return ["", *aligned(heads, labels, cells, corner="mapped class")]
 
 
