@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 from permafrost.core.errors import PermafrostError
 from permafrost.core.inputs import input_digest
 from permafrost.evaluators.output.score_files import comparison_table
-from permafrost.stages import standalone
+from permafrost.stages import detection_counts, standalone
 from permafrost.stages.lists import (
     area_ranges,
     category_groups,
@@ -36,7 +35,6 @@ _OF_AN_EVALUATION = (
 )
 
 
-_BEST = "best"
 _OPTIONS = {
     "--truth": ("COCO or LVIS JSON, or CSV in DeepForest's columns (boxes)", Path),
     "--predictions": ("JSON list in COCO's results format, or CSV as of --truth", Path),
@@ -130,7 +128,7 @@ def _check(arguments) -> None:
         ("sigmas", merged or kind == "keypoints", "with --iou-type keypoints"),
         ("boundary_ratio", merged or kind == "boundary", "with --iou-type boundary"),
     )
-    _count_score(arguments.counts)
+    detection_counts.score_of(arguments.counts)
     if arguments.pixel_size is not None:
         standalone.check_pixel_size(arguments)
     inputs = ["truth", "predictions", "against", "groups", "slices", "images", "merge"]
@@ -153,18 +151,6 @@ def _check(arguments) -> None:
         manifest = read_rows(arguments.slices)
         if arguments.baseline is not None:
             manifest.check_baseline(arguments.baseline, crossed=arguments.cross_slices)
-
-
-def _count_score(text: str | None) -> float | None:
-    """The score of ``--counts``; None for ``best`` and without it."""
-    if text in (None, _BEST):
-        return None
-    try:
-        return float(text)
-    except ValueError as error:
-        raise PermafrostError(
-            f"--counts {text!r} is neither a score nor {_BEST}", remedy="give for example 0.4"
-        ) from error
 
 
 def _check_anything_to_find(evaluation) -> None:
@@ -261,7 +247,7 @@ def _leave(arguments, evaluation) -> None:
         more["category_groups"] = _named(evaluation, members, labels)
     notes += detection_text.remarks(rows, arguments)
     scored = _Scored(arguments, evaluation, scores, groups, units, drawn, lines, notes)
-    rows += _counts(scored, more)
+    rows += detection_counts.rows_of(scored, more)
     more |= _slices(scored)
     more |= _comparison(scored, members)
     tables, missing = _tables(arguments, evaluation, analysis, more)
@@ -318,40 +304,6 @@ def _analysis(arguments, evaluation, lines) -> tuple[dict, object]:
     return {"analysis": content_of(analysis)}, analysis
 
 
-def _count_scores(arguments, evaluation) -> tuple:
-    """The counts of an evaluation, and the least score of counted detections."""
-    from permafrost.evaluators.intervals.counts import best_score, detection_counts
-    from permafrost.evaluators.intervals.detection import class_names
-
-    score = _count_score(arguments.counts)
-    score = best_score(evaluation) if score is None else score
-    names = class_names(evaluation) if evaluation.settings.use_categories else ["all"]
-    return detection_counts(evaluation, names, score, arguments.pixel_size), score
-
-
-def _counts(scored: _Scored, more: dict) -> list[dict]:
-    """Rows of ``--counts``; extends the JSON content `more`, and the lines and notes of `scored`."""
-    arguments, evaluation = scored.arguments, scored.evaluation
-    if arguments.counts is None:
-        return []
-    from permafrost.evaluators.intervals.standalone import score_rows
-    from permafrost.evaluators.output import detection_text
-
-    counts, chosen = _count_scores(arguments, evaluation)
-    drawn = {key: value for key, value in scored.drawn.items() if key != "method"}
-    rows = score_rows(counts, scored.units, **drawn)
-    best = arguments.counts == _BEST
-    more["counts"] = {"score": chosen if math.isfinite(chosen) else None, "best": best}
-    scored.lines.extend(detection_text.count_lines(rows, chosen))
-    if best:
-        scored.notes.append(
-            f"Note: counts are of detections that score at least {chosen:.4g}, where F1 is best on this very truth, so"
-            " they look better than on other images; give --counts a score that was chosen elsewhere."
-        )
-    # their rows have no bias
-    return [{**row, "bias": None} for row in rows]
-
-
 def _slices(scored: _Scored) -> dict:
     """JSON content of ``--slices``; extends the lines and notes of `scored`."""
     arguments, evaluation, lines = scored.arguments, scored.evaluation, scored.lines
@@ -392,11 +344,7 @@ def _comparison(scored: _Scored, members: dict) -> dict:
     scored.notes.extend(f"Note: {text}." for text in said)
     others = DetectionScores(other, groups=members)
     rows = comparison_rows(scored.scores, others, scored.units, **scored.drawn)
-    if arguments.counts is not None:
-        from permafrost.evaluators.intervals.standalone import difference_rows
-
-        both = [_count_scores(arguments, one)[0] for one in (scored.evaluation, other)]
-        rows += difference_rows(*both, scored.units, **scored.drawn)
+    rows += detection_counts.differences_of(scored, other)
     labels = list(scored.scores.group_labels.values())
     scored.lines.extend(
         detection_text.category_difference_lines(other, rows, arguments.against, labels)
