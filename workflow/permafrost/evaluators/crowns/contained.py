@@ -198,9 +198,18 @@ def evaluate_contained(
         below = int(np.count_nonzero(~keep))
         predictions = predictions.take(keep)
     images, predictions, left = join_images(truth, predictions, rules)
-    columns = _contain(truth, predictions, images)
+    holders, partner, right, own_partner = _contain(truth, predictions, images)
     return ContainedPoints(
-        truth, predictions, images, average, *columns, below_score=below, unlisted=left
+        truth=truth,
+        predictions=predictions,
+        images=images,
+        average=average,
+        holders=holders,
+        partner=partner,
+        right=right,
+        own_partner=own_partner,
+        below_score=below,
+        unlisted=left,
     )
 
 
