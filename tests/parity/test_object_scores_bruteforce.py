@@ -9,8 +9,10 @@ import pytest
 from helpers.predictions.objects import all_crowd, coco, predictions, repeated, without
 from permafrost.data.deepforest.annotations import Annotations
 from permafrost.evaluators import crowns, detection
+from permafrost.metrics.objects.counting import count_errors, count_terms
 from permafrost.metrics.tasks import class_metrics, overall_metrics
 from permafrost.statistics.resampling.resamples import draw_resamples
+from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
 
 BOXES, POINTS = "detection", "point_detection"
 CASES = {
@@ -112,13 +114,61 @@ def annotations(found, images) -> Annotations:
     )
 
 
-def test_the_mean_error_of_counts_is_that_of_the_images():
-    found = predictions(POINTS, crowds=0)
-    wrong = [
-        abs(len(one) - np.count_nonzero(made.scores >= 0.4))
-        for one, made in zip(found.objects, found.detections, strict=True)
-    ]
-    assert found.evaluate()["count_mae"] == np.mean(wrong) > 0
+@pytest.mark.parametrize("task", [BOXES, POINTS])
+def test_errors_of_counts_are_those_of_scikit_learn_on_every_resample(task):
+    found = predictions(task, crowds=0, images=20)
+    kept = [one.above(0.4) for one in found.detections]
+    drawn = draw_resamples(20, 30, 0)
+    values, family = found.evaluate(), found.family(np.arange(20)).replicates(drawn)
+    for label in (None, 0, 2):
+        truths, counts = (
+            np.array(
+                [
+                    np.count_nonzero(one.classes == label) if label is not None else len(one)
+                    for one in images
+                ]
+            )
+            for images in (found.objects, kept)
+        )
+        prefix = "count" if label is None else "class_count"
+        pick = ... if label is None else label
+        for place in range(-1, 30):
+            rows = np.arange(20) if place < 0 else np.repeat(np.arange(20), drawn.counts[:, place])
+            true, guess = truths[rows], counts[rows]
+            expected = {
+                "mae": mean_absolute_error(true, guess),
+                "rmse": root_mean_squared_error(true, guess),
+                "bias": np.mean(guess - true),
+                "r2": r2_score(true, guess),
+            }
+            for name, wanted in expected.items():
+                here = values[f"{prefix}_{name}"]
+                if place >= 0:
+                    here = family[f"{prefix}_{name}"][..., place]
+                assert np.asarray(here)[pick] == pytest.approx(wanted, rel=1e-9), (
+                    name,
+                    label,
+                    place,
+                )
+
+
+@pytest.mark.parametrize(
+    ("truths", "found", "expected"),
+    [
+        ([], [], [np.nan] * 4),
+        ([0, 0], [0, 0], [0, 0, 0, np.nan]),
+        ([3], [5], [2, 2, 2, np.nan]),
+        ([4, 4, 4], [4, 3, 8], [5 / 3, np.sqrt(17 / 3), 1, np.nan]),
+        ([1, 3], [3, 1], [2, 2, 0, -3]),
+        # large numbers that differ little
+        ([10**5, 10**5 + 2], [10**5, 10**5 + 1], [0.5, np.sqrt(0.5), -0.5, 0.5]),
+    ],
+)
+def test_errors_of_counts_by_hand(truths, found, expected):
+    sums = count_terms(truths, found).sum(axis=1)
+    values = count_errors(len(truths), sums)
+    names = [f"count_{name}" for name in ("mae", "rmse", "bias", "r2")]
+    np.testing.assert_allclose([values[name] for name in names], expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("task", [BOXES, POINTS])

@@ -1,4 +1,5 @@
 from permafrost.evaluators import detection as detection
+from permafrost.evaluators import map_accuracy as map_accuracy
 from permafrost.interface.estimators import KNN as KNN
 from permafrost.interface.estimators import LinearSweep as LinearSweep
 from permafrost.interface.estimators import SGDLinear as SGDLinear

@@ -46,12 +46,13 @@ def test_curves_have_basic_intervals_and_the_others_the_method_that_is_asked_for
     of_class = [(name, f"class {k}") for name in class_metrics(task) for k in range(3)]
     assert [(row["metric"], row["class"]) for row in rows] == [*overall, *of_class]
     assert [row["metric"] for row in rows if row["primary"]] == [PRIMARY[task]]
-    assert [row["metric"] for row in rows if not row["higher_is_better"]] == (
-        ["count_mae"] if task == POINTS else []
-    )
+    errors = ["count_mae", "count_rmse", "class_count_mae", "class_count_rmse"]
+    worse = {row["metric"] for row in rows if row["higher_is_better"] is False}
+    assert worse == set(errors)
     for row in rows:
-        assert row["method"] == ("basic" if metric_of(row["metric"]).of_curves else method)
-        assert 0 <= row["lower"] < row["upper"] <= (math.inf if row["metric"] == "count_mae" else 1)
+        known = metric_of(row["metric"])
+        assert row["method"] == ("basic" if known.of_curves else method)
+        assert known.lowest <= row["lower"] < row["upper"] <= known.highest
         assert row["lower"] <= row["value"] <= row["upper"] or row["method"] == "basic"
     assert {row["n_units"] for row in rows} == {40}
 

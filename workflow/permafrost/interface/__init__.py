@@ -20,12 +20,15 @@ _LATER = {
     "rank": "ranking",
 }
 
-__all__ = [*_LATER, "detection"]
+# packages of `permafrost.evaluators`
+_MODULES = ("detection", "map_accuracy")
+
+__all__ = [*_LATER, *_MODULES]
 
 
 def __getattr__(name: str):
-    if name == "detection":
-        return import_module("permafrost.evaluators.detection")
+    if name in _MODULES:
+        return import_module(f"permafrost.evaluators.{name}")
     if name not in _LATER:
         raise AttributeError(f"permafrost has no {name!r}; available: {', '.join(sorted(__all__))}")
     return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)

@@ -5,6 +5,7 @@ To add a metric, add an entry here and its formula in the module of the task's m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -29,7 +30,7 @@ class Metric:
     per_class : one number per class, else one for the test set.
     better : the better direction; None: neither, so that it ranks no backbones.
     bounds : ``unit``: [0, 1]; ``positive``: at least 0 without an upper bound, so that its interval is computed
-        on the logarithm; ``below_one``: at most 1 without a lower bound.
+        on the logarithm; ``below_one``: at most 1 without a lower bound; ``any``: any number.
     of_gaps : a sum or maximum of absolute differences, which sampling increases: resamples are biased upward.
     of_curves : read from curves over a ranking: resamples are biased to one side. For both see
         `statistics.resampling.intervals`.
@@ -49,7 +50,7 @@ class Metric:
     primary: bool = False
     per_class: bool = False
     better: Literal["higher", "lower"] | None = "higher"
-    bounds: Literal["unit", "positive", "below_one"] = "unit"
+    bounds: Literal["unit", "positive", "below_one", "any"] = "unit"
     of_gaps: bool = False
     of_curves: bool = False
     biased: bool = False
@@ -65,6 +66,16 @@ class Metric:
         """True, False, or None if neither direction is better."""
         return None if self.better is None else self.better == "higher"
 
+    @property
+    def lowest(self) -> float:
+        """The least possible value."""
+        return -math.inf if self.bounds in ("below_one", "any") else 0.0
+
+    @property
+    def highest(self) -> float:
+        """The largest possible value."""
+        return math.inf if self.bounds in ("positive", "any") else 1.0
+
 
 def _error(name: str, words: str, **more) -> Metric:
     return Metric(name, words, better="lower", bounds="positive", **more)
@@ -74,6 +85,17 @@ def _curve(name: str, words: str, **more) -> Metric:
     return Metric(name, words, of_curves=True, **more)
 
 
+def _of_counts(prefix: str = "", **more) -> tuple[Metric, ...]:
+    """Errors of the number of objects in an image."""
+    return (
+        _error(f"{prefix}count_mae", "mean absolute error of counts", **more),
+        _error(f"{prefix}count_rmse", "root mean square error of counts", **more),
+        Metric(f"{prefix}count_bias", "mean error of counts", better=None, bounds="any", **more),
+        Metric(f"{prefix}count_r2", "R² of counts", bounds="below_one", **more),
+    )
+
+
+_COUNTS, _CLASS_COUNTS = _of_counts(), _of_counts("class_", per_class=True)
 _MACRO = (
     Metric("macro_precision", "macro precision"),
     Metric("macro_recall", "macro recall"),
@@ -144,16 +166,19 @@ METRICS: dict[str, tuple[Metric, ...]] = {
         Metric("box_recall", "box recall"),
         Metric("box_precision", "box precision"),
         Metric("box_f1", "box F1"),
+        *_COUNTS,
         _curve("class_AP", "AP", per_class=True),
         _curve("class_AP50", "AP50", per_class=True),
+        *_CLASS_COUNTS,
     ),
     "point_detection": (
         _curve("point_ap", "point AP", primary=True),
         Metric("point_recall", "point recall"),
         Metric("point_precision", "point precision"),
         Metric("point_f1", "point F1"),
-        _error("count_mae", "mean absolute error of counts"),
+        *_COUNTS,
         _curve("class_point_ap", "point AP", per_class=True),
+        *_CLASS_COUNTS,
     ),
 }
 # metrics of probabilities, if the probe has them (`core.tasks.Task.calibrated`) and the

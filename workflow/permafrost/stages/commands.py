@@ -159,6 +159,13 @@ SCORE: dict[str, Command] = {
             "permafrost evaluate-raster --reference truth.tif --prediction predicted.tif --classes 10",
         ),
     ),
+    "evaluate-map": Command(
+        "assess a map with reference points: user's and producer's accuracy, areas of classes",
+        (
+            "permafrost evaluate-map --samples points.csv --map map.tif --design stratified",
+            "permafrost evaluate-map --samples points.gpkg --map map.tif --design simple --against other.tif",
+        ),
+    ),
     "evaluate-panoptic": Command(
         "score panoptic label maps: panoptic quality, of masks or of boundaries",
         (

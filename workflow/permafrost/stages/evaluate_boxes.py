@@ -7,7 +7,7 @@ from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.labels.geometries import POINT
-from permafrost.stages import standalone
+from permafrost.stages import points_in_boxes, standalone
 
 _OPTIONS = {
     "--geometry": ("auto, box, polygon or point (read or convert)", "auto"),
@@ -35,6 +35,7 @@ _OPTIONS = {
     "--without-truth": ("predictions on an image without crowns: zero, skip",),
     "--unlisted": ("predictions on an image the truth does not name: error, empty, skip",),
     "--group-column": ("column of the truth: unit of resampling",),
+    "--pixel-size": ("side of a pixel in metres: densities per hectare; needs --images", float),
     "--images": ("folder that image_path is relative to", Path),
     "--pictures": ("folder for overlays; needs --images", Path),
     "--max-pictures": ("images to draw at most (20)", 20),
@@ -63,6 +64,10 @@ def run(arguments) -> None:
     _check(arguments)
     truth, predictions, other = _read(arguments)
     points = truth.kind == POINT
+    given = [one for one in (predictions, other) if one is not None]
+    if points and all(one.kind != POINT and len(one) for one in given):
+        points_in_boxes.run(arguments, truth, given, lambda images: _hectares(arguments, images))
+        return
     standalone.check_used(
         arguments,
         ("distance_threshold", points, "with points, which match by distance"),
@@ -70,11 +75,15 @@ def run(arguments) -> None:
         ("max_detections", not points, "with boxes and polygons"),
     )
     scores, notes = [], []
-    for each in (predictions, other):
-        if each is None:
-            continue
+    for each in given:
         evaluation, remarks = _evaluate(arguments, truth, each)
-        scores.append(CrownScores(evaluation, max_detections=arguments.max_detections))
+        scores.append(
+            CrownScores(
+                evaluation,
+                max_detections=arguments.max_detections,
+                hectares=_hectares(arguments, evaluation.images),
+            )
+        )
         notes.append([*evaluation.notes(), *scores[-1].notes(), *remarks])
     first, *compared = notes
     for remarks in compared:
@@ -102,11 +111,16 @@ def _read(arguments):
 
 def _check(arguments) -> None:
     tiled = arguments.tile_size or arguments.stitch
+    dense = arguments.pixel_size is not None
     pictures = arguments.pictures is not None
     standalone.check_used(
         arguments,
         ("max_pictures", pictures, "with --pictures"),
-        ("images", tiled or pictures, "with --pictures, --tile-size or --stitch"),
+        (
+            "images",
+            tiled or pictures or dense,
+            "with --pictures, --tile-size, --stitch or --pixel-size",
+        ),
         ("tile_overlap", tiled, "with --tile-size"),
         ("stitch_threshold", arguments.stitch, "with --stitch"),
         ("border", arguments.stitch, "with --stitch"),
@@ -116,6 +130,12 @@ def _check(arguments) -> None:
             if getattr(arguments, name) is None:
                 option = f"--{name.replace('_', '-')}"
                 raise PermafrostError(f"windows need {option}", remedy=f"give {option}")
+    if dense:
+        standalone.check_pixel_size(arguments)
+        if arguments.images is None:
+            raise PermafrostError(
+                "densities need --images", remedy="give the folder of the images, for their sizes"
+            )
     if pictures and arguments.images is None:
         raise PermafrostError("pictures need --images", remedy="give the folder of the images")
     standalone.check_intervals(arguments)
@@ -125,6 +145,18 @@ def _check(arguments) -> None:
         *("truth", "predictions", "against", "images"),
         again=[name for name in again if again[name]],
     )
+
+
+def _hectares(arguments, images) -> dict[str, float] | None:
+    """Area of each image, or None without ``--pixel-size``."""
+    if arguments.pixel_size is None:
+        return None
+    from permafrost.evaluators.crowns.overlay import image_sizes
+    from permafrost.evaluators.intervals.counts import HECTARE
+
+    sizes = image_sizes(arguments.images, images)
+    pixel = arguments.pixel_size**2 / HECTARE
+    return {name: width * height * pixel for name, (width, height) in sizes.items()}
 
 
 def _rules(arguments) -> dict:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from permafrost.core.errors import PermafrostError
 from permafrost.core.inputs import input_digest
 from permafrost.evaluators.output.score_files import comparison_table
-from permafrost.stages import standalone
+from permafrost.stages import detection_counts, standalone
 from permafrost.stages.lists import (
     area_ranges,
     category_groups,
@@ -56,6 +56,10 @@ _OPTIONS = {
     "--cross-slices": ("also by all combinations of these columns", bool),
     "--baseline": ("label of --slices to score the others against (mPC, rPC)",),
     "--images": ("evaluate these images only: an id per line", Path),
+    "--counts": (
+        "errors of counts per image, of detections with at least this score: 0.4, or best (of F1)",
+    ),
+    "--pixel-size": ("side of a pixel in metres: densities per hectare too", float),
     "--partial": ("file to write for --merge", Path),
     "--incomplete": ("merge although images are missing", bool),
     "--against": ("other predictions: differences, p-values", Path),
@@ -119,9 +123,14 @@ def _check(arguments) -> None:
         ("baseline", sliced, "with --slices"),
         ("category_groups", not arguments.no_categories, "without --no-categories"),
         ("no_analysis", arguments.partial is None, "without --partial"),
+        ("counts", arguments.partial is None, "without --partial"),
+        ("pixel_size", arguments.counts is not None, "with --counts"),
         ("sigmas", merged or kind == "keypoints", "with --iou-type keypoints"),
         ("boundary_ratio", merged or kind == "boundary", "with --iou-type boundary"),
     )
+    detection_counts.score_of(arguments.counts)
+    if arguments.pixel_size is not None:
+        standalone.check_pixel_size(arguments)
     inputs = ["truth", "predictions", "against", "groups", "slices", "images", "merge"]
     if isinstance(arguments.category_groups, Path):
         inputs.append("category_groups")
@@ -238,6 +247,7 @@ def _leave(arguments, evaluation) -> None:
         more["category_groups"] = _named(evaluation, members, labels)
     notes += detection_text.remarks(rows, arguments)
     scored = _Scored(arguments, evaluation, scores, groups, units, drawn, lines, notes)
+    rows += detection_counts.rows_of(scored, more)
     more |= _slices(scored)
     more |= _comparison(scored, members)
     tables, missing = _tables(arguments, evaluation, analysis, more)
@@ -334,6 +344,7 @@ def _comparison(scored: _Scored, members: dict) -> dict:
     scored.notes.extend(f"Note: {text}." for text in said)
     others = DetectionScores(other, groups=members)
     rows = comparison_rows(scored.scores, others, scored.units, **scored.drawn)
+    rows += detection_counts.differences_of(scored, other)
     labels = list(scored.scores.group_labels.values())
     scored.lines.extend(
         detection_text.category_difference_lines(other, rows, arguments.against, labels)

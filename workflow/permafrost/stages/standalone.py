@@ -82,6 +82,15 @@ def check_intervals(arguments) -> None:
         )
 
 
+def check_pixel_size(arguments) -> None:
+    """Refuse a ``--pixel-size`` that is not a length."""
+    if not 0 < arguments.pixel_size < float("inf"):
+        raise PermafrostError(
+            f"--pixel-size {arguments.pixel_size} is not above 0",
+            remedy="give the side of a pixel in metres",
+        )
+
+
 def add_groups(parser) -> None:
     """Add ``--groups`` and ``--group-column``."""
     parser.add_argument(

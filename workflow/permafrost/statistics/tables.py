@@ -29,11 +29,12 @@ class ScoreColumns(Table):
     confidence : Confidence level of the interval.
     method : How the interval was computed (docs/intervals.md). With Student's t and the jackknife standard
         error, from leaving out blocks of the test set: wilson for metrics in [0, 1]; jackknife_t for
-        differences and for metrics from curves over a ranking, such as AP and AR of detection (minus their
-        bias); jackknife_log for positive metrics and for 1 - r2. From resamples: percentile for medians;
-        percentile and bca if the configuration requests them, with basic (reflected percentiles) for metrics
-        from curves; basic_square (reflected squares) always for calibration errors, whose resamples are biased
-        upward. Such an interval may be entirely below the value: then noise explains most of the error.
+        differences, for the mean error of counts and for metrics from curves over a ranking, such as AP and AR
+        of detection (minus their bias); jackknife_log for positive metrics and for 1 - r2. From resamples:
+        percentile for medians; percentile and bca if the configuration requests them, with basic (reflected
+        percentiles) for metrics from curves; basic_square (reflected squares) always for calibration errors, whose
+        resamples are biased upward. Such an interval may be entirely below the value: then noise explains most of
+        the error.
     resamples : Number of resamples that the interval comes from: bootstrap draws, or blocks of the jackknife.
     n_undefined : Number of resamples on which the metric is undefined; the interval excludes them.
     n_draws : Number of training sets that were drawn for this setting; the value is the mean over them. Null if

@@ -67,12 +67,12 @@ def evaluate(
     rule = check_rule(matching, truth.kind)
     below = 0
     if min_score is not None:
-        keep = _scored(predictions, "min_score") >= min_score
+        keep = scored(predictions, "min_score") >= min_score
         below = int(np.count_nonzero(~keep))
         predictions = predictions.take(keep)
     if rule == "score":
-        _scored(predictions, "the matching by score")
-    images, predictions, unlisted_count = _join_images(truth, predictions, rules)
+        scored(predictions, "the matching by score")
+    images, predictions, unlisted_count = join_images(truth, predictions, rules)
     threshold = distance_threshold if truth.kind == POINT else iou_threshold
     _check_threshold(truth.kind, threshold)
     partner, quality, pairs = _match(truth, predictions, images, rule, threshold)
@@ -108,12 +108,13 @@ def _same_kind(truth: Annotations, predictions: Annotations) -> tuple[Annotation
         raise PermafrostError(
             f"the truth holds shapes of the kind {truth.kind}, the predictions {predictions.kind}",
             where=predictions.where,
-            remedy="convert both to one kind with geometry (--geometry box, polygon or point)",
+            remedy="convert both to one kind with geometry (--geometry box, polygon or point); evaluate-boxes"
+            " gives the recall of true points in predicted boxes or polygons",
         )
     return truth, predictions
 
 
-def _scored(predictions: Annotations, what: str) -> np.ndarray:
+def scored(predictions: Annotations, what: str) -> np.ndarray:
     if len(predictions) and not predictions.has_scores:
         raise PermafrostError(
             f"{what} needs a column 'score'",
@@ -130,7 +131,7 @@ def _check_threshold(kind: str, threshold: float) -> None:
         raise PermafrostError(f"the threshold {threshold} is no {what}")
 
 
-def _join_images(truth: Annotations, predictions: Annotations, rules: Rules):
+def join_images(truth: Annotations, predictions: Annotations, rules: Rules):
     """The images to score, the predictions on them, and the number excluded on unlisted images."""
     known = set(truth.images)
     named = [name for name in predictions.images if name not in known]

@@ -12,6 +12,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.data.labels.geometries import POINT
 from permafrost.evaluators.crowns.coco import CAP, evaluate_precision
 from permafrost.evaluators.crowns.result import CrownEvaluation, Name
+from permafrost.evaluators.intervals.counts import crown_counts
 from permafrost.evaluators.intervals.detection import DetectionScores, detection_rows
 from permafrost.evaluators.intervals.standalone import difference_rows, score_rows
 from permafrost.metrics.detection.analysis import curve_table
@@ -27,12 +28,20 @@ class CrownScores:
     Attributes
     ----------
     evaluation : the matches and their scores.
+    counts : errors of the number of crowns per image, and densities if `hectares` has the area of each image.
     precision : values and replicates of average precision, as an evaluation of
         `standalone.score_rows`; None without scores.
     """
 
-    def __init__(self, evaluation: CrownEvaluation, *, max_detections: int = CAP) -> None:
+    def __init__(
+        self,
+        evaluation: CrownEvaluation,
+        *,
+        max_detections: int = CAP,
+        hectares: dict[str, float] | None = None,
+    ) -> None:
         self.evaluation = evaluation
+        self.counts = crown_counts(evaluation, hectares)
         self.max_detections = max_detections
         self.precision: OverlapPrecision | PointPrecision | None = None
         if evaluation.predictions.has_scores and evaluation.kind:
@@ -178,7 +187,7 @@ def crown_rows(
     Average precision gets its intervals as in `detection.detection_rows`.
     """
     drawn: dict[str, Any] = {"resamples": resamples, "confidence": confidence, "seed": seed}
-    rows = score_rows(scores.evaluation, units, **drawn)
+    rows = score_rows(scores.evaluation, units, **drawn) + score_rows(scores.counts, units, **drawn)
     if scores.precision is not None:
         rows += detection_rows(scores.precision, units, **drawn)
     return _described(scores.evaluation, rows)
@@ -217,6 +226,7 @@ def crown_differences(
             )
     drawn: dict[str, Any] = {"resamples": resamples, "confidence": confidence, "seed": seed}
     rows = difference_rows(one, two, units, **drawn)
+    rows += difference_rows(scores.counts, other.counts, units, **drawn)
     if scores.precision is not None and other.precision is not None:
         rows += difference_rows(scores.precision, other.precision, units, **drawn)
     return _described(one, rows)

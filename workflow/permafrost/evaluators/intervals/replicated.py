@@ -17,7 +17,7 @@ from permafrost.statistics.resampling.units import Units
 
 Name = tuple[str, str | None]  # metric, class (None: overall)
 # forms of intervals, see `Replicated.intervals`
-FORMS = ("t", "wilson", "signed", "log")
+FORMS = ("t", "wilson", "signed", "log", "any", "below_one")
 
 
 class Scored(Protocol):
@@ -70,7 +70,8 @@ class Replicated:
         Parameters
         ----------
         forms : metric to ``t`` (value ± quantile x error, not below 0), ``wilson`` (in [0, 1]; the
-            default), ``signed`` (the same in [-1, 1]) or ``log`` (positive).
+            default), ``signed`` (the same in [-1, 1]), ``log`` (positive), ``any`` (value ± quantile x error) or
+            ``below_one`` (1 - value on the logarithm).
         """
         names = list(self.values)
         values = np.array([self.values[name] for name in names], np.float64)
@@ -98,19 +99,26 @@ class Replicated:
                 # score
                 found[name] = _alike(value, own.effective, float(alike[place]), form)
             else:
-                own_bias = float(bias[place])
+                # values without a lower bound are heavy-tailed on resamples
+                own_bias = 0.0 if form in ("any", "below_one") else float(bias[place])
                 centre, error = value - 2 * own_bias, math.hypot(error, own_bias)
-                found[name] = _formed(centre, error, float(quantiles[place]), form)
+                found[name] = formed(centre, error, float(quantiles[place]), form)
         return found
 
 
-def _formed(centre: float, error: float, quantile: float, form: str) -> tuple[float, float]:
+def formed(centre: float, error: float, quantile: float, form: str) -> tuple[float, float]:
+    """Lower and upper bound in one of `FORMS`, see `Replicated.intervals`."""
     if form == "t":
         return max(centre - quantile * error, 0.0), centre + quantile * error
+    if form == "any":
+        return centre - quantile * error, centre + quantile * error
     if form == "log":
         return log_interval(centre, error, quantile)
+    if form == "below_one":
+        lower, upper = log_interval(1 - centre, error, quantile)
+        return 1 - upper, 1 - lower
     if form == "signed":
-        lower, upper = _formed((centre + 1) / 2, error / 2, quantile, "wilson")
+        lower, upper = formed((centre + 1) / 2, error / 2, quantile, "wilson")
         return 2 * lower - 1, 2 * upper - 1
     if not 0 < centre < 1:
         return max(centre - quantile * error, 0.0), min(centre + quantile * error, 1.0)
@@ -118,7 +126,7 @@ def _formed(centre: float, error: float, quantile: float, form: str) -> tuple[fl
 
 
 def _alike(value: float, size: float, quantile: float, form: str) -> tuple[float, float]:
-    if form == "log":
+    if form in ("log", "any", "below_one"):
         return math.nan, math.nan
     if form == "signed":
         lower, upper = _alike((value + 1) / 2, size, quantile, "wilson")

@@ -17,7 +17,13 @@ from permafrost.statistics.resampling.units import Units
 
 JACKKNIFE = "jackknife_t"
 # metrics that are not shares in [0, 1], see `replicated.Replicated.intervals`
-_FORMS = {"matched_distance": "log", "kappa": "signed"}
+_FORMS = {
+    "matched_distance": "log",
+    "kappa": "signed",
+    **dict.fromkeys(("count_mae", "count_rmse", "true_density", "found_density"), "log"),
+    **dict.fromkeys(("count_bias", "density_bias"), "any"),
+    "count_r2": "below_one",
+}
 
 
 def score_rows(

@@ -42,14 +42,14 @@ def confusion_lines(counts: np.ndarray, names, codes=None) -> list[str]:
         total = np.hstack([counts, counts.sum(axis=1, keepdims=True)])
         cells = [[f"{count:,}" for count in row] for row in total.tolist()]
         lines += ["", "Confusion, pixels (rows the reference, columns the prediction):"]
-        lines += _aligned([*heads, "all"], labels, cells)
+        lines += aligned([*heads, "all"], labels, cells)
     sums = counts.sum(axis=1).tolist()
     cells = [
         [_percent(count, total) for count in row]
         for row, total in zip(counts.tolist(), sums, strict=True)
     ]
     lines += ["", "Confusion, % of the reference pixels of a row:"]
-    return lines + _aligned(heads, labels, cells)
+    return lines + aligned(heads, labels, cells)
 
 
 def _percent(count: int, total: int) -> str:
@@ -73,10 +73,11 @@ def _pair_lines(counts: np.ndarray, names: list[str]) -> list[str]:
     heads = ["prediction", "pixels", "% of the reference's"]
     labels = [printable_name(names[i], _LONGEST) for i, _ in pairs]
     rest = " (--output and --tables have all):"
-    return ["", heading + rest, *_aligned(heads, labels, cells, corner="reference")]
+    return ["", heading + rest, *aligned(heads, labels, cells, corner="reference")]
 
 
-def _aligned(heads: list[str], labels: list[str], cells: list[list[str]], corner="") -> list[str]:
+def aligned(heads: list[str], labels: list[str], cells: list[list[str]], corner="") -> list[str]:
+    """Rows of `cells` with `labels` before and `heads` above them, as aligned columns."""
     rows = [[corner, *heads], *([label, *row] for label, row in zip(labels, cells, strict=True))]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [

@@ -89,6 +89,14 @@ def _headline(evaluation) -> tuple[str, ...]:
     return ("AP", "AP50", recalls[-1])
 
 
+def count_lines(rows: list[dict], score: float) -> list[str]:
+    """Errors of counts, of all categories and, if there are few, of each."""
+    few = len({row["class"] for row in rows}) <= SHOWN
+    shown = [row for row in rows if few or row["class"] is None]
+    heading = f"Counts per image, of detections that score at least {score:.4g}:"
+    return ["", heading, *row_lines(shown, digits=_DIGITS)]
+
+
 def analysis_lines(analysis) -> list[str]:
     """Kinds of errors, oLRP and calibration, or the reason why one is missing."""
     lines = ["", "Errors at an IoU of 0.5 (--tables writes oLRP and calibration by category):"]

@@ -95,12 +95,11 @@ def _limits(rows: list[dict]) -> dict[str, float]:
     df = (of_items + of_seeds) ** 2 / of_seeds**2 * (len(rows) - 1)
     quantile = float(t_quantile(first["confidence"], min(df, _NORMAL)))
     factor = quantile * math.sqrt(of_items + of_seeds) / half
-    value, bounds = first["seed_mean"], metric_of(first["metric"]).bounds
+    value, known = first["seed_mean"], metric_of(first["metric"])
     wider = [value - factor * (value - lower), value + factor * (upper - value)]
     # another setting may be a difference of two, which the metric's range does not bound
     if first["setting"] in (None, CLEAN):
-        wider[0] = max(wider[0], -math.inf if bounds == "below_one" else 0.0)
-        wider[1] = min(wider[1], math.inf if bounds == "positive" else 1.0)
+        wider = [max(wider[0], known.lowest), min(wider[1], known.highest)]
     return {"lower": wider[0], "upper": wider[1]}
 
 

@@ -198,7 +198,11 @@ class DetectedObjects:
     def evaluate(self) -> dict:
         """Every metric on the whole test set."""
         sums = self.scores.counts.sum(axis=1, keepdims=True)
-        values = {name: float(ratio[0]) for name, ratio in self.scores.ratios(sums).items()}
+        # (B,), or (K, B) per class
+        values = {
+            name: float(ratio[0]) if ratio.ndim == 1 else ratio[:, 0]
+            for name, ratio in self.scores.ratios(sums).items()
+        }
         return self._ordered({**self.scores.curve_values(), **values})
 
     def family(self, units: np.ndarray) -> ObjectFamily:

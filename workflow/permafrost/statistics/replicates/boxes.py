@@ -1,4 +1,4 @@
-"""Scores of detected boxes: COCO's, and recall, precision and F1 at a score threshold."""
+"""Scores of detected boxes: COCO's, and recall, precision, F1 and counts at a score threshold."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ from permafrost.metrics.detection.kernels import Problem
 from permafrost.metrics.detection.resampled import replicates
 from permafrost.metrics.detection.summarise import Statistic
 from permafrost.metrics.objects.detected import Detected
-from permafrost.metrics.objects.hits import count_hits
 from permafrost.metrics.objects.matching import IOU_THRESHOLD
-from permafrost.metrics.ratios import ratios_of_hits
+from permafrost.statistics.replicates.counted import count_images, ratios_of_counts
 from permafrost.statistics.resampling.carriers import units_with_truth
 
 _SETTINGS = Settings("bbox")
@@ -51,7 +50,7 @@ class BoxScores:
     ) -> None:
         self.evaluation = _evaluate(objects, detections, sizes, classes, max_detections)
         self.objects, self.detections = objects, detections
-        self.score_threshold = score_threshold
+        self.classes, self.score_threshold = len(classes), score_threshold
         cap = max_detections
         self.per_class = [
             Statistic("class_AP", "precision", None, "all", cap),
@@ -69,18 +68,13 @@ class BoxScores:
 
     @cached_property
     def counts(self) -> np.ndarray:
-        """(3, N) int64: hits, truths and detections above the threshold, of every image."""
-        found = [
-            count_hits(
-                BOX,
-                objects.boxes,
-                objects.crowd,
-                detections.above(self.score_threshold).boxes,
-                threshold=IOU_THRESHOLD,
-            )
-            for objects, detections in zip(self.objects, self.detections, strict=True)
-        ]
-        return np.array(found, np.int64).reshape(-1, 3).T
+        """Hits and counts of every image at the score threshold, see `counted.count_images`."""
+        images = (
+            (objects.boxes, objects.classes, objects.crowd, found.boxes, found.classes)
+            for objects, each in zip(self.objects, self.detections, strict=True)
+            for found in [each.above(self.score_threshold)]
+        )
+        return count_images(BOX, images, classes=self.classes, threshold=IOU_THRESHOLD)
 
     def holders(self, metric: str, units: np.ndarray) -> np.ndarray | None:
         """(K,) units with truth of each class in the metric's area range; see `SingleLabel`."""
@@ -90,8 +84,8 @@ class BoxScores:
         )
 
     def ratios(self, sums: np.ndarray) -> dict[str, np.ndarray]:
-        """Metric name to (B,), from (3, B) weighted sums of `counts`."""
-        return ratios_of_hits("box", *sums)
+        """Values from weighted sums of `counts`, see `counted.ratios_of_counts`."""
+        return ratios_of_counts("box", sums)
 
     def curve_values(self) -> dict:
         """COCO's scores of the whole test set: name to a float, or (K,); NaN for COCO's -1."""

@@ -9,9 +9,9 @@ import numpy as np
 from permafrost.data.labels.geometries import POINT
 from permafrost.data.labels.objects import Objects
 from permafrost.metrics.objects.detected import Detected
-from permafrost.metrics.objects.hits import count_hits
 from permafrost.metrics.objects.point_precision import RankedPoints, rank_points
-from permafrost.metrics.ratios import divide, mean_of_defined, ratios_of_hits
+from permafrost.metrics.ratios import mean_of_defined
+from permafrost.statistics.replicates.counted import count_images, ratios_of_counts
 from permafrost.statistics.resampling.carriers import units_of_each
 
 
@@ -48,20 +48,13 @@ class PointScores:
 
     @cached_property
     def counts(self) -> np.ndarray:
-        """(5, N) int64 per image: hits, truths, detections above the threshold, absolute difference
-        of the last two, and 1."""
-        found = [
-            count_hits(
-                POINT,
-                objects.centres,
-                objects.crowd,
-                detections.above(self.score_threshold).centres,
-                threshold=self.match_distance,
-            )
-            for objects, detections in zip(self.objects, self.detections, strict=True)
-        ]
-        counts = np.array(found, np.int64).reshape(-1, 3).T
-        return np.stack([*counts, np.abs(counts[1] - counts[2]), np.ones_like(counts[0])])
+        """Hits and counts of every image at the score threshold, see `counted.count_images`."""
+        images = (
+            (objects.centres, objects.classes, objects.crowd, found.centres, found.classes)
+            for objects, each in zip(self.objects, self.detections, strict=True)
+            for found in [each.above(self.score_threshold)]
+        )
+        return count_images(POINT, images, classes=self.classes, threshold=self.match_distance)
 
     def holders(self, metric: str, units: np.ndarray) -> np.ndarray | None:
         """(K,) units with objects of each class, for values from curves; see `SingleLabel`."""
@@ -72,9 +65,8 @@ class PointScores:
         return units_of_each(np.concatenate(own), units[images], self.classes)
 
     def ratios(self, sums: np.ndarray) -> dict[str, np.ndarray]:
-        """Metric name to (B,), from (5, B) weighted sums of `counts`."""
-        *hits, apart, images = sums
-        return {**ratios_of_hits("point", *hits), "count_mae": divide(apart, images)}
+        """Values from weighted sums of `counts`, see `counted.ratios_of_counts`."""
+        return ratios_of_counts("point", sums)
 
     def curve_values(self) -> dict:
         """Average precision of the whole test set, and (K,) of each class; NaN without truth."""

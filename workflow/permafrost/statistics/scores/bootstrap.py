@@ -46,6 +46,9 @@ from permafrost.statistics.resampling.student_t import normal_quantile
 from permafrost.statistics.resampling.units import Units, find_units
 from permafrost.statistics.scores.gates import EQUAL, heavy_tail
 
+# bounds of a metric -> form of its interval; else on the logarithm
+_FORMS = {"unit": "wilson", "any": "jackknife_t"}
+
 
 def bootstrap_scores(
     predictions: Predictions,
@@ -65,8 +68,8 @@ def bootstrap_scores(
     seed : the same for all backbones of a dataset, so that they are scored on the same resamples.
     method : ``auto`` takes for each metric the method with the right coverage in simulation
         (`docs/intervals.md`). With the standard error of `jackknife`: ``wilson`` for metrics in [0,
-        1], ``jackknife_log`` for positive ones and 1 - R², ``jackknife_t`` for values from curves
-        (truncated to [0, 1], minus the bias estimated from resamples, see
+        1], ``jackknife_log`` for positive ones and 1 - R², ``jackknife_t`` for the mean error of
+        counts and for values from curves (these truncated to [0, 1], minus the bias estimated from resamples, see
         `replicated.Replicated.intervals`) and for differences. From resamples: ``basic_square`` for
         metrics ``of_gaps`` (`intervals.reflected_square`), and `expanded` ``percentile`` for
         metrics ``of_quantiles``. ``percentile`` and ``bca`` are bootstrap intervals (a metric
@@ -290,7 +293,8 @@ class _Intervals:
             found = [own.deciding_gate(float(spread.deciding[pick]))]
         if hasattr(self.family, "largest_share") and not self.how.differences:
             found += heavy_tail(self.family.largest_share(metric), self.units.count)
-        if metric_of(metric).bounds == "positive" and spread is not None and spread.error == 0:
+        sized = metric_of(metric).bounds in ("positive", "any")
+        if sized and spread is not None and spread.error[pick] == 0:
             found.append(EQUAL)
         return [gate for gate in found if gate]
 
@@ -362,7 +366,7 @@ class _Intervals:
         known = metric_of(metric)
         if self.how.differences or known.of_curves:
             return "jackknife_t"
-        return "wilson" if known.bounds == "unit" else "jackknife_log"
+        return _FORMS.get(known.bounds, "jackknife_log")
 
     def _jackknife(self, metric: str, value: float, pick) -> tuple[float, float]:
         spread, form = self.spreads[metric], self._form(metric)
@@ -390,6 +394,15 @@ class _Intervals:
                     value, self.units.count, self.how.confidence, bound=bound
                 )
             return value - quantile * error, value + quantile * error
+        if metric_of(metric).bounds == "any":
+            half = quantile * error
+            return (
+                (value - half, value + half)
+                if error > 0
+                else constant_difference_interval(
+                    value, self.units.count, self.how.confidence, bound=0.0
+                )
+            )
         if form == "jackknife_t" and error > 0:
             centre = value
             if metric in self.biases:

@@ -145,7 +145,7 @@ def compare(
                 "shared": found.shared,
             }
             columns = paired_by_jackknife(values, replicates, np.array(pairs), **drawn, **about)
-        room = 1 - chance if metric == metrics[0] and known.bounds != "positive" else np.inf
+        room = 1 - chance if metric == metrics[0] and known.highest == 1 else np.inf
         gates = comparison_gates(
             units.count, resamples, confidence, detectable=columns.detectable, room=room
         )
