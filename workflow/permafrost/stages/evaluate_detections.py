@@ -37,8 +37,14 @@ _OF_AN_EVALUATION = (
 
 
 _OPTIONS = {
-    "--truth": ("COCO or LVIS JSON, or CSV in DeepForest's columns (boxes)", Path),
-    "--predictions": ("JSON list in COCO's results format, or CSV as of --truth", Path),
+    "--truth": (
+        "COCO or LVIS JSON, CSV in DeepForest's columns (boxes), or a folder of DOTA's labels",
+        Path,
+    ),
+    "--predictions": (
+        "JSON list in COCO's results format, CSV as of --truth, or a folder of DOTA's Task1_CLASS.txt",
+        Path,
+    ),
     "--iou-type": ("bbox (the only one for CSV), segm, boundary, keypoints, oriented",),
     "--box-convention": ("of oriented boxes of five numbers: le90, le135, oc, detectron2, …",),
     "--lvis": ("LVIS's federated rules", bool),

@@ -63,7 +63,8 @@ def evaluate(
         as above; or an array (N, 7) of image_id, x, y, width, height, score, category_id, as in
         pycocotools' ``loadRes``. Arrays may be tensors; in optional columns NaN means missing.
         Lists with arrays per image: see `from_torchmetrics`. For boxes, truth and predictions may
-        also be CSV files or data frames in DeepForest's columns, see `inputs.crown_tables`.
+        also be CSV files or data frames in DeepForest's columns, see `inputs.crown_tables`; for upright and
+        oriented boxes, folders of DOTA's text files, see `inputs.dota`.
     iou_type : ``bbox``, ``segm``, ``boundary``, ``keypoints`` or ``oriented``: oriented boxes, in the keys of
         `inputs.oriented_boxes`.
     mode : ``strict`` reproduces pycocotools 2.0.11, lvis 0.5.3 and boundary-iou-api bit for bit;

@@ -8,6 +8,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.labels.oriented import area_of
+from permafrost.metrics.detection.inputs import dota
 from permafrost.metrics.detection.inputs.arrays import columns_of
 from permafrost.metrics.detection.inputs.columns import Columns
 from permafrost.metrics.detection.inputs.crown_tables import is_crown_table, prediction_entries
@@ -36,7 +37,7 @@ def read_predictions(given, truths: Truths, how: Reading, *, judged: bool = True
     Parameters
     ----------
     given : path, parsed JSON (a list, empty is fine), or a data frame with a row per detection; or a
-        table in DeepForest's columns, see `crown_tables`.
+        table in DeepForest's columns, see `crown_tables`; or a folder of DOTA's detections, see `dota`.
     how : strict follows pycocotools' loadRes: the first entry decides the type of the file, a box replaces a
         missing mask, unknown categories are ignored (and counted).
     judged : add `plausibility.detection_warnings`; parts of a whole are checked later, together.
@@ -90,8 +91,9 @@ def _check_names(columns: Columns, truths: Truths) -> None:
 
 def detection_columns(given, drop: bool) -> Columns:
     """Load the entries of detections in any format, unchecked."""
-    if is_crown_table(given):
-        table = prediction_entries(given, drop=drop)
+    if is_crown_table(given) or dota.is_dota(given):
+        read = dota.prediction_entries if dota.is_dota(given) else prediction_entries
+        table = read(given, drop=drop)
         columns = Columns(table.data, table.source, "", drop=drop)
         columns.dropped.update(table.dropped)
         return columns

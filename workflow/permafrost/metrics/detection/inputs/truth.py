@@ -9,6 +9,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.labels.oriented import area_of
+from permafrost.metrics.detection.inputs import dota
 from permafrost.metrics.detection.inputs.arrays import ArrayColumns, Table, columns_of
 from permafrost.metrics.detection.inputs.columns import Columns
 from permafrost.metrics.detection.inputs.crown_tables import is_crown_table, truth_entries
@@ -36,7 +37,7 @@ def read_truth(given, how: Reading) -> Truths:
     given : path, parsed JSON, or a mapping of data frames or of mappings of columns (``images``,
         ``categories``, ``annotations``); or the columns of the annotations alone. Columns may omit
         ids, images and categories: the last two are then those that occur. Or a table in
-        DeepForest's columns, see `crown_tables`.
+        DeepForest's columns, see `crown_tables`; or a folder of DOTA's labels, see `dota`.
     how : strict treats the ``ignore`` flag, and rows without a known image or category, as pycocotools does.
 
     Raises
@@ -46,6 +47,10 @@ def read_truth(given, how: Reading) -> Truths:
     dropped: dict[str, int] = {}
     if is_crown_table(given):
         table = truth_entries(given, iou_type=how.iou_type, drop=how.drop)
+        data, source = table.data, table.source
+        dropped.update(table.dropped)
+    elif dota.is_dota(given):
+        table = dota.truth_entries(given, drop=how.drop)
         data, source = table.data, table.source
         dropped.update(table.dropped)
     else:
