@@ -9,7 +9,7 @@ import pytest
 from helpers.predictions.detection_command import command
 from helpers.predictions.oriented import in_form, oriented_case, ring
 from permafrost.core.errors import PermafrostError
-from permafrost.evaluators.detection import evaluate
+from permafrost.evaluators.detection import evaluate, evaluate_voc
 
 NAMES = {1: "plane", 2: "small-vehicle", 3: "ship"}
 HEAD = "imagesource:GoogleEarth\ngsd:0.146343590398\n"
@@ -143,3 +143,35 @@ def test_the_command_records_what_was_in_the_folders(tmp_path, capsys):
             stream.write("P0002 0.01 1 1 2 1 2 2 1 2\n")
     assert digests[0] != digests[1]
     assert "oriented by COCO's rules" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("protocol", ["voc07", "voc12"])
+def test_the_command_scores_by_vocs_rules(tmp_path, capsys, protocol):
+    *_, (labels, tasks) = case(tmp_path)
+    output = tmp_path / "scores.json"
+    options = ("--truth", labels, "--predictions", tasks, "--iou-type", "oriented")
+    command(
+        *options,
+        *("--protocol", protocol, "--iou-thresholds", "0.5,0.75", "--output", output),
+        *("--against", tasks, "--tables", tmp_path / "tables"),
+    )
+    content = json.loads(output.read_text())
+    rows = {(row["metric"], row["class"]): row for row in content["scores"]}
+    expected = evaluate_voc(
+        labels, tasks, iou_type="oriented", protocol=protocol, iou_thresholds=[0.5, 0.75]
+    )
+    # classes without an object are in no mean
+    assert rows["AP50", "harbor"]["value"] is None
+    assert rows["AP50", None]["value"] == pytest.approx(np.nanmean(expected.average_precision[0]))
+    assert rows["AP50", None]["lower"] < rows["AP50", None]["value"]
+    assert {row["difference"] for row in content["comparison"] if row["value"]} == {0}
+    assert content["difficult"] > 0 and (tmp_path / "tables" / "curves.parquet").exists()
+    assert "by VOC's rules" in capsys.readouterr().out
+    for wrong, message in (
+        (("--protocol", "voc"), "did you mean 'voc07'|voc12"),
+        (("--protocol", protocol, "--max-dets", "10"), "used with --protocol coco"),
+        (("--inclusive",), "used with --protocol voc07 or voc12"),
+        (("--protocol", protocol, "--inclusive"), "edges of pixels"),
+    ):
+        with pytest.raises(PermafrostError, match=message):
+            command(*options, *wrong)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from permafrost.core.errors import PermafrostError
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.inputs import input_digest
 from permafrost.evaluators.output.score_files import comparison_table
-from permafrost.stages import standalone
+from permafrost.stages import standalone, voc_rules
 from permafrost.stages.lists import (
     area_ranges,
     category_groups,
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 _OF_AN_EVALUATION = (
     *("truth", "predictions", "iou_type", "lvis", "mode", "max_dets", "no_categories"),
     *("iou_thresholds", "area_ranges", "boundary_ratio", "detection_area", "sigmas", "invalid"),
-    "box_convention",
+    *("box_convention", "protocol", "inclusive"),
     *("recall_grid", "categories", "images", "against", "partial"),
 )
 
-
+PROTOCOLS = ("coco", "voc07", "voc12")
 _OPTIONS = {
     "--truth": (
         "COCO or LVIS JSON, CSV in DeepForest's columns (boxes), or a folder of DOTA's labels",
@@ -47,6 +47,8 @@ _OPTIONS = {
     ),
     "--iou-type": ("bbox (the only one for CSV), segm, boundary, keypoints, oriented",),
     "--box-convention": ("of oriented boxes of five numbers: le90, le135, oc, detectron2, …",),
+    "--protocol": ("rules: coco, voc07 (11 recalls) or voc12 (area under the curve)", "coco"),
+    "--inclusive": ("VOC: upright boxes hold their edges' pixels (sides of max - min + 1)", bool),
     "--lvis": ("LVIS's federated rules", bool),
     "--mode": ("corrected, or strict: pycocotools (lvis) bit for bit", "corrected"),
     "--max-dets": ("detections per image and category: 1,10,100",),
@@ -94,6 +96,9 @@ def run(arguments) -> None:
     if arguments.iou_type is None and arguments.truth and arguments.truth.suffix.lower() == ".csv":
         arguments.iou_type = "bbox"
     _check(arguments)
+    if arguments.protocol != "coco":
+        voc_rules.leave(arguments)
+        return
     evaluation = _evaluate(arguments)
     # a part of the images may have no objects, but the whole must have some
     if not arguments.partial:
@@ -119,9 +124,13 @@ def _check(arguments) -> None:
     for name in () if merged else ("truth", "predictions", "iou_type"):
         if getattr(arguments, name) is None:
             raise PermafrostError(f"--{name.replace('_', '-')} is missing", remedy="give it")
-    kind = arguments.iou_type
+    kind, coco = arguments.iou_type, arguments.protocol == "coco"
+    look_up(PROTOCOLS, arguments.protocol, "there is no protocol named", where="--protocol")
+    if not coco:
+        voc_rules.check(arguments)
     standalone.check_used(
         arguments,
+        ("inclusive", not coco, "with --protocol voc07 or voc12"),
         ("incomplete", merged, "with --merge"),
         ("cross_slices", sliced, "with --slices"),
         ("baseline", sliced, "with --slices"),
