@@ -189,10 +189,10 @@ def test_another_version_is_refused(tmp_path):
     start = len(partial.MAGIC)
     (length, _) = struct.unpack_from("<II", content, start)
     head = json.loads(content[start + 8 : start + 8 + length])
-    text = json.dumps({**head, "version": 2}).encode()
+    text = json.dumps({**head, "version": 99}).encode()
     prefix = partial.MAGIC + struct.pack("<II", len(text), zlib.crc32(text))
     path.write_bytes(prefix + text + content[start + 8 + length :])
-    with pytest.raises(PermafrostError, match=r"version 2 of the format.*\(version\)"):
+    with pytest.raises(PermafrostError, match=r"version 99 of the format.*\(version\)"):
         merge([path])
 
 

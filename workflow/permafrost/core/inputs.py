@@ -108,13 +108,23 @@ def read_text(path) -> str:
 
 
 def input_digest(path) -> str:
-    """SHA-256 of a file, or of the bytes already read from a pipe, in hexadecimal."""
+    """SHA-256 of a file, of the bytes already read from a pipe, or of a folder's text files with their names, in
+    hexadecimal."""
+    if os.path.isdir(path):
+        return _folder_digest(Path(path))
     if not is_pipe(path):
         return file_digest(path)
     try:
         return _digests[_identity(path)]
     except KeyError as error:
         raise PermafrostError("the pipe was not read", where=path, remedy=_REMEDY) from error
+
+
+def _folder_digest(folder: Path) -> str:
+    total = hashlib.sha256()
+    for file in sorted(each for each in folder.iterdir() if each.suffix.lower() == ".txt"):
+        total.update(f"{file.name}\0{file_digest(file)}\0".encode())
+    return total.hexdigest()
 
 
 def _identity(path) -> tuple[int, int]:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from permafrost.core.errors import PermafrostError
+from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.inputs import input_digest
 from permafrost.evaluators.output.score_files import comparison_table
-from permafrost.stages import detection_counts, standalone
+from permafrost.stages import detection_counts, standalone, voc_rules
 from permafrost.stages.lists import (
     area_ranges,
     category_groups,
@@ -31,14 +31,24 @@ if TYPE_CHECKING:
 _OF_AN_EVALUATION = (
     *("truth", "predictions", "iou_type", "lvis", "mode", "max_dets", "no_categories"),
     *("iou_thresholds", "area_ranges", "boundary_ratio", "detection_area", "sigmas", "invalid"),
+    *("box_convention", "protocol", "inclusive"),
     *("recall_grid", "categories", "images", "against", "partial"),
 )
 
-
+PROTOCOLS = ("coco", "voc07", "voc12")
 _OPTIONS = {
-    "--truth": ("COCO or LVIS JSON, or CSV in DeepForest's columns (boxes)", Path),
-    "--predictions": ("JSON list in COCO's results format, or CSV as of --truth", Path),
-    "--iou-type": ("bbox (the only one for CSV), segm, boundary, keypoints",),
+    "--truth": (
+        "COCO or LVIS JSON, CSV in DeepForest's columns (boxes), or a folder of DOTA's labels",
+        Path,
+    ),
+    "--predictions": (
+        "JSON list in COCO's results format, CSV as of --truth, or a folder of DOTA's Task1_CLASS.txt",
+        Path,
+    ),
+    "--iou-type": ("bbox (the only one for CSV), segm, boundary, keypoints, oriented",),
+    "--box-convention": ("of oriented boxes of five numbers: le90, le135, oc, detectron2, …",),
+    "--protocol": ("rules: coco, voc07 (11 recalls) or voc12 (area under the curve)", "coco"),
+    "--inclusive": ("VOC: upright boxes hold their edges' pixels (sides of max - min + 1)", bool),
     "--lvis": ("LVIS's federated rules", bool),
     "--mode": ("corrected, or strict: pycocotools (lvis) bit for bit", "corrected"),
     "--max-dets": ("detections per image and category: 1,10,100",),
@@ -90,6 +100,9 @@ def run(arguments) -> None:
     if arguments.iou_type is None and arguments.truth and arguments.truth.suffix.lower() == ".csv":
         arguments.iou_type = "bbox"
     _check(arguments)
+    if arguments.protocol != "coco":
+        voc_rules.leave(arguments)
+        return
     evaluation = _evaluate(arguments)
     # a part of the images may have no objects, but the whole must have some
     if not arguments.partial:
@@ -115,9 +128,13 @@ def _check(arguments) -> None:
     for name in () if merged else ("truth", "predictions", "iou_type"):
         if getattr(arguments, name) is None:
             raise PermafrostError(f"--{name.replace('_', '-')} is missing", remedy="give it")
-    kind = arguments.iou_type
+    kind, coco = arguments.iou_type, arguments.protocol == "coco"
+    look_up(PROTOCOLS, arguments.protocol, "there is no protocol named", where="--protocol")
+    if not coco:
+        voc_rules.check(arguments)
     standalone.check_used(
         arguments,
+        ("inclusive", not coco, "with --protocol voc07 or voc12"),
         ("incomplete", merged, "with --merge"),
         ("cross_slices", sliced, "with --slices"),
         ("baseline", sliced, "with --slices"),
@@ -127,6 +144,7 @@ def _check(arguments) -> None:
         ("pixel_size", arguments.counts is not None, "with --counts"),
         ("sigmas", merged or kind == "keypoints", "with --iou-type keypoints"),
         ("boundary_ratio", merged or kind == "boundary", "with --iou-type boundary"),
+        ("box_convention", merged or kind == "oriented", "with --iou-type oriented"),
     )
     detection_counts.score_of(arguments.counts)
     if arguments.pixel_size is not None:
@@ -192,6 +210,7 @@ def _evaluated(arguments, predictions: Path):
         recall_grid=thresholds(arguments.recall_grid),
         boundary_ratio=arguments.boundary_ratio,
         detection_area=arguments.detection_area,
+        box_convention=arguments.box_convention,
         sigmas=values_of(arguments.sigmas, float),
         invalid=arguments.invalid,
         images=None if arguments.images is None else lines_of(arguments.images),

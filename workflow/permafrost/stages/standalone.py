@@ -134,7 +134,7 @@ def check_files(arguments, *inputs: str, again=()) -> None:
                     where=path,
                     remedy=f"check --{name.replace('_', '-')}",
                 )
-            if name in again:
+            if name in again and not path.is_dir():
                 check_regular(path)
             read[path.resolve()] = name
     for name in ("output", "tables", "partial", "pictures"):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from permafrost.metrics.detection.evaluate import evaluate
 from permafrost.metrics.detection.evaluation import Evaluation
+from permafrost.metrics.detection.voc import evaluate_voc
 
 # the modes' rules where pycocotools and lvis behave oddly
 QUIRKS = Path(__file__).with_name("QUIRKS.md")
@@ -34,6 +35,7 @@ __all__ = [
     "Evaluation",
     "PreparedTruth",
     "evaluate",
+    "evaluate_voc",
     "from_torchmetrics",
     "init_as_pycocotools",
     "prepare",

@@ -17,6 +17,7 @@ from permafrost.metrics.detection.categories import (
 from permafrost.metrics.detection.evaluate import make_request, solve
 from permafrost.metrics.detection.evaluation import Evaluation, Settings
 from permafrost.metrics.detection.inputs.crown_tables import is_crown_table
+from permafrost.metrics.detection.inputs.dota import is_dota
 from permafrost.metrics.detection.inputs.parsing import pause_collector
 from permafrost.metrics.detection.inputs.plausibility import detection_warnings
 from permafrost.metrics.detection.inputs.predictions import (
@@ -140,9 +141,9 @@ class PreparedTruth:
 
     def branch(self, predictions) -> str | None:
         """Strict mode: the data kind of the first detection, which decides for its file."""
-        if is_crown_table(predictions):
+        if is_crown_table(predictions) or is_dota(predictions):
             return "bbox"
-        if not self.settings.strict:
+        if not self.settings.strict or self.reading.oriented:
             return None
         columns = detection_columns(predictions, self.reading.drop)
         return branch_of(columns) if len(columns) else None

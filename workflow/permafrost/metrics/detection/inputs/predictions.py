@@ -7,10 +7,13 @@ from typing import NoReturn
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.data.labels.oriented import area_of
+from permafrost.metrics.detection.inputs import dota
 from permafrost.metrics.detection.inputs.arrays import columns_of
 from permafrost.metrics.detection.inputs.columns import Columns
 from permafrost.metrics.detection.inputs.crown_tables import is_crown_table, prediction_entries
 from permafrost.metrics.detection.inputs.forms import compacted
+from permafrost.metrics.detection.inputs.oriented_boxes import read_corners, upright
 from permafrost.metrics.detection.inputs.parsing import is_path, load
 from permafrost.metrics.detection.inputs.plain import plain_columns
 from permafrost.metrics.detection.inputs.plausibility import detection_warnings
@@ -34,7 +37,7 @@ def read_predictions(given, truths: Truths, how: Reading, *, judged: bool = True
     Parameters
     ----------
     given : path, parsed JSON (a list, empty is fine), or a data frame with a row per detection; or a
-        table in DeepForest's columns, see `crown_tables`.
+        table in DeepForest's columns, see `crown_tables`; or a folder of DOTA's detections, see `dota`.
     how : strict follows pycocotools' loadRes: the first entry decides the type of the file, a box replaces a
         missing mask, unknown categories are ignored (and counted).
     judged : add `plausibility.detection_warnings`; parts of a whole are checked later, together.
@@ -56,8 +59,8 @@ def read_predictions(given, truths: Truths, how: Reading, *, judged: bool = True
     )
     category = _category(columns, truths, how)
     scores = columns.numbers("score")
-    geometry = _geometry(columns, how)
-    notes = Notes()
+    geometry, said = _oriented(columns, how) if how.oriented else (_geometry(columns, how), [])
+    notes = Notes(warnings=said)
     detections = Detections(
         source=columns.source,
         entries=np.arange(len(columns)),
@@ -88,8 +91,9 @@ def _check_names(columns: Columns, truths: Truths) -> None:
 
 def detection_columns(given, drop: bool) -> Columns:
     """Load the entries of detections in any format, unchecked."""
-    if is_crown_table(given):
-        table = prediction_entries(given, drop=drop)
+    if is_crown_table(given) or dota.is_dota(given):
+        read = dota.prediction_entries if dota.is_dota(given) else prediction_entries
+        table = read(given, drop=drop)
         columns = Columns(table.data, table.source, "", drop=drop)
         columns.dropped.update(table.dropped)
         return columns
@@ -160,6 +164,12 @@ def _ids(columns: Columns, strict: bool, notes: Notes) -> np.ndarray:
     ids = columns.identities("id")
     columns.unique(ids, "id")
     return ids
+
+
+def _oriented(columns: Columns, how: Reading) -> tuple[dict, list[str]]:
+    """The geometry of oriented boxes, and warnings."""
+    corners, said = read_corners(columns, how.box_convention)
+    return {"boxes": upright(corners), "areas": area_of(corners), "corners": corners}, said
 
 
 def _geometry(columns: Columns, how: Reading) -> dict:
