@@ -5,7 +5,8 @@ A form is added by a class here and a line in `_SHAPES`; see `probes.detection.s
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,6 +34,11 @@ class ObjectShape:
     def of(self, things: Objects | Detected) -> np.ndarray:
         """(N, …) shapes of objects or detections, as `metrics.objects.overlaps.find_pairs` takes them."""
         return things.boxes
+
+    def geometry(self, images: Sequence[Objects] | Sequence[Detected]) -> dict[str, Any]:
+        """Fields of `Truths` or `Detections` (`metrics.detection.inputs.tables`) that the kernel needs besides the
+        boxes, for the objects or detections of all images in order."""
+        return {}
 
     def threshold(self, match_distance: float | None) -> float:
         """IoU above which a detection matches an object; for points, the distance in pixels below which."""
