@@ -159,7 +159,8 @@ def _evaluate(
         category=_joined([each.classes for each in detections], (0,)).astype(np.int64),
         scores=_joined([each.scores for each in detections], (0,)),
         boxes=boxes,
-        **{"areas": boxes[:, 2] * boxes[:, 3], **shape.geometry(detections)},
+        areas=shape.areas(detections),
+        **shape.geometry(detections),
     )
     problem = Problem(
         truths=truths,
