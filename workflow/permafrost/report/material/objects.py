@@ -10,11 +10,9 @@ import numpy as np
 from permafrost.core.store_readers import open_store
 from permafrost.core.stores import Store
 from permafrost.core.tables import read_table
-from permafrost.core.tasks import targets_of
-from permafrost.data.labels.geometries import BOX, POINT
 from permafrost.data.labels.objects import objects_of
 from permafrost.metrics.objects.hits import count_hits, match_hits
-from permafrost.metrics.objects.matching import IOU_THRESHOLD
+from permafrost.metrics.objects.shapes import ObjectShape, object_shape
 from permafrost.report.figures.detections import Answer
 from permafrost.report.figures.object_sizes import Objects
 from permafrost.report.material.dataset import Material
@@ -39,14 +37,19 @@ class ObjectPredictions:
     metadata: dict
 
     @property
+    def shape(self) -> ObjectShape:
+        """The shape of objects and detections."""
+        return object_shape(self.detected.task)
+
+    @property
     def kind(self) -> str:
-        """The shape of the detections: ``box`` or ``point``."""
-        return POINT if targets_of(self.detected.task).points else BOX
+        """The shape's kind, see `data.labels.geometries`."""
+        return self.shape.kind
 
     @property
     def threshold(self) -> float:
         """IoU above which, or distance below which, an object counts as matched in `answer`."""
-        return self.detected.scoring.match_distance if self.kind == POINT else IOU_THRESHOLD
+        return self.shape.threshold(self.detected.scoring.match_distance)
 
     def f1(self) -> list[float]:
         """F1 of each image, in the table's order; NaN without objects and detections."""
@@ -59,10 +62,7 @@ class ObjectPredictions:
         """Objects of an image, its detections above the threshold, and the shapes of both."""
         objects = self.detected.objects[row]
         detected = self.detected.detections[row].above(self.detected.scoring.score_threshold)
-        shapes = (
-            each.centres if self.kind == POINT else each.boxes for each in (objects, detected)
-        )
-        return objects, detected, *shapes
+        return objects, detected, self.shape.of(objects), self.shape.of(detected)
 
     def answer(self, name: str) -> Answer:
         """Outcomes of the objects of an image, and of its detections above the threshold."""
