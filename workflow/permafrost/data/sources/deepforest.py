@@ -18,10 +18,16 @@ from permafrost.data.entry import DatasetEntry
 from permafrost.data.files.members import open_members
 from permafrost.data.labels.geometries import BOX, POINT, POLYGON
 from permafrost.data.sources.annotated import Annotated, Found, ObjectSource
+from permafrost.data.sources.corners import without_holes
 from permafrost.data.sources.options import Clipped, FileOrFiles, ObjectFiles
 from permafrost.data.sources.places import ImageNames, annotation_bytes, annotation_files
 
-TASKS = {BOX: "detection", POLYGON: "detection", POINT: "point_detection"}
+#: kind of shapes to the tasks that they serve, the usual one first
+TASKS = {
+    BOX: ("detection",),
+    POLYGON: ("detection", "instance_segmentation"),
+    POINT: ("point_detection",),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +52,8 @@ class DeepforestOptions(ObjectFiles, Clipped):
 def open_deepforest(entry: DatasetEntry, *, where: object) -> ObjectSource:
     """Open a source of images with boxes, polygons (WKT) or points.
 
-    A row of zeros or with an empty shape means that its image has no objects. For a polygon with
-    holes, the area excludes them and the outline is the outer ring.
+    A row of zeros or with an empty shape means that its image has no objects. Holes of polygons
+    belong neither to the area nor to the outline (`without_holes`).
     """
     options: DeepforestOptions = entry.source
     members = open_members(options.path, where=where)
@@ -78,11 +84,11 @@ def check_entry(entry: DatasetEntry, *, where: object) -> None:
 
 
 def _check_task(annotations: Annotations, task: str, where: object) -> None:
-    if len(annotations) and TASKS[annotations.kind] != task:
-        geometry = " (or set geometry: point for their middles)" if task == TASKS[POINT] else ""
+    if len(annotations) and task not in TASKS[annotations.kind]:
+        geometry = " (or set geometry: point for their middles)" if task in TASKS[POINT] else ""
         raise PermafrostError(
             f"{annotations.where} holds shapes of the kind {annotations.kind}, which are for the task"
-            f" {TASKS[annotations.kind]}",
+            f" {' or '.join(TASKS[annotations.kind])}",
             where=where,
             remedy=f"correct the task{geometry}",
         )
@@ -131,8 +137,5 @@ def _shapes(annotations: Annotations) -> tuple[list, list, list]:
     if annotations.kind == POINT:
         return np.tile(shape, 2).tolist(), nothing, nothing
 
-    outlines = [
-        [shapely.get_coordinates(part.exterior).ravel().tolist() for part in shapely.get_parts(one)]
-        for one in shape
-    ]
+    outlines = [[without_holes(part) for part in shapely.get_parts(one)] for one in shape]
     return shapely.bounds(shape).tolist(), shapely.area(shape).tolist(), outlines

@@ -11,7 +11,9 @@ import numpy as np
 import shapely
 from scipy.spatial import cKDTree
 
-from permafrost.data.labels.geometries import BOX, POINT
+from permafrost.data.labels.geometries import BOX, MASK, POINT, POLYGON
+from permafrost.metrics.detection.masks.runs import Masks
+from permafrost.metrics.objects.masks import corners_of, shared_pixels
 
 # pairs of boxes compared at once
 _AT_ONCE = 1 << 21
@@ -44,7 +46,7 @@ def find_pairs(kind: str, first, second, *, reach: float = np.inf) -> Pairs:
     Parameters
     ----------
     kind : kind of both sets, see `Annotations`.
-    first, second : shapes, as `Annotations.shape`.
+    first, second : shapes, as `Annotations.shape`; or `Masks` of one image.
     reach : points only: distance in pixels; infinite for all pairs.
     """
     if not len(first) or not len(second):
@@ -52,18 +54,17 @@ def find_pairs(kind: str, first, second, *, reach: float = np.inf) -> Pairs:
         return Pairs(nothing, nothing, np.empty(0), np.empty(0))
     if kind == POINT:
         return _point_pairs(first, second, reach)
-    i, j, common = _box_pairs(first, second) if kind == BOX else _polygon_pairs(first, second)
+    i, j, common = _OVERLAPPING[kind](first, second)
     own, other = areas(kind, first), areas(kind, second)
     pairs = Pairs(i, j, common, common / (own[i] + other[j] - common))
     return pairs.take(np.lexsort((j, i)))
 
 
 def areas(kind: str, shapes) -> np.ndarray:
-    """(N,) areas of boxes or polygons in square pixels."""
+    """(N,) areas of boxes, polygons or masks in square pixels."""
     if kind == BOX:
         return (shapes[:, 2] - shapes[:, 0]) * (shapes[:, 3] - shapes[:, 1])
-
-    return shapely.area(shapes)
+    return shapes.areas() if kind == MASK else shapely.area(shapes)
 
 
 def _box_pairs(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -106,6 +107,16 @@ def _polygon_pairs(first, second) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     common = shapely.area(shapely.intersection(first[i], second[j]))
     real = common > 0
     return i[real], j[real], common[real]
+
+
+def _mask_pairs(first: Masks, second: Masks) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    i, j, _ = _box_pairs(corners_of(first), corners_of(second))
+    common = shared_pixels(first, second, i, j)
+    real = common > 0
+    return i[real], j[real], common[real].astype(np.float64)
+
+
+_OVERLAPPING = {BOX: _box_pairs, POLYGON: _polygon_pairs, MASK: _mask_pairs}
 
 
 def _point_pairs(first: np.ndarray, second: np.ndarray, reach: float) -> Pairs:

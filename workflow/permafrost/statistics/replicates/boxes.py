@@ -9,22 +9,15 @@ import numpy as np
 
 from permafrost.data.labels.geometries import BOX
 from permafrost.data.labels.objects import Objects
-from permafrost.metrics.detection.axes import make_axes
-from permafrost.metrics.detection.evaluate import solve
-from permafrost.metrics.detection.evaluation import Evaluation, Settings
-from permafrost.metrics.detection.inputs.tables import Categories, Detections, Images, Truths
-from permafrost.metrics.detection.kernels import Problem
 from permafrost.metrics.detection.resampled import replicates
 from permafrost.metrics.detection.summarise import Statistic
 from permafrost.metrics.objects.detected import Detected
+from permafrost.metrics.objects.evaluated import CAPS, evaluate_objects
 from permafrost.metrics.objects.hits import count_hits
 from permafrost.metrics.objects.matching import IOU_THRESHOLD
 from permafrost.metrics.ratios import ratios_of_hits
 from permafrost.statistics.resampling.carriers import units_with_truth
 
-_SETTINGS = Settings("bbox")
-# caps of ``AR1`` and ``AR10``; at most the largest cap
-_CAPS = (1, 10)
 
 
 class BoxScores:
@@ -49,7 +42,7 @@ class BoxScores:
         score_threshold: float,
         max_detections: int,
     ) -> None:
-        self.evaluation = _evaluate(objects, detections, sizes, classes, max_detections)
+        self.evaluation = evaluate_objects(objects, detections, sizes, classes, max_detections)
         self.objects, self.detections = objects, detections
         self.score_threshold = score_threshold
         cap = max_detections
@@ -62,7 +55,7 @@ class BoxScores:
             Statistic("AP50", "precision", 0.5, "all", cap),
             Statistic("AP75", "precision", 0.75, "all", cap),
             *(Statistic(f"AP{a[0]}", "precision", None, a, cap) for a in _AREAS),
-            *(Statistic(f"AR{c}", "recall", None, "all", min(c, cap)) for c in _CAPS),
+            *(Statistic(f"AR{c}", "recall", None, "all", min(c, cap)) for c in CAPS),
             Statistic("AR", "recall", None, "all", cap),
             *(Statistic(f"AR{a[0]}", "recall", None, a, cap) for a in _AREAS),
         ]
@@ -119,58 +112,3 @@ _AREAS = ("small", "medium", "large")
 
 def _defined(value: float) -> float:
     return math.nan if value == -1 else value
-
-
-def _evaluate(objects, detections, sizes, classes: list[str], cap: int) -> Evaluation:
-    """The result of `metrics.detection.evaluate` on the same data as COCO JSON, without the JSON.
-
-    Images, classes and objects are numbered in input order.
-    """
-    images, categories = len(objects), len(classes)
-    truth_image = np.repeat(np.arange(images), [len(each) for each in objects])
-    boxes = _joined([each.boxes for each in objects], (0, 4))
-    crowd = _joined([each.crowd for each in objects], (0,)).astype(bool)
-    truths = Truths(
-        source="objects",
-        images=Images(np.arange(1, images + 1), sizes[:, 1], sizes[:, 0]),
-        categories=Categories(np.arange(1, categories + 1), tuple(classes)),
-        entries=np.arange(len(truth_image)),
-        ids=np.arange(1, len(truth_image) + 1),
-        image=truth_image,
-        category=_joined([each.classes for each in objects], (0,)).astype(np.int64),
-        boxes=_with_sides(boxes),
-        areas=_joined([each.areas for each in objects], (0,)),
-        crowd=crowd,
-        ignored=crowd.copy(),
-    )
-    image = np.repeat(np.arange(images), [len(each) for each in detections])
-    boxes = _with_sides(_joined([each.boxes for each in detections], (0, 4)))
-    detected = Detections(
-        source="detections",
-        entries=np.arange(len(image)),
-        ids=np.arange(1, len(image) + 1),
-        image=image,
-        category=_joined([each.classes for each in detections], (0,)).astype(np.int64),
-        scores=_joined([each.scores for each in detections], (0,)),
-        boxes=boxes,
-        areas=boxes[:, 2] * boxes[:, 3],
-    )
-    problem = Problem(
-        truths=truths,
-        detections=detected,
-        truth_masks=None,
-        detection_masks=None,
-        boundary_ratio=_SETTINGS.boundary_ratio,
-        sigmas=None,
-    )
-    caps = sorted({*(min(each, cap) for each in _CAPS), cap})
-    return solve(problem, _SETTINGS, make_axes("bbox", max_dets=caps), ())
-
-
-def _joined(arrays: list[np.ndarray], empty: tuple[int, ...]) -> np.ndarray:
-    return np.concatenate([np.empty(empty), *arrays])
-
-
-def _with_sides(corners: np.ndarray) -> np.ndarray:
-    """(N, 4) x, y, width, height."""
-    return np.concatenate([corners[:, :2], corners[:, 2:] - corners[:, :2]], axis=1)
