@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,11 +19,13 @@ class Detected:
         equal.
     classes : (M,) class ids.
     scores : (M,) float64.
+    outlines : (M, 8) float64 ``x0, y0, x1, y1, …``, the corners of oriented boxes in pixels; else None.
     """
 
     boxes: np.ndarray
     classes: np.ndarray
     scores: np.ndarray
+    outlines: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -35,11 +37,13 @@ class Detected:
 
     def take(self, rows) -> Detected:
         """The detections at `rows`: indices, a slice or a mask."""
-        return Detected(self.boxes[rows], self.classes[rows], self.scores[rows])
+        outlines = None if self.outlines is None else self.outlines[rows]
+        return Detected(self.boxes[rows], self.classes[rows], self.scores[rows], outlines)
 
     def moved(self, by: np.ndarray) -> Detected:
-        """The detections with boxes shifted by (4,) pixels."""
-        return Detected(self.boxes + by, self.classes, self.scores)
+        """The detections shifted by (2,) pixels, x and y."""
+        outlines = None if self.outlines is None else self.outlines + np.tile(by, 4)
+        return replace(self, boxes=self.boxes + np.tile(by, 2), outlines=outlines)
 
     def above(self, score: float) -> Detected:
         """The detections that score at least `score`."""
@@ -52,10 +56,12 @@ class Detected:
 
 def join(parts: list[Detected]) -> Detected:
     """Concatenate detections, in order."""
+    outlined = [part.outlines for part in parts if part.outlines is not None]
     return Detected(
         np.concatenate([np.empty((0, 4)), *(part.boxes for part in parts)]),
         np.concatenate([np.empty(0, np.int64), *(part.classes for part in parts)]).astype(np.int64),
         np.concatenate([np.empty(0), *(part.scores for part in parts)]),
+        np.concatenate(outlined) if outlined else None,
     )
 
 

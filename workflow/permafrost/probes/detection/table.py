@@ -75,6 +75,7 @@ def detection_table(
             "width": pa.array([image.size[1] for image in images], pa.int32()),
             "objects": objects_column([image.objects for image in images]),
             "detections": detections_column(found),
+            **test.shape.columns(found),
             "shown": pa.array([labels.get(row) for row in range(len(images))], pa.string()),
         }
     )

@@ -1,0 +1,62 @@
+"""How objects of each form of targets are compared: one class per form.
+
+A form is added by a class here and a line in `_SHAPES`; see `probes.detection.shapes` for what a head needs.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from permafrost.core.targets import Boxes, Points, Targets, by_targets
+from permafrost.core.tasks import targets_of
+from permafrost.data.labels.geometries import BOX, POINT
+from permafrost.data.labels.objects import Objects
+from permafrost.metrics.objects.detected import Detected
+from permafrost.metrics.objects.matching import IOU_THRESHOLD
+
+
+class ObjectShape:
+    """Upright boxes, and base class of the other shapes.
+
+    Attributes
+    ----------
+    kind : shape by which objects are matched and drawn, see `data.labels.geometries`.
+    kernel : name of the kernel of average precision (`metrics.detection.kernels`); None for points, which
+        are ranked by distance.
+    """
+
+    kind: ClassVar[str] = BOX
+    kernel: ClassVar[str | None] = "bbox"
+
+    def of(self, things: Objects | Detected) -> np.ndarray:
+        """(N, …) shapes of objects or detections, as `metrics.objects.overlaps.find_pairs` takes them."""
+        return things.boxes
+
+    def threshold(self, match_distance: float | None) -> float:
+        """IoU above which a detection matches an object; for points, the distance in pixels below which."""
+        return IOU_THRESHOLD
+
+
+class PointShape(ObjectShape):
+    """Points."""
+
+    kind, kernel = POINT, None
+
+    def of(self, things: Objects | Detected) -> np.ndarray:
+        return things.centres
+
+    def threshold(self, match_distance: float | None) -> float:
+        return float(match_distance or 0)
+
+
+_SHAPES: dict[type[Targets], ObjectShape] = {Boxes: ObjectShape(), Points: PointShape()}
+
+
+def object_shape(task: str) -> ObjectShape:
+    """The shape of a task's objects."""
+    found = by_targets(_SHAPES, targets_of(task))
+    if found is None:
+        raise ValueError(f"the task {task} has no objects")
+    return found
