@@ -6,6 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from permafrost.metrics.detection.masks.runs import Masks
+from permafrost.metrics.objects.masks import moved
+
 _CORNERS = ("x_min", "y_min", "x_max", "y_max")
 
 
@@ -20,12 +23,14 @@ class Detected:
     classes : (M,) class ids.
     scores : (M,) float64.
     outlines : (M, 8) float64 ``x0, y0, x1, y1, …``, the corners of oriented boxes in pixels; else None.
+    masks : M masks of the image or window; else None.
     """
 
     boxes: np.ndarray
     classes: np.ndarray
     scores: np.ndarray
     outlines: np.ndarray | None = None
+    masks: Masks | None = None
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -37,13 +42,23 @@ class Detected:
 
     def take(self, rows) -> Detected:
         """The detections at `rows`: indices, a slice or a mask."""
-        outlines = None if self.outlines is None else self.outlines[rows]
-        return Detected(self.boxes[rows], self.classes[rows], self.scores[rows], outlines)
+        return Detected(
+            self.boxes[rows],
+            self.classes[rows],
+            self.scores[rows],
+            None if self.outlines is None else self.outlines[rows],
+            None if self.masks is None else self.masks[rows],
+        )
 
-    def moved(self, by: np.ndarray) -> Detected:
-        """The detections shifted by (2,) pixels, x and y."""
-        outlines = None if self.outlines is None else self.outlines + np.tile(by, 4)
-        return replace(self, boxes=self.boxes + np.tile(by, 2), outlines=outlines)
+    def moved(self, by: np.ndarray, size: tuple[int, int]) -> Detected:
+        """The detections shifted by (2,) pixels, x and y, into an image of that height and width."""
+        outlines, masks = self.outlines, self.masks
+        return replace(
+            self,
+            boxes=self.boxes + np.tile(by, 2),
+            outlines=None if outlines is None else outlines + np.tile(by, 4),
+            masks=None if masks is None else moved(masks, by, *size),
+        )
 
     def above(self, score: float) -> Detected:
         """The detections that score at least `score`."""
@@ -57,11 +72,13 @@ class Detected:
 def join(parts: list[Detected]) -> Detected:
     """Concatenate detections, in order."""
     outlined = [part.outlines for part in parts if part.outlines is not None]
+    masked = [part.masks for part in parts if part.masks is not None]
     return Detected(
         np.concatenate([np.empty((0, 4)), *(part.boxes for part in parts)]),
         np.concatenate([np.empty(0, np.int64), *(part.classes for part in parts)]).astype(np.int64),
         np.concatenate([np.empty(0), *(part.scores for part in parts)]),
         np.concatenate(outlined) if outlined else None,
+        Masks.joined(masked) if masked else None,
     )
 
 

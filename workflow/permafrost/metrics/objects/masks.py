@@ -116,9 +116,17 @@ def masks_of_rasters(rasters: Sequence[np.ndarray], corners, heights, widths) ->
 
 
 def moved(masks: Masks, by: np.ndarray, heights, widths) -> Masks:
-    """The masks shifted by (N, 2) columns and rows into images of other sizes; pixels outside are dropped."""
+    """The masks shifted into images of other sizes; pixels outside are dropped.
+
+    Parameters
+    ----------
+    by : columns and rows, of all masks (2,) or each (N, 2).
+    heights, widths : in pixels, of all images or each (N,).
+    """
+    count = len(masks)
+    heights, widths = (np.broadcast_to(np.int64(side), count) for side in (heights, widths))
     owner, column, low, high = column_pieces(masks)
-    shift = np.asarray(by, np.int64)[owner]
+    shift = np.broadcast_to(np.asarray(by, np.int64), (count, 2))[owner]
     return _of_pieces(
         owner, column + shift[:, 0], low + shift[:, 1], high + shift[:, 1], heights, widths
     )
@@ -148,6 +156,21 @@ def united(masks: Masks, groups: Sequence[np.ndarray]) -> Masks:
     return in_fewest(
         offsets_of(lengths), starts, stops, masks.heights[firsts], masks.widths[firsts]
     )
+
+
+def rasters_of(masks: Masks) -> tuple[list[np.ndarray], np.ndarray]:
+    """Cut-outs around the masks, the inverse of `masks_of_rasters`; an empty mask has none of 0 x 0."""
+    corners = corners_of(masks).astype(np.int64)
+    owner, column, low, high = column_pieces(masks)
+    ends = np.searchsorted(owner, np.arange(len(masks) + 1))
+    out = []
+    for i, (left, top, right, bottom) in enumerate(corners.tolist()):
+        own = slice(ends[i], ends[i + 1])
+        change = np.zeros((right - left, bottom - top + 1), np.int8)
+        change[column[own] - left, low[own] - top] += 1
+        change[column[own] - left, high[own] - top] -= 1
+        out.append(np.cumsum(change, axis=1)[:, : bottom - top].T.astype(bool))
+    return out, corners[:, :2]
 
 
 def shared_pixels(first: Masks, second: Masks, rows, others) -> np.ndarray:

@@ -9,11 +9,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from permafrost.core.targets import Boxes, Points, Targets, by_targets
+from permafrost.core.targets import Boxes, InstanceMasks, Points, Targets, by_targets
 from permafrost.core.tasks import targets_of
-from permafrost.data.labels.geometries import BOX, POINT
+from permafrost.data.labels.geometries import BOX, MASK, POINT
 from permafrost.data.labels.objects import Objects
 from permafrost.metrics.objects.detected import Detected
+from permafrost.metrics.objects.masks import masks_of_objects
 from permafrost.metrics.objects.matching import IOU_THRESHOLD
 
 
@@ -34,6 +35,10 @@ class ObjectShape:
         """(N, …) shapes of objects or detections, as `metrics.objects.overlaps.find_pairs` takes them."""
         return things.boxes
 
+    def of_image(self, objects: Objects, size: tuple[int, int]):
+        """`of` the objects of an image of (height, width) pixels."""
+        return self.of(objects)
+
     def threshold(self, match_distance: float | None) -> float:
         """IoU above which a detection matches an object; for points, the distance in pixels below which."""
         return IOU_THRESHOLD
@@ -51,7 +56,25 @@ class PointShape(ObjectShape):
         return float(match_distance or 0)
 
 
-_SHAPES: dict[type[Targets], ObjectShape] = {Boxes: ObjectShape(), Points: PointShape()}
+class MaskShape(ObjectShape):
+    """Masks. Those of objects need the size of their image (`of_image`)."""
+
+    kind, kernel = MASK, "segm"
+
+    def of(self, things: Objects | Detected):
+        """The `Masks` of detections."""
+        assert isinstance(things, Detected) and things.masks is not None
+        return things.masks
+
+    def of_image(self, objects: Objects, size: tuple[int, int]):
+        return masks_of_objects([objects], [size])
+
+
+_SHAPES: dict[type[Targets], ObjectShape] = {
+    Boxes: ObjectShape(),
+    InstanceMasks: MaskShape(),
+    Points: PointShape(),
+}
 
 
 def object_shape(task: str) -> ObjectShape:

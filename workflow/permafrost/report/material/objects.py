@@ -56,7 +56,8 @@ class ObjectPredictions:
         row = int(np.flatnonzero(self.detected.sample_ids == name)[0])
         objects = self.detected.objects[row]
         detected = self.detected.detections[row].above(self.detected.scoring.score_threshold)
-        truth, made = self.shape.of(objects), self.shape.of(detected)
+        size = tuple(self.detected.sizes[row].tolist())
+        truth, made = self.shape.of_image(objects, size), self.shape.of(detected)
         partner, counted = match_hits(
             self.kind, truth, objects.crowd, made, threshold=self.threshold
         )

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from permafrost.core.targets import Boxes, Points, Targets, by_targets
+from permafrost.core.targets import Boxes, InstanceMasks, Points, Targets, by_targets
 from permafrost.core.tasks import targets_of
+from permafrost.probes.detection.shapes.instances import InstanceHead
 from permafrost.probes.detection.shapes.points import PointHead
 from permafrost.probes.detection.shapes.shape import HeadShape
 from permafrost.probes.detection.shapes.upright import UprightHead
 
-UPRIGHT, POINTS = UprightHead(), PointHead()
-SHAPES: dict[type[Targets], HeadShape] = {Boxes: UPRIGHT, Points: POINTS}
+UPRIGHT, POINTS, INSTANCES = UprightHead(), PointHead(), InstanceHead()
+SHAPES: dict[type[Targets], HeadShape] = {
+    Boxes: UPRIGHT,
+    Points: POINTS,
+    InstanceMasks: INSTANCES,
+}
 
 
 def shape_of(task: str) -> HeadShape:
