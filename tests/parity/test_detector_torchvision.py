@@ -11,12 +11,8 @@ import pytest
 import torch
 from permafrost.metrics.objects.detected import Detected
 from permafrost.probes.dense.map_splits import Layer
-from permafrost.probes.detection.detection_trainer import (
-    centreness,
-    focal_loss,
-    giou_loss,
-    iou_loss,
-)
+from permafrost.probes.detection.detection_trainer import focal_loss
+from permafrost.probes.detection.losses import centreness, giou_loss, iou_loss
 from permafrost.probes.detection.pyramid import plan_pyramid
 from permafrost.probes.detection.shapes import UPRIGHT
 from permafrost.probes.detection.stitching import ShownObjects

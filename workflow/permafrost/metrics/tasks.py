@@ -84,6 +84,32 @@ _NUMBERS = (
     _error("rmse", "RMSE"),
     _error("mae", "MAE"),
 )
+# of boxes, oriented boxes and masks; they differ in the shape whose IoU counts
+_PRECISIONS = (
+    _curve("AP", "AP", primary=True),
+    _curve("AP50", "AP50"),
+    _curve("AP75", "AP75"),
+    _curve("APs", "AP of small objects"),
+    _curve("APm", "AP of medium objects"),
+    _curve("APl", "AP of large objects"),
+    _curve("AR1", "AR with 1 detection"),
+    _curve("AR10", "AR with 10 detections"),
+    _curve("AR", "AR"),
+    _curve("ARs", "AR of small objects"),
+    _curve("ARm", "AR of medium objects"),
+    _curve("ARl", "AR of large objects"),
+)
+_OF_CLASSES = (
+    _curve("class_AP", "AP", per_class=True),
+    _curve("class_AP50", "AP50", per_class=True),
+)
+_OBJECTS = (
+    *_PRECISIONS,
+    Metric("box_recall", "box recall"),
+    Metric("box_precision", "box precision"),
+    Metric("box_f1", "box F1"),
+    *_OF_CLASSES,
+)
 METRICS: dict[str, tuple[Metric, ...]] = {
     "classification": (
         Metric("accuracy", "accuracy", primary=True),
@@ -128,24 +154,17 @@ METRICS: dict[str, tuple[Metric, ...]] = {
         _error("median_absolute_error", "median absolute error", of_quantiles=True),
     ),
     "pixel_regression": _NUMBERS,
-    "detection": (
-        _curve("AP", "AP", primary=True),
-        _curve("AP50", "AP50"),
-        _curve("AP75", "AP75"),
-        _curve("APs", "AP of small objects"),
-        _curve("APm", "AP of medium objects"),
-        _curve("APl", "AP of large objects"),
-        _curve("AR1", "AR with 1 detection"),
-        _curve("AR10", "AR with 10 detections"),
-        _curve("AR", "AR"),
-        _curve("ARs", "AR of small objects"),
-        _curve("ARm", "AR of medium objects"),
-        _curve("ARl", "AR of large objects"),
-        Metric("box_recall", "box recall"),
-        Metric("box_precision", "box precision"),
-        Metric("box_f1", "box F1"),
-        _curve("class_AP", "AP", per_class=True),
-        _curve("class_AP50", "AP50", per_class=True),
+    "detection": _OBJECTS,
+    "oriented_detection": _OBJECTS,
+    "instance_segmentation": (
+        *_PRECISIONS,
+        _curve("box_AP", "AP of boxes"),
+        _curve("box_AP50", "AP50 of boxes"),
+        _curve("box_AP75", "AP75 of boxes"),
+        Metric("mask_recall", "mask recall"),
+        Metric("mask_precision", "mask precision"),
+        Metric("mask_f1", "mask F1"),
+        *_OF_CLASSES,
     ),
     "point_detection": (
         _curve("point_ap", "point AP", primary=True),

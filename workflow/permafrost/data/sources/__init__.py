@@ -27,6 +27,7 @@ from permafrost.core.targets import (
     Number,
     NumberRaster,
     OneClass,
+    OrientedBoxes,
     Points,
 )
 from permafrost.core.tasks import tasks_with
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 _BOXES = tasks_with(Boxes)
 _OBJECTS = tasks_with(Boxes, Points)
 _INSTANCES = tasks_with(InstanceMasks)
+_ORIENTED = tasks_with(OrientedBoxes)
 _LABELS = tasks_with(OneClass, ManyLabels, Number, ClassMask, NumberRaster)
 # tasks of sources that support several dates
 _CHANGE = tasks_with(ChangeMask)
@@ -73,19 +75,19 @@ KINDS: dict[str, Kind] = {
     "coco": Kind(
         "permafrost.data.sources.coco:open_coco",
         "permafrost.data.sources.coco:CocoOptions",
-        _OBJECTS | _INSTANCES,
+        _OBJECTS | _ORIENTED | _INSTANCES,
         places=("path", "annotations"),
     ),
     "deepforest": Kind(
         "permafrost.data.sources.deepforest:open_deepforest",
         "permafrost.data.sources.deepforest:DeepforestOptions",
-        _OBJECTS | _INSTANCES,
+        _OBJECTS | _ORIENTED | _INSTANCES,
         places=("path", "table"),
     ),
     "demo": Kind(
         "permafrost.data.sources.demo:open_demo",
         "permafrost.data.sources.demo:DemoOptions",
-        _LABELS | _OBJECTS | _INSTANCES | _CHANGE,
+        _LABELS | _OBJECTS | _ORIENTED | _INSTANCES | _CHANGE,
         places=(),
         several=True,
     ),

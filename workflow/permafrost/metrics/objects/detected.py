@@ -5,10 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
 
+from permafrost.core.errors import PermafrostError
 from permafrost.metrics.detection.masks.runs import Masks
-from permafrost.metrics.objects.masks import moved
+from permafrost.metrics.objects.masks import masks_of_texts, moved, texts_of
 
+#: column of prediction tables with the outlines of oriented boxes
+OUTLINES = "polygon"
+#: and with masks, as COCO's compressed run lengths
+MASKS = "masks"
 _CORNERS = ("x_min", "y_min", "x_max", "y_max")
 
 
@@ -82,8 +88,13 @@ def join(parts: list[Detected]) -> Detected:
     )
 
 
-def detected_of(column) -> list[Detected]:
-    """The detections of each row of a column of lists of ``class``, corners and ``score``."""
+def detected_of(column, outlines=None) -> list[Detected]:
+    """The detections of each row of a column of lists of ``class``, corners and ``score``.
+
+    Parameters
+    ----------
+    outlines : the column `OUTLINES`, with a list of eight numbers for each detection; None for other shapes.
+    """
     lists = column.combine_chunks()
     offsets = lists.offsets.to_numpy() if len(lists) else np.zeros(1, np.int32)
     # unlike `flatten`, `values` keeps the whole array of a slice, and the offsets index that
@@ -92,10 +103,60 @@ def detected_of(column) -> list[Detected]:
     boxes = np.stack(corners, axis=1).reshape(-1, 4)
     classes = _numbers(values, "class", np.int64)
     scores = _numbers(values, "score", np.float64)
+    rings = None if outlines is None else _rings(outlines, len(boxes))
     return [
-        Detected(boxes[start:stop], classes[start:stop], scores[start:stop])
+        Detected(
+            boxes[start:stop],
+            classes[start:stop],
+            scores[start:stop],
+            None if rings is None else rings[start:stop],
+        )
         for start, stop in zip(offsets[:-1], offsets[1:], strict=True)
     ]
+
+
+def outlines_column(found: list[Detected]) -> pa.Array:
+    """The column `OUTLINES`: for each image a list of eight numbers per detection."""
+    rings = [[] if each.outlines is None else each.outlines.tolist() for each in found]
+    return pa.array(rings, pa.list_(pa.list_(pa.float64())))
+
+
+def masks_column(found: list[Detected]) -> pa.Array:
+    """The column `MASKS`: for each image a list of texts, one per detection."""
+    texts = [[] if each.masks is None else texts_of(each.masks) for each in found]
+    return pa.array(texts, pa.list_(pa.string()))
+
+
+def with_masks(found: list[Detected], column, sizes: np.ndarray) -> list[Detected]:
+    """The detections of images of `sizes` (N, 2: height, width) with their masks, from the column `MASKS`.
+
+    Raises
+    ------
+    PermafrostError : a mask is missing or damaged.
+    """
+    lists = column.to_pylist()
+    counts = [len(each) for each in found]
+    if [len(each or ()) for each in lists] != counts or any(t is None for e in lists for t in e):
+        raise PermafrostError(
+            "the column of masks does not hold one mask per detection",
+            remedy="run the evaluation again",
+        )
+    texts = [text for each in lists for text in each]
+    masks = masks_of_texts(texts, *np.repeat(sizes, counts, axis=0).T)
+    ends = np.cumsum([0, *counts])
+    return [
+        replace(each, masks=masks[begin:end])
+        for each, begin, end in zip(found, ends[:-1], ends[1:], strict=True)
+    ]
+
+
+def _rings(column, count: int) -> np.ndarray:
+    """(N, 8) numbers of all images; NaN, which is refused later, where there are not eight of each."""
+    lists = column.combine_chunks()
+    values = lists.values.to_pylist() if len(lists) else []
+    if len(values) != count or any(ring is None or len(ring) != 8 for ring in values):
+        return np.full((count, 8), np.nan)
+    return np.array(values, np.float64).reshape(-1, 8)
 
 
 def _numbers(values, name: str, kind) -> np.ndarray:

@@ -54,7 +54,7 @@ def find_pairs(kind: str, first, second, *, reach: float = np.inf) -> Pairs:
         return Pairs(nothing, nothing, np.empty(0), np.empty(0))
     if kind == POINT:
         return _point_pairs(first, second, reach)
-    i, j, common = _OVERLAPPING[kind](first, second)
+    i, j, common = _OVERLAPS[kind](first, second)
     own, other = areas(kind, first), areas(kind, second)
     pairs = Pairs(i, j, common, common / (own[i] + other[j] - common))
     return pairs.take(np.lexsort((j, i)))
@@ -116,7 +116,7 @@ def _mask_pairs(first: Masks, second: Masks) -> tuple[np.ndarray, np.ndarray, np
     return i[real], j[real], common[real].astype(np.float64)
 
 
-_OVERLAPPING = {BOX: _box_pairs, POLYGON: _polygon_pairs, MASK: _mask_pairs}
+_OVERLAPS = {BOX: _box_pairs, POLYGON: _polygon_pairs, MASK: _mask_pairs}
 
 
 def _point_pairs(first: np.ndarray, second: np.ndarray, reach: float) -> Pairs:

@@ -45,7 +45,7 @@ class Decoder:
         found = [self._sample(*each) for each in zip(scores, places, scales, strict=True)]
         sizes = np.rint(np.array(self.pyramid.working_size) / scales[:, ::-1]).astype(int).tolist()
         return [
-            self.shape.drawn(detected, cells, output, row, tuple(size))
+            self.shape.with_masks(detected, cells, output, row, tuple(size))
             for row, ((detected, cells), size) in enumerate(zip(found, sizes, strict=True))
         ]
 

@@ -1,4 +1,4 @@
-"""Scores of detected boxes: COCO's, and recall, precision and F1 at a score threshold."""
+"""Scores of detections with an area: COCO's, and recall, precision and F1 at a score threshold."""
 
 from __future__ import annotations
 
@@ -7,21 +7,26 @@ from functools import cached_property
 
 import numpy as np
 
-from permafrost.data.labels.geometries import BOX
 from permafrost.data.labels.objects import Objects
+from permafrost.metrics.detection.axes import make_axes
+from permafrost.metrics.detection.evaluate import solve
+from permafrost.metrics.detection.evaluation import Evaluation, Settings
+from permafrost.metrics.detection.inputs.tables import Categories, Detections, Images, Truths
+from permafrost.metrics.detection.kernels import Problem
 from permafrost.metrics.detection.resampled import replicates
 from permafrost.metrics.detection.summarise import Statistic
 from permafrost.metrics.objects.detected import Detected
-from permafrost.metrics.objects.evaluated import CAPS, evaluate_objects
 from permafrost.metrics.objects.hits import count_hits
-from permafrost.metrics.objects.matching import IOU_THRESHOLD
+from permafrost.metrics.objects.shapes import ObjectShape
 from permafrost.metrics.ratios import ratios_of_hits
 from permafrost.statistics.resampling.carriers import units_with_truth
 
+# caps of ``AR1`` and ``AR10``; at most the largest cap
+_CAPS = (1, 10)
 
 
 class BoxScores:
-    """Detected boxes of the images of a test set, matched with the truth.
+    """Detected boxes, upright or oriented, or masks of the images of a test set, matched with the truth.
 
     Parameters
     ----------
@@ -30,7 +35,14 @@ class BoxScores:
     classes : names of the K classes.
     score_threshold : see `DetectedObjects`.
     max_detections : the largest cap of COCO's scores.
+    shape : shape whose IoU counts.
+
+    Attributes
+    ----------
+    prefix : of the names of recall, precision and F1.
     """
+
+    prefix = "box"
 
     def __init__(
         self,
@@ -41,9 +53,11 @@ class BoxScores:
         classes: list[str],
         score_threshold: float,
         max_detections: int,
+        shape: ObjectShape,
     ) -> None:
-        self.evaluation = evaluate_objects(objects, detections, sizes, classes, max_detections)
-        self.objects, self.detections = objects, detections
+        self.evaluation = _evaluate(objects, detections, sizes, classes, max_detections, shape)
+        self.shape = shape
+        self.objects, self.detections, self.sizes = objects, detections, sizes
         self.score_threshold = score_threshold
         cap = max_detections
         self.per_class = [
@@ -55,7 +69,7 @@ class BoxScores:
             Statistic("AP50", "precision", 0.5, "all", cap),
             Statistic("AP75", "precision", 0.75, "all", cap),
             *(Statistic(f"AP{a[0]}", "precision", None, a, cap) for a in _AREAS),
-            *(Statistic(f"AR{c}", "recall", None, "all", min(c, cap)) for c in CAPS),
+            *(Statistic(f"AR{c}", "recall", None, "all", min(c, cap)) for c in _CAPS),
             Statistic("AR", "recall", None, "all", cap),
             *(Statistic(f"AR{a[0]}", "recall", None, a, cap) for a in _AREAS),
         ]
@@ -63,15 +77,18 @@ class BoxScores:
     @cached_property
     def counts(self) -> np.ndarray:
         """(3, N) int64: hits, truths and detections above the threshold, of every image."""
+        shape = self.shape
         found = [
             count_hits(
-                BOX,
-                objects.boxes,
+                shape.kind,
+                shape.of_image(objects, tuple(size)),
                 objects.crowd,
-                detections.above(self.score_threshold).boxes,
-                threshold=IOU_THRESHOLD,
+                shape.of(detections.above(self.score_threshold)),
+                threshold=shape.threshold(None),
             )
-            for objects, detections in zip(self.objects, self.detections, strict=True)
+            for objects, detections, size in zip(
+                self.objects, self.detections, np.asarray(self.sizes).tolist(), strict=True
+            )
         ]
         return np.array(found, np.int64).reshape(-1, 3).T
 
@@ -84,7 +101,7 @@ class BoxScores:
 
     def ratios(self, sums: np.ndarray) -> dict[str, np.ndarray]:
         """Metric name to (B,), from (3, B) weighted sums of `counts`."""
-        return ratios_of_hits("box", *sums)
+        return ratios_of_hits(self.prefix, *sums)
 
     def curve_values(self) -> dict:
         """COCO's scores of the whole test set: name to a float, or (K,); NaN for COCO's -1."""
@@ -112,3 +129,64 @@ _AREAS = ("small", "medium", "large")
 
 def _defined(value: float) -> float:
     return math.nan if value == -1 else value
+
+
+def _evaluate(
+    objects, detections, sizes, classes: list[str], cap: int, shape: ObjectShape
+) -> Evaluation:
+    """The result of `metrics.detection.evaluate` on the same data as COCO JSON, without the JSON.
+
+    Images, classes and objects are numbered in input order.
+    """
+    settings = Settings(shape.kernel)
+    images, categories = len(objects), len(classes)
+    truth_image = np.repeat(np.arange(images), [len(each) for each in objects])
+    boxes = _joined([each.boxes for each in objects], (0, 4))
+    crowd = _joined([each.crowd for each in objects], (0,)).astype(bool)
+    truths = Truths(
+        source="objects",
+        images=Images(np.arange(1, images + 1), sizes[:, 1], sizes[:, 0]),
+        categories=Categories(np.arange(1, categories + 1), tuple(classes)),
+        entries=np.arange(len(truth_image)),
+        ids=np.arange(1, len(truth_image) + 1),
+        image=truth_image,
+        category=_joined([each.classes for each in objects], (0,)).astype(np.int64),
+        boxes=_with_sides(boxes),
+        areas=_joined([each.areas for each in objects], (0,)),
+        crowd=crowd,
+        ignored=crowd.copy(),
+        **shape.geometry(objects),
+    )
+    image = np.repeat(np.arange(images), [len(each) for each in detections])
+    boxes = _with_sides(_joined([each.boxes for each in detections], (0, 4)))
+    detected = Detections(
+        source="detections",
+        entries=np.arange(len(image)),
+        ids=np.arange(1, len(image) + 1),
+        image=image,
+        category=_joined([each.classes for each in detections], (0,)).astype(np.int64),
+        scores=_joined([each.scores for each in detections], (0,)),
+        boxes=boxes,
+        areas=shape.areas(detections),
+        **shape.geometry(detections),
+    )
+    truth_masks, detection_masks = shape.masks(objects, detections, sizes)
+    problem = Problem(
+        truths=truths,
+        detections=detected,
+        truth_masks=truth_masks,
+        detection_masks=detection_masks,
+        boundary_ratio=settings.boundary_ratio,
+        sigmas=None,
+    )
+    caps = sorted({*(min(each, cap) for each in _CAPS), cap})
+    return solve(problem, settings, make_axes(settings.iou_type, max_dets=caps), ())
+
+
+def _joined(arrays: list[np.ndarray], empty: tuple[int, ...]) -> np.ndarray:
+    return np.concatenate([np.empty(empty), *arrays])
+
+
+def _with_sides(corners: np.ndarray) -> np.ndarray:
+    """(N, 4) x, y, width, height."""
+    return np.concatenate([corners[:, :2], corners[:, 2:] - corners[:, :2]], axis=1)

@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from permafrost.data.labels.objects import Objects
 from permafrost.metrics.detection.masks.runs import Masks
-from permafrost.metrics.objects.detected import Detected
+from permafrost.metrics.objects.detected import MASKS, Detected, masks_column
 from permafrost.metrics.objects.masks import (
     masks_of_objects,
     masks_of_rasters,
@@ -149,7 +149,7 @@ class InstanceHead(UprightHead):
         sides = (np.full(len(drawn), side) for side in size)
         return masks_of_rasters([raster for raster, _ in drawn], placed, *sides)
 
-    def drawn(self, found, cells, output, row, size) -> Detected:
+    def with_masks(self, found, cells, output, row, size) -> Detected:
         """Pixels of the sample where the mask's logit, interpolated between places, is above 0, in the detection's
         box; without such a pixel, the whole box."""
         assert output.filters is not None and output.canvas is not None
@@ -194,8 +194,7 @@ class InstanceHead(UprightHead):
         ]
 
     def columns(self, found: list[Detected]) -> dict[str, pa.Array]:
-        texts = [texts_of(each.masks) for each in found if each.masks is not None]
-        return {"masks": pa.array(texts, pa.list_(pa.string()))}
+        return {MASKS: masks_column(found)}
 
 
 def _code(text: str, size) -> dict:

@@ -155,7 +155,7 @@ class HeadShape:
         """
         raise NotImplementedError
 
-    def drawn(
+    def with_masks(
         self, found: Detected, cells: np.ndarray, output: Output, row: int, size: tuple[int, int]
     ) -> Detected:
         """The detections of a sample with their masks, if the shape has masks.
