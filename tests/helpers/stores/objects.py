@@ -53,6 +53,7 @@ def write_objects(
     rows_per_chunk: int = 4,
     tiles: dict | None = None,
     min_visible: float = 0.5,
+    task: str | None = None,
 ) -> Path:
     """A store of `maps` (N, C, H, W), coarse to fine, and the objects of each window.
 
@@ -86,7 +87,7 @@ def write_objects(
         dtype=dtype,
         rows_per_chunk=rows_per_chunk,
         split=split,
-        task="point_detection" if geometry == "point" else "detection",
+        task=task or ("point_detection" if geometry == "point" else "detection"),
         classes=[f"class {i}" for i in range(classes)],
         working_size=list(working),
         detection={

@@ -17,7 +17,10 @@ from helpers.datasets.images import (
 from helpers.datasets.objects import coco, coco_entry, image_files, write_json
 from permafrost.core.errors import PermafrostError
 from permafrost.data.digest import source_digest
+from permafrost.data.labels.objects import objects_column, objects_of
 from permafrost.data.labels.rle import runs_box, runs_of
+from permafrost.metrics.objects.masks import masks_of_objects
+from pycocotools import mask as tools
 
 MASK = np.zeros((60, 80), np.uint8)
 MASK[10:25, 30:42] = 1
@@ -266,3 +269,38 @@ def test_boxes_are_no_points(tmp_path):
         PermafrostError, match="annotation 1: a box, where the task is to find points"
     ):
         opened(tmp_path, one_object(), task="point_detection")
+
+
+@pytest.mark.parametrize(
+    "form", ["compressed", "counts", "polygons", "crowd"], ids=lambda form: form
+)
+def test_masks_of_instances_are_the_pixels_of_the_annotation(tmp_path, form):
+    rings = [[4.0, 5.0, 20.0, 5.0, 20.0, 30.0], [40.0, 10.0, 50.0, 10.0, 50.0, 22.0, 40.0, 22.0]]
+    size = list(MASK.shape)
+    code = tools.encode(np.asfortranarray(MASK))["counts"].decode()
+    segmentation = {
+        "compressed": {"size": size, "counts": code},
+        "counts": {"size": size, "counts": runs(MASK)},
+        "polygons": rings,
+        "crowd": {"size": size, "counts": runs(MASK)},
+    }[form]
+    fields = {"segmentation": segmentation, "bbox": None, "iscrowd": int(form == "crowd")}
+    content = one_object(**fields)
+    source = opened(tmp_path, content, task="instance_segmentation")
+    found = source.records()[0].objects
+    drawn = masks_of_objects([found], [MASK.shape])
+    if form == "polygons":
+        wanted = tools.decode(tools.merge(tools.frPyObjects(rings, *size)))
+        # without an area in the file, that of the polygons
+        assert found.areas.tolist() == [16 * 25 / 2 + 10 * 12]
+    else:
+        wanted = MASK
+        assert found.masks == (code,) and found.areas.tolist() == [MASK.sum()]
+    np.testing.assert_array_equal(drawn.dense(0), wanted)
+    assert found.crowd.tolist() == [form == "crowd"]
+    assert objects_of(objects_column([found]))[0].masks == found.masks
+
+
+def test_objects_without_an_outline_are_not_instances(tmp_path):
+    with pytest.raises(PermafrostError, match="annotation 1: neither a polygon nor a mask"):
+        opened(tmp_path, one_object(), task="instance_segmentation")

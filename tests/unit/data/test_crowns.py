@@ -13,6 +13,7 @@ from permafrost.data.world import aerial, crowns, photograph, scene
 from permafrost.data.world.canvas import GROUND, PIXEL_M, Canvas
 from permafrost.data.world.fields import smooth_noise
 from permafrost.data.world.things import KINDS, Thing
+from permafrost.metrics.objects.masks import corners_of, masks_of_objects
 from scipy import ndimage
 
 ALL = ["red", "green", "blue", "nir"]
@@ -290,3 +291,15 @@ def _matched(mask: np.ndarray, objects) -> tuple[int, int, int]:
     areas = [(boxes[:, 2:] - boxes[:, :2]).prod(axis=1) for boxes in (found, truth)]
     overlap = shared / (areas[0][:, None] + areas[1][None] - shared)
     return int((overlap > 0.4).any(axis=0).sum()), len(found), len(truth)
+
+
+def test_masks_are_the_visible_pixels_of_each_crown(records):
+    instances = open_demo(typed("instance_segmentation"), where="demo").records()
+    for record, boxed in zip(instances[:8], records[:8], strict=True):
+        found = record.objects
+        drawn = masks_of_objects([found], [record.image_size])
+        np.testing.assert_array_equal(corners_of(drawn), boxed.objects.boxes)
+        np.testing.assert_array_equal(drawn.areas(), found.areas)
+        np.testing.assert_array_equal(found.crowd, boxed.objects.crowd)
+        # an object is hidden by the one above it
+        assert sum(drawn.dense(i) for i in range(len(drawn))).max() == 1

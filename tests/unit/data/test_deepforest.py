@@ -5,6 +5,8 @@ import pytest
 from helpers.datasets.images import RGB_ENTRY, encode, open_source, photo, write_folder, write_zip
 from permafrost.core.errors import PermafrostError
 from permafrost.data.digest import source_digest
+from permafrost.metrics.objects.masks import masks_of_objects
+from pycocotools import mask as tools
 
 BOXES = """image_path,xmin,ymin,xmax,ymax,label
 b.png,1,2,11,12,Tree
@@ -61,6 +63,24 @@ def test_polygons_have_their_outline_their_box_and_their_area(tmp_path):
     assert [len(rings) for rings in objects.polygons] == [1, 2]
     assert objects.polygons[1][1] == [40, 40, 44, 40, 44, 44, 40, 40]
     assert len(records[1].objects) == 0
+
+
+def test_holes_do_not_belong_to_instances(tmp_path):
+    holes = """image_path,label,geometry
+a.png,Tree,"POLYGON ((2 3, 32 3, 32 33, 2 33, 2 3), (4 4, 4 9, 9 9, 9 4, 4 4), (12.3 15, 25 15, 20 28.6, 12.3 15))"
+"""
+    found = opened(tmp_path, holes, task="instance_segmentation").records()[0].objects
+    drawn = masks_of_objects([found], [(60, 80)]).dense(0)
+    outer, *inner = (
+        tools.decode(tools.merge(tools.frPyObjects([ring], 60, 80)))
+        for ring in (
+            [2, 3, 32, 3, 32, 33, 2, 33],
+            [4, 4, 4, 9, 9, 9, 9, 4],
+            [12.3, 15, 25, 15, 20, 28.6],
+        )
+    )
+    np.testing.assert_array_equal(drawn, outer & ~(inner[0] | inner[1]) & 1)
+    assert found.areas.tolist() == [900 - 25 - 12.7 * 13.6 / 2]
 
 
 def test_points_may_lie_on_the_edge(tmp_path):

@@ -17,6 +17,7 @@ from helpers.datasets.rasters import npy
 from permafrost.core.errors import PermafrostError
 from permafrost.data.labels.objects import objects_of
 from permafrost.data.store.image_store import ImageStore
+from permafrost.metrics.objects.masks import masks_of_objects
 
 
 def entry_of(name: str, data, **more) -> dict:
@@ -123,6 +124,21 @@ def test_vhr10_counts_its_classes_from_1(tmp_path):
     assert records[2].image_size == (42, 60)
     assert records[2].objects.classes.tolist() == [2, 3, 4]
     assert records[2].objects.boxes.tolist() == [[k, 2 * k, k + 10, 3 * k + 5] for k in range(3)]
+
+
+def test_vhr10_keeps_the_masks_of_instances(tmp_path):
+    vhr10(tmp_path)
+    entry = {**entry_of("vhr10", tmp_path), "task": "instance_segmentation"}
+    source = open_source(entry, where="dataset set")
+    found = source.records()[2].objects
+    part = next(iter(source._parts.values()))
+    wanted = part[2]["mask"].numpy()
+    drawn = masks_of_objects([found], [(42, 60)])
+    np.testing.assert_array_equal([drawn.dense(i) for i in range(3)], wanted)
+    assert found.areas.tolist() == wanted.sum(axis=(1, 2)).tolist() and wanted.any()
+    entry["source"]["masks_key"] = "label"
+    with pytest.raises(PermafrostError, match=r"masks have shape \(3,\), not \(3, height, width\)"):
+        open_source(entry, where="dataset set")
 
 
 def test_numbers_that_no_class_has_are_refused(tmp_path):

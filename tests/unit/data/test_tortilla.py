@@ -32,6 +32,7 @@ from permafrost.data.entry_checks import entry_mistakes
 from permafrost.data.files.decode import UnreadableImage
 from permafrost.data.files.tortilla import by_sensor, dates_of, parts_of
 from permafrost.data.files.tortilla_parts import read_sensor
+from permafrost.metrics.objects.masks import masks_of_objects
 
 # parts and dates
 
@@ -369,9 +370,14 @@ def test_a_raster_of_numbers_gives_boxes_with_the_commonest_class_of_the_mask(tm
     parts = [item("boxes", hdf5(numbers), "HDF5"), item("mask", hdf5(classes), "HDF5")]
     values = {"0": None, "1": "pine", "2": "oak"}
     source = {"boxes": "boxes", "mask": "mask", "label_channel": 0, "label_values": values}
-    found = one(tmp_path, [image("s2", 0, 2), *parts], "detection", source=source).records()[0]
+    parts = [image("s2", 0, 2), *parts]
+    found = one(tmp_path / "boxes", parts, "detection", source=source).records()[0]
     assert found.objects.boxes.tolist() == [[3, 2, 7, 9]] and found.objects.classes.tolist() == [1]
-    assert found.objects.areas.tolist() == [28]
+    assert found.objects.areas.tolist() == [28] and found.objects.masks == (None,)
+    task = "instance_segmentation"
+    found = one(tmp_path / "masks", parts, task, source=source).records()[0]
+    drawn = masks_of_objects([found.objects], [(24, 24)])
+    np.testing.assert_array_equal(drawn.dense(0), numbers == 5)
 
 
 # files

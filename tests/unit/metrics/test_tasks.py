@@ -208,9 +208,9 @@ def test_a_task_is_added_with_at_most_eight_files_beside_its_own_code(workflow):
     )
     edit(
         library / "metrics/tasks.py",
-        '    "detection": (\n',
+        '    "point_detection": (\n',
         '    "grading": (Metric("mae", "MAE", primary=True, better="lower", bounds="positive"),),\n'
-        '    "detection": (\n',
+        '    "point_detection": (\n',
     )
     files = changed(workflow)
     wiring = [file for file in files if not own.match(file)]

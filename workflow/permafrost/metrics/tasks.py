@@ -107,7 +107,7 @@ _NUMBERS = (
     _error("mae", "MAE"),
 )
 # of boxes, oriented boxes and masks; they differ in the shape whose IoU counts
-_OBJECTS = (
+_PRECISIONS = (
     _curve("AP", "AP", primary=True),
     _curve("AP50", "AP50"),
     _curve("AP75", "AP75"),
@@ -120,13 +120,19 @@ _OBJECTS = (
     _curve("ARs", "AR of small objects"),
     _curve("ARm", "AR of medium objects"),
     _curve("ARl", "AR of large objects"),
+)
+_OF_CLASSES = (
+    _curve("class_AP", "AP", per_class=True),
+    _curve("class_AP50", "AP50", per_class=True),
+    *_CLASS_COUNTS,
+)
+_OBJECTS = (
+    *_PRECISIONS,
     Metric("box_recall", "box recall"),
     Metric("box_precision", "box precision"),
     Metric("box_f1", "box F1"),
     *_COUNTS,
-    _curve("class_AP", "AP", per_class=True),
-    _curve("class_AP50", "AP50", per_class=True),
-    *_CLASS_COUNTS,
+    *_OF_CLASSES,
 )
 METRICS: dict[str, tuple[Metric, ...]] = {
     "classification": (
@@ -174,7 +180,17 @@ METRICS: dict[str, tuple[Metric, ...]] = {
     "pixel_regression": _NUMBERS,
     "detection": _OBJECTS,
     "oriented_detection": _OBJECTS,
-    "instance_segmentation": _OBJECTS,
+    "instance_segmentation": (
+        *_PRECISIONS,
+        _curve("box_AP", "AP of boxes"),
+        _curve("box_AP50", "AP50 of boxes"),
+        _curve("box_AP75", "AP75 of boxes"),
+        Metric("mask_recall", "mask recall"),
+        Metric("mask_precision", "mask precision"),
+        Metric("mask_f1", "mask F1"),
+        *_COUNTS,
+        *_OF_CLASSES,
+    ),
     "point_detection": (
         _curve("point_ap", "point AP", primary=True),
         Metric("point_recall", "point recall"),

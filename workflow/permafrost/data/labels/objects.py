@@ -27,6 +27,7 @@ OBJECT = pa.struct(
         ("area", pa.float64()),
         ("crowd", pa.bool_()),
         ("polygon", pa.list_(pa.list_(pa.float64()))),
+        ("mask", pa.string()),
     ]
 )
 OBJECTS = pa.field("objects", pa.list_(OBJECT))
@@ -52,7 +53,10 @@ class Objects:
     areas : (N,) float64.
     crowd : (N,) bool; regions of objects that cannot be separated or are too doubtful to score.
         Predictions there are ignored, and nothing is trained on them.
-    polygons : N lists of rings ``[x0, y0, x1, y1, …]``, or None without a polygon.
+    polygons : N lists of rings ``[x0, y0, x1, y1, …]``, whose union is the object, or None without
+        a polygon.
+    masks : N masks of the whole image as COCO's compressed run lengths, for objects whose
+        annotation is a raster; None for all others.
     """
 
     numbers: np.ndarray
@@ -61,6 +65,7 @@ class Objects:
     areas: np.ndarray
     crowd: np.ndarray
     polygons: tuple[list[list[float]] | None, ...]
+    masks: tuple[str | None, ...]
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -75,9 +80,10 @@ class Objects:
         areas=None,
         crowd=None,
         polygons: Sequence | None = None,
+        masks: Sequence | None = None,
     ) -> Objects:
         """Objects from boxes (N, 4) and class ids (N,); the other fields default to 0..N-1, box
-        areas, no crowds, no polygons."""
+        areas, no crowds, no polygons, no masks."""
         boxes = np.asarray(boxes, np.float64).reshape(-1, 4)
         count = len(boxes)
         sides = np.maximum(boxes[:, 2:] - boxes[:, :2], 0)
@@ -88,6 +94,7 @@ class Objects:
             areas=sides.prod(axis=1) if areas is None else np.asarray(areas, np.float64),
             crowd=np.zeros(count, bool) if crowd is None else np.asarray(crowd, bool),
             polygons=(None,) * count if polygons is None else tuple(polygons),
+            masks=(None,) * count if masks is None else tuple(masks),
         )
 
     def take(self, which: np.ndarray) -> Objects:
@@ -100,6 +107,22 @@ class Objects:
             self.areas[places],
             self.crowd[places],
             tuple(self.polygons[place] for place in places),
+            tuple(self.masks[place] for place in places),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Objects]) -> Objects:
+        """All objects of all parts, in order."""
+        every = (NO_OBJECTS, *parts)
+        return cls(  # type: ignore[call-arg]  # unpacks five arrays
+            *(
+                np.concatenate([getattr(part, name) for part in every])
+                for name in ("numbers", "classes", "boxes", "areas", "crowd")
+            ),
+            *(
+                tuple(one for part in every for one in getattr(part, name))
+                for name in ("polygons", "masks")
+            ),
         )
 
     @property
@@ -114,24 +137,23 @@ NO_OBJECTS = Objects.of(np.empty((0, 4)), np.empty(0))
 def objects_column(images: Sequence[Objects]) -> pa.Array:
     """The column ``objects`` of a table with one row per image or window."""
     offsets = np.concatenate([[0], np.cumsum([len(each) for each in images], dtype=np.int64)])
-    polygons = [polygon for each in images for polygon in each.polygons]
-
-    def joined(name: str) -> np.ndarray:
-        return np.concatenate([getattr(each, name) for each in (NO_OBJECTS, *images)])
-
-    boxes = joined("boxes")
+    every = Objects.joined(images)
     columns = [
-        joined("numbers"),
-        joined("classes"),
-        *(boxes[:, side] for side in range(4)),
-        joined("areas"),
-        joined("crowd"),
-        polygons,
+        every.numbers,
+        every.classes,
+        *every.boxes.T,
+        every.areas,
+        every.crowd,
+        every.polygons,
+        every.masks,
     ]
     fields = [OBJECT.field(place) for place in range(OBJECT.num_fields)]
     arrays = [pa.array(each, field.type) for each, field in zip(columns, fields, strict=True)]
     structs = pa.StructArray.from_arrays(arrays, fields=fields)
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs)
+
+
+_PLAIN = ("object", "class", "x_min", "y_min", "x_max", "y_max", "area")
 
 
 def objects_of(column: pa.ChunkedArray | pa.Array) -> list[Objects]:
@@ -140,14 +162,12 @@ def objects_of(column: pa.ChunkedArray | pa.Array) -> list[Objects]:
     offsets = lists.offsets.to_numpy() if len(lists) else np.zeros(1, np.int32)
     # `values` ignores where a slice begins, but the offsets do not
     values = lists.values
-    named = {
-        field.name: values.field(place)
-        for place, field in enumerate(OBJECT)
-        if field.name not in ("crowd", "polygon")
-    }
-    arrays = {name: array.to_numpy() for name, array in named.items()}
+    arrays = {name: values.field(name).to_numpy() for name in _PLAIN}
     crowd = values.field("crowd").to_numpy(zero_copy_only=False).astype(bool)
     polygons = values.field("polygon").to_pylist()
+    # tables of earlier releases have no masks
+    known = values.type.get_field_index("mask") >= 0
+    masks = values.field("mask").to_pylist() if known else [None] * len(values)
     boxes = np.stack([arrays[name] for name in ("x_min", "y_min", "x_max", "y_max")], axis=1)
     return [
         Objects(
@@ -157,6 +177,7 @@ def objects_of(column: pa.ChunkedArray | pa.Array) -> list[Objects]:
             arrays["area"][start:stop],
             crowd[start:stop],
             tuple(polygons[start:stop]),
+            tuple(masks[start:stop]),
         )
         for start, stop in zip(offsets[:-1], offsets[1:], strict=True)
     ]

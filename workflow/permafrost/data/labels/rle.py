@@ -1,4 +1,4 @@
-"""Box and area of a mask in COCO's run-length encoding, without decoding the mask.
+"""Masks in COCO's run-length encoding: their text, and box and area without decoding the mask.
 
 Runs go down the columns, from the left; the first run is background.
 """
@@ -63,3 +63,27 @@ def runs_box(runs: Sequence[int], height: int, width: int) -> tuple[list[float],
     bottom = height if over.any() else ((stops - 1) % height).max() + 1
     box = [float(first.min()), float(top), float(last.max() + 1), float(bottom)]
     return box, float((stops - starts).sum())
+
+
+def text_of(runs: Sequence[int]) -> str:
+    """COCO's compressed text of run lengths, as pycocotools writes it; the inverse of `runs_of`."""
+    out = []
+    for place, run in enumerate(runs):
+        rest = run - runs[place - 2] if place > 2 else run
+        while True:
+            digit, rest = rest & 31, rest >> 5
+            # the highest bit of the last digit is the sign
+            if rest == (-1 if digit & 16 else 0):
+                break
+            out.append(chr(digit + 80))
+        out.append(chr(digit + 48))
+    return "".join(out)
+
+
+def runs_of_raster(mask: np.ndarray) -> list[int]:
+    """Run lengths of a mask (H, W), true in the object; `text_of` makes COCO's text of them."""
+    flat = np.asarray(mask, bool).T.ravel()
+    edges = np.flatnonzero(np.diff(flat, prepend=False, append=False))
+    # the appended end of a mask whose last pixel is foreground is the end of the image
+    ends = edges if len(edges) and edges[-1] == len(flat) else [*edges, len(flat)]
+    return np.diff(ends, prepend=0).tolist()

@@ -133,12 +133,6 @@ def _whole(records: Sequence[Record]) -> list[Record]:
 
 
 def _united(windows: list[Record]) -> Record:
-    every = [one.objects for one in windows if one.objects is not None]
-    numbers = np.concatenate([one.numbers for one in every])
-    _, first = np.unique(numbers, return_index=True)
-    arrays = {
-        name: np.concatenate([getattr(one, name) for one in every])
-        for name in ("numbers", "classes", "boxes", "areas", "crowd")
-    }
-    joint = Objects(**arrays, polygons=tuple(one for each in every for one in each.polygons))
+    joint = Objects.joined([one.objects for one in windows if one.objects is not None])
+    _, first = np.unique(joint.numbers, return_index=True)
     return replace(windows[0], objects=joint.take(first))

@@ -22,6 +22,7 @@ from permafrost.core.targets import (
     Boxes,
     ChangeMask,
     ClassMask,
+    InstanceMasks,
     ManyLabels,
     Number,
     NumberRaster,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 _BOXES = tasks_with(Boxes)
 _OBJECTS = tasks_with(Boxes, Points)
+_INSTANCES = tasks_with(InstanceMasks)
 _ORIENTED = tasks_with(OrientedBoxes)
 _LABELS = tasks_with(OneClass, ManyLabels, Number, ClassMask, NumberRaster)
 # tasks of sources that support several dates
@@ -73,19 +75,19 @@ KINDS: dict[str, Kind] = {
     "coco": Kind(
         "permafrost.data.sources.coco:open_coco",
         "permafrost.data.sources.coco:CocoOptions",
-        _OBJECTS | _ORIENTED,
+        _OBJECTS | _ORIENTED | _INSTANCES,
         places=("path", "annotations"),
     ),
     "deepforest": Kind(
         "permafrost.data.sources.deepforest:open_deepforest",
         "permafrost.data.sources.deepforest:DeepforestOptions",
-        _OBJECTS | _ORIENTED,
+        _OBJECTS | _ORIENTED | _INSTANCES,
         places=("path", "table"),
     ),
     "demo": Kind(
         "permafrost.data.sources.demo:open_demo",
         "permafrost.data.sources.demo:DemoOptions",
-        _LABELS | _OBJECTS | _ORIENTED | _CHANGE,
+        _LABELS | _OBJECTS | _ORIENTED | _INSTANCES | _CHANGE,
         places=(),
         several=True,
     ),
@@ -125,14 +127,14 @@ KINDS: dict[str, Kind] = {
     "torchgeo": Kind(
         "permafrost.data.sources.torchgeo:open_torchgeo",
         "permafrost.data.sources.torchgeo:TorchgeoOptions",
-        _LABELS | _BOXES | _CHANGE,
+        _LABELS | _BOXES | _INSTANCES | _CHANGE,
         places=(),
         several=True,
     ),
     "tortilla": Kind(
         "permafrost.data.sources.tortilla:TortillaSource",
         "permafrost.data.sources.tortilla:TortillaOptions",
-        tasks_with(OneClass, ManyLabels, ClassMask, NumberRaster, Boxes, ChangeMask),
+        tasks_with(OneClass, ManyLabels, ClassMask, NumberRaster, ChangeMask) | _BOXES | _INSTANCES,
         places=("path",),
         several=True,
     ),

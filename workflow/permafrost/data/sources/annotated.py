@@ -22,6 +22,7 @@ from permafrost.data.files.windows import Window, clip_boxes
 from permafrost.data.labels.objects import Objects
 from permafrost.data.records import Decoded, Record
 from permafrost.data.sources.common import ListedSource, class_ids, decoding_of
+from permafrost.data.sources.corners import outline_area
 from permafrost.data.sources.options import ObjectFiles
 from permafrost.data.sources.reading import (
     grouped,
@@ -47,7 +48,8 @@ class Found(NamedTuple):
     """One object as its file states it; `where` is its position there, for messages.
 
     ``box`` is ``(x_min, y_min, x_max, y_max)``; for a point, its coordinates twice. Without
-    ``area``, that of the box is used.
+    ``area``, that of the box is used; for outlines, that of the polygon. ``mask`` is that of the
+    whole image, as COCO's compressed run lengths.
     """
 
     label: str
@@ -56,6 +58,7 @@ class Found(NamedTuple):
     area: float | None = None
     crowd: bool = False
     polygon: list[list[float]] | None = None
+    mask: str | None = None
 
 
 @dataclass(frozen=True)
@@ -112,19 +115,13 @@ class ObjectSource(ListedSource):
         self._names = [image.name for image in images]
         prefix = folder_prefix(options.root)
         sample_ids = [name.removeprefix(prefix) for name in self._names]
-        targets = targets_of(self.task)
-        check = ObjectCheck(
-            points=targets.points,
-            bounded=not targets.oriented,
-            clip=clip,
-            skip=entry.on_error is not None,
-        )
+        check = ObjectCheck(self.task, clip=clip, skip=entry.on_error is not None)
         check.problems += problems
         known = set(members.names)
         check.suggest(
             _other_root([name for name in self._names if name not in known], known, prefix)
         )
-        if targets.oriented:
+        if targets_of(self.task).oriented:
             images = turned_images(images, where=where)
         images = [_sized(image, members, known, entry.convert) for image in images]
         self._sizes = [image.size for image in images]
@@ -198,7 +195,7 @@ class ObjectCheck:
 
     Parameters
     ----------
-    points : whether objects are points, else boxes.
+    task : says whether objects are points, boxes, or masks.
     clip : whether to cut boxes at the edge of their image and drop those without area there;
         otherwise such boxes are an error. Points are never cut.
     skip : whether images with errors may be skipped.
@@ -206,10 +203,12 @@ class ObjectCheck:
         none is cut: a part of an oriented box is none.
     """
 
-    def __init__(self, *, points: bool, clip: bool, skip: bool, bounded: bool = True) -> None:
+    def __init__(self, task: str, *, clip: bool, skip: bool) -> None:
+        targets = targets_of(task)
         self.problems: list[str] = []
-        self._points, self._clip, self._skip = points, clip, skip
-        self._bounded = bounded
+        self._points, self._instances = targets.points, targets.instances
+        self._clip, self._skip = clip, skip
+        self._bounded = not targets.oriented
         self._mendable = False
         self._remedies: dict[str, None] = {}
 
@@ -238,7 +237,7 @@ class ObjectCheck:
         boxes = np.array([one.box for one in image.found], np.float64).reshape(-1, 4)
         kept = ~(_empty(boxes, size) & (self._clip and not self._points))
         found, boxes = list(itertools.compress(image.found, kept)), boxes[kept]
-        given = np.array([np.nan if one.area is None else one.area for one in found], np.float64)
+        given = np.array([self._area(one) for one in found], np.float64)
         wrong = self._shapes(found, boxes)
         boxes[wrong] = 0
         cut = np.zeros(len(found), bool)
@@ -254,8 +253,15 @@ class ObjectCheck:
             areas=areas,
             crowd=[one.crowd for one in found],
             polygons=[one.polygon for one in found],
+            masks=[one.mask if self._instances else None for one in found],
         )
         return objects, {"clipped": int(cut.sum()), "without_area": int((~kept).sum())}
+
+    def _area(self, one: Found) -> float:
+        """The declared area, else that of the polygon if masks are the targets, else NaN."""
+        if one.area is None and one.polygon and self._instances:
+            return sum(outline_area(np.reshape(ring, (-1, 2))) for ring in one.polygon)
+        return np.nan if one.area is None else one.area
 
     def _shapes(self, found: Sequence[Found], boxes: np.ndarray) -> np.ndarray:
         """(N,) bool, True for invalid boxes or points."""
@@ -264,11 +270,13 @@ class ObjectCheck:
         sides = tame[:, 2:] - tame[:, :2]
         pointed = (sides == 0).all(axis=1)
         flat = (sides <= 0).any(axis=1)
+        bare = np.array([not one.polygon and one.mask is None for one in found], bool)
         self._mendable |= bool((flat & finite).any()) and not self._points
         for rows, problem in (
             (~finite, "coordinates that are no finite numbers"),
             (finite & self._points & ~pointed, "a box, where the task is to find points"),
             (finite & (not self._points) & flat, "a box without width or height"),
+            (bare & self._instances, "neither a polygon nor a mask, which the task needs"),
         ):
             self._name(found, boxes, rows, problem)
         return ~finite | (~pointed if self._points else flat)

@@ -12,7 +12,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import unique_keys
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.files.members import Members, open_members
-from permafrost.data.labels.rle import runs_box, runs_of
+from permafrost.data.labels.rle import runs_box, runs_of, text_of
 from permafrost.data.sources.annotated import Found, ObjectSource
 from permafrost.data.sources.options import Clipped, FileOrFiles, ObjectFiles
 from permafrost.data.sources.places import ImageNames, annotation_bytes, annotation_files
@@ -209,7 +209,7 @@ def _found(item: dict, label: str, which: str, size: tuple[int, int] | None) -> 
     ignored = item.get("ignore", 0)
     if crowd not in (0, 1) or ignored not in (0, 1):
         raise ValueError(f"has iscrowd {crowd!r} and ignore {ignored!r}, which are 0 or 1")
-    rings, box, area = _shape(item.get("segmentation"), size)
+    rings, mask, box, area = _shape(item.get("segmentation"), size)
     if item.get("bbox") is not None:
         box = _corners(item["bbox"])
     if box is None:
@@ -218,7 +218,7 @@ def _found(item: dict, label: str, which: str, size: tuple[int, int] | None) -> 
         area = _number(item["area"])
         if not area >= 0 or math.isinf(area):
             raise ValueError(f"has the area {item['area']!r}")
-    return Found(label, box, which, area, bool(crowd or ignored), rings)
+    return Found(label, box, which, area, bool(crowd or ignored), rings, mask)
 
 
 def _corners(bbox) -> list[float]:
@@ -228,10 +228,12 @@ def _corners(bbox) -> list[float]:
     return [x, y, x + width, y + height]
 
 
-def _shape(segmentation, size) -> tuple[list[list[float]] | None, list[float] | None, float | None]:
-    """Rings, box and area of a segmentation; area for run lengths only, rings for polygons only."""
+def _shape(
+    segmentation, size
+) -> tuple[list[list[float]] | None, str | None, list[float] | None, float | None]:
+    """Rings, mask, box and area of a segmentation; mask and area for run lengths only, rings for polygons only."""
     if segmentation is None or segmentation == []:
-        return None, None, None
+        return None, None, None, None
     if isinstance(segmentation, dict):
         return None, *_from_runs(segmentation, size)
     if not isinstance(segmentation, list):
@@ -244,10 +246,10 @@ def _shape(segmentation, size) -> tuple[list[list[float]] | None, list[float] | 
         rings.append(numbers)
     x = [value for ring in rings for value in ring[::2]]
     y = [value for ring in rings for value in ring[1::2]]
-    return rings, [min(x), min(y), max(x), max(y)], None
+    return rings, None, [min(x), min(y), max(x), max(y)], None
 
 
-def _from_runs(segmentation: dict, image: tuple[int, int] | None) -> tuple[list[float], float]:
+def _from_runs(segmentation: dict, image: tuple[int, int] | None) -> tuple[str, list[float], float]:
     size, counts = segmentation.get("size"), segmentation.get("counts")
     if not isinstance(size, list) or len(size) != 2 or not all(map(_is_side, size)):
         raise ValueError(f"has run lengths of the size {size!r}, which is not [height, width]")
@@ -257,10 +259,11 @@ def _from_runs(segmentation: dict, image: tuple[int, int] | None) -> tuple[list[
         )
     if not isinstance(counts, list | str):
         raise ValueError("has run lengths without counts")
-    found = runs_box(runs_of(counts) if isinstance(counts, str) else counts, *map(int, size))
+    runs = runs_of(counts) if isinstance(counts, str) else counts
+    found = runs_box(runs, *map(int, size))
     if found is None:
         raise ValueError("has a mask without foreground")
-    return found
+    return text_of(runs), *found
 
 
 def _number(value) -> float:

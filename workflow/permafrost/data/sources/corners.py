@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from permafrost.data.labels.rle import runs_of_raster, text_of
+
 EDGES, ZERO_BASED, ONE_BASED = "edges", "zero_based", "one_based"
 #: convention -> shifts that turn the first and last corner into edges
 _SHIFTS = {EDGES: (0, 0), ZERO_BASED: (0, 1), ONE_BASED: (-1, 0)}
@@ -40,6 +42,28 @@ def outline_of(points: np.ndarray) -> dict:
         "area": outline_area(points),
         "polygon": [points.ravel().tolist()],
     }
+
+
+def masked(raster: np.ndarray) -> dict:
+    """Mask and area of an object from the pixels (H, W) that are true in it."""
+    return {"mask": text_of(runs_of_raster(raster)), "area": float(np.count_nonzero(raster))}
+
+
+def without_holes(polygon) -> list[float]:
+    """A polygon of shapely as one ring ``[x0, y0, …]``, in which lines join its holes to the outer ring.
+
+    The ring follows each line twice, so the lines have no area: the parity of crossings, by which
+    COCO's masks are drawn, and the signed area of the ring are those of the polygon with its holes.
+    """
+    import shapely
+
+    if not len(polygon.interiors):
+        return shapely.get_coordinates(polygon).ravel().tolist()
+    turned = shapely.geometry.polygon.orient(polygon)
+    ring = shapely.get_coordinates(turned.exterior)
+    for hole in turned.interiors:
+        ring = np.concatenate([ring, shapely.get_coordinates(hole), ring[:1]])
+    return ring.ravel().tolist()
 
 
 def outline_area(outline: np.ndarray) -> float:

@@ -18,13 +18,14 @@ from permafrost.data.entry import DatasetEntry
 from permafrost.data.files.members import open_members
 from permafrost.data.labels.geometries import BOX, POINT, POLYGON
 from permafrost.data.sources.annotated import Annotated, Found, ObjectSource
+from permafrost.data.sources.corners import without_holes
 from permafrost.data.sources.options import Clipped, FileOrFiles, ObjectFiles
 from permafrost.data.sources.places import ImageNames, annotation_bytes, annotation_files
 
 #: kind of shapes to the tasks that they serve, the usual one first
 TASKS = {
     BOX: ("detection",),
-    POLYGON: ("detection", "oriented_detection"),
+    POLYGON: ("detection", "instance_segmentation", "oriented_detection"),
     POINT: ("point_detection",),
 }
 
@@ -51,8 +52,8 @@ class DeepforestOptions(ObjectFiles, Clipped):
 def open_deepforest(entry: DatasetEntry, *, where: object) -> ObjectSource:
     """Open a source of images with boxes, polygons (WKT) or points.
 
-    A row of zeros or with an empty shape means that its image has no objects. For a polygon with
-    holes, the area excludes them and the outline is the outer ring.
+    A row of zeros or with an empty shape means that its image has no objects. Holes of polygons
+    belong neither to the area nor to the outline (`without_holes`).
     """
     options: DeepforestOptions = entry.source
     members = open_members(options.path, where=where)
@@ -136,8 +137,5 @@ def _shapes(annotations: Annotations) -> tuple[list, list, list]:
     if annotations.kind == POINT:
         return np.tile(shape, 2).tolist(), nothing, nothing
 
-    outlines = [
-        [shapely.get_coordinates(part.exterior).ravel().tolist() for part in shapely.get_parts(one)]
-        for one in shape
-    ]
+    outlines = [[without_holes(part) for part in shapely.get_parts(one)] for one in shape]
     return shapely.bounds(shape).tolist(), shapely.area(shape).tolist(), outlines

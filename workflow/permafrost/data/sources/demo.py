@@ -32,7 +32,13 @@ from permafrost.data.world.canvas import GROUND
 from permafrost.data.world.land import Land, covers_of, pairs_of, series_of
 
 _DAYS = 180
-_AERIAL = ("detection", "point_detection", "oriented_detection", "pixel_regression")
+_AERIAL = (
+    "detection",
+    "instance_segmentation",
+    "point_detection",
+    "oriented_detection",
+    "pixel_regression",
+)
 _LAND_COVER = ("classification", "multilabel", "segmentation", "change", "regression")
 # type checkers know no computed choices
 _COVERS = Literal[(*scenes.CLASSES, *farmland.CROPS)]  # type: ignore[valid-type]
@@ -41,8 +47,8 @@ _COVERS = Literal[(*scenes.CLASSES, *farmland.CROPS)]  # type: ignore[valid-type
 @dataclass(frozen=True, kw_only=True)
 class DemoOptions(Options):
     """Images of a simulated world, generated on demand: land cover seen from a satellite; for
-    detection and point_detection, tree crowns seen from an aircraft (0.4 m per pixel); for
-    oriented_detection, buildings and vehicles; for pixel_regression, heights above ground. With
+    detection, instance_segmentation and point_detection, tree crowns seen from an aircraft (0.4 m per
+    pixel); for oriented_detection, buildings and vehicles; for pixel_regression, heights above ground. With
     dates: pair, land cover before and after construction or clearing (change); with dates: series,
     crops on up to six dates of a summer.
     """
@@ -293,7 +299,7 @@ class _Taken:
 
 
 class CrownSource(AerialSource):
-    """Chips of aerial views with the visible tree crowns: boxes, or crown centres."""
+    """Chips of aerial views with the visible tree crowns: boxes, masks, or crown centres."""
 
     def __init__(self, entry: DatasetEntry, *, where: object) -> None:
         super().__init__(entry, where=where)

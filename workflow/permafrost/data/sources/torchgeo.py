@@ -58,6 +58,9 @@ class TorchgeoOptions(Grouped, Clipped, LabelChannel):
     boxes: Literal["upright", "corners"] = "upright"
     """Boxes in a sample (detection): x_min, y_min, x_max, y_max; or all corners of a rotated box,
     which are kept as its outline while its bounding box is used."""
+    masks_key: Text = "mask"
+    """Key of the masks of the objects, one (H, W) for each (instance_segmentation). Not used for boxes given as
+    corners, whose outlines are the masks."""
     corners: Corners = "edges"
     """Meaning of the coordinates of upright boxes (detection), see corners of voc."""
     label_values: LeftOut[ByName[str]] = None
@@ -85,7 +88,8 @@ class TorchgeoDetection(TorchgeoSource):
         options: TorchgeoOptions = entry.source
         for part in self._parts.values():
             check_pairing(part, where)
-        self._objects = SampleObjects(options, self.classes, where=where)
+        masks = targets_of(entry.task).instances
+        self._objects = SampleObjects(options, self.classes, masks=masks, where=where)
         self._records = self._listed(options, where)
 
     def records(self) -> list[Record]:
@@ -94,9 +98,8 @@ class TorchgeoDetection(TorchgeoSource):
     def _listed(self, options: TorchgeoOptions, where: object) -> list[Record]:
         names = [sample_name(self._parts[split], split, i) for split, i in self._index]
         groups = grouped(names, options.group, where=where)
-        check = ObjectCheck(
-            points=False, clip=options.clip_boxes, skip=self._entry.on_error is not None
-        )
+        skip = self._entry.on_error is not None
+        check = ObjectCheck(self.task, clip=options.clip_boxes, skip=skip)
         ids = {name: number for number, name in enumerate(self.classes)}
         quick = {split: without_pixels(part) for split, part in self._parts.items()}
         records = []

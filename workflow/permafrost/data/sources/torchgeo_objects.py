@@ -13,7 +13,7 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 from permafrost.data.files.decode import UnreadableImage
 from permafrost.data.sources.annotated import Found
-from permafrost.data.sources.corners import EDGES, box_edges, outline_of
+from permafrost.data.sources.corners import EDGES, box_edges, masked, outline_of
 
 if TYPE_CHECKING:
     from permafrost.data.sources.torchgeo import TorchgeoOptions
@@ -25,11 +25,14 @@ WITHOUT_PIXELS = frozenset({"DIOR", "DOTA", "FAIR1M", "ForestDamage", "ReforesTr
 class SampleObjects:
     """Reads the objects of a sample as the entry declares them."""
 
-    def __init__(self, options: TorchgeoOptions, classes: Sequence[str], *, where: object) -> None:
+    def __init__(
+        self, options: TorchgeoOptions, classes: Sequence[str], *, masks: bool, where: object
+    ) -> None:
         self._classes = classes
         self._boxes = options.boxes_key
         self._rotated = options.boxes == "corners"
         self._corners = options.corners
+        self._masks = options.masks_key if masks and not self._rotated else None
         if self._rotated and self._corners != EDGES:
             raise PermafrostError(
                 f"corners: {self._corners} is for upright boxes",
@@ -49,13 +52,14 @@ class SampleObjects:
         ----------
         name : of the sample, for messages.
         """
-        absent = [key for key in (self._boxes, *self._needed_labels) if key not in sample]
+        needed = [self._boxes, *([self._masks] if self._masks else []), *self._needed_labels]
+        absent = [key for key in needed if key not in sample]
         if absent:
             raise UnreadableImage(f"has no {absent[0]!r}, only {', '.join(sample)}")
         boxes = np.asarray(sample[self._boxes], np.float64)
         count = len(boxes) if boxes.size else 0
         labels = self._class_names(sample, count)
-        shapes = self._shapes(boxes, count)
+        shapes = self._outlined(self._shapes(boxes, count), sample)
         return [
             Found(label=label, where=f"{name}: object {number}", **shape)
             for number, (label, shape) in enumerate(zip(labels, shapes, strict=True), start=1)
@@ -71,6 +75,18 @@ class SampleObjects:
             )
         edges = box_edges(boxes.reshape(-1, 4), self._corners)
         return [{"box": box} for box in edges.tolist()]
+
+    def _outlined(self, shapes: list[dict], sample: dict) -> list[dict]:
+        """The shapes with the masks of the sample, if these are wanted."""
+        if self._masks is None or not shapes:
+            return shapes
+        masks = np.asarray(sample[self._masks])
+        if masks.ndim != 3 or len(masks) != len(shapes):
+            raise UnreadableImage(
+                f"its masks have shape {masks.shape}, not ({len(shapes)}, height, width)",
+                remedy="name the key of one mask per object with masks_key in source",
+            )
+        return [{**one, **masked(mask != 0)} for one, mask in zip(shapes, masks, strict=True)]
 
     def _outlines(self, boxes: np.ndarray, count: int) -> list[np.ndarray]:
         """Corners (P, 2) of each object."""

@@ -262,9 +262,8 @@ class TortillaSource(ListedSource):
 
     def _with_objects(self) -> list[Record]:
         options = self._options
-        check = ObjectCheck(
-            points=False, clip=options.clip_boxes, skip=self._entry.on_error is not None
-        )
+        skip = self._entry.on_error is not None
+        check = ObjectCheck(self.task, clip=options.clip_boxes, skip=skip)
         ids = {name: number for number, name in enumerate(self.classes)}
         records = []
         for sample, record in zip(self._samples, self._records, strict=True):

@@ -11,6 +11,7 @@ from permafrost.data.files.decode import UnreadableImage
 from permafrost.data.files.tortilla import Item
 from permafrost.data.files.tortilla_parts import annotations_of, read_sensor
 from permafrost.data.sources.annotated import Found
+from permafrost.data.sources.corners import masked
 
 if TYPE_CHECKING:
     from permafrost.data.sources.tortilla import TortillaOptions
@@ -52,7 +53,8 @@ def objects_of(
         if label is not None:
             where = f"{sample}: object {number}"
             polygon = [ring for ring in one["polygon"] or [] if len(ring) >= 6] or None
-            found.append(Found(label, one["box"], where, one.get("area"), polygon=polygon))
+            area, mask = one.get("area"), one.get("mask")
+            found.append(Found(label, one["box"], where, area, polygon=polygon, mask=mask))
     return found
 
 
@@ -69,8 +71,8 @@ def _numbered(numbers: np.ndarray, labels: np.ndarray) -> list[dict]:
             {
                 "label": int(names[np.argmax(counts)]),
                 "box": [float(edge) for edge in box],
-                "area": float(len(rows)),
                 "polygon": None,
+                **masked(numbers == number),
             }
         )
     return objects

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from permafrost.data.labels.objects import NO_OBJECTS, Objects
+from permafrost.data.labels.rle import runs_of_raster, text_of
 from permafrost.data.world.aerial import MARGIN, View
 from permafrost.data.world.things import CROWNS
 
@@ -19,8 +20,11 @@ CLEAR = 0.4
 TRACE, FEWEST = 0.1, 8
 
 
-def crowns(view: View, top: int, left: int, size: int, *, points: bool) -> Objects:
-    """Crowns in a square window: boxes around the visible part of each, or crown centres.
+def crowns(
+    view: View, top: int, left: int, size: int, *, points: bool, masks: bool = False
+) -> Objects:
+    """Crowns in a square window: boxes around the visible part of each and, with `masks`, its pixels; or
+    crown centres.
 
     Taller objects and the edge of the window hide parts of a crown. Coordinates are pixels of the
     window. Only points in the window are listed.
@@ -39,11 +43,15 @@ def crowns(view: View, top: int, left: int, size: int, *, points: bool) -> Objec
             if not (0 <= x < size and 0 <= y < size):
                 continue
             box = [x, y, x, y]
-        found.append((number, thing.crown, box, share < CLEAR))
+        found.append((number, thing.crown, box, share < CLEAR, count))
     if not found:
         return NO_OBJECTS
-    numbers, classes, boxes, doubtful = zip(*found, strict=True)
-    return Objects.of(boxes, classes, numbers=numbers, crowd=doubtful)
+    numbers, classes, boxes, doubtful, counts = zip(*found, strict=True)
+    drawn: dict = {}
+    if masks:
+        rasters = [text_of(runs_of_raster(seen == number + 1)) for number in numbers]
+        drawn = {"masks": rasters, "areas": counts}
+    return Objects.of(boxes, classes, numbers=numbers, crowd=doubtful, **drawn)
 
 
 def _boxes(seen: np.ndarray) -> dict[int, tuple[int, ...]]:

@@ -254,7 +254,8 @@ def with_all_masks(problem: Problem, settings: Settings) -> Problem:
 
     Comparisons across categories need them. They were checked when they were first read.
     """
-    if problem.detection_masks is None:
+    # masks that were not read from a file are all there
+    if problem.detection_masks is None or problem.detections.segmentations is None:
         return problem
     detections, images = problem.detections, problem.truths.images
     read = read_masks(

@@ -7,8 +7,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from permafrost.core.errors import PermafrostError
+from permafrost.metrics.detection.masks.runs import Masks
+from permafrost.metrics.objects.masks import masks_of_texts, moved, texts_of
+
 #: column of prediction tables with the outlines of oriented boxes
 OUTLINES = "polygon"
+#: and with masks, as COCO's compressed run lengths
+MASKS = "masks"
 _CORNERS = ("x_min", "y_min", "x_max", "y_max")
 
 
@@ -23,12 +29,14 @@ class Detected:
     classes : (M,) class ids.
     scores : (M,) float64.
     outlines : (M, 8) float64 ``x0, y0, x1, y1, …``, the corners of oriented boxes in pixels; else None.
+    masks : M masks of the image or window; else None.
     """
 
     boxes: np.ndarray
     classes: np.ndarray
     scores: np.ndarray
     outlines: np.ndarray | None = None
+    masks: Masks | None = None
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -40,13 +48,23 @@ class Detected:
 
     def take(self, rows) -> Detected:
         """The detections at `rows`: indices, a slice or a mask."""
-        outlines = None if self.outlines is None else self.outlines[rows]
-        return Detected(self.boxes[rows], self.classes[rows], self.scores[rows], outlines)
+        return Detected(
+            self.boxes[rows],
+            self.classes[rows],
+            self.scores[rows],
+            None if self.outlines is None else self.outlines[rows],
+            None if self.masks is None else self.masks[rows],
+        )
 
-    def moved(self, by: np.ndarray) -> Detected:
-        """The detections shifted by (2,) pixels, x and y."""
-        outlines = None if self.outlines is None else self.outlines + np.tile(by, 4)
-        return replace(self, boxes=self.boxes + np.tile(by, 2), outlines=outlines)
+    def moved(self, by: np.ndarray, size: tuple[int, int]) -> Detected:
+        """The detections shifted by (2,) pixels, x and y, into an image of that height and width."""
+        outlines, masks = self.outlines, self.masks
+        return replace(
+            self,
+            boxes=self.boxes + np.tile(by, 2),
+            outlines=None if outlines is None else outlines + np.tile(by, 4),
+            masks=None if masks is None else moved(masks, by, *size),
+        )
 
     def above(self, score: float) -> Detected:
         """The detections that score at least `score`."""
@@ -60,11 +78,13 @@ class Detected:
 def join(parts: list[Detected]) -> Detected:
     """Concatenate detections, in order."""
     outlined = [part.outlines for part in parts if part.outlines is not None]
+    masked = [part.masks for part in parts if part.masks is not None]
     return Detected(
         np.concatenate([np.empty((0, 4)), *(part.boxes for part in parts)]),
         np.concatenate([np.empty(0, np.int64), *(part.classes for part in parts)]).astype(np.int64),
         np.concatenate([np.empty(0), *(part.scores for part in parts)]),
         np.concatenate(outlined) if outlined else None,
+        Masks.joined(masked) if masked else None,
     )
 
 
@@ -99,6 +119,35 @@ def outlines_column(found: list[Detected]) -> pa.Array:
     """The column `OUTLINES`: for each image a list of eight numbers per detection."""
     rings = [[] if each.outlines is None else each.outlines.tolist() for each in found]
     return pa.array(rings, pa.list_(pa.list_(pa.float64())))
+
+
+def masks_column(found: list[Detected]) -> pa.Array:
+    """The column `MASKS`: for each image a list of texts, one per detection."""
+    texts = [[] if each.masks is None else texts_of(each.masks) for each in found]
+    return pa.array(texts, pa.list_(pa.string()))
+
+
+def with_masks(found: list[Detected], column, sizes: np.ndarray) -> list[Detected]:
+    """The detections of images of `sizes` (N, 2: height, width) with their masks, from the column `MASKS`.
+
+    Raises
+    ------
+    PermafrostError : a mask is missing or damaged.
+    """
+    lists = column.to_pylist()
+    counts = [len(each) for each in found]
+    if [len(each or ()) for each in lists] != counts or any(t is None for e in lists for t in e):
+        raise PermafrostError(
+            "the column of masks does not hold one mask per detection",
+            remedy="run the evaluation again",
+        )
+    texts = [text for each in lists for text in each]
+    masks = masks_of_texts(texts, *np.repeat(sizes, counts, axis=0).T)
+    ends = np.cumsum([0, *counts])
+    return [
+        replace(each, masks=masks[begin:end])
+        for each, begin, end in zip(found, ends[:-1], ends[1:], strict=True)
+    ]
 
 
 def _rings(column, count: int) -> np.ndarray:

@@ -1,6 +1,6 @@
 """One-to-one matching of predictions and truths.
 
-Rules for boxes and polygons:
+Rules for boxes, polygons and masks:
 
 ``area``    DeepForest's: the assignment with the greatest total intersection *area*. Neither IoU nor
             score counts, so a huge box can displace a good one: for a truth of 10 x 10, a prediction
@@ -38,6 +38,7 @@ RULES = {
     "box": ("area", "iou", "score"),
     "polygon": ("area", "iou", "score"),
     "oriented_box": ("area", "iou", "score"),
+    "mask": ("area", "iou", "score"),
     "point": ("distance", "within", "score"),
 }
 # up to this many pairs (134 MB) one assignment is solved, as in DeepForest, so that ties are resolved

@@ -11,9 +11,11 @@ import numpy as np
 import shapely
 from scipy.spatial import cKDTree
 
-from permafrost.data.labels.geometries import BOX, ORIENTED, POINT, POLYGON
+from permafrost.data.labels.geometries import BOX, MASK, ORIENTED, POINT, POLYGON
 from permafrost.data.labels.oriented import area_of, enclosing, uncrossed
 from permafrost.metrics.detection.kernels.oriented import shared_area
+from permafrost.metrics.detection.masks.runs import Masks
+from permafrost.metrics.objects.masks import corners_of, shared_pixels
 
 # pairs of boxes compared at once
 _AT_ONCE = 1 << 21
@@ -48,7 +50,8 @@ def find_pairs(kind: str, first, second, *, reach: float = np.inf, above: float 
     Parameters
     ----------
     kind : kind of both sets, see `Annotations`.
-    first, second : shapes, as `Annotations.shape`; oriented boxes are (N, 4, 2) corners.
+    first, second : shapes, as `Annotations.shape`; oriented boxes are (N, 4, 2) corners, masks are `Masks` of one
+        image.
     reach : points only: distance in pixels; infinite for all pairs.
     above : oriented boxes only: pairs whose IoU cannot be above it may be missing.
     """
@@ -64,7 +67,7 @@ def find_pairs(kind: str, first, second, *, reach: float = np.inf, above: float 
 
 
 def areas(kind: str, shapes) -> np.ndarray:
-    """(N,) areas of boxes, oriented boxes or polygons in square pixels."""
+    """(N,) areas of boxes, oriented boxes, polygons or masks in square pixels."""
     return _AREAS[kind](shapes)
 
 
@@ -137,8 +140,22 @@ def _oriented_pairs(
     return i, j, common
 
 
-_OVERLAPS = {BOX: _box_pairs, POLYGON: _polygon_pairs, ORIENTED: _oriented_pairs}
-_AREAS = {BOX: _box_areas, POLYGON: shapely.area, ORIENTED: area_of}
+def _mask_pairs(
+    first: Masks, second: Masks, _above: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    i, j, _ = _box_pairs(corners_of(first), corners_of(second))
+    common = shared_pixels(first, second, i, j)
+    real = common > 0
+    return i[real], j[real], common[real].astype(np.float64)
+
+
+_OVERLAPS = {
+    BOX: _box_pairs,
+    POLYGON: _polygon_pairs,
+    ORIENTED: _oriented_pairs,
+    MASK: _mask_pairs,
+}
+_AREAS = {BOX: _box_areas, POLYGON: shapely.area, ORIENTED: area_of, MASK: Masks.areas}
 
 
 def _point_pairs(first: np.ndarray, second: np.ndarray, reach: float) -> Pairs:

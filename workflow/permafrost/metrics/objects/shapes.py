@@ -10,12 +10,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from permafrost.core.targets import Boxes, OrientedBoxes, Points, Targets, by_targets
+from permafrost.core.targets import Boxes, InstanceMasks, OrientedBoxes, Points, Targets, by_targets
 from permafrost.core.tasks import targets_of
-from permafrost.data.labels.geometries import BOX, ORIENTED, POINT
+from permafrost.data.labels.geometries import BOX, MASK, ORIENTED, POINT
 from permafrost.data.labels.objects import Objects
 from permafrost.data.labels.oriented import area_of, corners_of_polygons
+from permafrost.metrics.detection.masks.runs import Masks
 from permafrost.metrics.objects.detected import Detected
+from permafrost.metrics.objects.masks import masks_of_objects
 from permafrost.metrics.objects.matching import IOU_THRESHOLD
 
 
@@ -36,6 +38,10 @@ class ObjectShape:
         """(N, …) shapes of objects or detections, as `metrics.objects.overlaps.find_pairs` takes them."""
         return things.boxes
 
+    def of_image(self, objects: Objects, size: tuple[int, int]):
+        """`of` the objects of an image of (height, width) pixels."""
+        return self.of(objects)
+
     def geometry(self, images: Sequence[Objects] | Sequence[Detected]) -> dict[str, Any]:
         """Fields of `Truths` or `Detections` (`metrics.detection.inputs.tables`) that the kernel needs besides the
         boxes, for the objects or detections of all images in order."""
@@ -45,6 +51,13 @@ class ObjectShape:
         """(D,) areas of the detections of all images, in square pixels."""
         sides = [each.boxes[:, 2:] - each.boxes[:, :2] for each in images]
         return np.concatenate([np.empty((0, 2)), *sides]).prod(axis=1)
+
+    def masks(
+        self, objects: Sequence[Objects], detections: Sequence[Detected], sizes: np.ndarray
+    ) -> tuple[Masks | None, Masks | None]:
+        """The masks of all objects and of all detections of images of `sizes` (N, 2: height, width), if the
+        kernel compares masks."""
+        return None, None
 
     def threshold(self, match_distance: float | None) -> float:
         """IoU above which a detection matches an object; for points, the distance in pixels below which."""
@@ -83,10 +96,34 @@ class OrientedShape(ObjectShape):
         return np.concatenate([np.empty((0, 4, 2)), *(self.of(each) for each in images)])
 
 
+class MaskShape(ObjectShape):
+    """Masks. Those of objects need the size of their image (`of_image`)."""
+
+    kind, kernel = MASK, "segm"
+
+    def of(self, things: Objects | Detected):
+        """The `Masks` of detections."""
+        assert isinstance(things, Detected) and things.masks is not None
+        return things.masks
+
+    def of_image(self, objects: Objects, size: tuple[int, int]):
+        return masks_of_objects([objects], [size])
+
+    def areas(self, images: Sequence[Detected]) -> np.ndarray:
+        return self._joined(images).areas().astype(np.float64)
+
+    def masks(self, objects, detections, sizes) -> tuple[Masks, Masks]:
+        return masks_of_objects(objects, sizes), self._joined(detections)
+
+    def _joined(self, images: Sequence[Detected]) -> Masks:
+        return Masks.joined([Masks.empty([], []), *(self.of(each) for each in images)])
+
+
 _SHAPES: dict[type[Targets], ObjectShape] = {
     Boxes: ObjectShape(),
     Points: PointShape(),
     OrientedBoxes: OrientedShape(),
+    InstanceMasks: MaskShape(),
 }
 
 

@@ -26,7 +26,8 @@ from scipy.sparse.csgraph import connected_components
 from permafrost.core.errors import PermafrostError, look_up
 from permafrost.data.deepforest.annotations import Annotations, concatenate
 from permafrost.data.files.windows import clip_boxes
-from permafrost.data.labels.geometries import BOX, POINT, POLYGON
+from permafrost.data.labels.geometries import BOX, MASK, POINT, POLYGON
+from permafrost.metrics.objects.masks import clipped, corners_of
 from permafrost.metrics.objects.overlaps import (
     DISTANCE,
     IOU_THRESHOLD,
@@ -149,7 +150,7 @@ def agreements(
 
     Parameters
     ----------
-    crowns : boxes or polygons, in pixels of the image.
+    crowns : boxes, polygons or masks, in pixels of the image.
     windows : (N, 4) ``x, y, width, height`` of the window of each, in pixels.
     size : width and height of the image in pixels.
     threshold, touch : see `stitch`.
@@ -186,10 +187,7 @@ def _check_overlap(bounds: np.ndarray) -> None:
 
 
 def _touches_inner_edge(crowns: Annotations, bounds, size, touch: float) -> np.ndarray:
-    if crowns.kind == POLYGON:
-        boxes = shapely.bounds(crowns.shape)
-    else:
-        boxes = crowns.shape
+    boxes = _AROUND[crowns.kind](crowns.shape)
     inside = np.hstack([bounds[:, :2] > 0, bounds[:, 2:] < np.asarray(size)])
     touching = np.hstack(
         [boxes[:, :2] <= bounds[:, :2] + touch, boxes[:, 2:] >= bounds[:, 2:] - touch]
@@ -198,10 +196,16 @@ def _touches_inner_edge(crowns: Annotations, bounds, size, touch: float) -> np.n
 
 
 def _clip(kind: str, shapes, bounds: np.ndarray):
-    if kind == BOX:
-        return clip_boxes(shapes, bounds)
+    return _CLIPPED[kind](shapes, bounds)
 
-    return shapely.intersection(shapes, shapely.box(*bounds.T))
+
+# by kind: boxes around shapes, and the parts of shapes in boxes
+_AROUND = {BOX: np.asarray, POLYGON: shapely.bounds, MASK: corners_of}
+_CLIPPED = {
+    BOX: clip_boxes,
+    POLYGON: lambda shapes, bounds: shapely.intersection(shapes, shapely.box(*bounds.T)),
+    MASK: clipped,
+}
 
 
 def _same_crowns(kind: str, seen, bounds: np.ndarray, threshold: float) -> Pairs:

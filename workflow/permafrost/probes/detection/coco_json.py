@@ -30,7 +30,7 @@ def truth_json(
             _with_sides(objects.boxes),
             objects.areas.tolist(),
             objects.crowd.tolist(),
-            shape.coco_truth(objects),
+            shape.coco_truth(objects, image.size),
             strict=True,
         )
         for label, box, area, crowd, further in rows:

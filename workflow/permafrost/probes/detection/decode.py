@@ -42,17 +42,27 @@ class Decoder:
         """
         scores = cell_scores(output).cpu().numpy()
         places = output.places.detach().cpu().numpy()
-        return [self._sample(*each) for each in zip(scores, places, scales, strict=True)]
+        found = [self._sample(*each) for each in zip(scores, places, scales, strict=True)]
+        sizes = np.rint(np.array(self.pyramid.working_size) / scales[:, ::-1]).astype(int).tolist()
+        return [
+            self.shape.with_masks(detected, cells, output, row, tuple(size))
+            for row, ((detected, cells), size) in enumerate(zip(found, sizes, strict=True))
+        ]
 
-    def _sample(self, scores: np.ndarray, places: np.ndarray, scale: np.ndarray) -> Detected:
+    def _sample(
+        self, scores: np.ndarray, places: np.ndarray, scale: np.ndarray
+    ) -> tuple[Detected, np.ndarray]:
+        """The detections of a sample without masks, and the cell of each."""
         cells, classes = np.nonzero(scores > LEAST_SCORE)
         found = scores[cells, classes].astype(np.float64)
         best = np.argsort(-found, kind="stable")[: max(CANDIDATES, self.most)]
         cells, classes, found = cells[best], classes[best], found[best]
         placed = self.shape.decode(places[cells], cells, self.pyramid, scale)
         candidates = Detected(classes=classes, scores=found, **placed)
-        candidates = candidates.take(self.shape.real(candidates))
-        return self.shape.suppress(candidates, self.threshold).take(slice(self.most))
+        real = self.shape.real(candidates)
+        candidates, cells = candidates.take(real), cells[real]
+        rest = self.shape.rest(candidates, self.threshold)[: self.most]
+        return candidates.take(rest), cells[rest]
 
 
 def cell_scores(output: Output) -> torch.Tensor:

@@ -114,7 +114,8 @@ def detection_loss(
     total = (focal_loss(logits, truth) * counted).sum() / max(1, len(cells))
     found = output.places.flatten(0, 1)[cells]
     centred = None if output.centred is None else output.centred.flatten()[cells]
-    return sum(shape.losses(found, places, centred, kind), start=total)
+    terms = (*shape.losses(found, places, centred, kind), *shape.mask_losses(output, chosen))
+    return sum(terms, start=total)
 
 
 def focal_loss(logits: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:

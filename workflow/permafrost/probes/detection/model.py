@@ -17,13 +17,13 @@ from torch import nn
 from torch.nn import functional
 
 from permafrost.probes.dense.layers import NormalisedProjection, resize
+from permafrost.probes.detection.layers import enlarger, rows_of, tower
 from permafrost.probes.detection.pyramid import Pyramid
 from permafrost.probes.detection.shapes.shape import HeadShape
 
 # initial probability of every class, so that the many cells without an object do not
 # dominate the first steps (Lin et al. 2017, focal loss)
 PRIOR = 0.01
-MOST_GROUPS, GROUP = 32, 8
 
 
 class Output(NamedTuple):
@@ -31,12 +31,15 @@ class Output(NamedTuple):
 
     ``logits`` (B, L, K). ``places`` (B, L, n), the shape's numbers, in strides from the cell's centre (see
     the classes of `probes.detection.shapes`). ``centred`` (B, L) logits of centre-ness; None for shapes
-    without it.
+    without it. For masks only: ``filters`` (B, L, F), the parameters of each cell's filters, and ``canvas``
+    (B, C, H, W), the map that they are applied to.
     """
 
     logits: torch.Tensor
     places: torch.Tensor
     centred: torch.Tensor | None
+    filters: torch.Tensor | None = None
+    canvas: torch.Tensor | None = None
 
 
 class DetectionHead(nn.Module):
@@ -67,12 +70,13 @@ class DetectionHead(nn.Module):
             NormalisedProjection(count, hidden, bias=True) for count in channels
         )
         self.enlargers = nn.ModuleList(
-            _enlarger(hidden) for level in pyramid.levels if not level.maps
+            enlarger(hidden) for level in pyramid.levels if not level.maps
         )
-        self.class_tower, self.place_tower = _tower(hidden, depth), _tower(hidden, depth)
+        self.class_tower, self.place_tower = tower(hidden, depth), tower(hidden, depth)
         self.classify = nn.Conv2d(hidden, classes, kernel_size=1)
         self.place = nn.Conv2d(hidden, shape.channels, kernel_size=1)
         self.scales = nn.Parameter(torch.ones(len(pyramid.predicted)))
+        self.branch = shape.branch(hidden, depth, pyramid)
         for last in (self.classify, self.place):
             nn.init.normal_(last.weight, std=0.01)
             nn.init.zeros_(last.bias)
@@ -80,9 +84,11 @@ class DetectionHead(nn.Module):
 
     def forward(self, maps: list[torch.Tensor]) -> Output:
         levels = self._levels(maps)[self.pyramid.first :]
-        logits = [_rows(self.classify(self.class_tower(x))) for x in levels]
-        placed = [_rows(self.place(self.place_tower(x))) for x in levels]
-        return Output(torch.cat(logits, dim=1), *self.shape.outputs(placed, self.scales))
+        logits = [rows_of(self.classify(self.class_tower(x))) for x in levels]
+        towers = [self.place_tower(x) for x in levels]
+        placed = [rows_of(self.place(x)) for x in towers]
+        drawn = () if self.branch is None else self.branch(levels[-1], towers)
+        return Output(torch.cat(logits, dim=1), *self.shape.outputs(placed, self.scales), *drawn)
 
     def _levels(self, maps: list[torch.Tensor]) -> list[torch.Tensor]:
         """All levels; each is the sum of its maps and the enlarged coarser level."""
@@ -97,38 +103,6 @@ class DetectionHead(nn.Module):
         return made
 
 
-def _tower(hidden: int, depth: int) -> nn.Sequential:
-    layers: list[nn.Module] = []
-    for _ in range(depth):
-        layers += [
-            nn.Conv2d(hidden, hidden, 3, padding=1, groups=hidden, bias=False),
-            nn.Conv2d(hidden, hidden, 1, bias=False),
-            nn.GroupNorm(_groups(hidden), hidden),
-            nn.ReLU(inplace=True),
-        ]
-    return nn.Sequential(*layers)
-
-
-def _enlarger(hidden: int) -> nn.Sequential:
-    """A learned layer that doubles the size."""
-    return nn.Sequential(
-        nn.ConvTranspose2d(hidden, hidden, kernel_size=2, stride=2, bias=False),
-        nn.GroupNorm(_groups(hidden), hidden),
-        nn.ReLU(inplace=True),
-    )
-
-
-def _groups(hidden: int) -> int:
-    """The largest number of equal groups of at least `GROUP` channels."""
-    most = min(MOST_GROUPS, max(1, hidden // GROUP))
-    return next(count for count in range(most, 0, -1) if hidden % count == 0)
-
-
 def _pooled(x: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
     # stored maps need no gradient, so this is deterministic
     return x if tuple(x.shape[-2:]) == size else functional.adaptive_avg_pool2d(x, size)
-
-
-def _rows(x: torch.Tensor) -> torch.Tensor:
-    """(B, C, H, W) -> (B, H W, C) float32."""
-    return x.permute(0, 2, 3, 1).flatten(1, 2).float()

@@ -129,13 +129,7 @@ def _together(windows: list[Objects]) -> Objects:
     """The objects of all windows of an image, each once."""
     if len(windows) == 1:
         return windows[0]
-    every = Objects(  # type: ignore[call-arg]  # unpacks five arrays
-        *(
-            np.concatenate([getattr(window, name) for window in windows])
-            for name in ("numbers", "classes", "boxes", "areas", "crowd")
-        ),
-        tuple(polygon for window in windows for polygon in window.polygons),
-    )
+    every = Objects.joined(windows)
     _, first = np.unique(every.numbers, return_index=True)
     return every.take(first)
 

@@ -181,7 +181,12 @@ class _Run:
         """
         splits = {name: self.splits[name] for name in ("train", "val")}
         targets = {
-            name: assign(shown_objects(split), self.pyramid, split.shape)
+            name: assign(
+                shown_objects(split),
+                self.pyramid,
+                split.shape,
+                split.shape.drawings(split, self.pyramid),
+            )
             for name, split in splits.items()
         }
         if not len(targets["train"].keys):

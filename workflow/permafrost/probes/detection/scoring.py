@@ -55,7 +55,7 @@ def hits(split: ObjectSplit, image: WholeImage, found: Detected) -> Hits:
     shape = split.shape.compared
     return count_hits(
         shape.kind,
-        shape.of(image.objects),
+        shape.of_image(image.objects, image.size),
         image.objects.crowd,
         shape.of(found),
         threshold=shape.threshold(split.detection["match_distance"]),

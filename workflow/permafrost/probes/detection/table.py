@@ -8,7 +8,7 @@ import pyarrow as pa
 from permafrost.core.columns import Column
 from permafrost.core.leakage import LEAK
 from permafrost.data.labels.objects import OBJECTS, objects_column
-from permafrost.metrics.objects.detected import OUTLINES, Detected, join
+from permafrost.metrics.objects.detected import MASKS, OUTLINES, Detected, join
 from permafrost.probes.dense.shown import Ranked
 from permafrost.probes.dense.tables import ShownPredictions
 from permafrost.probes.detection.object_splits import ObjectSplit
@@ -36,8 +36,11 @@ class ObjectPredictions(ShownPredictions):
     width : Width of the whole image in pixels.
     objects : The truth: every object of the image once, not clipped; class is its index in the metadata, area is
         in square pixels as annotated, crowd marks a region of inseparable objects (it need not be detected, and
-        detections on it are ignored), polygon has rings of alternating x and y and is null for boxes and points.
+        detections on it are ignored), polygon has rings of alternating x and y and is null for boxes and points;
+        mask has COCO's compressed run lengths, for instance_segmentation of rasters.
     detections : The detections by descending score; for oriented boxes, the upright boxes around them.
+    masks : instance_segmentation only: the mask of every detection as COCO's compressed run lengths, in the order of
+        detections.
     polygon : oriented_detection only: the corners x0, y0, x1, y1, … of every detection, in the order of detections.
     """
 
@@ -47,6 +50,7 @@ class ObjectPredictions(ShownPredictions):
         Column("width", "int32", least=1),
         Column("objects", str(OBJECTS.type)),
         Column("detections", str(pa.list_(DETECTION))),
+        Column(MASKS, "list<item: string>", optional=True),
         Column(OUTLINES, "list<item: list<item: double>>", optional=True),
         *ShownPredictions.but("shown"),
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from permafrost.metrics.detection.masks.runs import Masks
 from permafrost.probes.detection.pyramid import Pyramid
 from permafrost.probes.detection.shapes.shape import HeadShape, ShownObjects
 
@@ -26,12 +27,14 @@ class BatchTargets:
     classes : (P,) class ids.
     places : (P, n) float32 targets of `Output.places`.
     ignored : (Q,) indices of cells without a loss.
+    masks : the mask to learn of each of `cells`; None without masks.
     """
 
     cells: np.ndarray
     classes: np.ndarray
     places: np.ndarray
     ignored: np.ndarray
+    masks: Masks | None = None
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class Targets:
     ignored : (Q,) keys of cells without a loss, ascending.
     objects, without_cell : number of learned objects, and of those without a cell, because they are too
         small or other objects got all their cells.
+    owners : (P,) object of each of `keys`, and `drawings`, the masks of all objects; None without masks.
     """
 
     cells: int
@@ -55,12 +59,15 @@ class Targets:
     ignored: np.ndarray
     objects: int
     without_cell: int
+    owners: np.ndarray | None = None
+    drawings: Masks | None = None
 
     def of(self, rows: np.ndarray) -> BatchTargets:
         """The targets of a batch of these samples."""
         picked, cells = self._find(self.keys, rows)
         _, ignored = self._find(self.ignored, rows)
-        return BatchTargets(cells, self.classes[picked], self.places[picked], ignored)
+        masks = None if self.drawings is None else self.drawings.take(self.owners[picked])
+        return BatchTargets(cells, self.classes[picked], self.places[picked], ignored, masks)
 
     def _find(self, keys: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Positions in `keys` of the samples `rows`, and their cells in the batch."""
@@ -72,8 +79,10 @@ class Targets:
         return picked, batch + keys[picked] % self.cells
 
 
-def assign(shown: ShownObjects, pyramid: Pyramid, shape: HeadShape) -> Targets:
-    """Compute the targets of all samples."""
+def assign(
+    shown: ShownObjects, pyramid: Pyramid, shape: HeadShape, drawings: Masks | None = None
+) -> Targets:
+    """Compute the targets of all samples; `drawings`: see `HeadShape.drawings`."""
     learned = np.flatnonzero(shown.learned)
     found = [
         shape.candidates(shown, block, level, reach)
@@ -105,6 +114,8 @@ def assign(shown: ShownObjects, pyramid: Pyramid, shape: HeadShape) -> Targets:
         np.setdiff1d(ignored, keys[order]),
         objects=len(learned),
         without_cell=len(learned) - len(np.unique(owner[order])),
+        owners=owner[order],
+        drawings=drawings,
     )
 
 

@@ -62,7 +62,8 @@ class ObjectPredictions:
         """Objects of an image, its detections above the threshold, and the shapes of both."""
         objects = self.detected.objects[row]
         detected = self.detected.detections[row].above(self.detected.scoring.score_threshold)
-        return objects, detected, self.shape.of(objects), self.shape.of(detected)
+        size = tuple(self.detected.sizes[row].tolist())
+        return objects, detected, self.shape.of_image(objects, size), self.shape.of(detected)
 
     def answer(self, name: str) -> Answer:
         """Outcomes of the objects of an image, and of its detections above the threshold."""

@@ -12,12 +12,13 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tasks import targets_of
 from permafrost.data.labels.objects import Objects, objects_of
-from permafrost.metrics.objects.detected import OUTLINES, Detected, detected_of
+from permafrost.metrics.objects.detected import MASKS, OUTLINES, Detected, detected_of, with_masks
 from permafrost.metrics.objects.shapes import object_shape
 from permafrost.metrics.tasks import class_metrics, overall_metrics
 from permafrost.statistics.predictions.charts import detection_charts
 from permafrost.statistics.predictions.columns import array_of, groups_of, need_columns, sorted_rows
 from permafrost.statistics.replicates.boxes import BoxScores
+from permafrost.statistics.replicates.masks import MaskScores
 from permafrost.statistics.replicates.pixels import sum_by_unit, weighted_sums
 from permafrost.statistics.replicates.points import PointScores
 from permafrost.statistics.resampling.resamples import Resamples
@@ -162,11 +163,12 @@ class DetectedObjects:
                     f"the column {name!r} of the prediction table has empty entries",
                     remedy=_REMEDY,
                 )
+        sizes = np.stack([array_of(table, name) for name in ("height", "width")], axis=1)
         return cls.from_arrays(
             table.column("sample_id").to_pylist(),
             objects_of(table.column("objects")),
-            detected_of(table.column("detections"), *_further(table)),
-            np.stack([array_of(table, name) for name in ("height", "width")], axis=1),
+            _detections(table, sizes),
+            sizes,
             ObjectScoring(
                 metadata["task"],
                 list(metadata["classes"]),
@@ -188,7 +190,8 @@ class DetectedObjects:
             return PointScores(
                 self.objects, self.detections, match_distance=self.scoring.match_distance, **common
             )
-        return BoxScores(
+        scores = MaskScores if targets_of(self.task).instances else BoxScores
+        return scores(
             self.objects,
             self.detections,
             self.sizes,
@@ -255,9 +258,11 @@ class ObjectFamily:
         return {name: values[name] for name in names if name in wanted}
 
 
-def _further(table) -> list:
-    """The column of outlines, if there is one."""
-    return [table.column(name) for name in (OUTLINES,) if name in table.column_names]
+def _detections(table, sizes: np.ndarray) -> list[Detected]:
+    """The detections of every image, with outlines and masks if the table has them."""
+    further = [table.column(name) for name in (OUTLINES,) if name in table.column_names]
+    found = detected_of(table.column("detections"), *further)
+    return with_masks(found, table.column(MASKS), sizes) if MASKS in table.column_names else found
 
 
 def _check(rows, what: str, image, *, classes: int) -> None:

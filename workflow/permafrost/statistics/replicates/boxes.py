@@ -35,7 +35,13 @@ class BoxScores:
     score_threshold : see `DetectedObjects`.
     max_detections : the largest cap of COCO's scores.
     shape : shape whose IoU counts.
+
+    Attributes
+    ----------
+    prefix : of the names of recall, precision and F1.
     """
+
+    prefix = "box"
 
     def __init__(
         self,
@@ -50,7 +56,7 @@ class BoxScores:
     ) -> None:
         self.evaluation = _evaluate(objects, detections, sizes, classes, max_detections, shape)
         self.shape = shape
-        self.objects, self.detections = objects, detections
+        self.objects, self.detections, self.sizes = objects, detections, sizes
         self.classes, self.score_threshold = len(classes), score_threshold
         cap = max_detections
         self.per_class = [
@@ -72,8 +78,16 @@ class BoxScores:
         """Hits and counts of every image at the score threshold, see `counted.count_images`."""
         shape = self.shape
         images = (
-            (shape.of(objects), objects.classes, objects.crowd, shape.of(found), found.classes)
-            for objects, each in zip(self.objects, self.detections, strict=True)
+            (
+                shape.of_image(objects, tuple(size)),
+                objects.classes,
+                objects.crowd,
+                shape.of(found),
+                found.classes,
+            )
+            for objects, each, size in zip(
+                self.objects, self.detections, np.asarray(self.sizes).tolist(), strict=True
+            )
             for found in [each.above(self.score_threshold)]
         )
         return count_images(
@@ -89,7 +103,7 @@ class BoxScores:
 
     def ratios(self, sums: np.ndarray) -> dict[str, np.ndarray]:
         """Values from weighted sums of `counts`, see `counted.ratios_of_counts`."""
-        return ratios_of_counts("box", sums)
+        return ratios_of_counts(self.prefix, sums)
 
     def curve_values(self) -> dict:
         """COCO's scores of the whole test set: name to a float, or (K,); NaN for COCO's -1."""
@@ -158,11 +172,12 @@ def _evaluate(
         areas=shape.areas(detections),
         **shape.geometry(detections),
     )
+    truth_masks, detection_masks = shape.masks(objects, detections, sizes)
     problem = Problem(
         truths=truths,
         detections=detected,
-        truth_masks=None,
-        detection_masks=None,
+        truth_masks=truth_masks,
+        detection_masks=detection_masks,
         boundary_ratio=settings.boundary_ratio,
         sigmas=None,
     )

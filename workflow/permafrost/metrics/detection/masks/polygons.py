@@ -215,7 +215,7 @@ def _united(starts, stops, polygon, owners, heights, widths) -> Masks:
     owner = owners[polygon]
     shared = (np.bincount(owners, minlength=len(heights)) > 1)[owner]
     if shared.any():
-        merged = _merge(starts[shared], stops[shared], owner[shared])
+        merged = merge_stretches(starts[shared], stops[shared], owner[shared])
         starts = np.concatenate([starts[~shared], merged[0]])
         stops = np.concatenate([stops[~shared], merged[1]])
         owner = np.concatenate([owner[~shared], merged[2]])
@@ -225,7 +225,7 @@ def _united(starts, stops, polygon, owners, heights, widths) -> Masks:
     return in_fewest(offsets_of(lengths), starts, stops, heights, widths)
 
 
-def _merge(starts, stops, owner):
+def merge_stretches(starts, stops, owner) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Union of stretches per owner: from where the number of open stretches leaves 0 to where it returns."""
     keys = np.concatenate([owner << 33 | starts, owner << 33 | stops])
     change = np.repeat(np.array([1, -1]), len(starts))

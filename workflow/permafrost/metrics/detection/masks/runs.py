@@ -97,6 +97,10 @@ class Masks:
             self.widths[rows],
         )
 
+    def __getitem__(self, rows) -> Masks:
+        """The masks at `rows`: indices, a slice or a (N,) mask."""
+        return self.take(np.arange(len(self))[rows])
+
     def without(self, dropped: np.ndarray) -> Masks:
         """The same masks, with those in `dropped` ((N,) bool) empty."""
         lengths = np.diff(self.offsets)

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import torch
+from torch import nn
 
 from permafrost.data.labels.objects import Objects
+from permafrost.metrics.detection.masks.runs import Masks
 from permafrost.metrics.objects.detected import Detected
 from permafrost.metrics.objects.overlaps import suppress as suppress_shapes
 from permafrost.metrics.objects.shapes import ObjectShape
 from permafrost.probes.detection.pyramid import Level, Pyramid
+
+if TYPE_CHECKING:
+    from permafrost.probes.detection.model import Output
+    from permafrost.probes.detection.object_splits import ObjectSplit
+    from permafrost.probes.detection.targets import BatchTargets
 
 
 @dataclass(frozen=True)
@@ -97,6 +104,15 @@ class HeadShape:
         """
         raise NotImplementedError
 
+    def branch(self, hidden: int, depth: int, pyramid: Pyramid) -> nn.Module | None:
+        """The part of a head that masks need: from the finest level (B, hidden, H, W) and the last layer of
+        the places of every level to `Output.filters` and `Output.canvas`. None: the shape has no masks."""
+        return None
+
+    def mask_losses(self, output: Output, chosen: BatchTargets) -> tuple[torch.Tensor, ...]:
+        """Terms of the loss of the masks of objects."""
+        return ()
+
     # of the targets
 
     def outlines(self, objects: list[Objects]) -> np.ndarray | None:
@@ -122,6 +138,10 @@ class HeadShape:
         """Cells of a level that could learn the objects `rows`, whose farthest side is in `reach`."""
         raise NotImplementedError
 
+    def drawings(self, split: ObjectSplit, pyramid: Pyramid) -> Masks | None:
+        """The masks to learn of the objects of all windows, in the order of `ShownObjects`; None without masks."""
+        return None
+
     # of the detections
 
     def decode(
@@ -134,6 +154,19 @@ class HeadShape:
         scale : (2,) working pixels per pixel, in x and in y.
         """
         raise NotImplementedError
+
+    def with_masks(
+        self, found: Detected, cells: np.ndarray, output: Output, row: int, size: tuple[int, int]
+    ) -> Detected:
+        """The detections of a sample with their masks, if the shape has masks.
+
+        Parameters
+        ----------
+        cells : (M,) cell of each detection.
+        row : of the sample in the batch.
+        size : height and width of the sample in pixels.
+        """
+        return found
 
     def real(self, found: Detected) -> np.ndarray:
         """(M,) bool, False for detections without area."""
@@ -148,7 +181,11 @@ class HeadShape:
         return share
 
     def suppress(self, found: Detected, threshold: float) -> Detected:
-        """Non-maximum suppression within classes; the rest by descending score.
+        """The rest by descending score; see `rest`."""
+        return found.take(self.rest(found, threshold))
+
+    def rest(self, found: Detected, threshold: float) -> np.ndarray:
+        """Non-maximum suppression within classes: positions of the rest, by descending score.
 
         Parameters
         ----------
@@ -156,7 +193,7 @@ class HeadShape:
             nearer (pixels).
         """
         if len(found) < 2:
-            return found
+            return np.arange(len(found))
         kept = []
         for label in np.unique(found.classes):
             own = np.flatnonzero(found.classes == label)
@@ -165,7 +202,8 @@ class HeadShape:
                 self.compared.kind, shapes, found.scores[own], threshold=threshold
             )
             kept.append(own[rest])
-        return found.take(np.sort(np.concatenate(kept))).ranked()
+        rows = np.sort(np.concatenate(kept))
+        return rows[np.argsort(-found.scores[rows], kind="stable")]
 
     def joined(self, found: Detected, groups: list[list[int]]) -> Detected:
         """One detection per group, in order: the shape around all of the group's detections, with the class and
@@ -179,8 +217,8 @@ class HeadShape:
 
     # of the files
 
-    def coco_truth(self, objects: Objects) -> list[dict]:
-        """Keys of COCO's annotations that the shape adds to the box, for each object."""
+    def coco_truth(self, objects: Objects, size: tuple[int, int]) -> list[dict]:
+        """Keys of COCO's annotations that the shape adds to the box, for each object of an image of (height, width)."""
         return [{}] * len(objects)
 
     def coco_found(self, found: Detected) -> list[dict]:

@@ -75,14 +75,14 @@ class UprightHead(HeadShape):
     def real(self, found: Detected) -> np.ndarray:
         return (found.boxes[:, 2:] > found.boxes[:, :2]).all(axis=1)
 
-    def suppress(self, found: Detected, threshold: float) -> Detected:
+    def rest(self, found: Detected, threshold: float) -> np.ndarray:
         if len(found) < 2:
-            return found
+            return np.arange(len(found))
         # shift each class, so that boxes of different classes do not overlap
         apart = found.boxes.max() - min(found.boxes.min(), 0.0) + 1
         boxes = found.boxes + (found.classes * apart)[:, None]
         kept = _nms()(torch.from_numpy(boxes), torch.from_numpy(found.scores), threshold)
-        return found.take(kept.numpy())
+        return kept.numpy()
 
 
 def corners(places: np.ndarray, cells: np.ndarray, pyramid: Pyramid) -> np.ndarray:
