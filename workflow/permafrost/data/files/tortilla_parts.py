@@ -182,6 +182,9 @@ _CORNERS = tuple(f"{axis}{number}" for number in range(1, 5) for axis in "xy")
 def _boxes_of_table(data: bytes) -> list[dict]:
     file = pq.ParquetFile(pa.BufferReader(data))
     names = file.schema_arrow.names
+    if not file.metadata.num_rows:
+        # such a table may lack its columns
+        return []
     # a number takes at least eight bytes
     check_bytes(8 * file.metadata.num_rows * len(names), "its table of objects")
     label = next((name for name in _LABELS if name in names), None)

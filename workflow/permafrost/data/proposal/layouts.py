@@ -16,7 +16,7 @@ from permafrost.data.proposal.draft import (
     stem_of,
 )
 from permafrost.data.proposal.looks import look_at, pixel_values
-from permafrost.data.sources.grid_shapes import check_beginning
+from permafrost.data.files.vectors import check_beginning
 
 _MASKS = ("masks", "mask", "labels", "label", "annotations", "gt", "ground_truth", "segmentation")
 _TARGETS = ("targets", "target", "heights", "height", "dsm", "ndsm", "depth", "biomass")

@@ -74,6 +74,12 @@ KINDS: dict[str, Kind] = {
         _OBJECTS,
         places=("path", "annotations"),
     ),
+    "cvat": Kind(
+        "permafrost.data.sources.cvat:open_cvat",
+        "permafrost.data.sources.cvat:CvatOptions",
+        _OBJECTS,
+        places=("path", "annotations"),
+    ),
     "deepforest": Kind(
         "permafrost.data.sources.deepforest:open_deepforest",
         "permafrost.data.sources.deepforest:DeepforestOptions",
@@ -86,6 +92,12 @@ KINDS: dict[str, Kind] = {
         _LABELS | _OBJECTS | _CHANGE,
         places=(),
         several=True,
+    ),
+    "dota": Kind(
+        "permafrost.data.sources.dota:open_dota",
+        "permafrost.data.sources.dota:DotaOptions",
+        _BOXES,
+        places=("path",),
     ),
     "folder": Kind(
         "permafrost.data.sources.folder:open_folder",
@@ -133,6 +145,12 @@ KINDS: dict[str, Kind] = {
         tasks_with(OneClass, ManyLabels, ClassMask, NumberRaster, Boxes, ChangeMask),
         places=("path",),
         several=True,
+    ),
+    "vectors": Kind(
+        "permafrost.data.sources.vectors:open_vectors",
+        "permafrost.data.sources.vectors:VectorsOptions",
+        _OBJECTS,
+        places=("path",),
     ),
     "voc": Kind(
         "permafrost.data.sources.voc:open_voc",

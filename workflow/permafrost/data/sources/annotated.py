@@ -22,6 +22,7 @@ from permafrost.data.files.windows import Window, clip_boxes
 from permafrost.data.labels.objects import Objects
 from permafrost.data.records import Decoded, Record
 from permafrost.data.sources.common import ListedSource, class_ids, decoding_of
+from permafrost.data.sources.corners import outline_area
 from permafrost.data.sources.options import ObjectFiles
 from permafrost.data.sources.reading import (
     grouped,
@@ -62,7 +63,7 @@ class Annotated:
     """An image by its file name, and its objects, if any.
 
     ``size`` is height and width if the annotations state them; they are compared with the file.
-    ``problems`` lists errors in its annotations.
+    ``problems`` lists errors in its annotations, ``remedy`` is a remedy of theirs.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Annotated:
     split: str | None = None
     group: str | None = None
     problems: Sequence[str] = ()
+    remedy: str | None = None
 
 
 class ObjectSource(ListedSource):
@@ -159,6 +161,12 @@ def _empty(boxes: np.ndarray, size: tuple[int, int] | None) -> np.ndarray:
     return np.isfinite(boxes).all(axis=1) & (sides <= 0).any(axis=1)
 
 
+def _without_area(one: Found) -> bool:
+    """Whether an object is a quadrilateral whose corners lie on a line."""
+    ring = one.polygon[0] if one.polygon and len(one.polygon) == 1 else ()
+    return len(ring) == 8 and outline_area(np.reshape(ring, (4, 2))) == 0
+
+
 def _sized(
     image: Annotated, members: Members, known: set[str], convert: Sequence[str]
 ) -> Annotated:
@@ -207,6 +215,7 @@ class ObjectCheck:
         """The record with the image's size and objects; marked unusable if these are wrong and it may be skipped."""
         before = len(self.problems)
         self.problems += image.problems
+        self.suggest(image.remedy)
         objects, bent = self._objects(image, image.size, ids)
         wrong = self.problems[before:]
         if not (wrong and self._skip):
@@ -226,7 +235,8 @@ class ObjectCheck:
     ) -> tuple[Objects, dict[str, Any]]:
         """The objects of an image, and how many were ``clipped`` at its edge or dropped ``without_area`` in it."""
         boxes = np.array([one.box for one in image.found], np.float64).reshape(-1, 4)
-        kept = ~(_empty(boxes, size) & (self._clip and not self._points))
+        bare = np.array([_without_area(one) for one in image.found], bool)
+        kept = ~((_empty(boxes, size) | bare) & (self._clip and not self._points))
         found, boxes = list(itertools.compress(image.found, kept)), boxes[kept]
         given = np.array([np.nan if one.area is None else one.area for one in found], np.float64)
         wrong = self._shapes(found, boxes)
@@ -254,14 +264,16 @@ class ObjectCheck:
         sides = tame[:, 2:] - tame[:, :2]
         pointed = (sides == 0).all(axis=1)
         flat = (sides <= 0).any(axis=1)
-        self._mendable |= bool((flat & finite).any()) and not self._points
+        bare = np.array([_without_area(one) for one in found], bool)
+        self._mendable |= bool(((flat | bare) & finite).any()) and not self._points
         for rows, problem in (
             (~finite, "coordinates that are no finite numbers"),
             (finite & self._points & ~pointed, "a box, where the task is to find points"),
             (finite & (not self._points) & flat, "a box without width or height"),
+            (finite & (not self._points) & ~flat & bare, "an outline without area"),
         ):
             self._name(found, boxes, rows, problem)
-        return ~finite | (~pointed if self._points else flat)
+        return ~finite | (~pointed if self._points else flat | bare)
 
     def _edges(self, found: Sequence[Found], boxes, size, wrong) -> np.ndarray:
         """(N,) bool, True for boxes to cut at the edge of their image."""
@@ -288,8 +300,7 @@ class ObjectCheck:
 
     def unreadable(self, name: str, failure: UnreadableImage) -> Annotated:
         """A sample whose annotations cannot be read."""
-        self.suggest(failure.remedy)
-        return Annotated(name, [], problems=[f"{name}: {failure}"])
+        return Annotated(name, [], problems=[f"{name}: {failure}"], remedy=failure.remedy)
 
     def refuse(self, where: object) -> None:
         """Raise one `PermafrostError` with all problems, if there are any."""

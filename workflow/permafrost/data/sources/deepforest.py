@@ -18,6 +18,7 @@ from permafrost.data.entry import DatasetEntry
 from permafrost.data.files.members import open_members
 from permafrost.data.labels.geometries import BOX, POINT, POLYGON
 from permafrost.data.sources.annotated import Annotated, Found, ObjectSource
+from permafrost.data.sources.corners import ring_of
 from permafrost.data.sources.options import Clipped, FileOrFiles, ObjectFiles
 from permafrost.data.sources.places import ImageNames, annotation_bytes, annotation_files
 
@@ -132,7 +133,10 @@ def _shapes(annotations: Annotations) -> tuple[list, list, list]:
         return np.tile(shape, 2).tolist(), nothing, nothing
 
     outlines = [
-        [shapely.get_coordinates(part.exterior).ravel().tolist() for part in shapely.get_parts(one)]
+        [
+            ring_of(shapely.get_coordinates(part.exterior)).ravel().tolist()
+            for part in shapely.get_parts(one)
+        ]
         for one in shape
     ]
     return shapely.bounds(shape).tolist(), shapely.area(shape).tolist(), outlines
