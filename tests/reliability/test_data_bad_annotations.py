@@ -89,7 +89,7 @@ ENTITIES = b"""<!DOCTYPE a [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;
         (XML[:90], "is no XML"),
         (b"<html></html>", "its outermost element is <html>, not <annotation>"),
         (XML.replace(b"<name>tree</name>", b"<name> </name>"), "object 1 has no <name>"),
-        (XML.replace(b"bndbox", b"robndbox"), "object 1 has no <bndbox>"),
+        (XML.replace(b"bndbox", b"boundbox"), "object 1 has no <bndbox>"),
         (XML.replace(b"<ymin>3</ymin>", b""), "object 1 has no <ymin>"),
         (XML.replace(b">3<", b">three<"), "object 1 has 'three' for <ymin>, which is no number"),
         (XML.replace(b">3<", b">nan<"), "object 1 has 'nan' for <ymin>, which is no number"),

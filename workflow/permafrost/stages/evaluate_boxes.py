@@ -1,4 +1,4 @@
-"""``permafrost evaluate-boxes``: recall, precision and AP of crowns in tables, with intervals."""
+"""``permafrost evaluate-boxes``: recall, precision and AP of crowns in tables or files of shapes, with intervals."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ _OPTIONS = {
     "--unlisted": ("predictions on an image the truth does not name: error, empty, skip",),
     "--group-column": ("column of the truth: unit of resampling",),
     "--images": ("folder that image_path is relative to", Path),
+    "--coordinates": ("of files of shapes: map, or pixels of the images", "map"),
     "--pictures": ("folder for overlays; needs --images", Path),
     "--max-pictures": ("images to draw at most (20)", 20),
     "--tile-size": ("score windows too; needs --images", int),
@@ -47,7 +48,12 @@ _OPTIONS = {
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("--truth", type=Path, required=True, help="CSV in DeepForest's format")
+    parser.add_argument(
+        "--truth",
+        type=Path,
+        required=True,
+        help="CSV in DeepForest's format, or GeoPackage, GeoJSON, Shapefile or FlatGeobuf",
+    )
     parser.add_argument("--predictions", type=Path, required=True, help="the same, with scores")
     standalone.add_options(parser, _OPTIONS)
     parser.add_argument(
@@ -61,7 +67,7 @@ def run(arguments) -> None:
     from permafrost.evaluators.intervals.crowns import CrownScores
 
     _check(arguments)
-    truth, predictions, other = _read(arguments)
+    truth, predictions, other, tables = _read(arguments)
     points = truth.kind == POINT
     standalone.check_used(
         arguments,
@@ -73,40 +79,60 @@ def run(arguments) -> None:
     for each in (predictions, other):
         if each is None:
             continue
-        evaluation, remarks = _evaluate(arguments, truth, each)
+        evaluation, remarks = _evaluate(arguments, truth, each, tables)
+        remarks = [*tables.remarks, *remarks]
         scores.append(CrownScores(evaluation, max_detections=arguments.max_detections))
         notes.append([*evaluation.notes(), *scores[-1].notes(), *remarks])
     first, *compared = notes
     for remarks in compared:
         # remarks on the truth occur in both
         first += [f"{arguments.against}: {text}" for text in remarks if text not in first]
-    _leave(arguments, scores, first)
+    _leave(arguments, scores, first, tables)
 
 
 def _read(arguments):
-    """Truth, predictions, and predictions of ``--against`` (or None), as `Annotations`."""
+    """Truth, predictions, and predictions of ``--against`` (or None), as `Annotations`; and their tables."""
+    from permafrost.data.deepforest.maps import read_tables
     from permafrost.data.deepforest.reading import read_annotations
 
+    given = {name: getattr(arguments, name) for name in ("truth", "predictions", "against")}
+    tables = read_tables(
+        {name: path for name, path in given.items() if path is not None},
+        images=arguments.images,
+        coordinates=arguments.coordinates,
+    )
     reading = {"geometry": arguments.geometry, "invalid": arguments.invalid}
-    truth = read_annotations(arguments.truth, "truth", **reading)
-    tables = [
-        read_annotations(path, "predictions", **reading) if path else None
-        for path in (arguments.predictions, arguments.against)
+    truth = read_annotations(tables.columns["truth"], "truth", **reading)
+    found = [
+        read_annotations(tables.columns[name], "predictions", **reading) if given[name] else None
+        for name in ("predictions", "against")
     ]
     if arguments.against and _rules(arguments).get("unlisted") == "empty":
         # an image that either table names counts for both, without crowns if the truth lacks it
-        named = [name for table in tables for name in table.images]
+        named = [name for table in found for name in table.images]
         truth = replace(truth, images=tuple(dict.fromkeys([*truth.images, *named])))
-    return truth, *tables
+    return truth, *found, tables
 
 
 def _check(arguments) -> None:
+    from permafrost.data.files.vectors import is_shapes
+
     tiled = arguments.tile_size or arguments.stitch
     pictures = arguments.pictures is not None
+    maps = any(
+        is_shapes(str(path))
+        for path in (arguments.truth, arguments.predictions, arguments.against)
+        if path is not None
+    )
     standalone.check_used(
         arguments,
         ("max_pictures", pictures, "with --pictures"),
-        ("images", tiled or pictures, "with --pictures, --tile-size or --stitch"),
+        (
+            "images",
+            tiled or pictures or (maps and arguments.coordinates == "map"),
+            "with --pictures, --tile-size, --stitch or files of shapes in map coordinates",
+        ),
+        ("coordinates", maps, "with files of shapes"),
         ("tile_overlap", tiled, "with --tile-size"),
         ("stitch_threshold", arguments.stitch, "with --stitch"),
         ("border", arguments.stitch, "with --stitch"),
@@ -119,12 +145,7 @@ def _check(arguments) -> None:
     if pictures and arguments.images is None:
         raise PermafrostError("pictures need --images", remedy="give the folder of the images")
     standalone.check_intervals(arguments)
-    again = {"truth": arguments.group_column, "predictions": arguments.stitch}
-    standalone.check_files(
-        arguments,
-        *("truth", "predictions", "against", "images"),
-        again=[name for name in again if again[name]],
-    )
+    standalone.check_files(arguments, "truth", "predictions", "against", "images")
 
 
 def _rules(arguments) -> dict:
@@ -136,18 +157,18 @@ def _rules(arguments) -> dict:
     return {**rules, **{name: value for name, value in options.items() if value is not None}}
 
 
-def _evaluate(arguments, truth, predictions):
+def _evaluate(arguments, truth, predictions, tables):
     """The evaluation of one table of predictions, and remarks on windows."""
     from permafrost.evaluators.crowns.evaluate import evaluate
 
     plain = ("matching", "iou_threshold", "distance_threshold", "min_score", "average")
     options = {**{name: getattr(arguments, name) for name in plain}, **_rules(arguments)}
     if arguments.tile_size or arguments.stitch:
-        return _evaluate_tiles(arguments, truth, predictions, options)
+        return _evaluate_tiles(arguments, truth, predictions, tables, options)
     return evaluate(truth, predictions, **options), []
 
 
-def _evaluate_tiles(arguments, truth, predictions, options: dict):
+def _evaluate_tiles(arguments, truth, predictions, tables, options: dict):
     """The evaluation of whole images, and remarks on how windows differ."""
     from permafrost.evaluators.crowns.overlay import image_sizes
     from permafrost.evaluators.crowns.tiles import compare_tiles, read_tile_predictions
@@ -158,7 +179,8 @@ def _evaluate_tiles(arguments, truth, predictions, options: dict):
     tiled, remarks = None, []
     if arguments.stitch:
         reading = {"geometry": arguments.geometry, "invalid": arguments.invalid}
-        tiles = read_tile_predictions(predictions.where, sizes, **cut, **reading)
+        columns = next(one for one in tables.columns.values() if one.where == predictions.where)
+        tiles = read_tile_predictions(columns, sizes, **cut, **reading)
         whole = stitch(
             tiles.by_image,
             tiles.windows,
@@ -173,7 +195,7 @@ def _evaluate_tiles(arguments, truth, predictions, options: dict):
     return both.whole, [*remarks, both.sentence()]
 
 
-def _leave(arguments, scores: list, notes: list[str]) -> None:
+def _leave(arguments, scores: list, notes: list[str], read) -> None:
     """Write all files, then print the scores."""
     from permafrost.data.deepforest.reading import read_groups
     from permafrost.evaluators.crowns.tables import image_table, match_table
@@ -185,7 +207,7 @@ def _leave(arguments, scores: list, notes: list[str]) -> None:
     evaluation = scores[0].evaluation
     groups = None
     if arguments.group_column:
-        groups = read_groups(arguments.truth, arguments.group_column, evaluation.images)
+        groups = read_groups(read.columns["truth"], arguments.group_column, evaluation.images)
     units = find_units(len(evaluation.images), sample_ids=evaluation.images, groups=groups)
     drawn = {name: getattr(arguments, name) for name in ("resamples", "confidence", "seed")}
     rows = crown_rows(scores[0], units, **drawn)

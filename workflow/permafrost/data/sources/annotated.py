@@ -37,6 +37,8 @@ from permafrost.data.sources.web_tiles import web_tiles
 SHOWN = 20
 #: tolerance in pixels for corners beyond the edge of their image: sums of decimals are not exact
 SLACK = 1e-6
+#: area of a quadrilateral without area, in squares of its extent
+_FLAT = 1e-12
 _CLIP = (
     "set clip_boxes: true in source to cut boxes at the edge of their image, and to leave out those without area"
     " in it"
@@ -162,9 +164,13 @@ def _empty(boxes: np.ndarray, size: tuple[int, int] | None) -> np.ndarray:
 
 
 def _without_area(one: Found) -> bool:
-    """Whether an object is a quadrilateral whose corners lie on a line."""
+    """Whether an object is a quadrilateral or triangle whose corners lie on a line."""
     ring = one.polygon[0] if one.polygon and len(one.polygon) == 1 else ()
-    return len(ring) == 8 and outline_area(np.reshape(ring, (4, 2))) == 0
+    if len(ring) not in (6, 8):
+        return False
+    points = np.reshape(ring, (-1, 2))
+    # corners of an oriented box without a side are rounded
+    return bool(outline_area(points) <= _FLAT * np.ptp(points, axis=0).max() ** 2)
 
 
 def _sized(

@@ -102,7 +102,7 @@ class _Reader:
 
     def image(self, element: Element, split: str | None, names: ImageNames) -> Annotated:
         name = element.get("name") or ""
-        which = f"{self._name}: image {name or element.get('id')!r}"
+        which = f"{self._name}: image {name or element.get('id')}"
         subset = split if split is not None else element.get("subset") or None
         try:
             if not name.strip():

@@ -49,9 +49,7 @@ def open_dota(entry: DatasetEntry, *, where: object) -> ObjectSource:
     members = open_members(options.path, where=where)
     sets = ImageSets.of(members, options, entry.splits, where=where)
     optional = options.missing == "empty"
-    pairs = pair_files(
-        members, options, LABELS, optional=optional, known=sets.files, where=where
-    )
+    pairs = pair_files(members, options, LABELS, optional=optional, known=sets.files, where=where)
     splits = sets.splits_of(pairs, where=where)
     rename = renamed(options.label_values)
     images = [
@@ -73,7 +71,12 @@ def _annotated(
             return Annotated(pair.image, [], size, split)
         name = pair.companion
         found = [
-            Found(label, crowd=one.difficult, where=f"{name}: line {one.line}", **outline_of(one.corners))
+            Found(
+                label,
+                crowd=one.difficult,
+                where=f"{name}: line {one.line}",
+                **outline_of(one.corners),
+            )
             for one in parse_dota(read_member(members, name))
             if (label := rename(one.name, f"line {one.line}")) is not None
         ]

@@ -14,6 +14,7 @@ from permafrost.data.files.vectors import FORMATS, read_vectors
 from permafrost.data.files.windows import Window
 from permafrost.data.sources.grid_layout import Grid
 
+
 @dataclass(frozen=True)
 class Shapes:
     """(N,) polygons in pixels of a grid, and the attribute of each; None without an attribute."""

@@ -37,9 +37,7 @@ from permafrost.data.sources.reading import member_place, member_size
 SHAPES = Companions("shapes", "file of shapes", ("geojson", "gpkg", "shp", "fgb"))
 _POLYGONS = (shapely.GeometryType.POLYGON, shapely.GeometryType.MULTIPOLYGON)
 _POINTS = (shapely.GeometryType.POINT, shapely.GeometryType.MULTIPOINT)
-_NO_SYSTEM = (
-    "write the coordinate system into the file, or set coordinates: pixels in source if its numbers are pixels"
-)
+_NO_SYSTEM = "write the coordinate system into the file, or set coordinates: pixels in source if its numbers are pixels"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,7 +187,8 @@ class _Reader:
         if attribute is not None and attribute not in vectors.fields:
             known = ", ".join(vectors.fields) or "none"
             raise UnreadableImage(
-                f"has no attribute {attribute!r}, only {known}", remedy="correct attribute in source"
+                f"has no attribute {attribute!r}, only {known}",
+                remedy="correct attribute in source",
             )
         return replace(vectors, shapes=self._usable(vectors))
 

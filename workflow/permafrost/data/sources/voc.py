@@ -32,7 +32,7 @@ class VocOptions(PairedObjects, ListedImages, Clipped, Renamed):
     images: Text = "JPEGImages"
     """Location of the images: a folder, or a pattern of file names with <stem>, such as
     "<split>/<stem>.jpg". An image and its annotation file have the same text for each part in <…>;
-    <split> is the split."""
+    <split> is the split, and {a,b} is a or b."""
     annotations: Text = "Annotations"
     """Location of the XML files, as in images."""
     corners: Corners = "one_based"
@@ -88,7 +88,9 @@ def _annotated(
                 f"is for an image of {_shown(file.size)} pixels, but {pair.image} has {_shown(size)}"
             )
         found = [
-            Found(label, crowd=one.difficult, where=f"{name}: object {number}", **_shape(one, corners))
+            Found(
+                label, crowd=one.difficult, where=f"{name}: object {number}", **_shape(one, corners)
+            )
             for number, one in enumerate(file.objects, start=1)
             if (label := rename(one.name, f"object {number}")) is not None
         ]
