@@ -209,25 +209,49 @@ def test_an_invalid_polygon_is_repaired(tmp_path):
     np.testing.assert_allclose(found.boxes, [[10, 10, 20, 20]], atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("make", "source", "message", "remedy"),
-    [
-        (lambda at: write_shapes(at, [OUTLINE], None, species=["oak"]), {}, "all.gpkg has no coordinate system", "coordinates: pixels"),
-        (lambda at: write_shapes(at, [OUTLINE], "EPSG:32633", species=["oak"]), {}, "no shape of all.gpkg lies on an image", "coordinate system"),
-        (lambda at: write_shapes(at, [OUTLINE], CRS, kind=["oak"]), {}, "has no attribute 'species', only kind", "attribute"),
-        (lambda at: write_shapes(at, [on_map("a", OUTLINE, CRS)], CRS, species=[None]), {}, "feature 1 has no species", "complete"),
-        (lambda at: write_shapes(at, [on_map("a", OUTLINE.exterior, CRS)], CRS, species=["oak"]), {}, "feature 1 is a LineString", "buffer"),
-        (lambda at: at.write_bytes(b"SQLite format 3\0 and so on"), {}, "all.gpkg is not a readable file of shapes", "GeoPackage"),
-        (lambda at: at.write_bytes(b"{}"), {}, "does not begin as .gpkg does", "GeoPackage"),
-        (lambda at: write_shapes(at, [OUTLINE], CRS, species=["oak"]), {"layer": "crowns"}, "it has no layer 'crowns', only all", "layer"),
-    ],
-)  # fmt: skip
-def test_what_is_wrong_with_shapes_is_named(tmp_path, make, source, message, remedy):
+def _one(shape, crs: str | None = CRS, field="species", value="oak"):
+    """What writes one feature."""
+    return lambda place: write_shapes(place, [shape], crs, **{field: [value]})
+
+
+ON_A = on_map("a", OUTLINE, CRS)
+WRONG = [
+    (_one(OUTLINE, None), "all.gpkg has no coordinate system", "coordinates: pixels"),
+    (_one(OUTLINE, "EPSG:32633"), "no shape of all.gpkg lies on an image", "coordinate system"),
+    (_one(OUTLINE, field="kind"), "has no attribute 'species', only kind", "attribute"),
+    (_one(ON_A, value=None), "feature 1 has no species", "complete"),
+    (_one(ON_A.exterior), "feature 1 is a LineString", "buffer"),
+    (
+        lambda at: at.write_bytes(b"SQLite format 3\0"),
+        "is not a readable file of shapes",
+        "GeoPackage",
+    ),
+    (lambda at: at.write_bytes(b"{}"), "does not begin as .gpkg does", "GeoPackage"),
+]
+
+
+@pytest.mark.parametrize(("make", "message", "remedy"), WRONG)
+def test_what_is_wrong_with_shapes_is_named(tmp_path, make, message, remedy):
     write_folder(tmp_path, images())
     make(tmp_path / "all.gpkg")
     with pytest.raises(PermafrostError) as caught:
-        records(tmp_path, {"shapes": "all.gpkg", **source})
+        records(tmp_path, {"shapes": "all.gpkg"})
     assert message in str(caught.value) and remedy in caught.value.remedy
+
+
+def test_a_layer_is_named_where_there_are_several(tmp_path):
+    import pyogrio
+
+    write_folder(tmp_path, images())
+    write_shapes(tmp_path / "all.gpkg", [ON_A], CRS, species=["oak"])
+    one = {"shapes": "all.gpkg"}
+    with pytest.raises(PermafrostError, match="it has no layer 'crowns', only all"):
+        records(tmp_path, {**one, "layer": "crowns"})
+    layer = {"layer": "more", "geometry_type": "Polygon", "crs": CRS, "append": True}
+    pyogrio.raw.write(str(tmp_path / "all.gpkg"), shapely.to_wkb([ON_A]), [], [], **layer)
+    with pytest.raises(PermafrostError, match="it has 2 layers, not one: all, more"):
+        records(tmp_path, one)
+    assert len(records(tmp_path, {**one, "layer": "all"})["a"].objects) == 1
 
 
 def test_a_geopackage_may_say_that_it_has_no_coordinate_system(tmp_path):

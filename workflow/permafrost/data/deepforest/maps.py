@@ -33,6 +33,7 @@ from permafrost.data.files.vectors import (
 MAP, PIXELS = "map", "pixels"
 IMAGE = "image_path"
 _TIFF = (".tif", ".tiff")
+_OR_PIXELS = "give --coordinates pixels if its numbers are pixels of the images"
 _GIVE_IMAGES = "give the folder of the georeferenced images with --images"
 
 
@@ -76,7 +77,7 @@ def read_tables(
                 raise PermafrostError(
                     "the file has no coordinate system",
                     where=files[name],
-                    remedy="write it into the file, or give --coordinates pixels if its numbers are pixels of the images",
+                    remedy=f"write it into the file, or {_OR_PIXELS}",
                 )
         if images is not None:
             tables |= {
@@ -126,7 +127,7 @@ def _check_all_maps(tables: dict[str, Columns], path: Path | None) -> None:
         raise PermafrostError(
             f"the {name} are in pixels, and {path} is in map coordinates",
             where=tables[name].where,
-            remedy=f"{_GIVE_IMAGES}, or --coordinates pixels if its numbers are pixels of the images",
+            remedy=f"{_GIVE_IMAGES}, or {_OR_PIXELS}",
         )
 
 
