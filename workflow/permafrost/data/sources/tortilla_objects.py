@@ -54,8 +54,7 @@ def objects_of(
             where = f"{sample}: object {number}"
             rings = [ring for ring in one["polygon"] or [] if len(ring) >= 6]
             shape = {"box": one["box"], "area": one.get("area"), "polygon": rings or None}
-            if len(rings) == 1 and len(rings[0]) == 8:
-                # an oriented box
+            if one.get("oriented"):
                 shape = outline_of(np.reshape(np.array(rings[0], np.float64), (4, 2)))
             found.append(Found(label=label, where=where, **shape))
     return found
