@@ -11,14 +11,11 @@ import pytest
 import torch
 from permafrost.metrics.objects.detected import Detected
 from permafrost.probes.dense.map_splits import Layer
-from permafrost.probes.detection.detection_trainer import (
-    centreness,
-    focal_loss,
-    giou_loss,
-    iou_loss,
-)
+from permafrost.probes.detection.detection_trainer import focal_loss
+from permafrost.probes.detection.losses import centreness, giou_loss, iou_loss
 from permafrost.probes.detection.pyramid import plan_pyramid
-from permafrost.probes.detection.stitching import ShownObjects, suppress
+from permafrost.probes.detection.shapes import UPRIGHT
+from permafrost.probes.detection.stitching import ShownObjects
 from permafrost.probes.detection.targets import assign
 
 
@@ -61,7 +58,7 @@ def test_suppression_is_that_of_torchvision_class_by_class(threshold):
     found = Detected(boxes, rng.integers(0, 3, 300), rng.random(300).round(2))
     arguments = (found.boxes, found.scores, found.classes)
     expected = batched_nms(*(torch.from_numpy(each) for each in arguments), threshold).numpy()
-    kept = suppress(found, threshold, points=False)
+    kept = UPRIGHT.suppress(found, threshold)
     np.testing.assert_array_equal(np.sort(kept.scores), np.sort(found.scores[expected]))
     assert {tuple(box) for box in kept.boxes} == {tuple(box) for box in found.boxes[expected]}
     assert (np.diff(kept.scores) <= 0).all()
@@ -70,10 +67,10 @@ def test_suppression_is_that_of_torchvision_class_by_class(threshold):
 def test_suppression_needs_neither_torchvision_nor_torchs_compiler_in_either_order():
     code = (
         "import sys, numpy as np;"
-        "from permafrost.probes.detection.stitching import suppress;"
+        "from permafrost.probes.detection.shapes import UPRIGHT;"
         "from permafrost.metrics.objects.detected import Detected;"
         "found = Detected(np.array([[0, 0, 4, 4], [0, 0, 4, 5.]]), np.zeros(2, int), np.ones(2));"
-        "assert len(suppress(found, 0.5, points=False)) == 1;"
+        "assert len(UPRIGHT.suppress(found, 0.5)) == 1;"
         "print([m for m in ('torchvision', 'torch._dynamo', 'sympy') if m in sys.modules]);"
         "import torchvision.ops, torch;"
         "torchvision.ops.nms(torch.zeros(1, 4), torch.zeros(1), 0.5)"
@@ -110,10 +107,10 @@ def test_cells_take_the_boxes_that_torchvisions_fcos_gives_them():
     low = rng.uniform(0, 200, (60, 2))
     boxes = np.hstack([low, np.minimum(low + rng.uniform(4, 200, (60, 2)), 256)])
     layers = [Layer(str(g), str(g), 1, g, g) for g in (8, 16, 32)]
-    ours = plan_pyramid(layers, (256, 256), 8, points=False)
+    ours = plan_pyramid(layers, (256, 256), 8, sized=True)
     everything = np.ones(60, bool)
     shown = ShownObjects(np.zeros(60, int), boxes, np.arange(60), everything)
-    found = assign(shown, ours, points=False)
+    found = assign(shown, ours, UPRIGHT)
     turned = SimpleNamespace(
         predicted=ours.predicted[::-1],
         centres=_turned(ours, ours.centres),

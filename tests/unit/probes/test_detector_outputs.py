@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from permafrost.data.labels.objects import Objects, objects_of
 from permafrost.evaluators.detection import evaluate
 from permafrost.probes.detection.object_splits import ObjectSplit
 from permafrost.probes.detection.scoring import hits
+from permafrost.probes.detection.shapes import UPRIGHT
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +105,8 @@ def test_detections_of_equal_score_count_in_the_folder_as_in_the_statistics(tmp_
     found = [
         Detected(np.array([box], float), np.zeros(1, int), np.full(1, 0.5)) for box in (true, wrong)
     ]
-    with coco_folder(tmp_path / "coco", images, found, classes=["tree"], info={}):
+    split = SimpleNamespace(images=images, classes=["tree"], shape=UPRIGHT)
+    with coco_folder(tmp_path / "coco", split, found, info={}):
         pass
     paths = [str(tmp_path / "coco" / name) for name in ("truth.json", "detections.json")]
     scored = DetectedObjects.from_arrays(

@@ -15,6 +15,7 @@ from permafrost.probes.detection.decode import CANDIDATES, Decoder
 from permafrost.probes.detection.model import Output
 from permafrost.probes.detection.object_splits import WholeImage
 from permafrost.probes.detection.pyramid import plan_pyramid
+from permafrost.probes.detection.shapes import POINTS, UPRIGHT
 from permafrost.probes.detection.stitching import Stitcher, shown_objects
 from permafrost.probes.detection.targets import BatchTargets, assign
 
@@ -46,7 +47,7 @@ def windows_of(objects: Objects, width: int, height: int, tiles: dict, working) 
         origins=np.array([[window.x, window.y] for window in cut], float),
         sizes=sizes,
         scales=np.array(working[::-1]) / sizes[:, ::-1],
-        points=bool((objects.boxes[:, :2] == objects.boxes[:, 2:]).all()),
+        shape=POINTS if (objects.boxes[:, :2] == objects.boxes[:, 2:]).all() else UPRIGHT,
         detection={"min_visible": 0.5, "tiles": tiles},
         images=[WholeImage("a", "a", np.arange(len(cut)), (height, width), objects)],
     )
@@ -70,9 +71,9 @@ def test_what_is_taught_decoded_and_stitched_is_the_truth(width, height, size, w
     objects = scatter(np.random.default_rng(0), width, height, 0.28 * size, points=points)
     split = windows_of(objects, width, height, {"size": size, "overlap": 0.3}, working)
     layers = [Layer(str(s), f"map{s}", 4, working[0] // s, working[1] // s) for s in (16, 4)]
-    pyramid = plan_pyramid(layers, working, 4, points=points)
-    targets = assign(shown_objects(split), pyramid, points=points)
-    decoder = Decoder(pyramid, points, 5.0 if points else 0.5, 300)
+    pyramid = plan_pyramid(layers, working, 4, sized=split.shape.sized)
+    targets = assign(shown_objects(split), pyramid, split.shape)
+    decoder = Decoder(pyramid, split.shape, 5.0 if points else 0.5, 300)
     parts = [
         part
         for row in range(len(split))
@@ -90,8 +91,8 @@ def test_what_is_taught_decoded_and_stitched_is_the_truth(width, height, size, w
 
 
 def test_more_may_be_kept_of_a_sample_than_usually_go_into_suppression():
-    pyramid = plan_pyramid([Layer("only", "map0", 4, 64, 64)], (512, 512), 8, points=True)
+    pyramid = plan_pyramid([Layer("only", "map0", 4, 64, 64)], (512, 512), 8, sized=False)
     output = Output(torch.full((1, pyramid.cells, 1), 2.0), torch.zeros(1, pyramid.cells, 2), None)
-    (few,) = Decoder(pyramid, True, 1.0, 300).samples(output, np.ones((1, 2)))
-    (many,) = Decoder(pyramid, True, 1.0, 2000).samples(output, np.ones((1, 2)))
+    (few,) = Decoder(pyramid, POINTS, 1.0, 300).samples(output, np.ones((1, 2)))
+    (many,) = Decoder(pyramid, POINTS, 1.0, 2000).samples(output, np.ones((1, 2)))
     assert len(few) == 300 and len(many) == 2000 > CANDIDATES

@@ -233,13 +233,13 @@ def test_cells_in_a_crowd_have_no_gradient(tmp_path):
 
     box = Objects.of([[2, 2, 30, 30], [32, 32, 64, 64]], [0, 1], crowd=[False, True])
     split = ObjectSplit(write_toy(tmp_path / "x.zarr", [box]))
-    pyramid = plan_pyramid(split.layers[1:], split.working_size, 8, points=False)
-    targets = assign(shown_objects(split), pyramid, points=False)
+    pyramid = plan_pyramid(split.layers[1:], split.working_size, 8, sized=True)
+    targets = assign(shown_objects(split), pyramid, split.shape)
     logits = torch.randn(1, 64, 2, requires_grad=True)
     places = torch.rand(1, 64, 4, requires_grad=True)
     centred = torch.randn(1, 64, requires_grad=True)
     chosen = targets.of(np.array([0]))
-    detection_loss(Output(logits, places + 0.1, centred), chosen, "giou").backward()
+    detection_loss(Output(logits, places + 0.1, centred), chosen, split.shape, "giou").backward()
     silent = (logits.grad == 0).all(dim=2).reshape(8, 8)
     assert silent[4:, 4:].all() and silent.sum() == 16
     learned = np.zeros(64, bool)

@@ -10,9 +10,9 @@ import pytest
 from helpers.stores.objects import scatter, telling_maps, write_objects
 from permafrost.data.labels.objects import Objects
 from permafrost.probes.dense.map_splits import Layer
-from permafrost.probes.detection.decode import corners
 from permafrost.probes.detection.object_splits import ObjectSplit
 from permafrost.probes.detection.pyramid import plan_pyramid
+from permafrost.probes.detection.shapes import POINTS, UPRIGHT
 from permafrost.probes.detection.stitching import ShownObjects, shown_objects
 from permafrost.probes.detection.targets import assign
 
@@ -22,7 +22,7 @@ def layers(*sizes):
 
 
 def pyramid(*grids, working=(64, 64), finest=8, points=False):
-    return plan_pyramid(layers(*((g, g) for g in grids)), working, finest, points=points)
+    return plan_pyramid(layers(*((g, g) for g in grids)), working, finest, sized=not points)
 
 
 def many(count=60, *, size=(64, 64), seed=0, points=False) -> ShownObjects:
@@ -102,7 +102,7 @@ def by_the_rule(shown: ShownObjects, levels, *, points: bool):
 def test_targets_are_those_of_the_rule_cell_by_cell(grids, working, points):
     levels = pyramid(*grids, working=working, points=points)
     shown = many(size=working, points=points)
-    found = assign(shown, levels, points=points)
+    found = assign(shown, levels, POINTS if points else UPRIGHT)
     taken, ignored = by_the_rule(shown, levels, points=points)
     keys = [(int(key) // levels.cells, int(key) % levels.cells) for key in found.keys]
     assert keys == sorted(taken) and len(keys) > 20
@@ -116,8 +116,9 @@ def test_targets_are_those_of_the_rule_cell_by_cell(grids, working, points):
 def test_targets_lead_back_to_the_objects(points):
     levels = pyramid(4, 8, points=points)
     shown = many(points=points, seed=3)
-    found = assign(shown, levels, points=points)
-    boxes = corners(found.places, found.keys % levels.cells, levels)
+    found = assign(shown, levels, POINTS if points else UPRIGHT)
+    cells = found.keys % levels.cells
+    boxes = (POINTS if points else UPRIGHT).decode(found.places, cells, levels, np.ones(2))["boxes"]
     for box, sample in zip(boxes, found.keys // levels.cells, strict=True):
         own = shown.boxes[(shown.sample == sample) & shown.learned]
         assert np.abs(own - box).max(axis=1).min() < 1e-5
@@ -127,14 +128,14 @@ def test_corners_are_exact_where_strides_are_powers_of_two():
     levels = pyramid(4, 8)
     box = np.array([[8.25, 4.5, 31.75, 40.125]])
     shown = ShownObjects(np.zeros(1, int), box, np.zeros(1, int), np.ones(1, bool))
-    found = assign(shown, levels, points=False)
+    found = assign(shown, levels, UPRIGHT)
     assert len(found.keys)
-    assert (corners(found.places, found.keys, levels) == box).all()
+    assert (UPRIGHT.decode(found.places, found.keys, levels, np.ones(2))["boxes"] == box).all()
 
 
 def test_a_batch_has_the_targets_of_its_samples_in_its_order():
     levels = pyramid(4, 8)
-    found = assign(many(), levels, points=False)
+    found = assign(many(), levels, UPRIGHT)
     rows = np.array([3, 0, 4])
     chosen = found.of(rows)
     expected = []
@@ -152,7 +153,7 @@ def test_objects_that_no_cell_can_take_are_counted():
     levels = pyramid(8)
     boxes = np.array([[1, 1, 2, 2], [8, 8, 30, 30.0]])
     shown = ShownObjects(np.zeros(2, int), boxes, np.zeros(2, int), np.ones(2, bool))
-    found = assign(shown, levels, points=False)
+    found = assign(shown, levels, UPRIGHT)
     assert (found.objects, found.without_cell) == (2, 1)
 
 
@@ -218,6 +219,6 @@ def test_the_generated_maps_tell_what_the_targets_ask_for():
     sample = np.repeat(np.arange(20), [len(each) for each in images])
     boxes = np.concatenate([each.boxes for each in images])
     shown = ShownObjects(sample, boxes, np.zeros(len(boxes), int), np.ones(len(boxes), bool))
-    found = assign(shown, pyramid(8), points=False)
+    found = assign(shown, pyramid(8), UPRIGHT)
     cells = values.reshape(20, 7, 64)[found.keys // 64, :, found.keys % 64]
     np.testing.assert_allclose(cells[:, :4], found.places, rtol=1e-6)

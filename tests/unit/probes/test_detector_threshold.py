@@ -16,6 +16,7 @@ from permafrost.probes.detection.scoring import (
     choose_threshold,
     hits,
 )
+from permafrost.probes.detection.shapes import POINTS, UPRIGHT
 
 
 def made(count=6, *, points=False, seed=0):
@@ -43,7 +44,7 @@ def made(count=6, *, points=False, seed=0):
     split = SimpleNamespace(
         images=images,
         classes=["a", "b"],
-        points=points,
+        shape=POINTS if points else UPRIGHT,
         detection={"max_detections": 100, "match_distance": 10.0 if points else None},
         object_count=sum(int((~image.objects.crowd).sum()) for image in images),
     )
@@ -77,10 +78,10 @@ def test_average_precision_of_boxes_is_that_of_cocos_own_evaluator(tmp_path):
 
     split, found = made()
     truth = tmp_path / "truth.json"
-    truth.write_text(json.dumps(truth_json(split.images, split.classes)))
+    truth.write_text(json.dumps(truth_json(split.images, split.classes, UPRIGHT)))
     with contextlib.redirect_stdout(io.StringIO()):
         coco = COCO(str(truth))
-        evaluation = COCOeval(coco, coco.loadRes(detections_json(found)), "bbox")
+        evaluation = COCOeval(coco, coco.loadRes(detections_json(found, UPRIGHT)), "bbox")
         evaluation.evaluate(), evaluation.accumulate(), evaluation.summarize()
     assert average_precision(split, found) == pytest.approx(evaluation.stats[0], abs=0.01)
 

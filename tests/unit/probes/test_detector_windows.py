@@ -9,7 +9,8 @@ import pytest
 from permafrost.data.labels.objects import NO_OBJECTS
 from permafrost.metrics.objects.detected import Detected
 from permafrost.probes.detection.object_splits import WholeImage
-from permafrost.probes.detection.stitching import Stitcher, suppress
+from permafrost.probes.detection.shapes import POINTS, UPRIGHT
+from permafrost.probes.detection.stitching import Stitcher
 
 SIZE, WIDTH = 64, 160
 
@@ -27,7 +28,7 @@ def stitched(windows, *, offsets=(0, 48, 96), points=False, overlap=0.25, thresh
         parts.append(Detected(boxes.clip(0, SIZE), classes, scores).ranked())
     count = len(offsets)
     split = SimpleNamespace(
-        points=points,
+        shape=POINTS if points else UPRIGHT,
         detection={"tiles": {"size": SIZE, "overlap": overlap}},
         origins=np.array([[offset, 0] for offset in offsets], float),
         sizes=np.full((count, 2), SIZE),
@@ -107,5 +108,5 @@ def test_suppression_is_of_one_class_only_and_keeps_the_best(points):
     if points:
         boxes[:, 2:] = boxes[:, :2]
     found = Detected(boxes, np.array([0, 0, 1]), np.array([0.4, 0.6, 0.5]))
-    kept = suppress(found, 3.0 if points else 0.5, points=points)
+    kept = (POINTS if points else UPRIGHT).suppress(found, 3.0 if points else 0.5)
     assert kept.scores.tolist() == [0.6, 0.5] and kept.classes.tolist() == [0, 1]

@@ -29,6 +29,7 @@ class Targets:
     masks : the target of a pixel is a class.
     of_pairs : a sample is a pair of images, before and after; class 0 means no change.
     objects, points : a sample has any number of objects, which are boxes; or points.
+    oriented, instances : the objects are turned boxes; or masks, one per object.
     ranked : predictions rank a gallery; labels determine which of its images are relevant.
     calibrated : probes can predict probabilities, so calibration can be measured.
     setting_column : (name, type) of the column of prediction tables for the answers of all
@@ -39,7 +40,7 @@ class Targets:
     stored: ClassVar[str | None] = None
     learned: ClassVar[str] = "float32"
     classes = one_class = several = numbers = pixels = masks = of_pairs = False
-    objects = points = ranked = calibrated = False
+    objects = points = oriented = instances = ranked = calibrated = False
     chance: ClassVar[float | None] = None
     setting_column: ClassVar[tuple[str, str] | None] = None
 
@@ -198,6 +199,18 @@ class Points(Boxes):
     """Point locations of objects."""
 
     points = True
+
+
+class OrientedBoxes(Boxes):
+    """Rectangles around objects, turned by any angle."""
+
+    oriented = True
+
+
+class InstanceMasks(Boxes):
+    """A mask for each object."""
+
+    instances = True
 
 
 class Relevance(Targets):

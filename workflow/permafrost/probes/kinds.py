@@ -336,7 +336,7 @@ KINDS = {
     "detection": ProbeKind(
         "permafrost.probes.detection.probe:run_detection",
         "permafrost.probes.detection.probe:DetectionOptions",
-        frozenset({"detection", "point_detection"}),
+        frozenset({"detection", "point_detection", "oriented_detection"}),
         "train a detection head on maps of layers and find the objects of the test split",
         "trains a head on the maps of frozen layers that says at every place whether an object is there, of which "
         "class, and where its borders are (of points, where it lies).",

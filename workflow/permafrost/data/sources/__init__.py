@@ -26,6 +26,7 @@ from permafrost.core.targets import (
     Number,
     NumberRaster,
     OneClass,
+    OrientedBoxes,
     Points,
 )
 from permafrost.core.tasks import tasks_with
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 _BOXES = tasks_with(Boxes)
 _OBJECTS = tasks_with(Boxes, Points)
+_ORIENTED = tasks_with(OrientedBoxes)
 _LABELS = tasks_with(OneClass, ManyLabels, Number, ClassMask, NumberRaster)
 # tasks of sources that support several dates
 _CHANGE = tasks_with(ChangeMask)
@@ -71,7 +73,7 @@ KINDS: dict[str, Kind] = {
     "coco": Kind(
         "permafrost.data.sources.coco:open_coco",
         "permafrost.data.sources.coco:CocoOptions",
-        _OBJECTS,
+        _OBJECTS | _ORIENTED,
         places=("path", "annotations"),
     ),
     "cvat": Kind(
@@ -83,13 +85,13 @@ KINDS: dict[str, Kind] = {
     "deepforest": Kind(
         "permafrost.data.sources.deepforest:open_deepforest",
         "permafrost.data.sources.deepforest:DeepforestOptions",
-        _OBJECTS,
+        _OBJECTS | _ORIENTED,
         places=("path", "table"),
     ),
     "demo": Kind(
         "permafrost.data.sources.demo:open_demo",
         "permafrost.data.sources.demo:DemoOptions",
-        _LABELS | _OBJECTS | _CHANGE,
+        _LABELS | _OBJECTS | _ORIENTED | _CHANGE,
         places=(),
         several=True,
     ),

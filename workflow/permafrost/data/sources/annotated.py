@@ -31,6 +31,7 @@ from permafrost.data.sources.reading import (
     read_member,
     read_member_window,
 )
+from permafrost.data.sources.turned import turned_images
 from permafrost.data.sources.web_tiles import web_tiles
 
 #: most problems listed in one error
@@ -115,14 +116,20 @@ class ObjectSource(ListedSource):
         self._names = [image.name for image in images]
         prefix = folder_prefix(options.root)
         sample_ids = [name.removeprefix(prefix) for name in self._names]
+        targets = targets_of(self.task)
         check = ObjectCheck(
-            points=targets_of(self.task).points, clip=clip, skip=entry.on_error is not None
+            points=targets.points,
+            bounded=not targets.oriented,
+            clip=clip,
+            skip=entry.on_error is not None,
         )
         check.problems += problems
         known = set(members.names)
         check.suggest(
             _other_root([name for name in self._names if name not in known], known, prefix)
         )
+        if targets.oriented:
+            images = turned_images(images, where=where)
         images = [_sized(image, members, known, entry.convert) for image in images]
         self._sizes = [image.size for image in images]
         labels = [found.label for image in images for found in image.found]
@@ -209,11 +216,14 @@ class ObjectCheck:
     clip : whether to cut boxes at the edge of their image and drop those without area there;
         otherwise such boxes are an error. Points are never cut.
     skip : whether images with errors may be skipped.
+    bounded : whether no object may reach beyond its image; else only those wholly beyond are an error, and
+        none is cut: a part of an oriented box is none.
     """
 
-    def __init__(self, *, points: bool, clip: bool, skip: bool) -> None:
+    def __init__(self, *, points: bool, clip: bool, skip: bool, bounded: bool = True) -> None:
         self.problems: list[str] = []
         self._points, self._clip, self._skip = points, clip, skip
+        self._bounded = bounded
         self._mendable = False
         self._remedies: dict[str, None] = {}
 
@@ -287,6 +297,7 @@ class ObjectCheck:
         low, high = boxes[:, :2].min(axis=1), boxes[:, 2:] - (width, height)
         beyond = ((low < -SLACK) | (high > SLACK).any(axis=1)) & ~wrong
         outside = (boxes[:, 2:] <= 0).any(axis=1) | (boxes[:, :2] >= (width, height)).any(axis=1)
+        beyond &= outside | self._bounded
         cut = beyond & ~outside & (not self._points)
         edge = f"beyond the image of {width} x {height} pixels"
         self._mendable |= bool(beyond.any()) and not self._points

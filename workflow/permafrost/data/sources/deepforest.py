@@ -22,7 +22,12 @@ from permafrost.data.sources.corners import ring_of
 from permafrost.data.sources.options import Clipped, FileOrFiles, ObjectFiles
 from permafrost.data.sources.places import ImageNames, annotation_bytes, annotation_files
 
-TASKS = {BOX: "detection", POLYGON: "detection", POINT: "point_detection"}
+#: kind of shapes to the tasks that they serve, the usual one first
+TASKS = {
+    BOX: ("detection",),
+    POLYGON: ("detection", "oriented_detection"),
+    POINT: ("point_detection",),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,11 +84,11 @@ def check_entry(entry: DatasetEntry, *, where: object) -> None:
 
 
 def _check_task(annotations: Annotations, task: str, where: object) -> None:
-    if len(annotations) and TASKS[annotations.kind] != task:
-        geometry = " (or set geometry: point for their middles)" if task == TASKS[POINT] else ""
+    if len(annotations) and task not in TASKS[annotations.kind]:
+        geometry = " (or set geometry: point for their middles)" if task in TASKS[POINT] else ""
         raise PermafrostError(
             f"{annotations.where} holds shapes of the kind {annotations.kind}, which are for the task"
-            f" {TASKS[annotations.kind]}",
+            f" {' or '.join(TASKS[annotations.kind])}",
             where=where,
             remedy=f"correct the task{geometry}",
         )

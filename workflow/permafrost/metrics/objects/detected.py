@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
 
+#: column of prediction tables with the outlines of oriented boxes
+OUTLINES = "polygon"
 _CORNERS = ("x_min", "y_min", "x_max", "y_max")
 
 
@@ -19,11 +22,13 @@ class Detected:
         equal.
     classes : (M,) class ids.
     scores : (M,) float64.
+    outlines : (M, 8) float64 ``x0, y0, x1, y1, …``, the corners of oriented boxes in pixels; else None.
     """
 
     boxes: np.ndarray
     classes: np.ndarray
     scores: np.ndarray
+    outlines: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -35,11 +40,13 @@ class Detected:
 
     def take(self, rows) -> Detected:
         """The detections at `rows`: indices, a slice or a mask."""
-        return Detected(self.boxes[rows], self.classes[rows], self.scores[rows])
+        outlines = None if self.outlines is None else self.outlines[rows]
+        return Detected(self.boxes[rows], self.classes[rows], self.scores[rows], outlines)
 
     def moved(self, by: np.ndarray) -> Detected:
-        """The detections with boxes shifted by (4,) pixels."""
-        return Detected(self.boxes + by, self.classes, self.scores)
+        """The detections shifted by (2,) pixels, x and y."""
+        outlines = None if self.outlines is None else self.outlines + np.tile(by, 4)
+        return replace(self, boxes=self.boxes + np.tile(by, 2), outlines=outlines)
 
     def above(self, score: float) -> Detected:
         """The detections that score at least `score`."""
@@ -52,15 +59,22 @@ class Detected:
 
 def join(parts: list[Detected]) -> Detected:
     """Concatenate detections, in order."""
+    outlined = [part.outlines for part in parts if part.outlines is not None]
     return Detected(
         np.concatenate([np.empty((0, 4)), *(part.boxes for part in parts)]),
         np.concatenate([np.empty(0, np.int64), *(part.classes for part in parts)]).astype(np.int64),
         np.concatenate([np.empty(0), *(part.scores for part in parts)]),
+        np.concatenate(outlined) if outlined else None,
     )
 
 
-def detected_of(column) -> list[Detected]:
-    """The detections of each row of a column of lists of ``class``, corners and ``score``."""
+def detected_of(column, outlines=None) -> list[Detected]:
+    """The detections of each row of a column of lists of ``class``, corners and ``score``.
+
+    Parameters
+    ----------
+    outlines : the column `OUTLINES`, with a list of eight numbers for each detection; None for other shapes.
+    """
     lists = column.combine_chunks()
     offsets = lists.offsets.to_numpy() if len(lists) else np.zeros(1, np.int32)
     # unlike `flatten`, `values` keeps the whole array of a slice, and the offsets index that
@@ -69,10 +83,31 @@ def detected_of(column) -> list[Detected]:
     boxes = np.stack(corners, axis=1).reshape(-1, 4)
     classes = _numbers(values, "class", np.int64)
     scores = _numbers(values, "score", np.float64)
+    rings = None if outlines is None else _rings(outlines, len(boxes))
     return [
-        Detected(boxes[start:stop], classes[start:stop], scores[start:stop])
+        Detected(
+            boxes[start:stop],
+            classes[start:stop],
+            scores[start:stop],
+            None if rings is None else rings[start:stop],
+        )
         for start, stop in zip(offsets[:-1], offsets[1:], strict=True)
     ]
+
+
+def outlines_column(found: list[Detected]) -> pa.Array:
+    """The column `OUTLINES`: for each image a list of eight numbers per detection."""
+    rings = [[] if each.outlines is None else each.outlines.tolist() for each in found]
+    return pa.array(rings, pa.list_(pa.list_(pa.float64())))
+
+
+def _rings(column, count: int) -> np.ndarray:
+    """(N, 8) numbers of all images; NaN, which is refused later, where there are not eight of each."""
+    lists = column.combine_chunks()
+    values = lists.values.to_pylist() if len(lists) else []
+    if len(values) != count or any(ring is None or len(ring) != 8 for ring in values):
+        return np.full((count, 8), np.nan)
+    return np.array(values, np.float64).reshape(-1, 8)
 
 
 def _numbers(values, name: str, kind) -> np.ndarray:

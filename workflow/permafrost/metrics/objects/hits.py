@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from permafrost.data.labels.geometries import BOX, POINT
+from permafrost.data.labels.geometries import BOX, ORIENTED, POINT
 from permafrost.metrics.objects.matching import check_rule, match_shapes
 from permafrost.metrics.objects.overlaps import areas, find_pairs
 from permafrost.metrics.objects.point_precision import any_within
 
 # DeepForest's rule for boxes; for points, only pairs within the distance count
-_RULES = {BOX: "area", POINT: "within"}
+_RULES = {BOX: "area", ORIENTED: "area", POINT: "within"}
 
 
 class Hits(NamedTuple):
@@ -50,8 +50,9 @@ def match_hits(
 
     Parameters
     ----------
-    kind : ``box`` or ``point``.
-    truth, detections : (T, 4) and (P, 4) corners, or (T, 2) and (P, 2) points.
+    kind : ``box``, ``oriented_box`` or ``point``.
+    truth, detections : (T, 4) and (P, 4) corners, (T, 4, 2) and (P, 4, 2) of oriented boxes, or (T, 2) and
+        (P, 2) points.
     crowd : (T,) bool.
     threshold : a match has an IoU above it, or a distance below it.
     rule : see `matching`; by default ``area`` of boxes, ``within`` of points. Not ``score``.

@@ -37,6 +37,7 @@ DISTANCE_THRESHOLD = 10.0
 RULES = {
     "box": ("area", "iou", "score"),
     "polygon": ("area", "iou", "score"),
+    "oriented_box": ("area", "iou", "score"),
     "point": ("distance", "within", "score"),
 }
 # up to this many pairs (134 MB) one assignment is solved, as in DeepForest, so that ties are resolved

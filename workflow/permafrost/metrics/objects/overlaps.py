@@ -11,7 +11,9 @@ import numpy as np
 import shapely
 from scipy.spatial import cKDTree
 
-from permafrost.data.labels.geometries import BOX, POINT
+from permafrost.data.labels.geometries import BOX, ORIENTED, POINT, POLYGON
+from permafrost.data.labels.oriented import area_of, enclosing, uncrossed
+from permafrost.metrics.detection.kernels.oriented import shared_area
 
 # pairs of boxes compared at once
 _AT_ONCE = 1 << 21
@@ -44,7 +46,7 @@ def find_pairs(kind: str, first, second, *, reach: float = np.inf) -> Pairs:
     Parameters
     ----------
     kind : kind of both sets, see `Annotations`.
-    first, second : shapes, as `Annotations.shape`.
+    first, second : shapes, as `Annotations.shape`; oriented boxes are (N, 4, 2) corners.
     reach : points only: distance in pixels; infinite for all pairs.
     """
     if not len(first) or not len(second):
@@ -52,18 +54,19 @@ def find_pairs(kind: str, first, second, *, reach: float = np.inf) -> Pairs:
         return Pairs(nothing, nothing, np.empty(0), np.empty(0))
     if kind == POINT:
         return _point_pairs(first, second, reach)
-    i, j, common = _box_pairs(first, second) if kind == BOX else _polygon_pairs(first, second)
+    i, j, common = _OVERLAPS[kind](first, second)
     own, other = areas(kind, first), areas(kind, second)
     pairs = Pairs(i, j, common, common / (own[i] + other[j] - common))
     return pairs.take(np.lexsort((j, i)))
 
 
 def areas(kind: str, shapes) -> np.ndarray:
-    """(N,) areas of boxes or polygons in square pixels."""
-    if kind == BOX:
-        return (shapes[:, 2] - shapes[:, 0]) * (shapes[:, 3] - shapes[:, 1])
+    """(N,) areas of boxes, oriented boxes or polygons in square pixels."""
+    return _AREAS[kind](shapes)
 
-    return shapely.area(shapes)
+
+def _box_areas(boxes: np.ndarray) -> np.ndarray:
+    return (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
 
 
 def _box_pairs(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -106,6 +109,17 @@ def _polygon_pairs(first, second) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     common = shapely.area(shapely.intersection(first[i], second[j]))
     real = common > 0
     return i[real], j[real], common[real]
+
+
+def _oriented_pairs(first, second) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    i, j, _ = _box_pairs(enclosing(first), enclosing(second))
+    common = shared_area(uncrossed(first)[0][i], uncrossed(second)[0][j])
+    real = common > 0
+    return i[real], j[real], common[real]
+
+
+_OVERLAPS = {BOX: _box_pairs, POLYGON: _polygon_pairs, ORIENTED: _oriented_pairs}
+_AREAS = {BOX: _box_areas, POLYGON: shapely.area, ORIENTED: area_of}
 
 
 def _point_pairs(first: np.ndarray, second: np.ndarray, reach: float) -> Pairs:

@@ -12,12 +12,15 @@ import numpy as np
 from permafrost.core.identity import file_digest
 from permafrost.core.outputs import whole_directory
 from permafrost.metrics.objects.detected import Detected
-from permafrost.probes.detection.object_splits import WholeImage
+from permafrost.probes.detection.object_splits import ObjectSplit, WholeImage
+from permafrost.probes.detection.shapes.shape import HeadShape
 
 TRUTH, DETECTIONS = "truth.json", "detections.json"
 
 
-def truth_json(images: list[WholeImage], classes: list[str], info: dict | None = None) -> dict:
+def truth_json(
+    images: list[WholeImage], classes: list[str], shape: HeadShape, info: dict | None = None
+) -> dict:
     """The truth as COCO JSON: images 1 to N in order, categories 1 to K, objects numbered from 1."""
     annotations: list[dict] = []
     for number, image in enumerate(images, 1):
@@ -27,9 +30,10 @@ def truth_json(images: list[WholeImage], classes: list[str], info: dict | None =
             _with_sides(objects.boxes),
             objects.areas.tolist(),
             objects.crowd.tolist(),
+            shape.coco_truth(objects),
             strict=True,
         )
-        for label, box, area, crowd in rows:
+        for label, box, area, crowd, further in rows:
             annotations.append(
                 {
                     "id": len(annotations) + 1,
@@ -38,6 +42,7 @@ def truth_json(images: list[WholeImage], classes: list[str], info: dict | None =
                     "bbox": box,
                     "area": area,
                     "iscrowd": int(crowd),
+                    **further,
                 }
             )
     return {
@@ -51,13 +56,17 @@ def truth_json(images: list[WholeImage], classes: list[str], info: dict | None =
     }
 
 
-def detections_json(found: list[Detected]) -> list[dict]:
+def detections_json(found: list[Detected], shape: HeadShape) -> list[dict]:
     """The detections of images 1 to N, in COCO's results format."""
     return [
-        {"image_id": number, "category_id": label + 1, "bbox": box, "score": score}
+        {"image_id": number, "category_id": label + 1, "bbox": box, "score": score, **further}
         for number, each in enumerate(found, 1)
-        for label, box, score in zip(
-            each.classes.tolist(), _with_sides(each.boxes), each.scores.tolist(), strict=True
+        for label, box, score, further in zip(
+            each.classes.tolist(),
+            _with_sides(each.boxes),
+            each.scores.tolist(),
+            shape.coco_found(each),
+            strict=True,
         )
     ]
 
@@ -69,14 +78,9 @@ def _with_sides(boxes: np.ndarray) -> list[list[float]]:
 
 @contextlib.contextmanager
 def coco_folder(
-    path: Path | None,
-    images: list[WholeImage],
-    found: list[Detected],
-    *,
-    classes: list[str],
-    info: dict,
+    path: Path | None, split: ObjectSplit, found: list[Detected], *, info: dict
 ) -> Iterator[dict[str, str]]:
-    """Context that writes both files; the folder appears if the block succeeds. None: no folder.
+    """Context that writes truth and detections of a split; the folder appears if the block succeeds. None: no folder.
 
     Yields the SHA-256 of each file, which the table of predictions records.
 
@@ -86,12 +90,12 @@ def coco_folder(
     if path is None:
         yield {}
         return
-    order = sorted(range(len(images)), key=lambda row: images[row].name)
-    images, found = [images[row] for row in order], [found[row] for row in order]
+    order = sorted(range(len(split.images)), key=lambda row: split.images[row].name)
+    images, found = [split.images[row] for row in order], [found[row] for row in order]
     with whole_directory(path) as folder:
         for name, content in (
-            (TRUTH, truth_json(images, classes, info)),
-            (DETECTIONS, detections_json(found)),
+            (TRUTH, truth_json(images, split.classes, split.shape, info)),
+            (DETECTIONS, detections_json(found, split.shape)),
         ):
             (folder / name).write_text(json.dumps(content, ensure_ascii=False) + "\n", "utf-8")
         yield {name: file_digest(folder / name) for name in (TRUTH, DETECTIONS)}

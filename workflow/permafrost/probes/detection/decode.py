@@ -10,7 +10,7 @@ import torch
 from permafrost.metrics.objects.detected import Detected
 from permafrost.probes.detection.model import Output
 from permafrost.probes.detection.pyramid import Pyramid
-from permafrost.probes.detection.stitching import suppress
+from permafrost.probes.detection.shapes.shape import HeadShape
 
 # smallest score of a detection, and largest number of detections before suppression, as in FCOS
 # (more if more may be kept)
@@ -23,12 +23,13 @@ class Decoder:
 
     Parameters
     ----------
-    threshold : threshold of suppression, an IoU; for points a distance in pixels of the sample.
+    shape : shape of the objects.
+    threshold : threshold of suppression, see `HeadShape.suppress`; distances are in pixels of the sample.
     most : largest number of detections of a sample.
     """
 
     pyramid: Pyramid
-    points: bool
+    shape: HeadShape
     threshold: float
     most: int
 
@@ -48,26 +49,16 @@ class Decoder:
         found = scores[cells, classes].astype(np.float64)
         best = np.argsort(-found, kind="stable")[: max(CANDIDATES, self.most)]
         cells, classes, found = cells[best], classes[best], found[best]
-        boxes = corners(places[cells], cells, self.pyramid)
-        height, width = self.pyramid.working_size
-        boxes = boxes.clip(0, [width, height, width, height]) / np.tile(scale, 2)
-        candidates = Detected(boxes, classes, found)
-        if not self.points:
-            candidates = candidates.take((boxes[:, 2:] > boxes[:, :2]).all(axis=1))
-        return suppress(candidates, self.threshold, points=self.points).take(slice(self.most))
+        placed = self.shape.decode(places[cells], cells, self.pyramid, scale)
+        candidates = Detected(classes=classes, scores=found, **placed)
+        candidates = candidates.take(self.shape.real(candidates))
+        return self.shape.suppress(candidates, self.threshold).take(slice(self.most))
 
 
 def cell_scores(output: Output) -> torch.Tensor:
-    """(B, L, K) in [0, 1]: the geometric mean of class probability and centre-ness; for points, the former."""
+    """(B, L, K) in [0, 1]: the geometric mean of class probability and centre-ness; without
+    centre-ness, the former."""
     classes = torch.sigmoid(output.logits.detach())
     if output.centred is None:
         return classes
     return (classes * torch.sigmoid(output.centred.detach())[..., None]).sqrt()
-
-
-def corners(places: np.ndarray, cells: np.ndarray, pyramid: Pyramid) -> np.ndarray:
-    """(n, 4) corners in working pixels, from `places` in strides from the centres of `cells`."""
-    centres, strides = np.tile(pyramid.centres[cells], 2), np.tile(pyramid.strides[cells], 2)
-    if places.shape[1] == 2:
-        return centres + np.tile(places, 2).astype(np.float64) * strides
-    return centres + places.astype(np.float64) * np.array([-1, -1, 1, 1]) * strides

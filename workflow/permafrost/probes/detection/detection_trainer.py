@@ -15,6 +15,7 @@ from permafrost.probes.dense.map_stream import MapBatch
 from permafrost.probes.detection.decode import Decoder
 from permafrost.probes.detection.model import Output
 from permafrost.probes.detection.scoring import average_precision
+from permafrost.probes.detection.shapes.shape import HeadShape
 from permafrost.probes.detection.stitching import Stitcher
 from permafrost.probes.detection.targets import BatchTargets, Targets
 
@@ -70,7 +71,12 @@ class DetectionTrainer(HeadTrainer[MapBatch]):
             return head(batch.fed())
 
     def _loss(self, output: Output, batch: MapBatch, split: str) -> torch.Tensor:
-        return detection_loss(output, self.targets[split].of(batch.rows), self.options.box_loss)
+        return detection_loss(
+            output,
+            self.targets[split].of(batch.rows),
+            self.decoder.shape,
+            self.options.box_loss,
+        )
 
     def _meter(self) -> _AveragePrecision:
         return _AveragePrecision(self.decoder, self.stitcher)
@@ -85,12 +91,14 @@ class DetectionTrainer(HeadTrainer[MapBatch]):
 ALPHA, GAMMA = 0.25, 2
 
 
-def detection_loss(output: Output, chosen: BatchTargets, kind: str) -> torch.Tensor:
+def detection_loss(
+    output: Output, chosen: BatchTargets, shape: HeadShape, kind: str
+) -> torch.Tensor:
     """The loss of a batch per cell with an object, with the weights of FCOS.
 
     Parameters
     ----------
-    kind : ``giou`` or ``iou`` for boxes; points have the smooth L1 loss.
+    kind : ``giou`` or ``iou`` for boxes; other shapes have losses of their own.
     """
     device = output.logits.device
     # a blocking copy would wait for all queued work of the device
@@ -103,18 +111,10 @@ def detection_loss(output: Output, chosen: BatchTargets, kind: str) -> torch.Ten
     truth[cells, classes] = 1
     counted = torch.ones(len(logits), 1, device=device)
     counted[ignored] = 0
-    number = max(1, len(cells))
-    total = (focal_loss(logits, truth) * counted).sum() / number
+    total = (focal_loss(logits, truth) * counted).sum() / max(1, len(cells))
     found = output.places.flatten(0, 1)[cells]
-    if output.centred is None:
-        return total + functional.smooth_l1_loss(found, places, reduction="sum") / number
-    central = centreness(places)
-    losses = BOX_LOSSES[kind](found, places) * central
-    total = total + losses.sum() / central.sum().clamp(min=1e-6)
-    centred = output.centred.flatten()[cells]
-    return total + (
-        functional.binary_cross_entropy_with_logits(centred, central, reduction="sum") / number
-    )
+    centred = None if output.centred is None else output.centred.flatten()[cells]
+    return sum(shape.losses(found, places, centred, kind), start=total)
 
 
 def focal_loss(logits: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
@@ -124,36 +124,3 @@ def focal_loss(logits: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
     right = share * truth + (1 - share) * (1 - truth)
     weight = ALPHA * truth + (1 - ALPHA) * (1 - truth)
     return weight * entropy * (1 - right) ** GAMMA
-
-
-def centreness(sides: torch.Tensor) -> torch.Tensor:
-    """(P,) 1 at the centre of a box, 0 at its sides; from distances (P, 4) left, upper, right, lower."""
-    low = torch.minimum(sides[:, :2], sides[:, 2:])
-    high = torch.maximum(sides[:, :2], sides[:, 2:])
-    return (low / high).prod(dim=1).sqrt()
-
-
-def _overlap(found: torch.Tensor, truth: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """(P,) intersections and unions of pairs of boxes, each given by distances from a cell's centre."""
-    common = _area(torch.minimum(found, truth))
-    return common, _area(found) + _area(truth) - common
-
-
-def _area(sides: torch.Tensor) -> torch.Tensor:
-    return (sides[:, :2] + sides[:, 2:]).prod(dim=1)
-
-
-def giou_loss(found: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
-    """1 - generalised IoU (Rezatofighi et al. 2019)."""
-    common, union = _overlap(found, truth)
-    hull = _area(torch.maximum(found, truth))
-    return 1 - common / union + (hull - union) / hull
-
-
-def iou_loss(found: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
-    """-ln IoU (Yu et al. 2016)."""
-    common, union = _overlap(found, truth)
-    return union.log() - common.log()
-
-
-BOX_LOSSES = {"giou": giou_loss, "iou": iou_loss}

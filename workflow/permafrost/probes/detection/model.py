@@ -18,6 +18,7 @@ from torch.nn import functional
 
 from permafrost.probes.dense.layers import NormalisedProjection, resize
 from permafrost.probes.detection.pyramid import Pyramid
+from permafrost.probes.detection.shapes.shape import HeadShape
 
 # initial probability of every class, so that the many cells without an object do not
 # dominate the first steps (Lin et al. 2017, focal loss)
@@ -28,9 +29,9 @@ MOST_GROUPS, GROUP = 32, 8
 class Output(NamedTuple):
     """A head's output for the L cells of each image, in float32.
 
-    ``logits`` (B, L, K). ``places``, in strides from the cell's centre: (B, L, 4) distances to the left,
-    upper, right and lower side, above 0; or (B, L, 2) x and y of a point. ``centred`` (B, L) logits of
-    centre-ness; None for points.
+    ``logits`` (B, L, K). ``places`` (B, L, n), the shape's numbers, in strides from the cell's centre (see
+    the classes of `probes.detection.shapes`). ``centred`` (B, L) logits of centre-ness; None for shapes
+    without it.
     """
 
     logits: torch.Tensor
@@ -47,7 +48,7 @@ class DetectionHead(nn.Module):
     pyramid : the levels, and their maps.
     hidden : number of channels of all levels.
     depth : number of layers of each tower.
-    points : whether to detect points instead of boxes.
+    shape : shape of the objects.
     """
 
     def __init__(
@@ -58,10 +59,10 @@ class DetectionHead(nn.Module):
         pyramid: Pyramid,
         hidden: int,
         depth: int,
-        points: bool,
+        shape: HeadShape,
     ) -> None:
         super().__init__()
-        self.pyramid, self.points = pyramid, points
+        self.pyramid, self.shape = pyramid, shape
         self.laterals = nn.ModuleList(
             NormalisedProjection(count, hidden, bias=True) for count in channels
         )
@@ -70,8 +71,7 @@ class DetectionHead(nn.Module):
         )
         self.class_tower, self.place_tower = _tower(hidden, depth), _tower(hidden, depth)
         self.classify = nn.Conv2d(hidden, classes, kernel_size=1)
-        # the last channel is centre-ness
-        self.place = nn.Conv2d(hidden, 2 if points else 5, kernel_size=1)
+        self.place = nn.Conv2d(hidden, shape.channels, kernel_size=1)
         self.scales = nn.Parameter(torch.ones(len(pyramid.predicted)))
         for last in (self.classify, self.place):
             nn.init.normal_(last.weight, std=0.01)
@@ -82,12 +82,7 @@ class DetectionHead(nn.Module):
         levels = self._levels(maps)[self.pyramid.first :]
         logits = [_rows(self.classify(self.class_tower(x))) for x in levels]
         placed = [_rows(self.place(self.place_tower(x))) for x in levels]
-        if self.points:
-            offsets = [x * scale for x, scale in zip(placed, self.scales, strict=True)]
-            return Output(torch.cat(logits, dim=1), torch.cat(offsets, dim=1), None)
-        sides = [(x[..., :4] * scale).exp() for x, scale in zip(placed, self.scales, strict=True)]
-        centred = [x[..., 4] for x in placed]
-        return Output(*(torch.cat(parts, dim=1) for parts in (logits, sides, centred)))
+        return Output(torch.cat(logits, dim=1), *self.shape.outputs(placed, self.scales))
 
     def _levels(self, maps: list[torch.Tensor]) -> list[torch.Tensor]:
         """All levels; each is the sum of its maps and the enlarged coarser level."""

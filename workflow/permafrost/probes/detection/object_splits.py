@@ -9,9 +9,10 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.leakage import LEAK, sample_columns, worst_leak
-from permafrost.data.labels.geometries import POINT
 from permafrost.data.labels.objects import WINDOW, Objects, objects_of
 from permafrost.probes.dense.map_splits import MapSplit
+from permafrost.probes.detection.shapes import shape_of
+from permafrost.probes.detection.shapes.shape import HeadShape
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class ObjectSplit(MapSplit):
 
     needs = (
         "the store holds no maps of layers with objects",
-        "detection probes need a dataset with task detection or point_detection; extract it again",
+        "detection probes need a dataset of objects, such as one with task detection; extract it again",
     )
 
     def fits(self) -> bool:
@@ -56,9 +57,9 @@ class ObjectSplit(MapSplit):
         return self.attributes["detection"]
 
     @property
-    def points(self) -> bool:
-        """Whether objects are points."""
-        return self.detection["geometry"] == POINT
+    def shape(self) -> HeadShape:
+        """Shape of the objects, which the task decides."""
+        return shape_of(self.attributes["task"])
 
     @cached_property
     def objects(self) -> list[Objects]:

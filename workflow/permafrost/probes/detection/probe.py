@@ -100,7 +100,7 @@ def run_detection(job: ProbeJob[DetectionOptions]) -> None:
     table = detection_table(test, found, ranked, threshold)
     names = ("fingerprint", "dataset", "backbone", "probe", "seed")
     info = {name: getattr(job, name) for name in names}
-    folder = coco_folder(job.second_output, test.images, found, classes=test.classes, info=info)
+    folder = coco_folder(job.second_output, test, found, info=info)
     with folder as files:
         write_dense_table(
             job,
@@ -141,7 +141,7 @@ class _Run:
         if options.score_threshold is None:
             check_choosable(splits["val"], job.where)
         pyramid = plan_pyramid(
-            layers, train.working_size, options.finest_stride, points=train.points
+            layers, train.working_size, options.finest_stride, sized=train.shape.sized
         )
         return cls(job, splits, layers, pyramid, choose_device(job.device), *date_positions(splits))
 
@@ -160,7 +160,7 @@ class _Run:
 
     def decoder(self, split: ObjectSplit) -> Decoder:
         return Decoder(
-            self.pyramid, split.points, self._suppressed(split), self.options.max_per_image
+            self.pyramid, split.shape, self._suppressed(split), self.options.max_per_image
         )
 
     def stitcher(self, split: ObjectSplit) -> Stitcher:
@@ -170,9 +170,7 @@ class _Run:
         return Stitcher(split, self._suppressed(split), max(1.0, touch))
 
     def _suppressed(self, split: ObjectSplit) -> float:
-        """Threshold of suppression: an IoU, or for points a share of the matching distance."""
-        share = self.options.nms_threshold
-        return share * split.detection["match_distance"] if split.points else share
+        return split.shape.limit(self.options.nms_threshold, split.detection)
 
     def fit(self) -> tuple[FittedHead, Targets]:
         """The trained head, and the targets of train.
@@ -183,7 +181,7 @@ class _Run:
         """
         splits = {name: self.splits[name] for name in ("train", "val")}
         targets = {
-            name: assign(shown_objects(split), self.pyramid, points=split.points)
+            name: assign(shown_objects(split), self.pyramid, split.shape)
             for name, split in splits.items()
         }
         if not len(targets["train"].keys):
@@ -217,7 +215,7 @@ class _Run:
             pyramid=self.pyramid,
             hidden=self.options.hidden,
             depth=self.options.depth,
-            points=train.points,
+            shape=train.shape,
         )
 
     def threshold(self, fitted: FittedHead) -> tuple[float, list[str]]:

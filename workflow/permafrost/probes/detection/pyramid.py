@@ -97,9 +97,12 @@ class Pyramid:
 
 
 def plan_pyramid(
-    layers: list[Layer], working_size: tuple[int, int], finest: float, *, points: bool
+    layers: list[Layer], working_size: tuple[int, int], finest: float, *, sized: bool
 ) -> Pyramid:
-    """The levels for these layers; steps of two bring the finest stride as close to `finest` as possible."""
+    """The levels for these layers; steps of two bring the finest stride as close to `finest` as possible.
+
+    Objects that are not `sized` are predicted on the finest level only.
+    """
     sizes: dict[tuple[int, int], list[int]] = {}
     for i, layer in enumerate(layers):
         size = layer.size
@@ -115,7 +118,7 @@ def plan_pyramid(
         Level(size, (working_size[1] / size[1], working_size[0] / size[0]), maps)
         for size, maps in planned
     )
-    return Pyramid(levels, working_size, len(levels) - 1 if points else 0)
+    return Pyramid(levels, working_size, 0 if sized else len(levels) - 1)
 
 
 def _step(size: tuple[int, int], working_size: tuple[int, int]) -> float:

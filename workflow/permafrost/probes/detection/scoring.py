@@ -7,11 +7,9 @@ import math
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.data.labels.geometries import BOX, POINT
 from permafrost.metrics.detection.evaluate import evaluate
 from permafrost.metrics.objects.detected import Detected
 from permafrost.metrics.objects.hits import Hits, count_hits
-from permafrost.metrics.objects.matching import IOU_THRESHOLD
 from permafrost.metrics.objects.point_precision import point_average_precision
 from permafrost.probes.detection.coco_json import detections_json, truth_json
 from permafrost.probes.detection.object_splits import ObjectSplit, WholeImage
@@ -24,23 +22,24 @@ def average_precision(split: ObjectSplit, found: list[Detected]) -> float | None
     ----------
     found : detections of every whole image.
     """
-    value = _of_points(split, found) if split.points else _of_boxes(split, found)
+    by_distance = split.shape.compared.kernel is None
+    value = _by_distance(split, found) if by_distance else _by_overlap(split, found)
     return None if math.isnan(value) or value < 0 else value
 
 
-def _of_boxes(split: ObjectSplit, found: list[Detected]) -> float:
+def _by_overlap(split: ObjectSplit, found: list[Detected]) -> float:
     if not split.object_count:
         return math.nan
     evaluation = evaluate(
-        truth_json(split.images, split.classes),
-        detections_json(found),
-        iou_type="bbox",
+        truth_json(split.images, split.classes, split.shape),
+        detections_json(found, split.shape),
+        iou_type=split.shape.compared.kernel,
         max_dets=sorted({1, 10, split.detection["max_detections"]}),
     )
     return float(evaluation.stats[0])
 
 
-def _of_points(split: ObjectSplit, found: list[Detected]) -> float:
+def _by_distance(split: ObjectSplit, found: list[Detected]) -> float:
     values = point_average_precision(
         [image.objects for image in split.images],
         found,
@@ -53,11 +52,14 @@ def _of_points(split: ObjectSplit, found: list[Detected]) -> float:
 
 def hits(split: ObjectSplit, image: WholeImage, found: Detected) -> Hits:
     """Match the objects and detections of an image by the rules of `metrics.objects.hits`, and count."""
-    objects = image.objects
-    if split.points:
-        distance = split.detection["match_distance"]
-        return count_hits(POINT, objects.centres, objects.crowd, found.centres, threshold=distance)
-    return count_hits(BOX, objects.boxes, objects.crowd, found.boxes, threshold=IOU_THRESHOLD)
+    shape = split.shape.compared
+    return count_hits(
+        shape.kind,
+        shape.of(image.objects),
+        image.objects.crowd,
+        shape.of(found),
+        threshold=shape.threshold(split.detection["match_distance"]),
+    )
 
 
 THRESHOLDS = np.arange(1, 20) / 20

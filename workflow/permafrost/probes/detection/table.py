@@ -8,7 +8,7 @@ import pyarrow as pa
 from permafrost.core.columns import Column
 from permafrost.core.leakage import LEAK
 from permafrost.data.labels.objects import OBJECTS, objects_column
-from permafrost.metrics.objects.detected import Detected, join
+from permafrost.metrics.objects.detected import OUTLINES, Detected, join
 from permafrost.probes.dense.shown import Ranked
 from permafrost.probes.dense.tables import ShownPredictions
 from permafrost.probes.detection.object_splits import ObjectSplit
@@ -37,7 +37,8 @@ class ObjectPredictions(ShownPredictions):
     objects : The truth: every object of the image once, not clipped; class is its index in the metadata, area is
         in square pixels as annotated, crowd marks a region of inseparable objects (it need not be detected, and
         detections on it are ignored), polygon has rings of alternating x and y and is null for boxes and points.
-    detections : The detections by descending score.
+    detections : The detections by descending score; for oriented boxes, the upright boxes around them.
+    polygon : oriented_detection only: the corners x0, y0, x1, y1, … of every detection, in the order of detections.
     """
 
     columns = (
@@ -46,6 +47,7 @@ class ObjectPredictions(ShownPredictions):
         Column("width", "int32", least=1),
         Column("objects", str(OBJECTS.type)),
         Column("detections", str(pa.list_(DETECTION))),
+        Column(OUTLINES, "list<item: list<item: double>>", optional=True),
         *ShownPredictions.but("shown"),
     )
 
@@ -75,6 +77,7 @@ def detection_table(
             "width": pa.array([image.size[1] for image in images], pa.int32()),
             "objects": objects_column([image.objects for image in images]),
             "detections": detections_column(found),
+            **test.shape.columns(found),
             "shown": pa.array([labels.get(row) for row in range(len(images))], pa.string()),
         }
     )

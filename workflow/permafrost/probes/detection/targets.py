@@ -1,9 +1,6 @@
-"""Assign objects to the cells of a pyramid, once per split for all objects; no torch.
+"""Assign objects to the cells of a pyramid, once per split for all objects.
 
-Boxes as in FCOS (Tian et al. 2019): a box is assigned to the cells whose centre is inside it, within
-1.5 strides of the box's centre, on the level for the distance to its farthest side (`Pyramid.reaches`). If
-several boxes compete, a cell gets the smallest, the first of equals. A point is assigned to the cells whose
-centres are within a stride of it, in x and in y; a cell gets the nearest point.
+Which cells an object can have, and which object a cell prefers, is said by its shape (`probes.detection.shapes`).
 """
 
 from __future__ import annotations
@@ -12,10 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from permafrost.probes.detection.pyramid import Level, Pyramid
-from permafrost.probes.detection.stitching import ShownObjects
+from permafrost.probes.detection.pyramid import Pyramid
+from permafrost.probes.detection.shapes.shape import HeadShape, ShownObjects
 
-RADIUS, POINT_RADIUS = 1.5, 1.0
 # objects compared at once
 BLOCK = 8192
 
@@ -28,7 +24,7 @@ class BatchTargets:
     ----------
     cells : (P,) indices of cells with an object among the B L cells of the batch, ascending.
     classes : (P,) class ids.
-    places : (P, 4) or (P, 2) float32 targets of `Output.places`.
+    places : (P, n) float32 targets of `Output.places`.
     ignored : (Q,) indices of cells without a loss.
     """
 
@@ -76,12 +72,11 @@ class Targets:
         return picked, batch + keys[picked] % self.cells
 
 
-def assign(shown: ShownObjects, pyramid: Pyramid, *, points: bool) -> Targets:
+def assign(shown: ShownObjects, pyramid: Pyramid, shape: HeadShape) -> Targets:
     """Compute the targets of all samples."""
     learned = np.flatnonzero(shown.learned)
-    find = _points_of if points else _boxes_of
     found = [
-        find(shown.boxes[block], level, reach)
+        shape.candidates(shown, block, level, reach)
         for start in range(0, len(learned), BLOCK)
         for block in [learned[start : start + BLOCK]]
         for level, reach in zip(pyramid.predicted, pyramid.reaches, strict=True)
@@ -96,12 +91,12 @@ def assign(shown: ShownObjects, pyramid: Pyramid, *, points: bool) -> Targets:
     owner = np.concatenate([nothing, *(block[f.owner] for (block, _), f in pairs)])
     cell = np.concatenate([nothing, *(first + f.cell for (_, first), f in pairs)])
     rank = np.concatenate([np.empty(0), *(f.rank for _, f in pairs)])
-    places = np.concatenate([np.empty((0, 2 if points else 4)), *(f.places for _, f in pairs)])
+    places = np.concatenate([np.empty((0, shape.width)), *(f.places for _, f in pairs)])
     keys = shown.sample[owner] * pyramid.cells + cell
     # the best object of each cell is first
     order = np.lexsort((owner, rank, keys))
     order = order[np.diff(keys[order], prepend=-1) != 0]
-    ignored = _ignored(shown, pyramid, points=points)
+    ignored = _ignored(shown, pyramid, shape.margin)
     return Targets(
         pyramid.cells,
         keys[order],
@@ -113,60 +108,13 @@ def assign(shown: ShownObjects, pyramid: Pyramid, *, points: bool) -> Targets:
     )
 
 
-@dataclass(frozen=True)
-class _Found:
-    """Pairs of an object and a candidate cell of a level; the object of lowest rank gets the cell."""
-
-    owner: np.ndarray
-    cell: np.ndarray
-    rank: np.ndarray
-    places: np.ndarray
-
-
-def _near(middles: np.ndarray, level: Level, radius: float):
-    """(n, m, 2) columns and rows of cells around the middles, (n, m, 2) x and y of their centres,
-    and (n, m) bool: they exist and are close enough."""
-    stride = np.array(level.stride)
-    span = np.arange(-int(radius + 1), int(radius + 1) + 1)
-    around = np.stack(np.meshgrid(span, span), axis=-1).reshape(-1, 2)
-    cells = np.floor(middles / stride).astype(np.int64)[:, None] + around
-    centres = (cells + 0.5) * stride
-    exist = ((cells >= 0) & (cells < np.array(level.size[::-1]))).all(axis=-1)
-    close = (np.abs(centres - middles[:, None]) < radius * stride).all(axis=-1)
-    return cells, centres, exist & close
-
-
-def _boxes_of(boxes: np.ndarray, level: Level, reach: tuple[float, float]) -> _Found:
-    cells, centres, fits = _near((boxes[:, :2] + boxes[:, 2:]) / 2, level, RADIUS)
-    sides = np.concatenate([centres - boxes[:, None, :2], boxes[:, None, 2:] - centres], axis=-1)
-    farthest = sides.max(axis=-1)
-    fits &= (sides.min(axis=-1) > 0) & (farthest > reach[0]) & (farthest <= reach[1])
-    owner, place = np.nonzero(fits)
-    cell = cells[owner, place]
-    width, height = (boxes[owner, 2:] - boxes[owner, :2]).T
-    return _Found(
-        owner,
-        cell[:, 1] * level.size[1] + cell[:, 0],
-        width * height,
-        sides[owner, place] / np.tile(level.stride, 2),
-    )
-
-
-def _points_of(points: np.ndarray, level: Level, _reach) -> _Found:
-    cells, centres, fits = _near(points[:, :2], level, POINT_RADIUS)
-    owner, place = np.nonzero(fits)
-    cell = cells[owner, place]
-    away = (points[owner, :2] - centres[owner, place]) / np.array(level.stride)
-    return _Found(owner, cell[:, 1] * level.size[1] + cell[:, 0], np.hypot(*away.T), away)
-
-
-def _ignored(shown: ShownObjects, pyramid: Pyramid, *, points: bool) -> np.ndarray:
-    """Keys of the cells whose centres are in objects that are not learned; for points, within a stride."""
+def _ignored(shown: ShownObjects, pyramid: Pyramid, margin: int) -> np.ndarray:
+    """Keys of the cells whose centres are in the boxes of objects that are not learned, or within `margin` strides."""
     keys = [np.empty(0, np.int64)]
     regions = np.flatnonzero(~shown.learned)
     for level, start in zip(pyramid.predicted, pyramid.starts[:-1], strict=True):
         stride = np.array(level.stride)
-        boxes = shown.boxes[regions] + (np.array([-1, -1, 1, 1]) * np.tile(stride, 2)) * points
+        boxes = shown.boxes[regions] + (np.array([-1, -1, 1, 1]) * np.tile(stride, 2)) * margin
         low = np.ceil(boxes[:, :2] / stride - 0.5).astype(np.int64).clip(0)
         high = np.floor(boxes[:, 2:] / stride - 0.5).astype(np.int64) + 1
         high = np.minimum(high, level.size[::-1])

@@ -9,9 +9,9 @@ import numpy as np
 from permafrost.core.store_readers import open_store
 from permafrost.core.stores import Store
 from permafrost.core.tasks import targets_of
-from permafrost.data.labels.geometries import BOX, POINT
 from permafrost.data.labels.objects import objects_of
 from permafrost.data.store.card import Card
+from permafrost.metrics.objects.shapes import object_shape
 from permafrost.report.figures.examples import ACROSS, draw_examples, draw_masked, draw_outlined
 from permafrost.report.material.pictures import picture_bands, read_masks, read_pictures
 
@@ -43,7 +43,7 @@ def draw_sheet(card: Card, store: Path, *, source: str):
             masks = read_masks(images, rows)
             examples = [(names[row], read[row], masks[row]) for row in rows]
             return draw_masked(examples, card.classes, **about)
-        kind = POINT if targets.points else BOX
+        shape = object_shape(card.task)
         objects = objects_of(images.samples(columns=["objects"])["objects"])
         sizes = images.samples(columns=["width", "height"]).to_pydict()
         outlined = [
@@ -51,11 +51,11 @@ def draw_sheet(card: Card, store: Path, *, source: str):
                 names[row],
                 read[row],
                 (sizes["width"][row], sizes["height"][row]),
-                objects[row].centres if kind == POINT else objects[row].boxes,
+                shape.of(objects[row]),
             )
             for row in rows
         ]
-        return draw_outlined(outlined, kind, **about)
+        return draw_outlined(outlined, shape.kind, **about)
     lines = _lines(card, images, len(names))
     read = pictures([row for _, rows in lines for row in rows])
     return draw_examples(

@@ -10,11 +10,9 @@ import numpy as np
 from permafrost.core.store_readers import open_store
 from permafrost.core.stores import Store
 from permafrost.core.tables import read_table
-from permafrost.core.tasks import targets_of
-from permafrost.data.labels.geometries import BOX, POINT
 from permafrost.data.labels.objects import objects_of
 from permafrost.metrics.objects.hits import match_hits
-from permafrost.metrics.objects.matching import IOU_THRESHOLD
+from permafrost.metrics.objects.shapes import ObjectShape, object_shape
 from permafrost.report.figures.detections import Answer
 from permafrost.report.figures.object_sizes import Objects
 from permafrost.report.material.dataset import Material
@@ -39,23 +37,26 @@ class ObjectPredictions:
     metadata: dict
 
     @property
+    def shape(self) -> ObjectShape:
+        """The shape of objects and detections."""
+        return object_shape(self.detected.task)
+
+    @property
     def kind(self) -> str:
-        """The shape of the detections: ``box`` or ``point``."""
-        return POINT if targets_of(self.detected.task).points else BOX
+        """The shape's kind, see `data.labels.geometries`."""
+        return self.shape.kind
 
     @property
     def threshold(self) -> float:
         """IoU above which, or distance below which, an object counts as matched in `answer`."""
-        return self.detected.scoring.match_distance if self.kind == POINT else IOU_THRESHOLD
+        return self.shape.threshold(self.detected.scoring.match_distance)
 
     def answer(self, name: str) -> Answer:
         """Outcomes of the objects of an image, and of its detections above the threshold."""
         row = int(np.flatnonzero(self.detected.sample_ids == name)[0])
         objects = self.detected.objects[row]
         detected = self.detected.detections[row].above(self.detected.scoring.score_threshold)
-        truth, made = (
-            (each.centres if self.kind == POINT else each.boxes) for each in (objects, detected)
-        )
+        truth, made = self.shape.of(objects), self.shape.of(detected)
         partner, counted = match_hits(
             self.kind, truth, objects.crowd, made, threshold=self.threshold
         )

@@ -12,7 +12,8 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tasks import targets_of
 from permafrost.data.labels.objects import Objects, objects_of
-from permafrost.metrics.objects.detected import Detected, detected_of
+from permafrost.metrics.objects.detected import OUTLINES, Detected, detected_of
+from permafrost.metrics.objects.shapes import object_shape
 from permafrost.metrics.tasks import class_metrics, overall_metrics
 from permafrost.statistics.predictions.charts import detection_charts
 from permafrost.statistics.predictions.columns import array_of, groups_of, need_columns, sorted_rows
@@ -30,7 +31,7 @@ class ObjectScoring:
 
     Attributes
     ----------
-    task : ``detection`` or ``point_detection``.
+    task : ``detection``, ``point_detection`` or another task of objects.
     score_threshold : detections with lower scores are excluded from recall, precision, F1 and
         counts.
     max_detections : detections per image and class used for average precision of boxes.
@@ -58,7 +59,7 @@ class ObjectScoring:
 
 @dataclass(frozen=True)
 class DetectedObjects:
-    """Predictions of the tasks ``detection`` and ``point_detection``; see `Predictions`.
+    """Predictions of the tasks of objects; see `Predictions`.
 
     Attributes
     ----------
@@ -164,7 +165,7 @@ class DetectedObjects:
         return cls.from_arrays(
             table.column("sample_id").to_pylist(),
             objects_of(table.column("objects")),
-            detected_of(table.column("detections")),
+            detected_of(table.column("detections"), *_further(table)),
             np.stack([array_of(table, name) for name in ("height", "width")], axis=1),
             ObjectScoring(
                 metadata["task"],
@@ -192,6 +193,7 @@ class DetectedObjects:
             self.detections,
             self.sizes,
             max_detections=self.scoring.max_detections,
+            shape=object_shape(self.task),
             **common,
         )
 
@@ -249,6 +251,11 @@ class ObjectFamily:
         return {name: values[name] for name in names if name in wanted}
 
 
+def _further(table) -> list:
+    """The column of outlines, if there is one."""
+    return [table.column(name) for name in (OUTLINES,) if name in table.column_names]
+
+
 def _check(rows, what: str, image, *, classes: int) -> None:
     """Refuse objects or detections of one image that cannot be scored."""
     problem = None
@@ -258,6 +265,11 @@ def _check(rows, what: str, image, *, classes: int) -> None:
         problem = f"class ids that are not those of its {classes} classes"
     elif isinstance(rows, Detected) and not np.isfinite(rows.scores).all():
         problem = "scores that are not finite"
+    elif (
+        isinstance(rows, Detected)
+        and not np.isfinite(0 if rows.outlines is None else rows.outlines).all()
+    ):
+        problem = "outlines that are not eight finite numbers each"
     if problem:
         raise PermafrostError(
             f"the {what} of the image {image} in the prediction table have {problem}",

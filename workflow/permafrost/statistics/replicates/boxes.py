@@ -1,4 +1,4 @@
-"""Scores of detected boxes: COCO's, and recall, precision and F1 at a score threshold."""
+"""Scores of detections with an area: COCO's, and recall, precision and F1 at a score threshold."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from functools import cached_property
 
 import numpy as np
 
-from permafrost.data.labels.geometries import BOX
 from permafrost.data.labels.objects import Objects
 from permafrost.metrics.detection.axes import make_axes
 from permafrost.metrics.detection.evaluate import solve
@@ -18,17 +17,16 @@ from permafrost.metrics.detection.resampled import replicates
 from permafrost.metrics.detection.summarise import Statistic
 from permafrost.metrics.objects.detected import Detected
 from permafrost.metrics.objects.hits import count_hits
-from permafrost.metrics.objects.matching import IOU_THRESHOLD
+from permafrost.metrics.objects.shapes import ObjectShape
 from permafrost.metrics.ratios import ratios_of_hits
 from permafrost.statistics.resampling.carriers import units_with_truth
 
-_SETTINGS = Settings("bbox")
 # caps of ``AR1`` and ``AR10``; at most the largest cap
 _CAPS = (1, 10)
 
 
 class BoxScores:
-    """Detected boxes of the images of a test set, matched with the truth.
+    """Detected boxes, upright or oriented, or masks of the images of a test set, matched with the truth.
 
     Parameters
     ----------
@@ -37,6 +35,7 @@ class BoxScores:
     classes : names of the K classes.
     score_threshold : see `DetectedObjects`.
     max_detections : the largest cap of COCO's scores.
+    shape : shape whose IoU counts.
     """
 
     def __init__(
@@ -48,8 +47,10 @@ class BoxScores:
         classes: list[str],
         score_threshold: float,
         max_detections: int,
+        shape: ObjectShape,
     ) -> None:
-        self.evaluation = _evaluate(objects, detections, sizes, classes, max_detections)
+        self.evaluation = _evaluate(objects, detections, sizes, classes, max_detections, shape)
+        self.shape = shape
         self.objects, self.detections = objects, detections
         self.score_threshold = score_threshold
         cap = max_detections
@@ -70,13 +71,14 @@ class BoxScores:
     @cached_property
     def counts(self) -> np.ndarray:
         """(3, N) int64: hits, truths and detections above the threshold, of every image."""
+        shape = self.shape
         found = [
             count_hits(
-                BOX,
-                objects.boxes,
+                shape.kind,
+                shape.of(objects),
                 objects.crowd,
-                detections.above(self.score_threshold).boxes,
-                threshold=IOU_THRESHOLD,
+                shape.of(detections.above(self.score_threshold)),
+                threshold=shape.threshold(None),
             )
             for objects, detections in zip(self.objects, self.detections, strict=True)
         ]
@@ -121,11 +123,14 @@ def _defined(value: float) -> float:
     return math.nan if value == -1 else value
 
 
-def _evaluate(objects, detections, sizes, classes: list[str], cap: int) -> Evaluation:
+def _evaluate(
+    objects, detections, sizes, classes: list[str], cap: int, shape: ObjectShape
+) -> Evaluation:
     """The result of `metrics.detection.evaluate` on the same data as COCO JSON, without the JSON.
 
     Images, classes and objects are numbered in input order.
     """
+    settings = Settings(shape.kernel)
     images, categories = len(objects), len(classes)
     truth_image = np.repeat(np.arange(images), [len(each) for each in objects])
     boxes = _joined([each.boxes for each in objects], (0, 4))
@@ -142,6 +147,7 @@ def _evaluate(objects, detections, sizes, classes: list[str], cap: int) -> Evalu
         areas=_joined([each.areas for each in objects], (0,)),
         crowd=crowd,
         ignored=crowd.copy(),
+        **shape.geometry(objects),
     )
     image = np.repeat(np.arange(images), [len(each) for each in detections])
     boxes = _with_sides(_joined([each.boxes for each in detections], (0, 4)))
@@ -153,18 +159,19 @@ def _evaluate(objects, detections, sizes, classes: list[str], cap: int) -> Evalu
         category=_joined([each.classes for each in detections], (0,)).astype(np.int64),
         scores=_joined([each.scores for each in detections], (0,)),
         boxes=boxes,
-        areas=boxes[:, 2] * boxes[:, 3],
+        areas=shape.areas(detections),
+        **shape.geometry(detections),
     )
     problem = Problem(
         truths=truths,
         detections=detected,
         truth_masks=None,
         detection_masks=None,
-        boundary_ratio=_SETTINGS.boundary_ratio,
+        boundary_ratio=settings.boundary_ratio,
         sigmas=None,
     )
     caps = sorted({*(min(each, cap) for each in _CAPS), cap})
-    return solve(problem, _SETTINGS, make_axes("bbox", max_dets=caps), ())
+    return solve(problem, settings, make_axes(settings.iou_type, max_dets=caps), ())
 
 
 def _joined(arrays: list[np.ndarray], empty: tuple[int, ...]) -> np.ndarray:
