@@ -346,6 +346,23 @@ def test_what_is_wrong_in_cvat_is_named(tmp_path, image, message):
     assert caught.value.remedy
 
 
+# --- the task of oriented boxes ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "make", "source"),
+    [
+        *(("voc", lambda at, text=text: xml_set(at, text), IN_FOLDERS) for text in XML.values()),
+        ("dota", lambda at: dota_set(at, HEAD + dota_line()), {}),
+        ("yolo", lambda at: yolo_set(at, yolo_line(CORNERS)), {}),
+        ("cvat", lambda at: cvat_set(at, cvat_image(SHAPES["rotated"])), IN_IMAGES),
+    ],
+)
+def test_oriented_detection_learns_from_the_corners(tmp_path, kind, make, source):
+    found = opened(kind, make(tmp_path), source, task="oriented_detection")
+    check_is_the_box(found.records()[0].objects, atol=1e-3)
+
+
 # --- drafts ------------------------------------------------------------------------------------------------
 
 

@@ -79,7 +79,7 @@ KINDS: dict[str, Kind] = {
     "cvat": Kind(
         "permafrost.data.sources.cvat:open_cvat",
         "permafrost.data.sources.cvat:CvatOptions",
-        _OBJECTS,
+        _OBJECTS | _ORIENTED,
         places=("path", "annotations"),
     ),
     "deepforest": Kind(
@@ -98,7 +98,7 @@ KINDS: dict[str, Kind] = {
     "dota": Kind(
         "permafrost.data.sources.dota:open_dota",
         "permafrost.data.sources.dota:DotaOptions",
-        _BOXES,
+        _BOXES | _ORIENTED,
         places=("path",),
     ),
     "folder": Kind(
@@ -137,33 +137,33 @@ KINDS: dict[str, Kind] = {
     "torchgeo": Kind(
         "permafrost.data.sources.torchgeo:open_torchgeo",
         "permafrost.data.sources.torchgeo:TorchgeoOptions",
-        _LABELS | _BOXES | _CHANGE,
+        _LABELS | _BOXES | _ORIENTED | _CHANGE,
         places=(),
         several=True,
     ),
     "tortilla": Kind(
         "permafrost.data.sources.tortilla:TortillaSource",
         "permafrost.data.sources.tortilla:TortillaOptions",
-        tasks_with(OneClass, ManyLabels, ClassMask, NumberRaster, Boxes, ChangeMask),
+        tasks_with(OneClass, ManyLabels, ClassMask, NumberRaster, Boxes, OrientedBoxes, ChangeMask),
         places=("path",),
         several=True,
     ),
     "vectors": Kind(
         "permafrost.data.sources.vectors:open_vectors",
         "permafrost.data.sources.vectors:VectorsOptions",
-        _OBJECTS,
+        _OBJECTS | _ORIENTED,
         places=("path",),
     ),
     "voc": Kind(
         "permafrost.data.sources.voc:open_voc",
         "permafrost.data.sources.voc:VocOptions",
-        _BOXES,
+        _BOXES | _ORIENTED,
         places=("path",),
     ),
     "yolo": Kind(
         "permafrost.data.sources.yolo:open_yolo",
         "permafrost.data.sources.yolo:YoloOptions",
-        _BOXES,
+        _BOXES | _ORIENTED,
         places=("path",),
     ),
 }

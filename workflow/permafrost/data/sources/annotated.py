@@ -116,20 +116,13 @@ class ObjectSource(ListedSource):
         self._names = [image.name for image in images]
         prefix = folder_prefix(options.root)
         sample_ids = [name.removeprefix(prefix) for name in self._names]
-        targets = targets_of(self.task)
-        check = ObjectCheck(
-            points=targets.points,
-            bounded=not targets.oriented,
-            clip=clip,
-            skip=entry.on_error is not None,
-        )
+        check = ObjectCheck.of(entry, clip=clip)
         check.problems += problems
         known = set(members.names)
         check.suggest(
             _other_root([name for name in self._names if name not in known], known, prefix)
         )
-        if targets.oriented:
-            images = turned_images(images, where=where)
+        images = for_task(images, self.task, where=where)
         images = [_sized(image, members, known, entry.convert) for image in images]
         self._sizes = [image.size for image in images]
         labels = [found.label for image in images for found in image.found]
@@ -207,6 +200,11 @@ def _other_root(missing: Sequence[str], known: set[str], prefix: str) -> str | N
     return None
 
 
+def for_task(images: Sequence[Annotated], task: str, *, where: object) -> Sequence[Annotated]:
+    """The images with objects in the form that the task needs; see `turned.turned_images`."""
+    return turned_images(images, where=where) if targets_of(task).oriented else images
+
+
 class ObjectCheck:
     """Converts found objects to `Objects`, and collects errors.
 
@@ -226,6 +224,12 @@ class ObjectCheck:
         self._bounded = bounded
         self._mendable = False
         self._remedies: dict[str, None] = {}
+
+    @classmethod
+    def of(cls, entry: DatasetEntry, *, clip: bool) -> ObjectCheck:
+        """The check for the task of an entry."""
+        targets, skip = targets_of(entry.task), entry.on_error is not None
+        return cls(points=targets.points, bounded=not targets.oriented, clip=clip, skip=skip)
 
     def record(self, record: Record, image: Annotated, ids: dict[str, int]) -> Record:
         """The record with the image's size and objects; marked unusable if these are wrong and it may be skipped."""
