@@ -395,3 +395,41 @@ def test_a_draft_reads_the_folder_that_it_is_for(tmp_path, layout):
     source = open_source(json.loads(json.dumps(content)), where="dataset set")
     for record in source.records():
         check_is_the_box(record.objects, atol=1e-3)
+
+
+def test_a_split_without_labels_is_left_out_of_a_draft(tmp_path):
+    place = dota_set(tmp_path, HEAD + dota_line(), splits=("train", "val"))
+    write_folder(place, {"test/images/P9.png": encode(photo(9, SIZE))})
+    draft = draft_of(place, where=place)
+    assert draft.splits == {
+        "method": "given",
+        "map": {"train": ["train"], "test": ["val"]},
+        "val_from_train": 0.2,
+        "leave_out": ["test"],
+    }
+    assert draft.source["missing"] == "empty"
+
+
+def test_drafts_name_folders_of_parts_and_alternatives(tmp_path):
+    text = XML["DIOR-R"].encode()
+    files = {f"Annotations/Oriented Bounding Boxes/{n}.xml": text for n in range(6)}
+    files |= {f"Annotations/Horizontal Bounding Boxes/{n}.xml": text for n in range(6)}
+    for number in range(6):
+        folder = "JPEGImages-trainval" if number < 4 else "JPEGImages-test"
+        files[f"{folder}/{number}.jpg"] = encode(photo(number, SIZE), "jpeg")
+    lists = {"train": "0 1", "val": "2 3", "test": "4 5"}
+    files |= {f"ImageSets/Main/{k}.txt": v.replace(" ", "\n").encode() for k, v in lists.items()}
+    draft = draft_of(write_folder(tmp_path / "dior", files), where=tmp_path)
+    assert draft.source["images"] == "JPEGImages-{test,trainval}"
+    assert draft.source["annotations"] == "Annotations/Oriented Bounding Boxes"
+    content = {**draft.fields, "task": draft.task, "source": draft.source, "splits": draft.splits}
+    records = open_source(content, where="dataset set").records()
+    assert [record.split for record in records] == ["test"] * 2 + ["train"] * 2 + ["val"] * 2
+    parts = {f"{part}/{n}": text for part in ("part1", "part2") for n in range(3)}
+    files = {f"{name.replace('/', '/labelXml/')}.xml": text for name, text in parts.items()}
+    files |= {f"{n.replace('/', '/images/')}.png": encode(photo(1, SIZE)) for n in parts}
+    draft = draft_of(write_folder(tmp_path / "fair1m", files), where=tmp_path)
+    assert (draft.source["images"], draft.source["annotations"]) == (
+        "<part>/images",
+        "<part>/labelXml",
+    )

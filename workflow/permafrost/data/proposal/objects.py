@@ -112,12 +112,35 @@ def _draft(kind: str, members: Members, images: list[str], files: list[str], key
     """A draft of images with a file each."""
     source: dict = {"kind": kind, **_places(images, files, key)}
     draft = Draft("detection", source, images)
+    known = {stem_of(name) for name in files}
     if "<split>" in source["images"]:
-        draft.splits = given_splits(split_folders(images), draft)
-    if {stem_of(name) for name in images} - {stem_of(name) for name in files}:
+        images = _divide(draft, images, files, key)
+    if {stem_of(name) for name in images} - known:
         source["missing"] = "empty"
         draft.note("source", f"images without a file of {key} count as empty")
     return draft
+
+
+def _divide(draft: Draft, images: list[str], files: list[str], key: str) -> list[str]:
+    """Set the splits that folders name; returns the images of those with annotations."""
+    named, kept = split_folders(images), split_folders(files)
+    bare = sorted(named - kept) if "<split>" in draft.source[key] else []
+    if not bare:
+        draft.splits = given_splits(named, draft)
+        return images
+    # as in challenges, whose test labels are secret
+    draft.source["missing"] = "empty"
+    draft.note("splits", f"{' and '.join(bare)} has no {key}, and is left out")
+    ours = {split_of(name): name for name in sorted(kept)}
+    if {"train", "val"} <= set(ours) and "test" not in ours:
+        maps = {"train": [ours["train"]], "test": [ours["val"]]}
+        draft.splits = {"method": "given", "map": maps, "val_from_train": 0.2}
+        draft.note("splits", f"{ours['val']} is the test split, and a fifth of train validates")
+    else:
+        draft.splits = given_splits(kept, draft)
+    if draft.splits["method"] == "given":
+        draft.splits["leave_out"] = [*draft.splits.get("leave_out", []), *bare]
+    return [name for name in images if not {*bare} & {*name.split("/")[:-1]}]
 
 
 def _matched(
@@ -151,13 +174,22 @@ def _places(images: list[str], files: list[str], key: str) -> dict[str, str]:
     return {"images": _written(one, named), key: _written(two, named)}
 
 
-def _common(folders: Iterable[tuple[str, ...]]) -> tuple[str | tuple[str, ...], ...]:
-    """Folders of files; a level that differs has all of its names. Only the first if more differ."""
-    several = sorted(set(folders))
-    if len({len(one) for one in several}) > 1:
-        return several[0]
-    levels = [sorted(set(names)) for names in zip(*several, strict=True)]
-    if sum(len(names) > 1 for names in levels) > 1:
+def _common(
+    folders: Iterable[tuple[str, ...]], prefer: Sequence[str | tuple[str, ...]] = ()
+) -> tuple[str | tuple[str, ...], ...]:
+    """Folders of files; a level that differs has all of its names.
+
+    If several levels differ, or one is the split of some files, it is the first folder; one with a name of
+    `prefer` goes before others.
+    """
+    several = sorted(set(folders), key=lambda one: (not {*one} & {*prefer}, one))
+    levels = [sorted(set(names)) for names in zip(*several, strict=False)]
+    differing = [names for names in levels if len(names) > 1]
+    if (
+        len({len(one) for one in several}) > 1
+        or len(differing) > 1
+        or any("<split>" in n for n in differing)
+    ):
         return several[0]
     return tuple(names[0] if len(names) == 1 else tuple(names) for names in levels)
 
