@@ -420,7 +420,7 @@ def test_drafts_name_folders_of_parts_and_alternatives(tmp_path):
     lists = {"train": "0 1", "val": "2 3", "test": "4 5"}
     files |= {f"ImageSets/Main/{k}.txt": v.replace(" ", "\n").encode() for k, v in lists.items()}
     draft = draft_of(write_folder(tmp_path / "dior", files), where=tmp_path)
-    assert draft.source["images"] == "JPEGImages-{test,trainval}"
+    assert draft.source["images"] == "{JPEGImages-test,JPEGImages-trainval}"
     assert draft.source["annotations"] == "Annotations/Oriented Bounding Boxes"
     content = {**draft.fields, "task": draft.task, "source": draft.source, "splits": draft.splits}
     records = open_source(content, where="dataset set").records()
