@@ -266,7 +266,8 @@ _HRSC = (
 _DOTA = b"imagesource:GoogleEarth\ngsd:0.15\n2 3 9 3 9 8 2 8 ship 0\n3 4 12 5 11 10 2 9 small-vehicle 1\n"
 _CVAT = (
     b"<annotations><meta><task><labels><label><name>ship</name></label></labels></task></meta><image id='0'"
-    b" name='a.png' subset='train' width='16' height='16'><box label='ship' xtl='2' ytl='3' xbr='9' ybr='8' rotation='20.5'/>"
+    b" name='a.png' subset='train' width='16' height='16'>"
+    b"<box label='ship' xtl='2' ytl='3' xbr='9' ybr='8' rotation='20.5'/>"
     b"<polygon label='ship' points='2,3;9,3;9.5,8'/>"
     b"<mask label='ship' rle='1,2,1' left='3' top='4' width='2' height='2'/>"
     b"<tag label='ship'/></image></annotations>"

@@ -46,7 +46,7 @@ class Tables:
 
 
 def read_tables(
-    sources: Mapping[str, object], *, images: Path | None = None, coordinates: str = MAP
+    sources: Mapping[str, object], *, images: str | Path | None = None, coordinates: str = MAP
 ) -> Tables:
     """Read tables of crowns whose coordinates are comparable.
 
