@@ -89,7 +89,7 @@ ENTITIES = b"""<!DOCTYPE a [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;
         (XML[:90], "is no XML"),
         (b"<html></html>", "its outermost element is <html>, not <annotation>"),
         (XML.replace(b"<name>tree</name>", b"<name> </name>"), "object 1 has no <name>"),
-        (XML.replace(b"bndbox", b"robndbox"), "object 1 has no <bndbox>"),
+        (XML.replace(b"bndbox", b"boundbox"), "object 1 has no <bndbox>"),
         (XML.replace(b"<ymin>3</ymin>", b""), "object 1 has no <ymin>"),
         (XML.replace(b">3<", b">three<"), "object 1 has 'three' for <ymin>, which is no number"),
         (XML.replace(b">3<", b">nan<"), "object 1 has 'nan' for <ymin>, which is no number"),
@@ -143,7 +143,8 @@ def test_an_external_entity_is_not_read(tmp_path):
         (b"0 0.5 0.5 -0.25 0.25\n", "line 1 holds values from -0.25 to 0.5"),
         (b"0 0.5 0.5 0 0.25\n", "line 1: a box without width or height"),
         (b"0 0.9 0.5 0.4 0.25\n", "line 1: a box that reaches beyond the image of 32 x 24 pixels"),
-        (b"0 0.1 0.1 0.2 0.2 0.3 0.3\n0 .1 .1 .1 .2 .1 .3\n", "line 2: a box without width"),
+        (b"0 0.1 0.1 0.2 0.2 0.3 0.1\n0 .1 .1 .1 .2 .1 .3\n", "line 2: a box without width"),
+        (b"0 0.1 0.1 0.2 0.2 0.3 0.3\n", "line 1: an outline without area"),
     ],
 )
 def test_a_bad_file_of_yolo(out, tmp_path, content, message):

@@ -18,7 +18,7 @@ _MODULES = {
     "pictures": "image tiff window mask raster colours map geobench-array geobench-pickle"
     " evaluated-raster",
     "sources": "folder coco voc yolo points deepforest csv parquet tar stac zarr tortilla geobench"
-    " shapes shapefile scene zip",
+    " shapes shapefile scene zip oriented-voc hrsc dota cvat vectors",
     "results": "table predictions-table card store plan published",
     "embeddings": "embedding-table embedding-csv embedding-raster",
     "settings": "yaml catalogue configuration suite",

@@ -252,7 +252,59 @@ def _yolo() -> dict[str, bytes]:
     }
 
 
+_TURNED = (
+    b"<annotation><objects><object><possibleresult><name>ship</name></possibleresult><points><point>2,3</point>"
+    b"<point>9,3</point><point>9,8</point></points></object></objects><object><name>car</name><robndbox><cx>8</cx>"
+    b"<cy>8</cy><w>6</w><h>3</h><angle>0.4</angle></robndbox></object><object><name>car</name><polygon><x1>2</x1>"
+    b"<y1>3</y1><x2>9</x2><y2>3</y2><x3>9</x3><y3>8</y3></polygon></object></annotation>"
+)
+_HRSC = (
+    b"<HRSC_Image><Img_SizeWidth>16</Img_SizeWidth><Img_SizeHeight>16</Img_SizeHeight><HRSC_Objects><HRSC_Object>"
+    b"<Class_ID>100000001</Class_ID><difficult>0</difficult><mbox_cx>8</mbox_cx><mbox_cy>8</mbox_cy><mbox_w>6</mbox_w>"
+    b"<mbox_h>3</mbox_h><mbox_ang>-0.4</mbox_ang></HRSC_Object></HRSC_Objects></HRSC_Image>"
+)
+_DOTA = b"imagesource:GoogleEarth\ngsd:0.15\n2 3 9 3 9 8 2 8 ship 0\n3 4 12 5 11 10 2 9 small-vehicle 1\n"
+_CVAT = (
+    b"<annotations><meta><task><labels><label><name>ship</name></label></labels></task></meta><image id='0'"
+    b" name='a.png' subset='train' width='16' height='16'>"
+    b"<box label='ship' xtl='2' ytl='3' xbr='9' ybr='8' rotation='20.5'/>"
+    b"<polygon label='ship' points='2,3;9,3;9.5,8'/>"
+    b"<mask label='ship' rle='1,2,1' left='3' top='4' width='2' height='2'/>"
+    b"<tag label='ship'/></image></annotations>"
+)
+
+
+def _voc_of(data: bytes) -> Dataset:
+    files = {"Annotations/a.xml": data, **_pictures("JPEGImages/a.png")}
+    return Dataset(_files(files), lambda at: _entry({"kind": "voc", "path": str(at)}))
+
+
+def _vectors(folder: Path) -> None:
+    _shapes(folder)
+    (folder / "images").mkdir()
+    (folder / "image.tif").rename(folder / "images/a.tif")
+
+
 DATASETS = {
+    "oriented-voc": _voc_of(_TURNED),
+    "hrsc": _voc_of(_HRSC),
+    "dota": Dataset(
+        _files({"train/labelTxt/a.txt": _DOTA, **_pictures("train/images/a.png")}),
+        lambda at: _entry({"kind": "dota", "path": str(at)}, "oriented_detection"),
+    ),
+    "cvat": Dataset(
+        _files({"annotations.xml": _CVAT, **_pictures("a.png")}),
+        lambda at: _entry(
+            {"kind": "cvat", "path": str(at), "annotations": "<path>/annotations.xml"}
+        ),
+    ),
+    "vectors": Dataset(
+        _vectors,
+        lambda at: _entry(
+            {"kind": "vectors", "path": str(at), "shapes": "shapes.geojson", "attribute": "kind"}
+            | {"other_files": "ignore"}
+        ),
+    ),
     "folder": Dataset(
         _files(_PAIRS),
         lambda at: {**MASK_ENTRY, "source": _folder(at), "splits": RANDOM},

@@ -200,7 +200,7 @@ def test_cells_without_an_image_or_a_class_are_named(tmp_path):
     source = open_source(table_entry(tmp_path / "a.parquet"))
     with pytest.raises(UnreadableImage, match="the cell is empty"):
         source.decode(0)
-    with pytest.raises(UnreadableImage, match="neither JPEG, PNG nor TIFF"):
+    with pytest.raises(UnreadableImage, match="neither JPEG, PNG, BMP nor TIFF"):
         source.decode(1)
     path = hub_file(tmp_path / "b.parquet", range(4), names=["water", "forest"])
     with pytest.raises(PermafrostError, match="row 3 has an empty cell in label"):

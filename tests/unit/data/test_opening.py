@@ -29,9 +29,9 @@ from permafrost.data.files.decode import Decoding, read_tiff
 from permafrost.data.files.georeference import degrees
 from permafrost.data.files.members import DirectoryMembers
 from permafrost.data.files.opening import UnreadableImage, bounded, open_raster, raster_of
+from permafrost.data.files.vectors import check_beginning
 from permafrost.data.proposal.looks import look_at
 from permafrost.data.sources.grid_scenes import declared_crs
-from permafrost.data.sources.grid_shapes import check_beginning
 from permafrost.evaluators.raster.files import FORMATS, opened
 
 PACKAGE = Path(permafrost.__file__).parent

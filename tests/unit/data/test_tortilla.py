@@ -298,6 +298,15 @@ def test_a_table_may_call_labels_otherwise_and_hold_corners_of_turned_boxes(tmp_
     found = detection(tmp_path, table, values).records()[0].objects
     assert found.boxes.tolist() == [[1, 1, 9, 9], [2, 2, 6, 6]]
     assert found.polygons[0] == [[5, 1, 9, 5, 5, 9, 1, 5]] and found.classes.tolist() == [1, 0]
+    assert found.areas.tolist() == [32, 16]
+    # M4-SAR also has the boxes around; a class is its number, and a table may be empty
+    around = {"xmin": [1.0, 2.0], "ymin": [1.0, 2.0], "xmax": [9.0, 6.0], "ymax": [9.0, 6.0]}
+    table = table_part(**{label: [1, 0]}, **corners, **around)
+    (tmp_path / "numbers").mkdir()
+    again = detection(tmp_path / "numbers", table).records()[0].objects
+    assert again.areas.tolist() == [32, 16] and again.classes.tolist() == [1, 0]
+    (tmp_path / "none").mkdir()
+    assert not len(detection(tmp_path / "none", table_part(geometry=[])).records()[0].objects)
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,9 @@ def _split_names(entry: DatasetEntry) -> str | None:
     if kind == "deepforest":
         by_file = isinstance(source.table, dict)
         return None if by_file or source.split else "give the table of each split"
-    if kind in ("folder", "voc", "points") and not getattr(source, "image_sets", None):
+    if kind in ("dota", "folder", "points", "vectors", "voc") and not getattr(
+        source, "image_sets", None
+    ):
         patterns = [getattr(source, key, None) for key in _PATTERNS]
         named = any("<split>" in text for one in patterns for text in texts_of(one))
         return None if named else "write <split> in images"

@@ -19,7 +19,18 @@ from permafrost.data.store.job import Job
 from permafrost.data.store.one_pass import first_layout
 
 #: kinds whose files are quick to list and read; jobs check the others
-KINDS = ("folder", "table", "coco", "deepforest", "voc", "yolo", "points")
+KINDS = (
+    "folder",
+    "table",
+    "coco",
+    "cvat",
+    "deepforest",
+    "dota",
+    "vectors",
+    "voc",
+    "yolo",
+    "points",
+)
 _IMAGES = 8
 # read one image each
 _SPLITS = 3

@@ -1,7 +1,8 @@
-"""``permafrost evaluate-boxes``: recall, precision and AP of crowns in tables, with intervals."""
+"""``permafrost evaluate-boxes``: recall, precision and AP of crowns in tables or files of shapes, with intervals."""
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,6 +38,7 @@ _OPTIONS = {
     "--group-column": ("column of the truth: unit of resampling",),
     "--pixel-size": ("side of a pixel in metres: densities per hectare; needs --images", float),
     "--images": ("folder that image_path is relative to", Path),
+    "--coordinates": ("of files of shapes: map, or pixels of the images", "map"),
     "--pictures": ("folder for overlays; needs --images", Path),
     "--max-pictures": ("images to draw at most (20)", 20),
     "--tile-size": ("score windows too; needs --images", int),
@@ -48,7 +50,12 @@ _OPTIONS = {
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("--truth", type=Path, required=True, help="CSV in DeepForest's format")
+    parser.add_argument(
+        "--truth",
+        type=Path,
+        required=True,
+        help="CSV in DeepForest's format, or GeoPackage, GeoJSON, Shapefile or FlatGeobuf",
+    )
     parser.add_argument("--predictions", type=Path, required=True, help="the same, with scores")
     standalone.add_options(parser, _OPTIONS)
     parser.add_argument(
@@ -62,11 +69,12 @@ def run(arguments) -> None:
     from permafrost.evaluators.intervals.crowns import CrownScores
 
     _check(arguments)
-    truth, predictions, other = _read(arguments)
+    truth, predictions, other, tables = _read(arguments)
     points = truth.kind == POINT
     given = [one for one in (predictions, other) if one is not None]
     if points and all(one.kind != POINT and len(one) for one in given):
-        points_in_boxes.run(arguments, truth, given, lambda images: _hectares(arguments, images))
+        areas = functools.partial(_hectares, arguments)
+        points_in_boxes.run(arguments, truth, given, tables, areas)
         return
     standalone.check_used(
         arguments,
@@ -76,7 +84,8 @@ def run(arguments) -> None:
     )
     scores, notes = [], []
     for each in given:
-        evaluation, remarks = _evaluate(arguments, truth, each)
+        evaluation, remarks = _evaluate(arguments, truth, each, tables)
+        remarks = [*tables.remarks, *remarks]
         scores.append(
             CrownScores(
                 evaluation,
@@ -89,38 +98,53 @@ def run(arguments) -> None:
     for remarks in compared:
         # remarks on the truth occur in both
         first += [f"{arguments.against}: {text}" for text in remarks if text not in first]
-    _leave(arguments, scores, first)
+    _leave(arguments, scores, first, tables)
 
 
 def _read(arguments):
-    """Truth, predictions, and predictions of ``--against`` (or None), as `Annotations`."""
+    """Truth, predictions, and predictions of ``--against`` (or None), as `Annotations`; and their tables."""
+    from permafrost.data.deepforest.maps import read_tables
     from permafrost.data.deepforest.reading import read_annotations
 
+    given = {name: getattr(arguments, name) for name in ("truth", "predictions", "against")}
+    tables = read_tables(
+        {name: path for name, path in given.items() if path is not None},
+        images=arguments.images,
+        coordinates=arguments.coordinates,
+    )
     reading = {"geometry": arguments.geometry, "invalid": arguments.invalid}
-    truth = read_annotations(arguments.truth, "truth", **reading)
-    tables = [
-        read_annotations(path, "predictions", **reading) if path else None
-        for path in (arguments.predictions, arguments.against)
+    truth = read_annotations(tables.columns["truth"], "truth", **reading)
+    found = [
+        read_annotations(tables.columns[name], "predictions", **reading) if given[name] else None
+        for name in ("predictions", "against")
     ]
     if arguments.against and _rules(arguments).get("unlisted") == "empty":
         # an image that either table names counts for both, without crowns if the truth lacks it
-        named = [name for table in tables for name in table.images]
+        named = [name for table in found for name in table.images]
         truth = replace(truth, images=tuple(dict.fromkeys([*truth.images, *named])))
-    return truth, *tables
+    return truth, *found, tables
 
 
 def _check(arguments) -> None:
+    from permafrost.data.files.vectors import is_shapes
+
     tiled = arguments.tile_size or arguments.stitch
     dense = arguments.pixel_size is not None
     pictures = arguments.pictures is not None
+    maps = any(
+        is_shapes(str(path))
+        for path in (arguments.truth, arguments.predictions, arguments.against)
+        if path is not None
+    )
     standalone.check_used(
         arguments,
         ("max_pictures", pictures, "with --pictures"),
         (
             "images",
-            tiled or pictures or dense,
-            "with --pictures, --tile-size, --stitch or --pixel-size",
+            tiled or pictures or dense or (maps and arguments.coordinates == "map"),
+            "with --pictures, --tile-size, --stitch, --pixel-size or files of shapes in map coordinates",
         ),
+        ("coordinates", maps, "with files of shapes"),
         ("tile_overlap", tiled, "with --tile-size"),
         ("stitch_threshold", arguments.stitch, "with --stitch"),
         ("border", arguments.stitch, "with --stitch"),
@@ -139,12 +163,7 @@ def _check(arguments) -> None:
     if pictures and arguments.images is None:
         raise PermafrostError("pictures need --images", remedy="give the folder of the images")
     standalone.check_intervals(arguments)
-    again = {"truth": arguments.group_column, "predictions": arguments.stitch}
-    standalone.check_files(
-        arguments,
-        *("truth", "predictions", "against", "images"),
-        again=[name for name in again if again[name]],
-    )
+    standalone.check_files(arguments, "truth", "predictions", "against", "images")
 
 
 def _hectares(arguments, images) -> dict[str, float] | None:
@@ -168,18 +187,18 @@ def _rules(arguments) -> dict:
     return {**rules, **{name: value for name, value in options.items() if value is not None}}
 
 
-def _evaluate(arguments, truth, predictions):
+def _evaluate(arguments, truth, predictions, tables):
     """The evaluation of one table of predictions, and remarks on windows."""
     from permafrost.evaluators.crowns.evaluate import evaluate
 
     plain = ("matching", "iou_threshold", "distance_threshold", "min_score", "average")
     options = {**{name: getattr(arguments, name) for name in plain}, **_rules(arguments)}
     if arguments.tile_size or arguments.stitch:
-        return _evaluate_tiles(arguments, truth, predictions, options)
+        return _evaluate_tiles(arguments, truth, predictions, tables, options)
     return evaluate(truth, predictions, **options), []
 
 
-def _evaluate_tiles(arguments, truth, predictions, options: dict):
+def _evaluate_tiles(arguments, truth, predictions, tables, options: dict):
     """The evaluation of whole images, and remarks on how windows differ."""
     from permafrost.evaluators.crowns.overlay import image_sizes
     from permafrost.evaluators.crowns.tiles import compare_tiles, read_tile_predictions
@@ -190,7 +209,8 @@ def _evaluate_tiles(arguments, truth, predictions, options: dict):
     tiled, remarks = None, []
     if arguments.stitch:
         reading = {"geometry": arguments.geometry, "invalid": arguments.invalid}
-        tiles = read_tile_predictions(predictions.where, sizes, **cut, **reading)
+        columns = next(one for one in tables.columns.values() if one.where == predictions.where)
+        tiles = read_tile_predictions(columns, sizes, **cut, **reading)
         whole = stitch(
             tiles.by_image,
             tiles.windows,
@@ -205,7 +225,7 @@ def _evaluate_tiles(arguments, truth, predictions, options: dict):
     return both.whole, [*remarks, both.sentence()]
 
 
-def _leave(arguments, scores: list, notes: list[str]) -> None:
+def _leave(arguments, scores: list, notes: list[str], read) -> None:
     """Write all files, then print the scores."""
     from permafrost.data.deepforest.reading import read_groups
     from permafrost.evaluators.crowns.tables import image_table, match_table
@@ -217,7 +237,7 @@ def _leave(arguments, scores: list, notes: list[str]) -> None:
     evaluation = scores[0].evaluation
     groups = None
     if arguments.group_column:
-        groups = read_groups(arguments.truth, arguments.group_column, evaluation.images)
+        groups = read_groups(read.columns["truth"], arguments.group_column, evaluation.images)
     units = find_units(len(evaluation.images), sample_ids=evaluation.images, groups=groups)
     drawn = {name: getattr(arguments, name) for name in ("resamples", "confidence", "seed")}
     rows = crown_rows(scores[0], units, **drawn)

@@ -18,11 +18,12 @@ _ALIKE = (
 )
 
 
-def run(arguments, truth, tables: list, hectares) -> None:
+def run(arguments, truth, tables: list, read, hectares) -> None:
     """Evaluate one or two tables of predictions, write all files, then print the scores.
 
     Parameters
     ----------
+    read : the tables as they were read, see `data.deepforest.maps.read_tables`.
     hectares : function from names of images to their areas, or to None.
     """
     from permafrost.evaluators.crowns.contained import evaluate_contained
@@ -35,10 +36,10 @@ def run(arguments, truth, tables: list, hectares) -> None:
     if arguments.unlisted:
         options["unlisted"] = arguments.unlisted
     found = [evaluate_contained(truth, one, **options) for one in tables]
-    _leave(arguments, found, hectares(found[0].images))
+    _leave(arguments, found, read, hectares(found[0].images))
 
 
-def _leave(arguments, found: list, areas) -> None:
+def _leave(arguments, found: list, read, areas) -> None:
     from permafrost.data.deepforest.reading import read_groups
     from permafrost.evaluators.crowns.contained import point_table
     from permafrost.evaluators.intervals.counts import crown_counts
@@ -48,7 +49,7 @@ def _leave(arguments, found: list, areas) -> None:
 
     first, groups = found[0], None
     if arguments.group_column:
-        groups = read_groups(arguments.truth, arguments.group_column, first.images)
+        groups = read_groups(read.columns["truth"], arguments.group_column, first.images)
     units = find_units(len(first.images), sample_ids=first.images, groups=groups)
     drawn = {name: getattr(arguments, name) for name in ("resamples", "confidence", "seed")}
     both = [[one, crown_counts(one, areas)] for one in found]

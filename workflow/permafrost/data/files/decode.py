@@ -1,4 +1,4 @@
-"""Decode images: JPEG and PNG with Pillow, TIFF, GeoTIFF and 16-bit PNG with rasterio, npy with NumPy.
+"""Decode images: JPEG, PNG and BMP with Pillow, TIFF, GeoTIFF and 16-bit PNG with rasterio, npy with NumPy.
 
 The first bytes determine the format, never the name. Ambiguous images (palettes, transparency,
 CMYK, grey in a colour dataset) are an error unless the entry permits the conversion.
@@ -33,6 +33,8 @@ _LARGEST = float(np.finfo(np.float32).max)
 #: common fill values of programs that are never measured; the last is the largest
 FILLS = (-9999.0, -99999.0, -32768.0, -_LARGEST, _LARGEST)
 
+#: Pillow's names of the formats that it decodes here
+PICTURES = ("JPEG", "PNG", "BMP")
 #: conversion -> its description for messages
 CONVERSIONS = {
     "palette": "replace palette indices by their colours",
@@ -95,11 +97,13 @@ def no_truncated_images() -> Iterator[None]:
 
 
 def image_format(data: bytes) -> str | None:
-    """``jpeg``, ``png`` or ``tiff`` by the first bytes, else None."""
+    """``jpeg``, ``png``, ``bmp`` or ``tiff`` by the first bytes, else None."""
     if data[:3] == b"\xff\xd8\xff":
         return "jpeg"
     if data[:8] == b"\x89PNG\r\n\x1a\n":
         return "png"
+    if data[:2] == b"BM":
+        return "bmp"
     if data[:4] in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"):
         return "tiff"
     return None
@@ -162,7 +166,7 @@ def decode_image(data: bytes, decoding: Decoding) -> Decoded:
         return Decoded(bands_first(read_npy(data), decoding.bands))
     kind = image_format(data)
     if kind is None:
-        raise UnreadableImage("empty" if not data else "neither JPEG, PNG nor TIFF")
+        raise UnreadableImage("empty" if not data else "neither JPEG, PNG, BMP nor TIFF")
     with readable():
         if kind == "tiff":
             return read_tiff(data, decoding)
@@ -174,7 +178,7 @@ def decode_image(data: bytes, decoding: Decoding) -> Decoded:
 def _pillow(data: bytes, decoding: Decoding) -> np.ndarray:
     from PIL import ImageOps
 
-    with open_picture(data, "JPEG", "PNG") as image:
+    with open_picture(data, *PICTURES) as image:
         if getattr(image, "n_frames", 1) > 1:
             raise UnreadableImage(f"holds {image.n_frames} images, not one")
         turned = exif_orientation(image)

@@ -104,8 +104,8 @@ def annotations_of(part: Item) -> list[dict]:
     """Objects of a part: ``label`` (a name, a number or None), ``box`` (corners), ``polygon`` or None.
 
     GeoParquet has a column of labels (``label``, ``class_id``, …) and columns xmin, ymin, xmax,
-    ymax, or the corners x1, y1 to x4, y4 of rotated boxes; these become the polygon, and the box
-    bounds it. HDF5 has JSON in the attribute ``annotation``: boxes as corner and side lengths, and
+    ymax, or the corners x1, y1 to x4, y4 of rotated boxes (``oriented``); these become the polygon,
+    and the box bounds it. HDF5 has JSON in the attribute ``annotation``: boxes as corner and side lengths, and
     category_id.
     """
     data = part.extent.read()
@@ -182,6 +182,9 @@ _CORNERS = tuple(f"{axis}{number}" for number in range(1, 5) for axis in "xy")
 def _boxes_of_table(data: bytes) -> list[dict]:
     file = pq.ParquetFile(pa.BufferReader(data))
     names = file.schema_arrow.names
+    if not file.metadata.num_rows:
+        # such a table may lack its columns
+        return []
     # a number takes at least eight bytes
     check_bytes(8 * file.metadata.num_rows * len(names), "its table of objects")
     label = next((name for name in _LABELS if name in names), None)
@@ -203,6 +206,7 @@ def _boxes_of_table(data: bytes) -> list[dict]:
             "label": row[label],
             "box": [row[name] for name in box] if box else [*map(min, xy), *map(max, xy)],
             "polygon": [ring] if corners else None,
+            "oriented": bool(corners),
         }
         for row, ring in zip(rows, rings, strict=True)
         for xy in [(ring[::2], ring[1::2])]

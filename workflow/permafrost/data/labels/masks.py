@@ -211,7 +211,7 @@ def decode_mask(data: bytes, *, colours: bool = False) -> np.ndarray:
         array = one_channel(read_npy(data))
         return _packed(array) if colours else _single(array)
     kind = image_format(data)
-    if kind is None:
+    if kind in (None, "bmp"):
         raise UnreadableImage("empty" if not data else "neither PNG nor TIFF")
     if kind == "jpeg":
         raise UnreadableImage(

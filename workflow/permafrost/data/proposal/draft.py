@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-IMAGE_ENDINGS = ("jpg", "jpeg", "png", "tif", "tiff")
+IMAGE_ENDINGS = ("jpg", "jpeg", "png", "tif", "tiff", "bmp")
 _SPLITS = {
     "train": ("train", "training", "trn"),
     "val": ("val", "valid", "validation", "dev"),

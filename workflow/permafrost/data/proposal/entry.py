@@ -14,17 +14,23 @@ from permafrost.data.files.members import Members, open_members
 from permafrost.data.proposal.beside import ARCHIVES, Beside
 from permafrost.data.proposal.dates import keep_dates_together, pairs_of_dates
 from permafrost.data.proposal.draft import Draft, is_image
-from permafrost.data.proposal.layouts import class_folders, pairs, scenes, voc, yolo
+from permafrost.data.proposal.layouts import class_folders, pairs, scenes
 from permafrost.data.proposal.listed import coco, tables
 from permafrost.data.proposal.looks import Look, look_at, places_of
+from permafrost.data.proposal.objects import cvat, dota, own_vectors, shared_vectors, voc, yolo
 from permafrost.data.proposal.places import blocks_of, keep_places_together
 
 # the first match counts: annotation files are more specific than folder names
-_LAYOUTS = (coco, voc, yolo, tables, pairs_of_dates, scenes, pairs, class_folders)
+_LAYOUTS = (
+    *(coco, cvat, voc, dota, yolo, own_vectors, tables, pairs_of_dates),
+    *(scenes, shared_vectors, pairs, class_folders),
+)
 _OTHERS = {
     ".tortilla": "docs/datasets.md shows entries of kind tortilla",
     ".hdf5": "docs/datasets.md shows entries of kind geobench",
 }
+# kinds of sources that read files by their endings, among which bmp must be named
+_WITH_ENDINGS = ("dota", "folder", "points", "voc", "yolo")
 _CONVERTED = {"P": "palette", "PA": "palette", "RGBA": "alpha", "LA": "alpha", "CMYK": "cmyk"}
 
 
@@ -47,6 +53,8 @@ def draft_of(path: Path, *, where: object) -> Draft:
                 remedy="unpack them into this folder, or give the path of one of them",
             )
     draft = _labelled(members, path)
+    if draft.source["kind"] in _WITH_ENDINGS and draft.images[0].lower().endswith(".bmp"):
+        draft.source["extensions"] = ["bmp"]
     _describe(draft, members, path)
     return draft
 
@@ -54,7 +62,9 @@ def draft_of(path: Path, *, where: object) -> Draft:
 def _of_archive(folder: Path, beside: Members, archive: Path) -> Draft:
     """A draft for a folder with one archive of images, and possibly annotations next to it."""
     members = Beside(open_members(archive, where=archive), beside)
-    draft = next((found for layout in (coco, tables) if (found := layout(members, folder))), None)
+    draft = next(
+        (found for layout in (coco, cvat, tables) if (found := layout(members, folder))), None
+    )
     if draft is None:
         return draft_of(archive, where=archive)
     for key in ("annotations", "table"):

@@ -1,4 +1,4 @@
-"""Recognise layouts of files: class folders, images with masks or target rasters, object annotations."""
+"""Recognise layouts of files: class folders, images with masks or target rasters, large scenes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.files.members import Members
+from permafrost.data.files.vectors import check_beginning
 from permafrost.data.proposal.draft import (
     IMAGE_ENDINGS,
     Draft,
@@ -16,7 +17,6 @@ from permafrost.data.proposal.draft import (
     stem_of,
 )
 from permafrost.data.proposal.looks import look_at, pixel_values
-from permafrost.data.sources.grid_shapes import check_beginning
 
 _MASKS = ("masks", "mask", "labels", "label", "annotations", "gt", "ground_truth", "segmentation")
 _TARGETS = ("targets", "target", "heights", "height", "dsm", "ndsm", "depth", "biomass")
@@ -60,13 +60,13 @@ def _neutral(folders: Sequence[str]) -> tuple[str, ...]:
 
 def _pairs(members: Members, found: dict[str, str], suffix: str, where: object) -> Draft:
     images, companions = sorted(found), sorted(found.values())
-    splits = {part for name in images for part in name.split("/")[:-1] if is_split(part)}
+    splits = split_folders(images)
     values = pixel_values(members, companions, where=where)
     task, key = ("pixel_regression", "targets") if values is None else ("segmentation", "masks")
     source = {
         "kind": "folder",
-        "images": _pattern(images, ""),
-        key: _pattern(companions, suffix),
+        "images": _pattern(images),
+        key: _pattern(companions),
     }
     if suffix:
         # otherwise only the ending would distinguish an image from its mask
@@ -88,10 +88,19 @@ def _pairs(members: Members, found: dict[str, str], suffix: str, where: object) 
     return draft
 
 
-def _pattern(names: list[str], suffix: str) -> str:
+def _pattern(names: list[str]) -> str:
     """The folder of the files, with ``<split>`` if folders name splits."""
-    folders = ["<split>" if is_split(part) else part for part in names[0].split("/")[:-1]]
-    return "/".join(folders) or "."
+    return "/".join(neutral_folders(names[0])) or "."
+
+
+def neutral_folders(name: str) -> tuple[str, ...]:
+    """The folders of a file, with ``<split>`` for the name of a split."""
+    return tuple("<split>" if is_split(part) else part for part in name.split("/")[:-1])
+
+
+def split_folders(names: Sequence[str]) -> set[str]:
+    """Names of splits among the folders of files."""
+    return {part for name in names for part in name.split("/")[:-1] if is_split(part)}
 
 
 def class_folders(members: Members, where: object) -> Draft | None:
@@ -122,68 +131,6 @@ def class_folders(members: Members, where: object) -> Draft | None:
     return draft
 
 
-def voc(members: Members, where: object) -> Draft | None:
-    """Pascal VOC: an XML file of boxes per image."""
-    files = [n for n in members.names if n.lower().endswith(".xml")]
-    images = [name for name in members.names if is_image(name)]
-    matched = {stem_of(name) for name in files} & {stem_of(name) for name in images}
-    if not matched or b"<annotation" not in members.read(files[0])[:4096]:
-        return None
-    source = {"kind": "voc", **_apart(images, files, "annotations")}
-    draft = Draft("detection", source, images)
-    lists = [n for n in members.names if n.endswith(".txt") and is_split(stem_of(n))]
-    folder = {name.rpartition("/")[0] for name in lists}
-    if len(folder) == 1:
-        source["image_sets"] = f"{folder.pop()}/<split>.txt".lstrip("/")
-        draft.splits = given_splits((stem_of(name) for name in lists), draft)
-    elif "<split>" in source["images"]:
-        draft.splits = given_splits(_split_folders(images), draft)
-    if len(matched) < len(images):
-        source["missing"] = "empty"
-        draft.note("source", "images without a file of annotations count as empty")
-    draft.note("source", "corners: boxes of VOC count pixels from 1; say so if yours do not")
-    return draft
-
-
-def yolo(members: Members, where: object) -> Draft | None:
-    """YOLO: a text file of objects per image."""
-    texts = [n for n in members.names if n.lower().endswith(".txt")]
-    images = [name for name in members.names if is_image(name)]
-    stems = {stem_of(name) for name in images}
-    files = [name for name in texts if stem_of(name) in stems]
-    if not files:
-        return None
-    lines = [line for name in files[:50] for line in members.read(name).decode().splitlines()]
-    numbers = [line.split() for line in lines if line.strip()]
-    if any(len(one) < 5 or not one[0].isdigit() for one in numbers):
-        return None
-    source = {"kind": "yolo", **_apart(images, files, "labels")}
-    draft = Draft("detection", source, images)
-    named = [name for name in members.names if name.endswith((".yaml", ".yml"))]
-    if named:
-        source["names"] = named[0]
-    else:
-        count = max((int(one[0]) for one in numbers), default=0) + 1
-        draft.fields["classes"] = [f"class {number}" for number in range(count)]
-        draft.note("classes", "name the classes in the order of their numbers; there may be more")
-    if "<split>" in source["images"]:
-        draft.splits = given_splits(_split_folders(images), draft)
-    if len(files) < len(images) or any(members.size(name) == 0 for name in files):
-        source["missing"] = "empty"
-        draft.note("source", "images without a file, or with an empty one, count as empty")
-    if {*texts} - {*files}:
-        source["other_files"] = "ignore"
-    return draft
-
-
-def _apart(images: list[str], files: list[str], key: str) -> dict[str, str]:
-    return {"images": _pattern(images, ""), key: _pattern(files, "")}
-
-
-def _split_folders(names: list[str]) -> set[str]:
-    return {part for name in names for part in name.split("/")[:-1] if is_split(part)}
-
-
 _SHAPES = (".gpkg", ".geojson", ".shp", ".fgb")
 _LARGE, _FEW, _TILE = 1500, 50, 256
 
@@ -212,6 +159,9 @@ def scenes(members: Members, where: object) -> Draft | None:
             draft.fields["target"] = paired.fields["target"]
     elif shapes:
         source |= {"images": rasters, "masks": shapes[0]}
+        draft.note(
+            "task", "polygons of single objects, such as crowns, are read by the kind vectors"
+        )
         _polygons(members, shapes[0], draft)
     else:
         return None

@@ -15,7 +15,8 @@ from permafrost.data.proposal.dates import dates_of_places, two_dates
 from permafrost.data.proposal.draft import Draft, given_splits, is_image, split_of, stem_of
 from permafrost.data.sources.coco import parse_coco
 
-_LABELS = ("label", "class", "classname", "class_name", "category", "landcover", "land_cover")
+#: names of columns with a class
+LABELS = ("label", "class", "classname", "class_name", "category", "landcover", "land_cover")
 _COLUMNS = {
     "split": ("split", "partition", "subset", "fold", "set"),
     "group": ("group", "scene", "tile", "region", "site", "flight"),
@@ -48,11 +49,11 @@ def coco(members: Members, where: object) -> Draft | None:
         source["annotations"] = f"<path>/{place}"
         if others:
             draft.note("source", f"further files of annotations are left out: {', '.join(others)}")
-    _set_root(source, images, listed, draft)
+    set_root(source, images, listed, draft)
     return draft
 
 
-def _set_root(source: dict, images: list[str], listed: list[str], draft: Draft) -> None:
+def set_root(source: dict, images: list[str], listed: list[str], draft: Draft) -> None:
     """The folder that listed names are relative to."""
     have, wanted = {*images}, next(iter(listed), None)
     if wanted is None or wanted in have:
@@ -107,7 +108,7 @@ def _points(
 
     source = {"kind": "points", "images": folder(images[0]), "points": folder(files[0])}
     draft = Draft("point_detection", source, images)
-    label = next((column for column in rows[0] if column.lower() in _LABELS), None)
+    label = next((column for column in rows[0] if column.lower() in LABELS), None)
     if label is None:
         draft.fields["classes"] = ["object"]
         draft.note("classes", "name the one class of all points")
@@ -129,7 +130,7 @@ def _deepforest(images: list[str], name: str, rows: list[dict[str, str]]) -> Dra
     if split:
         source["split"] = split
         draft.splits = given_splits((row[split] for row in rows), draft)
-    _set_root(source, images, [row["image_path"] for row in rows], draft)
+    set_root(source, images, [row["image_path"] for row in rows], draft)
     return draft
 
 
@@ -155,7 +156,7 @@ def _table(members, images, name, rows, where) -> Draft | None:
     if two is not None:
         draft.fields["dates"] = "pair"
         draft.note("source", "two dates in each row: path lists the one before and the one after")
-    label = _column(rows, _LABELS)
+    label = _column(rows, LABELS)
     used = {column, label, *known.values()}
     numbers = [key for key in rows[0] if key not in used and _are_numbers(rows, key)]
     flags = [key for key in numbers if {row[key] for row in rows} <= {"0", "1"}]

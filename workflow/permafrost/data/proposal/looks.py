@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line
+from permafrost.data.files.decode import PICTURES
 from permafrost.data.files.georeference import georeference
 from permafrost.data.files.members import Members
 from permafrost.data.files.opening import load_npy, open_picture, open_raster
@@ -74,7 +75,7 @@ def _look(members: Members, name: str, where: object) -> Look:
         if name.lower().endswith((".tif", ".tiff")):
             return _tiff(members.location(name))
 
-        with members.open(name) as stream, open_picture(stream, "JPEG", "PNG") as image:
+        with members.open(name) as stream, open_picture(stream, *PICTURES) as image:
             dtype = "uint16" if image.mode.startswith("I") else "uint8"
             bands = _COLOURS.get(image.mode, len(image.getbands()))
             return Look(bands, dtype, image.height, image.width, mode=image.mode)

@@ -17,7 +17,7 @@ from permafrost.data.proposal.draft import Draft
 from permafrost.data.sources.web_tiles import WebTileNames, web_tiles
 
 # kinds of sources whose option `group` is an expression for names
-_BY_NAME = ("folder", "coco", "deepforest", "voc", "yolo", "points")
+_BY_NAME = ("folder", "coco", "cvat", "deepforest", "dota", "vectors", "voc", "yolo", "points")
 _AXIS = r"(?:x|y|row|col|column|r|c|i|j|h|w|left|top|xmin|ymin)[-_]?[0-9]+"
 _PIECE = r"(?:p|part|patch|piece|chip|crop|tile|window)[-_]?[0-9]+"
 _AXES = rf"[-_.]+{_AXIS}[-_.]*{_AXIS}"

@@ -78,6 +78,12 @@ KINDS: dict[str, Kind] = {
         _OBJECTS | _ORIENTED | _INSTANCES,
         places=("path", "annotations"),
     ),
+    "cvat": Kind(
+        "permafrost.data.sources.cvat:open_cvat",
+        "permafrost.data.sources.cvat:CvatOptions",
+        _OBJECTS | _ORIENTED | _INSTANCES,
+        places=("path", "annotations"),
+    ),
     "deepforest": Kind(
         "permafrost.data.sources.deepforest:open_deepforest",
         "permafrost.data.sources.deepforest:DeepforestOptions",
@@ -90,6 +96,12 @@ KINDS: dict[str, Kind] = {
         _LABELS | _OBJECTS | _ORIENTED | _INSTANCES | _CHANGE,
         places=(),
         several=True,
+    ),
+    "dota": Kind(
+        "permafrost.data.sources.dota:open_dota",
+        "permafrost.data.sources.dota:DotaOptions",
+        _BOXES | _ORIENTED,
+        places=("path",),
     ),
     "folder": Kind(
         "permafrost.data.sources.folder:open_folder",
@@ -127,27 +139,36 @@ KINDS: dict[str, Kind] = {
     "torchgeo": Kind(
         "permafrost.data.sources.torchgeo:open_torchgeo",
         "permafrost.data.sources.torchgeo:TorchgeoOptions",
-        _LABELS | _BOXES | _INSTANCES | _CHANGE,
+        _LABELS | _BOXES | _ORIENTED | _INSTANCES | _CHANGE,
         places=(),
         several=True,
     ),
     "tortilla": Kind(
         "permafrost.data.sources.tortilla:TortillaSource",
         "permafrost.data.sources.tortilla:TortillaOptions",
-        tasks_with(OneClass, ManyLabels, ClassMask, NumberRaster, ChangeMask) | _BOXES | _INSTANCES,
+        tasks_with(OneClass, ManyLabels, ClassMask, NumberRaster, ChangeMask)
+        | _BOXES
+        | _ORIENTED
+        | _INSTANCES,
         places=("path",),
         several=True,
+    ),
+    "vectors": Kind(
+        "permafrost.data.sources.vectors:open_vectors",
+        "permafrost.data.sources.vectors:VectorsOptions",
+        _OBJECTS | _ORIENTED,
+        places=("path",),
     ),
     "voc": Kind(
         "permafrost.data.sources.voc:open_voc",
         "permafrost.data.sources.voc:VocOptions",
-        _BOXES,
+        _BOXES | _ORIENTED,
         places=("path",),
     ),
     "yolo": Kind(
         "permafrost.data.sources.yolo:open_yolo",
         "permafrost.data.sources.yolo:YoloOptions",
-        _BOXES,
+        _BOXES | _ORIENTED,
         places=("path",),
     ),
 }

@@ -38,6 +38,8 @@ from permafrost.data.sources.web_tiles import web_tiles
 SHOWN = 20
 #: tolerance in pixels for corners beyond the edge of their image: sums of decimals are not exact
 SLACK = 1e-6
+#: area of a quadrilateral without area, in squares of its extent
+_FLAT = 1e-12
 _CLIP = (
     "set clip_boxes: true in source to cut boxes at the edge of their image, and to leave out those without area"
     " in it"
@@ -66,7 +68,7 @@ class Annotated:
     """An image by its file name, and its objects, if any.
 
     ``size`` is height and width if the annotations state them; they are compared with the file.
-    ``problems`` lists errors in its annotations.
+    ``problems`` lists errors in its annotations, ``remedy`` is a remedy of theirs.
     """
 
     name: str
@@ -75,6 +77,7 @@ class Annotated:
     split: str | None = None
     group: str | None = None
     problems: Sequence[str] = ()
+    remedy: str | None = None
 
 
 class ObjectSource(ListedSource):
@@ -115,14 +118,13 @@ class ObjectSource(ListedSource):
         self._names = [image.name for image in images]
         prefix = folder_prefix(options.root)
         sample_ids = [name.removeprefix(prefix) for name in self._names]
-        check = ObjectCheck(self.task, clip=clip, skip=entry.on_error is not None)
+        check = ObjectCheck.of(entry, clip=clip)
         check.problems += problems
         known = set(members.names)
         check.suggest(
             _other_root([name for name in self._names if name not in known], known, prefix)
         )
-        if targets_of(self.task).oriented:
-            images = turned_images(images, where=where)
+        images = for_task(images, self.task, where=where)
         images = [_sized(image, members, known, entry.convert) for image in images]
         self._sizes = [image.size for image in images]
         labels = [found.label for image in images for found in image.found]
@@ -163,6 +165,16 @@ def _empty(boxes: np.ndarray, size: tuple[int, int] | None) -> np.ndarray:
     return np.isfinite(boxes).all(axis=1) & (sides <= 0).any(axis=1)
 
 
+def _without_area(one: Found) -> bool:
+    """Whether an object is a quadrilateral or triangle whose corners lie on a line."""
+    ring = one.polygon[0] if one.polygon and len(one.polygon) == 1 else ()
+    if len(ring) not in (6, 8):
+        return False
+    points = np.reshape(ring, (-1, 2))
+    # corners of an oriented box without a side are rounded
+    return bool(outline_area(points) <= _FLAT * np.ptp(points, axis=0).max() ** 2)
+
+
 def _sized(
     image: Annotated, members: Members, known: set[str], convert: Sequence[str]
 ) -> Annotated:
@@ -190,17 +202,21 @@ def _other_root(missing: Sequence[str], known: set[str], prefix: str) -> str | N
     return None
 
 
+def for_task(images: Sequence[Annotated], task: str, *, where: object) -> Sequence[Annotated]:
+    """The images with objects in the form that the task needs; see `turned.turned_images`."""
+    return turned_images(images, where=where) if targets_of(task).oriented else images
+
+
 class ObjectCheck:
     """Converts found objects to `Objects`, and collects errors.
 
     Parameters
     ----------
-    task : says whether objects are points, boxes, or masks.
+    task : says whether objects are points, boxes, oriented boxes, or masks. Oriented boxes may reach beyond
+        their image and are not cut, since a part of one is not an oriented box; those wholly beyond are an error.
     clip : whether to cut boxes at the edge of their image and drop those without area there;
         otherwise such boxes are an error. Points are never cut.
     skip : whether images with errors may be skipped.
-    bounded : whether no object may reach beyond its image; else only those wholly beyond are an error, and
-        none is cut: a part of an oriented box is none.
     """
 
     def __init__(self, task: str, *, clip: bool, skip: bool) -> None:
@@ -212,10 +228,16 @@ class ObjectCheck:
         self._mendable = False
         self._remedies: dict[str, None] = {}
 
+    @classmethod
+    def of(cls, entry: DatasetEntry, *, clip: bool) -> ObjectCheck:
+        """The check for the task of an entry."""
+        return cls(entry.task, clip=clip, skip=entry.on_error is not None)
+
     def record(self, record: Record, image: Annotated, ids: dict[str, int]) -> Record:
         """The record with the image's size and objects; marked unusable if these are wrong and it may be skipped."""
         before = len(self.problems)
         self.problems += image.problems
+        self.suggest(image.remedy)
         objects, bent = self._objects(image, image.size, ids)
         wrong = self.problems[before:]
         if not (wrong and self._skip):
@@ -235,7 +257,8 @@ class ObjectCheck:
     ) -> tuple[Objects, dict[str, Any]]:
         """The objects of an image, and how many were ``clipped`` at its edge or dropped ``without_area`` in it."""
         boxes = np.array([one.box for one in image.found], np.float64).reshape(-1, 4)
-        kept = ~(_empty(boxes, size) & (self._clip and not self._points))
+        bare = np.array([_without_area(one) for one in image.found], bool)
+        kept = ~((_empty(boxes, size) | bare) & (self._clip and not self._points))
         found, boxes = list(itertools.compress(image.found, kept)), boxes[kept]
         given = np.array([self._area(one) for one in found], np.float64)
         wrong = self._shapes(found, boxes)
@@ -270,16 +293,18 @@ class ObjectCheck:
         sides = tame[:, 2:] - tame[:, :2]
         pointed = (sides == 0).all(axis=1)
         flat = (sides <= 0).any(axis=1)
-        bare = np.array([not one.polygon and one.mask is None for one in found], bool)
-        self._mendable |= bool((flat & finite).any()) and not self._points
+        bare = np.array([_without_area(one) for one in found], bool)
+        shapeless = np.array([not one.polygon and one.mask is None for one in found], bool)
+        self._mendable |= bool(((flat | bare) & finite).any()) and not self._points
         for rows, problem in (
             (~finite, "coordinates that are no finite numbers"),
             (finite & self._points & ~pointed, "a box, where the task is to find points"),
             (finite & (not self._points) & flat, "a box without width or height"),
-            (bare & self._instances, "neither a polygon nor a mask, which the task needs"),
+            (shapeless & self._instances, "neither a polygon nor a mask, which the task needs"),
+            (finite & (not self._points) & ~flat & bare, "an outline without area"),
         ):
             self._name(found, boxes, rows, problem)
-        return ~finite | (~pointed if self._points else flat)
+        return ~finite | (~pointed if self._points else flat | bare)
 
     def _edges(self, found: Sequence[Found], boxes, size, wrong) -> np.ndarray:
         """(N,) bool, True for boxes to cut at the edge of their image."""
@@ -307,8 +332,7 @@ class ObjectCheck:
 
     def unreadable(self, name: str, failure: UnreadableImage) -> Annotated:
         """A sample whose annotations cannot be read."""
-        self.suggest(failure.remedy)
-        return Annotated(name, [], problems=[f"{name}: {failure}"])
+        return Annotated(name, [], problems=[f"{name}: {failure}"], remedy=failure.remedy)
 
     def refuse(self, where: object) -> None:
         """Raise one `PermafrostError` with all problems, if there are any."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from permafrost.core.errors import PermafrostError, near_names
@@ -12,7 +12,7 @@ from permafrost.data.bands.selection import dataset_bands
 from permafrost.data.bands.sensors import Band
 from permafrost.data.bands.units import resolve_unit
 from permafrost.data.entry import DatasetEntry, Modality, Units
-from permafrost.data.files.decode import Decoding
+from permafrost.data.files.decode import Decoding, UnreadableImage
 from permafrost.data.labels.masks import MaskCoding, mask_coding
 from permafrost.data.labels.rasters import TargetCoding
 from permafrost.data.records import Record
@@ -111,6 +111,33 @@ def decoding_of(entry: DatasetEntry, bands: Sequence[Band]) -> Decoding:
     return Decoding(
         len(bands), frozenset(entry.convert), entry.nodata is not None, targets_of(entry.task).dense
     )
+
+
+#: (name in a file, its place for messages) -> class, None to omit the object
+Rename = Callable[[str, str], str | None]
+#: key of `label_values` for all other names
+ANY_OTHER = "*"
+
+
+def renamed(label_values: Mapping | None) -> Rename:
+    """How names in annotation files become classes, see `options.Renamed`.
+
+    The function that is returned raises `UnreadableImage` for a name without a class.
+    """
+    if label_values is None:
+        return lambda name, which: name
+    # YAML keys may be numbers where files have text
+    values = {str(key): value for key, value in label_values.items()}
+
+    def rename(name: str, which: str) -> str | None:
+        if name in values or ANY_OTHER in values:
+            return values[name if name in values else ANY_OTHER]
+        raise UnreadableImage(
+            f"{which} is a {name[:60]!r}, which label_values does not name",
+            remedy=f"name it under label_values in source, or all others with {ANY_OTHER!r}",
+        )
+
+    return rename
 
 
 def class_ids(names: Sequence[str], declared: Sequence[str] | None, *, where: object):

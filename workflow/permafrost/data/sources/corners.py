@@ -1,9 +1,14 @@
-"""Conventions of object coordinates: pixel edges, pixel centres, outlines."""
+"""Conventions of object coordinates: pixel edges, pixel centres, outlines, oriented boxes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from permafrost.core.errors import PermafrostError
+from permafrost.data.files.opening import UnreadableImage
+from permafrost.data.labels.oriented import corners_of, uncrossed
 from permafrost.data.labels.rle import runs_of_raster, text_of
 
 EDGES, ZERO_BASED, ONE_BASED = "edges", "zero_based", "one_based"
@@ -36,7 +41,14 @@ def point_places(points: np.ndarray, convention: str) -> np.ndarray:
 
 
 def outline_of(points: np.ndarray) -> dict:
-    """Box, area and polygon of an object from the points (P, 2) of its outline."""
+    """Box, area and polygon of an object from the points (P, 2) of its outline.
+
+    The first point may be repeated at the end. Four points that cross are put in order, so that an
+    oriented box is a quadrilateral of eight numbers in every format.
+    """
+    points = ring_of(points)
+    if len(points) == 4 and np.isfinite(points).all():
+        points = uncrossed(points[None])[0][0]
     return {
         "box": [*points.min(axis=0).tolist(), *points.max(axis=0).tolist()],
         "area": outline_area(points),
@@ -58,12 +70,35 @@ def without_holes(polygon) -> list[float]:
     import shapely
 
     if not len(polygon.interiors):
-        return shapely.get_coordinates(polygon).ravel().tolist()
+        return ring_of(shapely.get_coordinates(polygon)).ravel().tolist()
     turned = shapely.geometry.polygon.orient(polygon)
     ring = shapely.get_coordinates(turned.exterior)
     for hole in turned.interiors:
         ring = np.concatenate([ring, shapely.get_coordinates(hole), ring[:1]])
     return ring.ravel().tolist()
+
+
+def turned_box(numbers: Sequence[float], convention: str, which: str) -> np.ndarray:
+    """(4, 2) corners of an oriented box in the convention of `oriented.CONVENTIONS`.
+
+    Raises
+    ------
+    UnreadableImage : a negative side, or radians that must be degrees; names `which`.
+    """
+    try:
+        return corners_of([list(numbers)], convention)[0]
+    except PermafrostError as error:
+        raise UnreadableImage(f"{which}: {error.problem}", remedy=error.remedy) from error
+
+
+def four_corners(numbers: Sequence[float], which: str) -> np.ndarray:
+    """(4, 2) corners from eight numbers; otherwise as `turned_box`."""
+    return turned_box(numbers, "corners", which)
+
+
+def ring_of(points: np.ndarray) -> np.ndarray:
+    """The points (P, 2) of an outline without a last one that repeats the first."""
+    return points[:-1] if len(points) > 3 and (points[0] == points[-1]).all() else points
 
 
 def outline_area(outline: np.ndarray) -> float:

@@ -23,7 +23,7 @@ from permafrost.core.options import (
 )
 from permafrost.core.tasks import targets_of
 from permafrost.data.entry import DatasetEntry, StoredType
-from permafrost.data.sources.grid_shapes import is_shapes
+from permafrost.data.files.vectors import is_shapes
 from permafrost.data.sources.options import LabelChannel
 
 #: resampling methods that create no new values

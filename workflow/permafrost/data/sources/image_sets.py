@@ -13,7 +13,7 @@ from permafrost.data.entry import Splits
 from permafrost.data.files.decode import UnreadableImage
 from permafrost.data.files.members import Members, folder_prefix
 from permafrost.data.sources.options import PairedFiles
-from permafrost.data.sources.pairing import name_pattern
+from permafrost.data.sources.pairing import Pair, name_pattern
 from permafrost.data.sources.reading import read_member
 
 
@@ -80,6 +80,24 @@ class ImageSets:
                     )
                 split_of[stem] = split
         return cls(list(lists.values()), split_of, options.unlisted == "ignore")
+
+    def splits_of(self, pairs: Sequence[Pair], *, where: object) -> list[str | None]:
+        """The split of each image by its list, else by ``<split>`` in its name.
+
+        Raises
+        ------
+        PermafrostError : both name splits; see also `divide`.
+        """
+        splits = [pair.parts.get("split") for pair in pairs]
+        if not self:
+            return splits
+        if any(split is not None for split in splits):
+            raise PermafrostError(
+                "both image_sets and <split> in images name the splits",
+                where=where,
+                remedy="use one of them",
+            )
+        return self.divide([pair.parts["stem"] for pair in pairs], where=where)
 
     def divide(self, stems: Sequence[str], *, where: object) -> list[str | None]:
         """The split of each image; None for an unlisted one if the entry ignores such images.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from annotated_types import Interval, MinLen
 
-from permafrost.core.options import LeftOut, Natural, Options, Some, Text, TwoOrMore
+from permafrost.core.options import ByName, LeftOut, Natural, Options, Some, Text, TwoOrMore
 from permafrost.data.entry import Split
 
 _T = TypeVar("_T")
@@ -37,6 +37,15 @@ class Clipped(Options):
     clip_boxes: bool = False
     """Cut boxes at the edge of their image, drop those without area in it, and count both in the
     card (detection). Without it, boxes that reach beyond their image are an error."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Renamed(Options):
+    """Objects whose files name them otherwise than the classes."""
+
+    label_values: LeftOut[ByName[str | None]] = None
+    """Mapping of the names or numbers in the files to classes; null omits such objects. The key "*" is
+    for all that no other key names. Without it, they are an error."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from permafrost.data.sources.sample_images import (
 )
 
 _PLACEHOLDER = re.compile(r"<([A-Za-z_]\w*)>")
+_ALTERNATIVES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 #: the part of a name that is the image's date
 DATE = "date"
 #: possible separators of ``<stem>`` and ``<date>`` if the start of the date must be recognised
@@ -176,7 +177,7 @@ def name_pattern(text: str, endings: Sequence[str] | None, where: object) -> re.
         )
     pieces = _PLACEHOLDER.split(text.strip("/"))
     parts = [
-        re.escape(piece) if number % 2 == 0 else _part(piece) for number, piece in enumerate(pieces)
+        _literal(piece) if number % 2 == 0 else _part(piece) for number, piece in enumerate(pieces)
     ]
     if DATE in names[1:] and pieces[2 * names.index(DATE)] in _JOINTS:
         parts[2 * names.index(DATE)] += _WHOLE_DATE
@@ -190,6 +191,15 @@ def name_pattern(text: str, endings: Sequence[str] | None, where: object) -> re.
         folder = "" if text.strip("/") in ("", ".") else f"{body}/"
         body = f"{folder}{_part('stem')}{ending}"
     return re.compile(body)
+
+
+def _literal(text: str) -> str:
+    """An expression for a text in which {a,b} stands for a or b."""
+    pieces = _ALTERNATIVES.split(text)
+    return "".join(
+        f"(?:{'|'.join(map(re.escape, piece.split(',')))})" if number % 2 else re.escape(piece)
+        for number, piece in enumerate(pieces)
+    )
 
 
 def _part(name: str) -> str:

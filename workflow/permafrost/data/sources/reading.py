@@ -11,6 +11,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.files.decode import (
+    PICTURES,
     Decoding,
     UnreadableImage,
     exif_orientation,
@@ -20,6 +21,7 @@ from permafrost.data.files.decode import (
     readable,
     tiff_place,
 )
+from permafrost.data.files.georeference import NOWHERE, Georeference, georeference
 from permafrost.data.files.members import DAMAGED, DirectoryMembers, Members
 from permafrost.data.files.opening import check_bytes, open_picture
 from permafrost.data.files.windows import Window
@@ -76,17 +78,26 @@ def locate_member(members: Members, name: str) -> tuple[float | None, float | No
     return place.lon, place.lat
 
 
+def member_place(members: Members, name: str) -> Georeference:
+    """The georeference of an image, from its header; empty if it is not a TIFF. Raises `UnreadableImage`."""
+    with readable(), members.open(name) as stream:
+        if image_format(stream.read(8)) != "tiff":
+            return NOWHERE
+    with readable(), open_tiff(members.location(name)) as dataset:
+        return georeference(dataset)
+
+
 def member_size(members: Members, name: str, convert: Collection[str]) -> tuple[int, int]:
     """Height and width of an image after permitted conversions, from its header; raises `UnreadableImage`."""
     with readable(), members.open(name) as stream:
         kind = image_format(stream.read(8))
-        if kind in ("jpeg", "png"):
+        if kind in ("jpeg", "png", "bmp"):
             stream.seek(0)
-            with open_picture(stream, "JPEG", "PNG") as image:
+            with open_picture(stream, *PICTURES) as image:
                 sideways = "exif" in convert and exif_orientation(image) > 4
                 return image.size if sideways else image.size[::-1]
     if kind is None:
-        raise UnreadableImage("neither JPEG, PNG nor TIFF")
+        raise UnreadableImage("neither JPEG, PNG, BMP nor TIFF")
     with readable(), open_tiff(members.location(name)) as dataset:
         return dataset.height, dataset.width
 

@@ -12,7 +12,7 @@ from permafrost.core.tasks import targets_of
 from permafrost.data.entry import DatasetEntry, StoredType
 from permafrost.data.files.decode import UnreadableImage, readable
 from permafrost.data.records import Record, Source
-from permafrost.data.sources.annotated import Annotated, ObjectCheck
+from permafrost.data.sources.annotated import Annotated, ObjectCheck, for_task
 from permafrost.data.sources.common import required_classes
 from permafrost.data.sources.options import (
     ByModality,
@@ -98,17 +98,21 @@ class TorchgeoDetection(TorchgeoSource):
     def _listed(self, options: TorchgeoOptions, where: object) -> list[Record]:
         names = [sample_name(self._parts[split], split, i) for split, i in self._index]
         groups = grouped(names, options.group, where=where)
-        skip = self._entry.on_error is not None
-        check = ObjectCheck(self.task, clip=options.clip_boxes, skip=skip)
+        check = ObjectCheck.of(self._entry, clip=options.clip_boxes)
         ids = {name: number for number, name in enumerate(self.classes)}
         quick = {split: without_pixels(part) for split, part in self._parts.items()}
-        records = []
-        for name, group, (split, number) in zip(names, groups, self._index, strict=True):
+        images = []
+        for name, (split, number) in zip(names, self._index, strict=True):
             try:
-                image = self._annotated(name, split, number, quick[split])
+                images.append(self._annotated(name, split, number, quick[split]))
             except UnreadableImage as failure:
-                image = check.unreadable(name, failure)
-            records.append(check.record(Record(name, None, split, group), image, ids))
+                images.append(check.unreadable(name, failure))
+        records = [
+            check.record(Record(name, None, split, group), image, ids)
+            for name, group, (split, _), image in zip(
+                names, groups, self._index, for_task(images, self.task, where=where), strict=True
+            )
+        ]
         check.refuse(where)
         return records
 

@@ -32,7 +32,7 @@ from permafrost.data.files.tortilla import Item, by_sensor, dates_of, parts_of
 from permafrost.data.files.tortilla_parts import Pixels, date_position, part_size, read_sensor
 from permafrost.data.labels.rasters import Raster
 from permafrost.data.records import Decoded, Record
-from permafrost.data.sources.annotated import Annotated, ObjectCheck
+from permafrost.data.sources.annotated import Annotated, ObjectCheck, for_task
 from permafrost.data.sources.common import (
     ListedSource,
     class_ids,
@@ -262,19 +262,23 @@ class TortillaSource(ListedSource):
 
     def _with_objects(self) -> list[Record]:
         options = self._options
-        skip = self._entry.on_error is not None
-        check = ObjectCheck(self.task, clip=options.clip_boxes, skip=skip)
+        check = ObjectCheck.of(self._entry, clip=options.clip_boxes)
         ids = {name: number for number, name in enumerate(self.classes)}
-        records = []
-        for sample, record in zip(self._samples, self._records, strict=True):
+        images = []
+        for sample in self._samples:
             try:
                 parts = by_sensor(parts_of(sample, PART_COLUMNS))
                 size = part_size(_of(parts, self._reference)[-1])
                 found = objects_of(parts, options, self.classes, sample.name)
-                image = Annotated(sample.name, found, size)
+                images.append(Annotated(sample.name, found, size))
             except UnreadableImage as failure:
-                image = check.unreadable(sample.name, failure)
-            records.append(check.record(record, image, ids))
+                images.append(check.unreadable(sample.name, failure))
+        records = [
+            check.record(record, image, ids)
+            for record, image in zip(
+                self._records, for_task(images, self.task, where=self._where), strict=True
+            )
+        ]
         check.refuse(self._where)
         return records
 

@@ -11,7 +11,7 @@ from permafrost.data.files.decode import UnreadableImage
 from permafrost.data.files.tortilla import Item
 from permafrost.data.files.tortilla_parts import annotations_of, read_sensor
 from permafrost.data.sources.annotated import Found
-from permafrost.data.sources.corners import masked
+from permafrost.data.sources.corners import masked, outline_of
 
 if TYPE_CHECKING:
     from permafrost.data.sources.tortilla import TortillaOptions
@@ -52,9 +52,11 @@ def objects_of(
         label = _class(one["label"], options, classes)
         if label is not None:
             where = f"{sample}: object {number}"
-            polygon = [ring for ring in one["polygon"] or [] if len(ring) >= 6] or None
-            area, mask = one.get("area"), one.get("mask")
-            found.append(Found(label, one["box"], where, area, polygon=polygon, mask=mask))
+            rings = [ring for ring in one["polygon"] or [] if len(ring) >= 6]
+            shape = {"box": one["box"], "area": one.get("area"), "polygon": rings or None}
+            if one.get("oriented"):
+                shape = outline_of(np.reshape(np.array(rings[0], np.float64), (4, 2)))
+            found.append(Found(label=label, where=where, mask=one.get("mask"), **shape))
     return found
 
 
@@ -79,7 +81,10 @@ def _numbered(numbers: np.ndarray, labels: np.ndarray) -> list[dict]:
 
 
 def _class(label, options: TortillaOptions, classes: Sequence[str]) -> str | None:
-    """The class of a stored label; None if the entry omits it (null)."""
+    """The class of a stored label; None if the entry omits it (null).
+
+    Without `label_values`, a label is the name of a class or its number from 0.
+    """
     if label is None and options.empty_label is not None:
         return options.empty_label
     # YAML keys may be numbers where JSON has text
@@ -88,6 +93,8 @@ def _class(label, options: TortillaOptions, classes: Sequence[str]) -> str | Non
         return values[str(label)]
     if not values and label in classes:
         return label
+    if not values and isinstance(label, int) and 0 <= label < len(classes):
+        return classes[label]
     raise UnreadableImage(
         f"has an object with the label {label!r}, which no class has",
         remedy="say with label_values which label means which class",

@@ -28,6 +28,9 @@ from permafrost.data.sources.reading import member_size, read_member
 
 #: tolerance: numbers have six decimals, and an edge is the sum of two of them
 ROUNDING = 1e-5
+#: how far an outline may reach beyond its image, in shares, where it may: cut oriented boxes do; numbers of
+#: pixels are larger
+REACH = 1.0
 #: limit far above real class numbers
 MOST = 2**31
 LABELS = Companions("labels", "file of labels", ("txt",))
@@ -56,7 +59,10 @@ def open_yolo(entry: DatasetEntry, *, where: object) -> ObjectSource:
     known, classes = _classes(members, entry, where)
     permitted = options.missing == "empty"
     pairs = pair_files(members, options, LABELS, optional=permitted, known=known, where=where)
-    images = [_annotated(members, pair, classes, permitted, entry.convert) for pair in pairs]
+    images = [
+        _annotated(members, pair, classes, permitted, options.clip_boxes, entry.convert)
+        for pair in pairs
+    ]
     return ObjectSource(
         entry,
         members,
@@ -68,7 +74,12 @@ def open_yolo(entry: DatasetEntry, *, where: object) -> ObjectSource:
 
 
 def _annotated(
-    members: Members, pair: Pair, classes: list[str], permitted: bool, convert: Sequence[str]
+    members: Members,
+    pair: Pair,
+    classes: list[str],
+    permitted: bool,
+    clip: bool,
+    convert: Sequence[str],
 ) -> Annotated:
     split = pair.parts.get("split")
     name = pair.image
@@ -77,12 +88,13 @@ def _annotated(
         if pair.companion is None:
             return Annotated(pair.image, [], size, split)
         name = pair.companion
-        file = parse_yolo(read_member(members, name))
+        file = parse_yolo(read_member(members, name), beyond=clip)
         if not file.lines and not permitted:
             raise UnreadableImage("is empty; set missing: empty for images without objects")
         found = _found(file, name, classes, size)
     except UnreadableImage as failure:
-        return Annotated(pair.image, [], split=split, problems=[f"{name}: {failure}"])
+        problems = [f"{name}: {failure}"]
+        return Annotated(pair.image, [], split=split, problems=problems, remedy=failure.remedy)
     return Annotated(pair.image, found, size, split)
 
 
@@ -180,8 +192,12 @@ class YoloFile:
     lines: list[int]
 
 
-def parse_yolo(data: bytes) -> YoloFile:
+def parse_yolo(data: bytes, *, beyond: bool = False) -> YoloFile:
     """Read a label file; one without lines holds no objects.
+
+    Parameters
+    ----------
+    beyond : whether outlines may reach beyond their image, see `REACH`.
 
     Raises
     ------
@@ -192,7 +208,7 @@ def parse_yolo(data: bytes) -> YoloFile:
     except UnicodeDecodeError as error:
         raise UnreadableImage(f"is no text ({error.reason})") from error
     found = [
-        (number, *_object(line.split(), f"line {number}"))
+        (number, *_object(line.split(), f"line {number}", beyond))
         for number, line in enumerate(text.splitlines(), start=1)
         if line.strip()
     ]
@@ -204,7 +220,9 @@ def parse_yolo(data: bytes) -> YoloFile:
     )
 
 
-def _object(words: list[str], which: str) -> tuple[int, list[float], np.ndarray | None]:
+def _object(
+    words: list[str], which: str, beyond: bool
+) -> tuple[int, list[float], np.ndarray | None]:
     """(class, box, polygon or None) of the words of one line."""
     try:
         values = [float(word) for word in words]
@@ -220,10 +238,14 @@ def _object(words: list[str], which: str) -> tuple[int, list[float], np.ndarray 
             f"{which} has {len(words)} values: neither class, cx, cy, w, h nor a class and the"
             " corners of a polygon"
         )
-    if min(values) < -ROUNDING or max(values) > 1 + ROUNDING:
+    slack = REACH if beyond and len(values) > 4 else ROUNDING
+    if min(values) < -slack or max(values) > 1 + slack:
         raise UnreadableImage(
             f"{which} holds values from {min(values):g} to {max(values):g}, but shares of the image's"
-            " width and height lie in [0, 1]"
+            " width and height lie in [0, 1]",
+            remedy="set clip_boxes: true in source for outlines that reach beyond their image"
+            if len(values) > 4 and not beyond and min(values) >= -REACH and max(values) <= 1 + REACH
+            else None,
         )
     if len(values) == 4:
         cx, cy, width, height = values

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.deepforest.annotations import Annotations
+from permafrost.data.deepforest.maps import read_tables
 from permafrost.data.deepforest.reading import AUTO, as_kind, read_annotations
 from permafrost.data.labels.geometries import BOX, POINT
 from permafrost.evaluators.crowns.result import CrownEvaluation
@@ -32,13 +35,14 @@ def evaluate(
     without_truth: str = "zero",
     unlisted: str = "error",
     invalid: str = "error",
+    images: str | Path | None = None,
 ) -> CrownEvaluation:
     """Recall and precision of predicted crowns, per image or over all, and per class.
 
     Parameters
     ----------
-    truth, predictions : CSV files in DeepForest's format, data frames, records, or `Annotations`;
-        see `permafrost.data.deepforest.reading.read_annotations`.
+    truth, predictions : CSV files in DeepForest's format, files of shapes, data frames, records, or
+        `Annotations`; see `permafrost.data.deepforest.reading.read_annotations`.
     geometry : ``box``, ``polygon`` or ``point``; ``auto`` takes the kind that both tables hold.
     matching : ``area`` (default, DeepForest), ``iou`` or ``score``; for points ``distance``
         (default, DeepForest), ``within`` or ``score``. `matching` describes them.
@@ -48,6 +52,8 @@ def evaluate(
     average, without_predictions, without_truth, unlisted : see `rules`.
     invalid : ``error``, or ``drop`` to exclude and count invalid rows; see
         `permafrost.data.deepforest.reading.read_annotations`.
+    images : folder of georeferenced images, for files of shapes; see
+        `permafrost.data.deepforest.maps.read_tables`.
 
     Raises
     ------
@@ -55,6 +61,11 @@ def evaluate(
         images that the truth does not name; different kinds of shapes; nothing to score.
     """
     rules = Rules(average, without_predictions, without_truth, unlisted)
+    if any(isinstance(source, str | Path) for source in (truth, predictions)):
+        known = {"truth": truth, "predictions": predictions}
+        files = {k: v for k, v in known.items() if not isinstance(v, Annotations)}
+        known |= read_tables(files, images=images).columns
+        truth, predictions = known["truth"], known["predictions"]
     truth = _read(truth, "truth", geometry, invalid)
     predictions = _read(predictions, "predictions", geometry, invalid)
     truth, predictions = _same_kind(truth, predictions)
@@ -72,14 +83,14 @@ def evaluate(
         predictions = predictions.take(keep)
     if rule == "score":
         scored(predictions, "the matching by score")
-    images, predictions, unlisted_count = join_images(truth, predictions, rules)
+    named, predictions, unlisted_count = join_images(truth, predictions, rules)
     threshold = distance_threshold if truth.kind == POINT else iou_threshold
     _check_threshold(truth.kind, threshold)
-    partner, quality, pairs = _match(truth, predictions, images, rule, threshold)
+    partner, quality, pairs = _match(truth, predictions, named, rule, threshold)
     return CrownEvaluation(
         truth=truth,
         predictions=predictions,
-        images=images,
+        images=named,
         rules=rules,
         matching=rule,
         threshold=threshold,

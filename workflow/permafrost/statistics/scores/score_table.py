@@ -64,9 +64,10 @@ class Scores(ScoreColumns):
         threshold, one per class or one per group: {sets}; set_size is a mean number of classes.
         Errors of numbers are in the unit of the target.
         box_recall, box_precision and box_f1 are of boxes with a sufficient score, matched by an IoU above 0.4 and
-        pooled over all images; those of masks are called mask_*. Of the number of objects in an image, with the same score: count_mae and count_rmse, the
-        mean absolute and root mean square error; count_bias, detections minus objects in the mean; count_r2, against
-        the mean of the test set; the same with the prefix class_ for each class.
+        pooled over all images; those of masks are called mask_*. Of the number of objects in an image, with the same
+        score: count_mae and count_rmse, the mean absolute and root mean square error; count_bias, detections minus
+        objects in the mean; count_r2, against the mean of the test set; the same with the prefix class_ for each
+        class.
         Retrieval also has, for each k, recall_at_k (share of the relevant images among the k nearest) and
         hit_at_k (whether there is one), both means over queries.
     """
