@@ -135,7 +135,7 @@ class OrientedHead(HeadShape):
         first = found.take([group[0] for group in groups])
         return Detected(enclosing(outlines), first.classes, first.scores, outlines.reshape(-1, 8))
 
-    def coco_truth(self, objects: Objects) -> list[dict]:
+    def coco_truth(self, objects: Objects, size: tuple[int, int]) -> list[dict]:
         return [{"segmentation": polygon} for polygon in objects.polygons]
 
     def coco_found(self, found: Detected) -> list[dict]:
