@@ -61,5 +61,5 @@ def differences_of(scored, other) -> list[dict]:
         return []
     from permafrost.evaluators.intervals.standalone import difference_rows
 
-    both = [counted(scored.arguments, one)[0] for one in (scored.evaluation, other)]
-    return difference_rows(*both, scored.units, **scored.drawn)
+    own, others = (counted(scored.arguments, one)[0] for one in (scored.evaluation, other))
+    return difference_rows(own, others, scored.units, **scored.drawn)

@@ -61,8 +61,11 @@ def _leave(arguments, found: list, read, areas) -> None:
     )
     tables, more = {"points": point_table(first)} if arguments.tables else {}, {}
     if len(found) > 1:
-        pairs = zip(*both, strict=True)
-        compared = [row for pair in pairs for row in difference_rows(*pair, units, **drawn)]
+        compared = [
+            row
+            for one, other in zip(*both, strict=True)
+            for row in difference_rows(one, other, units, **drawn)
+        ]
         more["comparison"] = _described(first, compared)
         lines += score_text.difference_lines(more["comparison"], arguments.against, digits=4)
         if arguments.tables:
