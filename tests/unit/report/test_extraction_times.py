@@ -9,6 +9,7 @@ import time
 from contextlib import redirect_stderr
 
 import pytest
+from helpers.results.pages import build_report, prepare, small
 from permafrost.core.progress import LogProgress
 from permafrost.report.material.extraction_times import (
     ExtractionTime,
@@ -16,8 +17,6 @@ from permafrost.report.material.extraction_times import (
     read_extraction_times,
     typical_times,
 )
-
-from helpers.results.pages import build_report, prepare, small
 
 LOG = """net on eurosat/train: 50/120 images, 10.0/s
 some warning
