@@ -21,7 +21,9 @@ board = results.leaderboard
 first = board.query("metric == 'accuracy'").iloc[0]  # a dataset of classes
 dataset, probe = first["dataset"], first["probe"]
 own = board.query("dataset == @dataset and probe == @probe")
-print(own[["backbone", "metric", "value", "lower", "upper", "rank"]].round(3).to_string(index=False))
+print(
+    own[["backbone", "metric", "value", "lower", "upper", "rank"]].round(3).to_string(index=False)
+)
 
 # %%
 print(board.pivot_table(index="backbone", columns=["dataset", "probe"], values="value").round(3).T)
@@ -32,7 +34,9 @@ print(board.pivot_table(index="backbone", columns=["dataset", "probe"], values="
 # Read the paired comparisons, not overlapping intervals: both backbones predict the same images.
 
 # %%
-pairs = results.comparisons.query("dataset == @dataset and probe == @probe and metric == 'accuracy'")
+pairs = results.comparisons.query(
+    "dataset == @dataset and probe == @probe and metric == 'accuracy'"
+)
 shown = ["backbone_a", "backbone_b", "difference", "lower", "upper", "p_adjusted"]
 print(pairs[shown].round(3).to_string(index=False))
 
@@ -44,7 +48,12 @@ print(pairs[shown].round(3).to_string(index=False))
 # %%
 standings = results.standings
 ranks = standings[standings["statistic"] == "mean_rank"]
-print(ranks[["group", "probe", "backbone", "value", "rank", "letters"]].head(6).round(2).to_string(index=False))
+print(
+    ranks[["group", "probe", "backbone", "value", "rank", "letters"]]
+    .head(6)
+    .round(2)
+    .to_string(index=False)
+)
 
 # %% [markdown]
 # ## Figures
@@ -62,7 +71,9 @@ results.plot_ranked(probe=probe)
 # %%
 answers = results.predictions(dataset, own["backbone"].iloc[0], probe)
 wrong = answers[answers["target"] != answers["prediction"]]
-print(f"{len(wrong)} of {len(answers)} test images are wrong, for example {wrong['sample_id'].iloc[0]}")
+print(
+    f"{len(wrong)} of {len(answers)} test images are wrong, for example {wrong['sample_id'].iloc[0]}"
+)
 
 # %%
 train = results.features(dataset, own["backbone"].iloc[0], "train")

@@ -46,7 +46,11 @@ def detector(found: float, blur: float) -> list[dict]:
     for tree in trees:
         lucky = rng.random() < found
         box = np.array(tree["bbox"]) + rng.normal(0, blur, 4) if lucky else rng.uniform(10, 200, 4)
-        one = {"image_id": tree["image_id"], "category_id": 1, "bbox": np.abs(box).round(2).tolist()}
+        one = {
+            "image_id": tree["image_id"],
+            "category_id": 1,
+            "bbox": np.abs(box).round(2).tolist(),
+        }
         made.append(one | {"score": round(float(rng.beta(5, 2) if lucky else rng.beta(2, 4)), 3)})
     return made
 
@@ -83,4 +87,11 @@ Image.fromarray(reference).save("reference.png")
 Image.fromarray(prediction.astype(np.uint8)).save("prediction.png")
 
 # %%
-run("permafrost", "evaluate-raster", "--reference", "reference.png", "--prediction", "prediction.png")
+run(
+    "permafrost",
+    "evaluate-raster",
+    "--reference",
+    "reference.png",
+    "--prediction",
+    "prediction.png",
+)

@@ -22,7 +22,7 @@ def test_the_choice_of_parts_and_date_and_the_published_size_are_said():
     assert facts["parts of a sample that are its image"] == "s2, s1"
     assert facts["of several dates"] == "July"
     assert facts["samples without them, left out"] == "3"
-    assert facts["labels stand in"] == "instance (boxes), semantic (mask)"
+    assert facts["labels are in"] == "instance (boxes), semantic (mask)"
     assert facts["as published"] == "10 / 2 / 3 images"
 
 
@@ -36,7 +36,7 @@ def test_a_date_by_number_is_called_so(date, said):
 
 def test_of_a_sample_that_is_one_image_nothing_more_is_said():
     facts = facts_of()
-    assert {"of several dates", "as published", "labels stand in"} & set(facts) == set()
+    assert {"of several dates", "as published", "labels are in"} & set(facts) == set()
 
 
 def test_doubts_about_bands_are_flagged_with_what_was_found():

@@ -116,8 +116,8 @@ def test_backbones_that_were_fed_all_dates_at_once_are_named():
     each = {"backbone": "net", "dataset": "crops", "input": {"size": 32}}
     single = {**one, "dataset": "world", "input": {"dates": "all", "most_dates": 1}}
     assert compute_words([one, each, one, single]) == (
-        "gru was fed all dates of a sample of crops at once (up to 6 dates)."
-        " gru was fed all dates of a sample of world at once (1 date)."
+        "gru got all dates of a sample of crops at once (up to 6 dates)."
+        " gru got all dates of a sample of world at once (1 date)."
     )
 
 

@@ -93,5 +93,5 @@ def _best_first(rows: list[dict]) -> list[str]:
 def _caption(rows: list[dict], chance: float | None) -> str:
     notes = [interval_words(rows[0])]
     notes += ["dashed: chance level"] if chance is not None else []
-    notes += ["hollow: flagged by a gate"] if any(row["gates"] for row in rows) else []
+    notes += ["hollow: with a warning"] if any(row["gates"] for row in rows) else []
     return "; ".join(notes)

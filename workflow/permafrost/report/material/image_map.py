@@ -179,7 +179,8 @@ def _samples(material: Material, column: str) -> dict[str, object]:
     """Sample -> value of a column of the image store; empty without store or column."""
     if material.without_images is not None:
         return {}
-    samples = open_store(material.images, expect=material.expected(material.images)).samples()
+    store = open_store(material.images, expect=material.expected(material.images))
+    samples = store.samples(columns=["sample_id", column])
     if column not in samples.column_names:
         return {}
     return dict(zip(samples["sample_id"].to_pylist(), samples[column].to_pylist(), strict=True))

@@ -196,9 +196,7 @@ def read_small(
         chunk = index // rows
         if chunk in wanted or len(wanted) < most_chunks:
             wanted.setdefault(chunk, []).append(index)
-    samples = store.samples()
-    columns = [name for name in ("height", "width", "dates") if name in samples.column_names]
-    sizes = samples.select(columns).to_pydict()
+    sizes = store.samples(columns=["height", "width", "dates"]).to_pydict()
     small = {}
     for chunk, own in sorted(wanted.items()):
         start = chunk * rows

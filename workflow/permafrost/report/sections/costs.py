@@ -44,7 +44,7 @@ def costs_section(material: Material, folder: Path) -> tuple[dict | None, list[D
 
 
 def _words(lines: list[dict]) -> str:
-    words = "Below a median stand the quartiles of its repeats."
+    words = "The quartiles of the repeats are below each median."
     left_out = uncounted(lines)
     return f"{words} FLOPs leave out: {', '.join(left_out)}." if left_out else words
 

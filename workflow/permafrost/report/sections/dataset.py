@@ -150,7 +150,7 @@ def _choice(card: Card) -> list[tuple[str, str]]:
         ("parts of a sample that are its image", ", ".join(card.choice["parts"])),
         ("of several dates", named),
         ("samples without them, left out", str(left_out) if left_out else ""),
-        ("labels stand in", labels),
+        ("labels are in", labels),
     ]
 
 

@@ -96,8 +96,8 @@ def _figure(material: Material, lines: list[dict], names: list[str], folder: Pat
         "measures",
         material.name,
         wide=True,
-        alt=f"Measures of the features of every backbone on {material.name}, beside its best score",
-        caption="Measures of the features beside the best score of each backbone, which orders them. "
+        alt=f"Measures of the features of every backbone on {material.name}, next to its best score",
+        caption="Measures of the features next to the best score of each backbone, which orders them. "
         "A measure says how features are spread, not how good they are, and ranks nothing.",
     )
 

@@ -156,9 +156,7 @@ def compute_words(metadata: list[dict]) -> str:
         }
     ):
         dates = "1 date" if most == 1 else f"up to {most} dates"
-        sentences.append(
-            f"{backbone} was fed all dates of a sample of {dataset} at once ({dates})."
-        )
+        sentences.append(f"{backbone} got all dates of a sample of {dataset} at once ({dates}).")
     sentences += sorted({words for one in metadata for words in _fed_words(one)})
     settings = [one["settings"] for one in metadata if "settings" in one]
     precisions = sorted({one["precision"] for one in settings if one.get("precision")})

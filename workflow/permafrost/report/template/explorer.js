@@ -205,7 +205,7 @@
       ranked("mean", "mean", "Mean over datasets of the primary metric.");
       ranked("normalised", "normalised", "Mean over datasets of (score - low) / (high - low), with the bounds of the configuration.");
       ranked("elo", "Elo", "Bradley-Terry strength; 400 points are odds of ten to one.", 0);
-      ranked("gain", "gain", "Mean over datasets of the score less the baseline's.");
+      ranked("gain", "gain", "Mean over datasets of the score minus the baseline's.");
     }
     const has = (key) => data.backbones.some((one) => isShown(one) && one[key] != null);
     if (has("parameters")) columns.push({ key: "parameters", head: "parameters", number: true, cost: true, title: "Parameters of the network that is run, without heads.", sort: (name) => facts(name).parameters, show: (name) => [big(facts(name).parameters)], csv: (name) => [facts(name).parameters] });

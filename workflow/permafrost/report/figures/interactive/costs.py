@@ -18,8 +18,8 @@ COSTS = {
 }
 WORDS = (
     "Better is higher, cheaper is further left. Blue: on the Pareto front, no other backbone costs no more"
-    " and scores no worse. A cost of 0 stands at the left edge. Whether a step of the front is more than chance, the"
-    " intervals say."
+    " and scores no worse. A cost of 0 is at the left edge. The intervals show whether a step of the front"
+    " may be chance."
 )
 
 # on the front: no backbone of at most this cost scores better, and no cheaper one scores as well
