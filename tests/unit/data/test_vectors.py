@@ -31,7 +31,7 @@ PLACES = [
     Affine(PIXEL, 0, ORIGIN[0] + SIZE[1] * PIXEL, 0, -PIXEL, ORIGIN[1]),
     Affine.translation(ORIGIN[0], ORIGIN[1] - 200)
     @ Affine.rotation(20)
-    @ Affine.scale(PIXEL, -PIXEL),
+    @ Affine.scale(PIXEL, -PIXEL / 2),
 ]
 NAMES = ["a", "b", "c"]
 OUTLINE = shapely.Polygon([(10, 5), (30, 9), (28, 20), (8, 16)])
