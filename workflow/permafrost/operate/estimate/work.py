@@ -21,10 +21,10 @@ RATES = Path(__file__).with_name("rates.json")
 _GIGA = 1e9
 # multiply-adds of a search that take as long as a pixel of a mask: its patch's class, or its prediction
 _PIXEL = 3500
-# writing a value of a map takes as long as preparing so many pixel values (benchmarks/README.md, *Maps*)
+# writing a value of a map takes as long as preparing so many pixel values (benchmarks/README.md, *Maps of layers*)
 _PER_PIXEL = 0.7
 # a split of more bytes is assumed not to fit into a quarter of the free memory; heads then copy it to the disk, which
-# takes so many times as long as reading it, and so do the reads of the copy (benchmarks/README.md, *Maps*)
+# takes so many times as long as reading it, and so do the reads of the copy (benchmarks/README.md, *Maps of layers*)
 _KEPT_BYTES = 8e9
 _COPY, _COPIED = 0.65, 0.08
 # images to which projections are fitted, as in features.projection, which imports torch
