@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import shapely
+from helpers.project import REPOSITORY
 from permafrost.core.errors import PermafrostError
 from permafrost.data.labels.oriented import (
     CONVENTIONS,
@@ -154,3 +158,12 @@ def test_empty_arrays():
     assert corners_of([], "le90").shape == (0, 4, 2)
     assert rotated_of(np.empty((0, 4, 2)), "oc").shape == (0, 5)
     assert enclosing([]).shape == (0, 4) and area_of([]).shape == (0,)
+
+
+def test_the_pictures_of_the_documentation_are_those_of_the_code(tmp_path):
+    script = REPOSITORY / "docs" / "oriented_pictures.py"
+    subprocess.run([sys.executable, script, tmp_path], check=True)
+    made = sorted(tmp_path.iterdir())
+    assert len(made) == 4
+    for file in made:
+        assert file.read_text() == (REPOSITORY / "docs" / "images" / file.name).read_text()

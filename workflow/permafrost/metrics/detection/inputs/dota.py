@@ -75,7 +75,7 @@ def truth_entries(given, *, drop: bool = False) -> TableEntries:
                     "ignore": hard,
                 }
             )
-    names = {entry["category_id"] for entry in annotations}
+    names = {str(entry["category_id"]) for entry in annotations}
     names.update(next((known for known in CLASSES if names <= {*known}), ()))
     data = {
         "images": images,
