@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -175,7 +176,7 @@ def _image_ids(material: Material, names: list[str]) -> list[str]:
     return [known.get(name) or name for name in names]
 
 
-def _samples(material: Material, column: str) -> dict[str, object]:
+def _samples(material: Material, column: str) -> dict[str, Any]:
     """Sample -> value of a column of the image store; empty without store or column."""
     if material.without_images is not None:
         return {}
