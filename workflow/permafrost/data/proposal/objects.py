@@ -320,4 +320,6 @@ def _set_classes(draft: Draft, vectors: Vectors) -> None:
         draft.note("classes", "name the one class of all shapes")
         return
     draft.source["attribute"] = chosen
-    draft.note("source", f"attribute: the class; others are {', '.join(values)}")
+    others = [name for name in values if name != chosen]
+    if others:
+        draft.note("source", f"attribute: the class; others are {', '.join(others)}")
