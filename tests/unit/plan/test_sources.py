@@ -293,7 +293,7 @@ def hashes(library: Path) -> dict[str, str]:
         ("backbones/rcf.py", {"extract", "extract_harder", "profile", "views", "fine_tune"}),
         ("features/profiling/timing.py", {"profile"}),
         ("features/views.py", {"views"}),
-        ("metrics/representation/lidar.py", {"measure", "similarity"}),
+        ("metrics/representation/lidar.py", {"measure", "similarity", "report"}),
         ("data/store/prepare.py", {"prepare"}),
         ("probes/knn/probe.py", {"knn"}),
         ("probes/linear/probe.py", {"linear"}),

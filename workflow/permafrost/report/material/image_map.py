@@ -173,7 +173,7 @@ def _plain(value: np.ndarray | np.generic) -> Answer:
 def _image_ids(material: Material, names: list[str]) -> list[str]:
     """The image of each sample, which is another for windows of large images."""
     known = _samples(material, "image_id")
-    return [known.get(name) or name for name in names]
+    return [str(known.get(name) or name) for name in names]
 
 
 def _samples(material: Material, column: str) -> dict[str, Any]:
