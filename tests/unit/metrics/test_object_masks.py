@@ -29,7 +29,9 @@ def some(rng, count, size=SIZE):
 
 def runs(dense):
     codes = [coco.encode(np.asfortranarray(one.astype(np.uint8)))["counts"] for one in dense]
-    return ours.masks_of_texts([code.decode() for code in codes], *sizes(len(dense), dense.shape[1:]))
+    return ours.masks_of_texts(
+        [code.decode() for code in codes], *sizes(len(dense), dense.shape[1:])
+    )
 
 
 def sizes(count, size=SIZE):

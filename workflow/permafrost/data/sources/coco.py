@@ -249,9 +249,7 @@ def _shape(
     return rings, None, [min(x), min(y), max(x), max(y)], None
 
 
-def _from_runs(
-    segmentation: dict, image: tuple[int, int] | None
-) -> tuple[str, list[float], float]:
+def _from_runs(segmentation: dict, image: tuple[int, int] | None) -> tuple[str, list[float], float]:
     size, counts = segmentation.get("size"), segmentation.get("counts")
     if not isinstance(size, list) or len(size) != 2 or not all(map(_is_side, size)):
         raise ValueError(f"has run lengths of the size {size!r}, which is not [height, width]")

@@ -74,7 +74,8 @@ class Stitcher:
     def _image(self, image: WholeImage, windows: list[Detected]) -> Detected:
         origins = self.split.origins[image.rows]
         placed = [
-            windows[row].moved(origin, image.size) for row, origin in zip(image.rows, origins, strict=True)
+            windows[row].moved(origin, image.size)
+            for row, origin in zip(image.rows, origins, strict=True)
         ]
         if len(placed) == 1:
             return placed[0]

@@ -218,7 +218,9 @@ def _resampled(raster: np.ndarray, corner: np.ndarray, window, size) -> tuple[np
         picked.append(np.floor(points).astype(np.int64) - begin)
         first.append(int(places[0]))
     inside = [(at >= 0) & (at < side) for at, side in zip(picked, raster.shape, strict=True)]
-    values = raster[np.ix_(*(at.clip(0, side - 1) for at, side in zip(picked, raster.shape, strict=True)))]
+    values = raster[
+        np.ix_(*(at.clip(0, side - 1) for at, side in zip(picked, raster.shape, strict=True)))
+    ]
     values = values & inside[0][:, None] & inside[1]
     blocks = values.reshape(values.shape[0] // FINE, FINE, values.shape[1] // FINE, FINE)
     share = blocks.mean(axis=(1, 3))
@@ -228,7 +230,9 @@ def _resampled(raster: np.ndarray, corner: np.ndarray, window, size) -> tuple[np
 def _in_box(logit: np.ndarray, box: np.ndarray, size) -> tuple[np.ndarray, tuple[int, int]]:
     """Pixels of a box in a sample of (height, width) pixels where the logits (H, W) of the canvas are above 0."""
     left, top = (max(0, math.floor(edge)) for edge in box[:2])
-    right, bottom = (min(side, math.ceil(edge)) for side, edge in zip(size[::-1], box[2:], strict=True))
+    right, bottom = (
+        min(side, math.ceil(edge)) for side, edge in zip(size[::-1], box[2:], strict=True)
+    )
     rows, low, part = _between(top, bottom, logit.shape[0] / size[0], logit.shape[0])
     columns, near, share = _between(left, right, logit.shape[1] / size[1], logit.shape[1])
     lines = logit[rows] * (1 - part[:, None]) + logit[low] * part[:, None]
