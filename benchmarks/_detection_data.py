@@ -95,6 +95,58 @@ def make_lvis(folder: Path, *, seed: int = 0) -> Path:
     return path
 
 
+def make_oriented(
+    folder: Path,
+    *,
+    images: int = 5000,
+    categories: int = 80,
+    truths: int = 36_000,
+    detections: int = 200_000,
+    seed: int = 0,
+) -> dict[str, Path]:
+    """Write ``oriented_truth.json`` and ``oriented.json``: boxes of five numbers (`le90`); return their paths."""
+    rng = np.random.default_rng(seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    image, category, boxes = _objects(rng, images, categories, truths)
+    numbers = np.column_stack([boxes, rng.uniform(-np.pi / 2, np.pi / 2, truths)])
+    found_image, found_category, found, scores = _found(
+        rng, image, category, numbers, images, categories, detections
+    )
+    paths = {name: folder / f"{name}.json" for name in ("oriented_truth", "oriented")}
+    crowd = rng.random(truths) < 0.01
+    truth = _truth(rng, image, category, boxes, images, categories)
+    truth["annotations"] = [
+        {
+            "id": n + 1,
+            "image_id": int(image[n]) + 1,
+            "category_id": int(category[n]) + 1,
+            "obb": _centred(numbers[n]),
+            "area": float(numbers[n, 2] * numbers[n, 3]),
+            "iscrowd": int(crowd[n]),
+        }
+        for n in range(truths)
+    ]
+    paths["oriented_truth"].write_text(json.dumps(truth))
+    plain = [
+        {
+            "image_id": int(i) + 1,
+            "category_id": int(k) + 1,
+            "obb": _centred(box),
+            "score": round(float(score), 5),
+        }
+        for i, k, box, score in zip(found_image, found_category, found, scores, strict=True)
+    ]
+    paths["oriented"].write_text(json.dumps(plain))
+    return paths
+
+
+def _centred(box: np.ndarray) -> list[float]:
+    """Centre, sides and angle of x, y, width, height, angle."""
+    x, y, width, height, angle = box.tolist()
+    numbers = (x + width / 2, y + height / 2, width, height)
+    return [*(round(v, 2) for v in numbers), round(angle, 5)]
+
+
 def make_keypoints(
     folder: Path,
     *,
@@ -176,17 +228,23 @@ def _found(rng, image, category, boxes, images, categories, detections):
     copies = rng.poisson(1.7, len(image))
     source = np.repeat(np.arange(len(image)), copies)
     spread = rng.choice([0.03, 0.08, 0.2], len(source))[:, None]
-    near = (
-        boxes[source] + rng.normal(0, 1, (len(source), 4)) * spread * boxes[source][:, [2, 3, 2, 3]]
+    near = boxes[source].copy()
+    near[:, :4] += rng.normal(0, 1, (len(source), 4)) * spread * boxes[source][:, [2, 3, 2, 3]]
+    near[:, 2:4] = np.maximum(near[:, 2:4], 2)
+    near[:, :2] = np.clip(
+        near[:, :2], 0, (WIDTH, HEIGHT) - np.minimum(near[:, 2:4], HEIGHT - 1) - 1
     )
-    near[:, 2:] = np.maximum(near[:, 2:], 2)
-    near[:, :2] = np.clip(near[:, :2], 0, (WIDTH, HEIGHT) - np.minimum(near[:, 2:], HEIGHT - 1) - 1)
+    if boxes.shape[1] == 5:
+        near[:, 4] += rng.normal(0, 1, len(source)) * spread[:, 0]
     rest = detections - len(source)
     found_image = np.concatenate([image[source], rng.integers(0, images, rest)])
     found_category = np.concatenate([category[source], rng.integers(0, categories, rest)])
     scores = np.concatenate([rng.beta(4, 2, len(source)), rng.beta(1, 6, rest)])
     order = np.lexsort((rng.random(detections), found_image))
-    every = np.concatenate([near, _boxes(rng, rest)])
+    false = _boxes(rng, rest)
+    if boxes.shape[1] == 5:
+        false = np.column_stack([false, rng.uniform(-np.pi / 2, np.pi / 2, rest)])
+    every = np.concatenate([near, false])
     return found_image[order], found_category[order], every[order], scores[order]
 
 

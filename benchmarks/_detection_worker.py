@@ -17,7 +17,10 @@ def permafrost(iou_type: str, truth: str, found: str):
 
     lvis = iou_type == "lvis"
     kind = "bbox" if lvis else iou_type
-    return evaluate(truth, found, iou_type=kind, mode="strict", lvis=lvis).stats
+    convention = "le90" if kind == "oriented" else None
+    return evaluate(
+        truth, found, iou_type=kind, mode="strict", lvis=lvis, box_convention=convention
+    ).stats
 
 
 def pycocotools(iou_type: str, truth: str, found: str):
@@ -55,7 +58,8 @@ def hotcoco(iou_type: str, truth: str, found: str):
     from hotcoco import COCO, LVIS, COCOeval, LVISEval, LVISResults
 
     if iou_type != "lvis":
-        return _run(COCO, COCOeval, iou_type, truth, found)
+        kind = "obb" if iou_type == "oriented" else iou_type
+        return _run(COCO, COCOeval, kind, truth, found)
     data = LVIS(truth)
     run = LVISEval(data, LVISResults(data, found), "bbox")
     run.run()

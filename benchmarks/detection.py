@@ -7,9 +7,9 @@
 
 FOLDER receives a generated set (5,000 images, 80 categories, 36,000 truths, 200,000 detections; of other --images
 in proportion) unless it holds one, and one of people with 17 keypoints (11,000 truths, 200,000 detections).
-`lvis` are the boxes by LVIS's rules, which only hotcoco has, too. Without --peers, only ours is run. CPU seconds
-are those of the whole process, imports and reading included, on one thread; the runs alternate. All tools must
-agree on every statistic.
+`lvis` are the boxes by LVIS's rules, and `oriented` boxes of any angle; of the peers, only hotcoco has these two.
+Without --peers, only ours is run. CPU seconds are those of the whole process, imports and reading included, on one
+thread; the runs alternate. All tools must agree on every statistic.
 """
 
 from __future__ import annotations
@@ -19,14 +19,19 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from _detection_data import make_keypoints, make_lvis, make_set, sizes_of
+from _detection_data import make_keypoints, make_lvis, make_oriented, make_set, sizes_of
 from _timing import alternate, median_cpu, print_table, venv_python
 
 WORKER = Path(__file__).with_name("_detection_worker.py")
-_TRUTH = {"keypoints": "keypoints_truth", "lvis": "lvis_truth"}
+_TRUTH = {
+    "keypoints": "keypoints_truth",
+    "lvis": "lvis_truth",
+    "oriented": "oriented_truth",
+}
 _FOUND = {"lvis": "bbox"}
 TOOLS = ("permafrost", "vernier", "hotcoco", "faster_coco_eval", "pycocotools")
-_LVIS = ("permafrost", "hotcoco")
+# kinds that only some tools have
+_ONLY = dict.fromkeys(("lvis", "oriented"), ("permafrost", "hotcoco"))
 
 
 def main() -> None:
@@ -35,7 +40,9 @@ def main() -> None:
     parser.add_argument("--peers", type=Path, help="environment with the peers")
     parser.add_argument("--images", type=int, help="of a generated set")
     parser.add_argument("--tools", nargs="+", default=list(TOOLS), choices=TOOLS)
-    parser.add_argument("--iou-types", nargs="+", default=["bbox", "segm", "keypoints", "lvis"])
+    parser.add_argument(
+        "--iou-types", nargs="+", default=["bbox", "segm", "keypoints", "lvis", "oriented"]
+    )
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
@@ -45,7 +52,8 @@ def main() -> None:
     sizes = sizes_of(options.images) if options.images else {}
     for make, needed in (
         (make_keypoints, [p["keypoints"] for p in (paths, truths) if "keypoints" in kinds]),
-        (make_set, [options.data / "truth.json", *(paths[k] for k in kinds if k != "keypoints")]),
+        (make_oriented, [p["oriented"] for p in (paths, truths) if "oriented" in kinds]),
+        (make_set, _of_set(options.data, paths)),
     ):
         if not all(path.exists() for path in needed):
             print("making the set", file=sys.stderr)
@@ -68,10 +76,16 @@ def main() -> None:
                 str(paths[iou_type]),
             ]
             for tool in options.tools
-            if iou_type != "lvis" or tool in _LVIS
+            if tool in _ONLY.get(iou_type, TOOLS)
         }
         rows += compare(iou_type, alternate(workers, options.repeats))
     print_table(["IoU", "tool", "CPU s", "times ours", "peak RSS, MB", "largest difference"], rows)
+
+
+def _of_set(folder: Path, paths: dict[str, Path]) -> list[Path]:
+    """The files that `make_set` writes, if one of them is needed."""
+    needed = [path for kind, path in paths.items() if kind not in ("keypoints", "oriented")]
+    return [folder / "truth.json", *needed] if needed else []
 
 
 def compare(iou_type: str, reports: dict[str, list[dict]]) -> list[list[object]]:

@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-from pycocotools import mask as coco
-
 from permafrost.core.errors import PermafrostError
 from permafrost.data.labels.objects import Objects
 from permafrost.metrics.detection.masks.runs import Masks
 from permafrost.metrics.objects import masks as ours
 from permafrost.metrics.objects.overlaps import find_pairs, suppress
+from pycocotools import mask as coco
 
 SIZE = (23, 31)
 

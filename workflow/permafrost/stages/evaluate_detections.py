@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _OF_AN_EVALUATION = (
     *("truth", "predictions", "iou_type", "lvis", "mode", "max_dets", "no_categories"),
     *("iou_thresholds", "area_ranges", "boundary_ratio", "detection_area", "sigmas", "invalid"),
+    "box_convention",
     *("recall_grid", "categories", "images", "against", "partial"),
 )
 
@@ -38,7 +39,8 @@ _OF_AN_EVALUATION = (
 _OPTIONS = {
     "--truth": ("COCO or LVIS JSON, or CSV in DeepForest's columns (boxes)", Path),
     "--predictions": ("JSON list in COCO's results format, or CSV as of --truth", Path),
-    "--iou-type": ("bbox (the only one for CSV), segm, boundary, keypoints",),
+    "--iou-type": ("bbox (the only one for CSV), segm, boundary, keypoints, oriented",),
+    "--box-convention": ("of oriented boxes of five numbers: le90, le135, oc, detectron2, …",),
     "--lvis": ("LVIS's federated rules", bool),
     "--mode": ("corrected, or strict: pycocotools (lvis) bit for bit", "corrected"),
     "--max-dets": ("detections per image and category: 1,10,100",),
@@ -121,6 +123,7 @@ def _check(arguments) -> None:
         ("no_analysis", arguments.partial is None, "without --partial"),
         ("sigmas", merged or kind == "keypoints", "with --iou-type keypoints"),
         ("boundary_ratio", merged or kind == "boundary", "with --iou-type boundary"),
+        ("box_convention", merged or kind == "oriented", "with --iou-type oriented"),
     )
     inputs = ["truth", "predictions", "against", "groups", "slices", "images", "merge"]
     if isinstance(arguments.category_groups, Path):
@@ -183,6 +186,7 @@ def _evaluated(arguments, predictions: Path):
         recall_grid=thresholds(arguments.recall_grid),
         boundary_ratio=arguments.boundary_ratio,
         detection_area=arguments.detection_area,
+        box_convention=arguments.box_convention,
         sigmas=values_of(arguments.sigmas, float),
         invalid=arguments.invalid,
         images=None if arguments.images is None else lines_of(arguments.images),

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tasks import targets_of
 from permafrost.data.entry import DatasetEntry
-from permafrost.data.labels.geometries import BOX, POINT, POLYGON
+from permafrost.data.labels.geometries import BOX, ORIENTED, POINT, POLYGON
 from permafrost.data.records import Record
 
 DEFAULTS = {"min_visible": 0.5, "max_detections": 100, "match_distance": 10}
@@ -22,8 +22,8 @@ def check_options(entry: DatasetEntry, *, where: object) -> None:
     if idle:
         raise PermafrostError(
             f"{' and '.join(idle)} {'have' if len(idle) > 1 else 'has'} no meaning here: tiles"
-            " are for detection and point_detection, max_detections for boxes, min_visible for boxes in"
-            " tiles, match_distance for points",
+            " are for objects, max_detections for boxes, min_visible for boxes in tiles, match_distance"
+            " for points",
             where=where,
             remedy="remove these keys, or correct the task",
         )
@@ -85,8 +85,9 @@ def detection_card(entry: DatasetEntry, images: Mapping[str, Sequence[Record]]) 
 
 
 def _geometry(task: str, images: Mapping[str, Sequence[Record]]) -> str:
-    if targets_of(task).points:
-        return POINT
+    targets = targets_of(task)
+    if targets.points or targets.oriented:
+        return POINT if targets.points else ORIENTED
     polygons = (record.objects.polygons for records in images.values() for record in records)
     return POLYGON if any(one is not None for each in polygons for one in each) else BOX
 

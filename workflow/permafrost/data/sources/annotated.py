@@ -31,6 +31,7 @@ from permafrost.data.sources.reading import (
     read_member,
     read_member_window,
 )
+from permafrost.data.sources.turned import turned_images
 from permafrost.data.sources.web_tiles import web_tiles
 
 #: most problems listed in one error
@@ -120,6 +121,8 @@ class ObjectSource(ListedSource):
         check.suggest(
             _other_root([name for name in self._names if name not in known], known, prefix)
         )
+        if targets_of(self.task).oriented:
+            images = turned_images(images, where=where)
         images = [_sized(image, members, known, entry.convert) for image in images]
         self._sizes = [image.size for image in images]
         labels = [found.label for image in images for found in image.found]
@@ -192,7 +195,7 @@ class ObjectCheck:
 
     Parameters
     ----------
-    task : says whether objects are points, boxes, or masks.
+    task : says whether objects are points, boxes, oriented boxes or masks.
     clip : whether to cut boxes at the edge of their image and drop those without area there;
         otherwise such boxes are an error. Points are never cut.
     skip : whether images with errors may be skipped.
@@ -202,6 +205,9 @@ class ObjectCheck:
         targets = targets_of(task)
         self.problems: list[str] = []
         self._points, self._instances = targets.points, targets.instances
+        # no object may reach beyond its image; of oriented boxes only those wholly beyond are an
+        # error, and none is cut: a part of an oriented box is not an oriented box
+        self._bounded = not targets.oriented
         self._clip, self._skip = clip, skip
         self._mendable = False
         self._remedies: dict[str, None] = {}
@@ -281,6 +287,7 @@ class ObjectCheck:
         low, high = boxes[:, :2].min(axis=1), boxes[:, 2:] - (width, height)
         beyond = ((low < -SLACK) | (high > SLACK).any(axis=1)) & ~wrong
         outside = (boxes[:, 2:] <= 0).any(axis=1) | (boxes[:, :2] >= (width, height)).any(axis=1)
+        beyond &= outside | self._bounded
         cut = beyond & ~outside & (not self._points)
         edge = f"beyond the image of {width} x {height} pixels"
         self._mendable |= bool(beyond.any()) and not self._points

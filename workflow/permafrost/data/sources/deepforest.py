@@ -25,7 +25,7 @@ from permafrost.data.sources.places import ImageNames, annotation_bytes, annotat
 #: kind of shapes to the tasks that they serve, the usual one first
 TASKS = {
     BOX: ("detection",),
-    POLYGON: ("detection", "instance_segmentation"),
+    POLYGON: ("detection", "oriented_detection", "instance_segmentation"),
     POINT: ("point_detection",),
 }
 

@@ -6,6 +6,7 @@ dates; tree crowns and heights seen from an aircraft.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -15,7 +16,7 @@ from annotated_types import Ge, Interval, MultipleOf
 from permafrost.core.errors import PermafrostError
 from permafrost.core.options import LeftOut, Natural, Options, Positive, ShareOrAll, Some
 from permafrost.core.specification import SPLITS
-from permafrost.core.targets import Boxes, NumberRaster, by_targets
+from permafrost.core.targets import Boxes, NumberRaster, OrientedBoxes, by_targets
 from permafrost.core.tasks import targets_of
 from permafrost.data.bands.selection import known_band, select_bands
 from permafrost.data.bands.sensors import SENSORS, Band
@@ -24,14 +25,20 @@ from permafrost.data.entry import DatasetEntry, Split, Units
 from permafrost.data.files.cache import LeastRecentlyUsed
 from permafrost.data.labels.objects import Objects
 from permafrost.data.records import Decoded, Record, Source
-from permafrost.data.world import aerial, crowns, cuts, farmland, spectra
+from permafrost.data.world import aerial, built, crowns, cuts, farmland, spectra
 from permafrost.data.world import photograph as photographs
 from permafrost.data.world import scene as scenes
 from permafrost.data.world.canvas import GROUND
 from permafrost.data.world.land import Land, covers_of, pairs_of, series_of
 
 _DAYS = 180
-_AERIAL = ("detection", "instance_segmentation", "point_detection", "pixel_regression")
+_AERIAL = (
+    "detection",
+    "instance_segmentation",
+    "oriented_detection",
+    "point_detection",
+    "pixel_regression",
+)
 _LAND_COVER = ("classification", "multilabel", "segmentation", "change", "regression")
 # type checkers know no computed choices
 _COVERS = Literal[(*scenes.CLASSES, *farmland.CROPS)]  # type: ignore[valid-type]
@@ -40,9 +47,10 @@ _COVERS = Literal[(*scenes.CLASSES, *farmland.CROPS)]  # type: ignore[valid-type
 @dataclass(frozen=True, kw_only=True)
 class DemoOptions(Options):
     """Images of a simulated world, generated on demand: land cover seen from a satellite; for
-    detection, instance_segmentation and point_detection, tree crowns seen from an aircraft (0.4 m per pixel); for
-    pixel_regression, heights above ground. With dates: pair, land cover before and after
-    construction or clearing (change); with dates: series, crops on up to six dates of a summer.
+    detection, instance_segmentation and point_detection, tree crowns seen from an aircraft (0.4 m
+    per pixel); for oriented_detection, buildings and vehicles; for pixel_regression, heights above
+    ground. With dates: pair, land cover before and after construction or clearing (change); with
+    dates: series, crops on up to six dates of a summer.
     """
 
     BY_TASK = {
@@ -86,8 +94,8 @@ class DemoOptions(Options):
 
 def open_demo(entry: DatasetEntry, *, where: object) -> Source:
     """Open the source that the task needs: land cover from a satellite, or crowns or heights from an aircraft."""
-    aerial = by_targets({NumberRaster: HeightSource, Boxes: CrownSource}, targets_of(entry.task))
-    return (aerial or DemoSource)(entry, where=where)
+    sources = {NumberRaster: HeightSource, Boxes: CrownSource, OrientedBoxes: BuiltSource}
+    return (by_targets(sources, targets_of(entry.task)) or DemoSource)(entry, where=where)
 
 
 def check_entry(entry: DatasetEntry, *, where: object) -> None:
@@ -311,15 +319,31 @@ class CrownSource(AerialSource):
     def _take(
         self, spec: aerial.ViewSpec, view: aerial.View, image: np.ndarray
     ) -> dict[cuts.Chip, _Taken]:
-        targets = targets_of(self.task)
-        form = {"points": targets.points, "masks": targets.instances}
         return {
-            chip: _Taken(
-                chip.window(image).copy(),
-                crowns.crowns(view, chip.top, chip.left, chip.size, **form),
-            )
+            chip: _Taken(chip.window(image).copy(), self._objects(view, chip))
             for chip in self._of_scene[spec]
         }
+
+    def _objects(self, view: aerial.View, chip: cuts.Chip) -> Objects:
+        targets = targets_of(self.task)
+        form = {"points": targets.points, "masks": targets.instances}
+        return crowns.crowns(view, chip.top, chip.left, chip.size, **form)
+
+
+class BuiltSource(CrownSource):
+    """Chips of aerial views of settlements with the oriented boxes of buildings and vehicles."""
+
+    def __init__(self, entry: DatasetEntry, *, where: object) -> None:
+        super().__init__(entry, where=where)
+        self.classes = list(built.CLASSES)
+
+    def _scene(self, number: int) -> aerial.ViewSpec:
+        """The scenes of the world with a settlement in the middle, in order."""
+        wanted = (n for n in itertools.count() if aerial.middle_cover(n) in built.COVERS)
+        return super()._scene(next(itertools.islice(wanted, number, None)))
+
+    def _objects(self, view: aerial.View, chip: cuts.Chip) -> Objects:
+        return built.built(view, chip.top, chip.left, chip.size)
 
 
 class HeightSource(AerialSource):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from permafrost.core.identity import derive_seed
-from permafrost.data.world import covers, fields, plots, scene, spectra, stands
+from permafrost.data.world import covers, fields, plots, scene, shapes, spectra, stands
 from permafrost.data.world.canvas import PIXEL_M, Canvas
 from permafrost.data.world.things import KINDS, Thing
 
@@ -71,6 +72,7 @@ class View:
     reflectances : (things, 13) float32 reflectance of each thing.
     rough : (things + 1,) float32 standard deviation of brightness inside each; the ground comes
         first.
+    corners : (4, 2) x and y of the corners of each thing with straight sides, in pixels of canvas; else None.
     """
 
     canvas: Canvas
@@ -79,6 +81,7 @@ class View:
     ground: np.ndarray
     reflectances: np.ndarray
     rough: np.ndarray
+    corners: Sequence[np.ndarray | None] = ()
 
 
 def view(spec: ViewSpec) -> View:
@@ -144,11 +147,16 @@ def _season(spec: ViewSpec) -> covers.Season:
     )
 
 
+def middle_cover(number: int) -> str:
+    """The cover at the centre of the view of a scene with this number, if the scene has it."""
+    return _MIDDLES[number % len(_MIDDLES)]
+
+
 def _middle(spec: ViewSpec) -> tuple[int, int]:
     """The scene pixel at the centre of the view: of eight candidates, the one with most covers around."""
     truth = scene.layout(spec.scene)
     reach = int(np.ceil((spec.size / 2 + MARGIN) * PIXEL_M / scene.SceneSpec.pixel_m)) + 2
-    wanted = scene.CLASSES.index(_MIDDLES[spec.number % len(_MIDDLES)])
+    wanted = scene.CLASSES.index(middle_cover(spec.number))
     places = np.argwhere(truth[reach:-reach, reach:-reach] == wanted) + reach
     if not len(places):
         return WORLD // 2, WORLD // 2
@@ -166,12 +174,13 @@ def _erect(spec: ViewSpec, season: covers.Season, ground: np.ndarray, things: li
     rng = spec.rng("things")
     grain = rng.uniform(0, np.pi)
     canvas = Canvas(ground.shape[-1])
-    pixels, reflectances = [], []
+    pixels, reflectances, corners = [], [], []
     for number, thing in enumerate(things):
         angle = grain + rng.choice([0, np.pi / 2]) + rng.normal(0, 0.06)
         height, shape = thing.build(rng, angle)
         pixels.append(canvas.put(number, thing.y, thing.x, 1.3 * thing.radius, shape))
         reflectances.append(thing.reflectance(rng, season))
+        corners.append(_corners(thing, shape))
     rough = [0.07, *(KINDS[thing.kind].rough for thing in things)]
     return View(
         canvas,
@@ -180,4 +189,11 @@ def _erect(spec: ViewSpec, season: covers.Season, ground: np.ndarray, things: li
         ground,
         np.array(reflectances, np.float32).reshape(len(things), len(spectra.BANDS)),
         np.array(rough, np.float32),
+        corners,
     )
+
+
+def _corners(thing: Thing, shape: shapes.Shape) -> np.ndarray | None:
+    if not isinstance(shape, shapes.Straight):
+        return None
+    return np.array([thing.x, thing.y]) + shape.corners() / PIXEL_M

@@ -7,10 +7,38 @@ returns the height in metres and such a shape for `canvas.Canvas.put`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 Shape = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Straight:
+    """A shape over a rectangle.
+
+    Attributes
+    ----------
+    along, across : half of its sides in metres.
+    angle : of the first side, clockwise from the x axis where y points down, in radians.
+    roof : function of the offsets along and across, in metres, that returns heights.
+    """
+
+    along: float
+    across: float
+    angle: float
+    roof: Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+    def __call__(self, dy: np.ndarray, dx: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        u, v = _turned(dy, dx, self.angle)
+        return self.roof(u, v), (np.abs(u) < self.along) & (np.abs(v) < self.across)
+
+    def corners(self) -> np.ndarray:
+        """(4, 2) offsets of the corners from the centre in metres, x and y."""
+        u, v = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]).T * [[self.along], [self.across]]
+        cos, sin = np.cos(self.angle), np.sin(self.angle)
+        return np.stack([cos * u - sin * v, sin * u + cos * v], axis=1)
 
 
 def broadleaf(rng: np.random.Generator, radius: float) -> tuple[float, Shape]:
@@ -89,11 +117,10 @@ def house(rng: np.random.Generator, radius: float, angle: float) -> tuple[float,
     wall = rng.uniform(2.8, 5.5)
     along, across = _sides(rng, radius, 1.2, 1.7)
 
-    def shape(dy, dx):
-        u, v = _turned(dy, dx, angle)
-        return wall + ridge * (1 - np.abs(v) / across), (np.abs(u) < along) & (np.abs(v) < across)
+    def roof(u, v):
+        return wall + ridge * (1 - np.abs(v) / across)
 
-    return float(wall + ridge), shape
+    return float(wall + ridge), Straight(along, across, angle, roof)
 
 
 def hall(rng: np.random.Generator, radius: float, angle: float) -> tuple[float, Shape]:
@@ -101,24 +128,20 @@ def hall(rng: np.random.Generator, radius: float, angle: float) -> tuple[float, 
     height = rng.uniform(5.0, 9.0)
     along, across = _sides(rng, radius, 1.2, 2.2)
 
-    def shape(dy, dx):
-        u, v = _turned(dy, dx, angle)
-        inside = (np.abs(u) < along) & (np.abs(v) < across)
-        return np.full(inside.shape, height, np.float32), inside
+    def roof(u, v):
+        return np.full(np.broadcast_shapes(u.shape, v.shape), height, np.float32)
 
-    return float(height), shape
+    return float(height), Straight(along, across, angle, roof)
 
 
 def car(rng: np.random.Generator, radius: float, angle: float) -> tuple[float, Shape]:
     """A box with a cabin."""
     along, across = _sides(rng, radius, 2.2, 2.6)
 
-    def shape(dy, dx):
-        u, v = _turned(dy, dx, angle)
-        cabin = np.clip(1.6 - np.abs(u + 0.1 * along) / (0.6 * along), 0, 1)
-        return 0.9 + 0.6 * cabin, (np.abs(u) < along) & (np.abs(v) < across)
+    def roof(u, v):
+        return 0.9 + 0.6 * np.clip(1.6 - np.abs(u + 0.1 * along) / (0.6 * along), 0, 1)
 
-    return 1.5, shape
+    return 1.5, Straight(along, across, angle, roof)
 
 
 def _outline(rng: np.random.Generator, waves: tuple[int, ...], amount: float):

@@ -25,6 +25,7 @@ class Kind:
     gap : least distance of two centres, as a share of the sum of their radii.
     rough : standard deviation of the brightness inside one object; `vary`, between objects.
     crown : id of the class, or None if not a crown.
+    built : id of the class among buildings and vehicles, or None.
     """
 
     build: Callable
@@ -36,6 +37,7 @@ class Kind:
     vary: float
     turned: bool = False
     crown: int | None = None
+    built: int | None = None
 
 
 def _broadleaf(rng, season: Season) -> dict[str, float]:
@@ -90,14 +92,16 @@ def _mix(**parts: float) -> dict[str, float]:
 
 #: classes of crowns, in the order of their ids
 CROWNS = ["broadleaf", "conifer"]
+#: classes of buildings and vehicles, in the order of their ids
+BUILT = ["building", "vehicle"]
 #: in the order of placement: buildings, plants, loose objects
 KINDS: dict[str, Kind] = {
-    "hall": Kind(shapes.hall, _hall, 28, 0.25, 1.0, 0.03, 0.1, turned=True),
-    "house": Kind(shapes.house, _house, 14, 0.14, 0.95, 0.05, 0.12, turned=True),
+    "hall": Kind(shapes.hall, _hall, 28, 0.25, 1.0, 0.03, 0.1, turned=True, built=0),
+    "house": Kind(shapes.house, _house, 14, 0.14, 0.95, 0.05, 0.12, turned=True, built=0),
     "tank": Kind(shapes.cylinder, _tank, 7.5, 0.25, 1.1, 0.03, 0.1),
     "broadleaf": Kind(shapes.broadleaf, _broadleaf, 8.4, 0.26, 0.7, 0.13, 0.13, crown=0),
     "conifer": Kind(shapes.conifer, _conifer, 6.0, 0.22, 0.7, 0.12, 0.13, crown=1),
-    "car": Kind(shapes.car, _car, 4.8, 0.06, 0.7, 0.03, 0.2, turned=True),
+    "car": Kind(shapes.car, _car, 4.8, 0.06, 0.7, 0.03, 0.2, turned=True, built=1),
     "bale": Kind(shapes.cylinder, _bale, 2.2, 0.1, 1.5, 0.08, 0.1),
     "rock": Kind(shapes.rock, _rock, 2.4, 0.35, 0.8, 0.12, 0.15),
     "bush": Kind(shapes.bush, _bush, 2.6, 0.3, 0.65, 0.14, 0.15),

@@ -12,6 +12,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.detection.inputs.columns import Columns
+from permafrost.metrics.detection.inputs.oriented_boxes import holds_oriented, with_areas
 from permafrost.metrics.detection.inputs.parsing import load
 from permafrost.metrics.detection.inputs.predictions import branch_of
 from permafrost.metrics.detection.inputs.segmentations import read_masks
@@ -281,9 +282,11 @@ def dataset_of_results(truth: COCO, results) -> dict:
         i for i, e in enumerate(columns.identities("image_id").tolist()) if e not in truth.imgs
     ]
     columns.refuse(foreign, "image_id is not among the images of the truth", key="image_id")
-    branch = branch_of(columns)
-    columns.raw(branch)
-    if branch == "segmentation":
+    oriented = len(columns) and holds_oriented(columns.first())
+    branch = "" if oriented else branch_of(columns)
+    if oriented:
+        made = with_areas(columns)
+    elif columns.raw(branch) and branch == "segmentation":
         made = _with_masks(entries, columns)
     else:
         made = [_with_box(entry, branch, columns, row) for row, entry in enumerate(entries)]

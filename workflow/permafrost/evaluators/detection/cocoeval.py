@@ -81,15 +81,22 @@ class COCOeval(CocoSteps):
     ----------
     cocoGt, cocoDt : `COCO`, or pycocotools' own.
     boundary_ratio : for ``boundary``: width of the band as a share of the image's diagonal.
+    box_convention : for ``oriented``: the convention of boxes of five numbers, see `evaluate`.
     """
 
     def __init__(
-        self, cocoGt=None, cocoDt=None, iouType: str = "segm", *, boundary_ratio: float = 0.02
+        self,
+        cocoGt=None,
+        cocoDt=None,
+        iouType: str = "segm",
+        *,
+        boundary_ratio: float = 0.02,
+        box_convention: str | None = None,
     ) -> None:
-        check_settings(Settings(iouType, "strict", boundary_ratio=boundary_ratio))
+        self.boundary_ratio, self.box_convention = boundary_ratio, box_convention
+        self._settings(iouType)
         self.cocoGt, self.cocoDt = cocoGt, cocoDt
         self.params = Params(iouType)
-        self.boundary_ratio = boundary_ratio
         self.eval: dict = {}
         self.stats: np.ndarray | list = []
         self.evaluation: Evaluation | None = None
@@ -126,14 +133,7 @@ class COCOeval(CocoSteps):
                 remedy="sort them",
             )
         p.maxDets = sorted(p.maxDets)
-        settings = check_settings(
-            Settings(
-                p.iouType,
-                "strict",
-                use_categories=bool(p.useCats),
-                boundary_ratio=self.boundary_ratio,
-            )
-        )
+        settings = self._settings(p.iouType, use_categories=bool(p.useCats))
         self._forget()
         if by_image:
             self._prepare()
@@ -154,6 +154,17 @@ class COCOeval(CocoSteps):
                 problem = self._problem(settings)
                 self.evaluation = solve(problem, settings, _axes(p)[0], (), counted=False)
         self._paramsEval = copy.deepcopy(p)
+
+    def _settings(self, iou_type: str, *, use_categories: bool = True) -> Settings:
+        return check_settings(
+            Settings(
+                iou_type,
+                "strict",
+                use_categories=use_categories,
+                boundary_ratio=self.boundary_ratio,
+                box_convention=self.box_convention,
+            )
+        )
 
     def _forget(self) -> None:
         """Drop the results of the previous evaluation."""

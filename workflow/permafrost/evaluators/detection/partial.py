@@ -33,7 +33,7 @@ from permafrost.evaluators.detection.packing import arrays_of, describe, restore
 from permafrost.metrics.detection.evaluation import Evaluation
 
 MAGIC = b"PFDETEC\n"
-VERSION = 1
+VERSION = 2
 _HEAD = struct.Struct("<II")
 
 

@@ -14,9 +14,12 @@ import numpy as np
 
 from permafrost.evaluators.detection import mask as maskUtils
 from permafrost.evaluators.detection.coco import COCO
+from permafrost.metrics.detection.inputs.columns import Columns
+from permafrost.metrics.detection.inputs.oriented_boxes import read_corners
 from permafrost.metrics.detection.kernels import MASK_KERNELS
 from permafrost.metrics.detection.kernels.boundary import BoundaryOverlap
 from permafrost.metrics.detection.kernels.keypoints import KeypointSimilarity
+from permafrost.metrics.detection.kernels.oriented import oriented_iou
 from permafrost.metrics.detection.kernels.segm import MaskOverlap
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ class CocoSteps:
     if TYPE_CHECKING:  # a subclass gives these
         params: Params
         boundary_ratio: float
+        box_convention: str | None
         cocoGt: Any
         cocoDt: Any
         ious: Any
@@ -58,6 +62,8 @@ class CocoSteps:
         gts, dts = _cell(self, imgId, catId)
         dts = best_first(dts, p.maxDets[-1])
         crowd = [int(gt.get("iscrowd", 0)) for gt in gts]
+        if p.iouType == "oriented":
+            return _oriented_overlap(dts, gts, crowd, self.box_convention)
         return overlap(dts, gts, crowd, p.iouType, self.boundary_ratio)
 
     def computeOks(self, imgId, catId):
@@ -286,6 +292,16 @@ def overlap(dts: list, gts: list, crowd: list, iou_type: str, boundary_ratio: fl
         maskUtils.masks_of(found), maskUtils.masks_of(true), np.asarray(crowd, bool)
     )
     return _all_pairs(BoundaryOverlap(masks, boundary_ratio), len(found), len(true))
+
+
+def _oriented_overlap(dts: list, gts: list, crowd: list, convention: str | None):
+    if not dts or not gts:
+        return []
+    found, true = (
+        read_corners(Columns(side, name, ""), convention)[0]
+        for side, name in ((dts, "detections"), (gts, "annotations"))
+    )
+    return oriented_iou(found, true, crowd)
 
 
 def _all_pairs(kernel, rows: int, columns: int) -> np.ndarray:

@@ -61,8 +61,8 @@ def make_cells(
     Parameters
     ----------
     cap : largest number of detections of a cell, None for no cap.
-    by_box : detections of equal score are ordered by their box (x, y, width, height), so that the
-        order of the file has no effect; otherwise they keep the file's order.
+    by_box : detections of equal score are ordered by their box (x, y, width, height; oriented boxes also by
+        their corners), so that the order of the file has no effect; otherwise they keep the file's order.
     """
     images = len(truths.images)
     truth_cell, truth_order = _cells(truths, images, use_categories)
@@ -72,7 +72,7 @@ def make_cells(
     order = order[by_score]
     cell, scores = detection_cell[order], detections.scores[order]
     if by_box:
-        order = _break_ties(order, cell, scores, detections.boxes, detections.areas)
+        order = _break_ties(order, cell, scores, detections)
     ranks = _ranks(cell)
     if cap is not None:
         kept = ranks < cap
@@ -108,8 +108,8 @@ def _ranks(cell: np.ndarray) -> np.ndarray:
     return places - np.maximum.accumulate(np.where(begin, places, 0))
 
 
-def _break_ties(order, cell, scores, boxes, areas) -> np.ndarray:
-    """`order` with entries of equal cell and score sorted by box, then by area."""
+def _break_ties(order, cell, scores, detections: Detections) -> np.ndarray:
+    """`order` with entries of equal cell and score sorted by box, then by area, then by corners."""
     same = np.zeros(len(order) + 1, bool)
     same[1:-1] = (cell[1:] == cell[:-1]) & (scores[1:] == scores[:-1])
     tied = np.flatnonzero(same[:-1] | same[1:])
@@ -118,6 +118,8 @@ def _break_ties(order, cell, scores, boxes, areas) -> np.ndarray:
     order = order.copy()
     rows = order[tied]
     group = np.cumsum(~same[:-1])[tied]
-    columns = [areas[rows], *boxes[rows].T[::-1]]
+    columns = [detections.areas[rows], *detections.boxes[rows].T[::-1]]
+    if detections.corners is not None:
+        columns = [*detections.corners[rows].reshape(-1, 8).T[::-1], *columns]
     order[tied] = rows[np.lexsort((*columns, group))]
     return order

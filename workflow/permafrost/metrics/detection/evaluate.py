@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.data.labels.oriented import convention_named
 from permafrost.metrics.detection import federated
 from permafrost.metrics.detection.accumulate import NO_CURVES, accumulate
 from permafrost.metrics.detection.axes import Axes, make_axes
@@ -39,6 +40,7 @@ def evaluate(
     recall_grid=None,
     boundary_ratio: float = 0.02,
     detection_area: str = "auto",
+    box_convention: str | None = None,
     sigmas=None,
     invalid: str = "error",
     images=None,
@@ -62,7 +64,8 @@ def evaluate(
         pycocotools' ``loadRes``. Arrays may be tensors; in optional columns NaN means missing.
         Lists with arrays per image: see `from_torchmetrics`. For boxes, truth and predictions may
         also be CSV files or data frames in DeepForest's columns, see `inputs.crown_tables`.
-    iou_type : ``bbox``, ``segm``, ``boundary`` or ``keypoints``.
+    iou_type : ``bbox``, ``segm``, ``boundary``, ``keypoints`` or ``oriented``: oriented boxes, in the keys of
+        `inputs.oriented_boxes`.
     mode : ``strict`` reproduces pycocotools 2.0.11, lvis 0.5.3 and boundary-iou-api bit for bit;
         ``corrected`` differs as described in QUIRKS.md.
     lvis : use LVIS's federated rules.
@@ -70,6 +73,7 @@ def evaluate(
     max_dets, iou_thresholds, area_ranges, recall_grid : axes that replace COCO's, see `make_axes`.
     boundary_ratio : width of the band, as a share of the image's diagonal (LVIS uses 0.008).
     detection_area : ``auto``, ``bbox`` or ``mask``: the geometry that decides the area range of a detection.
+    box_convention : oriented boxes of five numbers only: their convention, a name of `data.labels.oriented`.
     sigmas : keypoints only: one list of sigmas, or a mapping from category id to one; COCO's 17 if None.
     invalid : ``error`` refuses the first invalid entry, ``drop`` omits and counts invalid ones.
     images : ids of the images to evaluate, all of the truth if None; see `partial`.
@@ -91,6 +95,7 @@ def evaluate(
         recall_grid=recall_grid,
         boundary_ratio=boundary_ratio,
         detection_area=detection_area,
+        box_convention=box_convention,
         sigmas=sigmas,
         invalid=invalid,
         categories=categories,
@@ -138,9 +143,28 @@ def check_settings(settings: Settings) -> Settings:
             where="boundary_ratio",
             remedy="COCO uses 0.02, LVIS 0.008",
         )
-    if settings.lvis and settings.iou_type == "keypoints":
-        raise PermafrostError("LVIS has no keypoints", where="iou_type")
+    if settings.lvis and settings.iou_type in ("keypoints", "oriented"):
+        raise PermafrostError(f"LVIS has no {settings.iou_type}", where="iou_type")
+    if settings.iou_type == "oriented":
+        _check_oriented(settings)
+    elif settings.box_convention is not None:
+        raise PermafrostError(
+            f"a convention of oriented boxes changes nothing of {settings.iou_type}",
+            where="box_convention",
+            remedy="leave it out, or evaluate oriented boxes (iou_type oriented)",
+        )
     return settings
+
+
+def _check_oriented(settings: Settings) -> None:
+    if settings.box_convention is not None:
+        convention_named(settings.box_convention)
+    if settings.detection_area == "mask":
+        raise PermafrostError(
+            "oriented boxes have no masks to take areas from",
+            where="detection_area",
+            remedy="leave it out: the area is that of the oriented box",
+        )
 
 
 def solve(

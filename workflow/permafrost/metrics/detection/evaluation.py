@@ -32,6 +32,7 @@ class Settings:
     use_categories: bool = True
     boundary_ratio: float = 0.02
     detection_area: str = "auto"
+    box_convention: str | None = None
 
     @property
     def strict(self) -> bool:

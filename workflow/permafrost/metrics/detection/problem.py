@@ -98,6 +98,7 @@ def reading(settings: Settings, sigmas, drop: bool) -> Reading:
         settings.detection_area,
         _joints(sigmas),
         drop,
+        settings.box_convention,
     )
 
 

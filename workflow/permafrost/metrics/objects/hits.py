@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from permafrost.data.labels.geometries import BOX, MASK, POINT
+from permafrost.data.labels.geometries import BOX, MASK, ORIENTED, POINT
 from permafrost.metrics.objects.matching import check_rule, match_shapes
 from permafrost.metrics.objects.overlaps import areas, find_pairs
 from permafrost.metrics.objects.point_precision import any_within
 
 # DeepForest's rule for boxes and masks; for points, only pairs within the distance count
-_RULES = {BOX: "area", MASK: "area", POINT: "within"}
+_RULES = {BOX: "area", ORIENTED: "area", MASK: "area", POINT: "within"}
 
 
 class Hits(NamedTuple):
@@ -50,8 +50,9 @@ def match_hits(
 
     Parameters
     ----------
-    kind : ``box``, ``mask`` or ``point``.
-    truth, detections : (T, 4) and (P, 4) corners, `Masks`, or (T, 2) and (P, 2) points.
+    kind : ``box``, ``oriented_box``, ``mask`` or ``point``.
+    truth, detections : (T, 4) and (P, 4) corners, (T, 4, 2) and (P, 4, 2) of oriented boxes, `Masks`, or
+        (T, 2) and (P, 2) points.
     crowd : (T,) bool.
     threshold : a match has an IoU above it, or a distance below it.
     rule : see `matching`; by default ``area`` of boxes and masks, ``within`` of points. Not ``score``.

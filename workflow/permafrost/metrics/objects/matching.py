@@ -38,6 +38,7 @@ RULES = {
     "box": ("area", "iou", "score"),
     "polygon": ("area", "iou", "score"),
     "mask": ("area", "iou", "score"),
+    "oriented_box": ("area", "iou", "score"),
     "point": ("distance", "within", "score"),
 }
 # up to this many pairs (134 MB) one assignment is solved, as in DeepForest, so that ties are resolved

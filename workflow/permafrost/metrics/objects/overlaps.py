@@ -11,7 +11,9 @@ import numpy as np
 import shapely
 from scipy.spatial import cKDTree
 
-from permafrost.data.labels.geometries import BOX, MASK, POINT, POLYGON
+from permafrost.data.labels.geometries import BOX, MASK, ORIENTED, POINT, POLYGON
+from permafrost.data.labels.oriented import area_of, enclosing, uncrossed
+from permafrost.metrics.detection.kernels.oriented import shared_area
 from permafrost.metrics.detection.masks.runs import Masks
 from permafrost.metrics.objects.masks import corners_of, shared_pixels
 
@@ -40,34 +42,40 @@ class Pairs:
         return Pairs(self.first[rows], self.second[rows], self.value[rows], self.iou[rows])
 
 
-def find_pairs(kind: str, first, second, *, reach: float = np.inf) -> Pairs:
+def find_pairs(kind: str, first, second, *, reach: float = np.inf, above: float = 0.0) -> Pairs:
     """Find the pairs of shapes that overlap, or of points nearer than `reach`.
 
     Parameters
     ----------
     kind : kind of both sets, see `Annotations`.
-    first, second : shapes, as `Annotations.shape`; or `Masks` of one image.
+    first, second : shapes, as `Annotations.shape`; oriented boxes are (N, 4, 2) corners, masks `Masks` of
+        one image.
     reach : points only: distance in pixels; infinite for all pairs.
+    above : oriented boxes only: pairs whose IoU cannot be above it may be missing.
     """
     if not len(first) or not len(second):
         nothing = np.empty(0, np.intp)
         return Pairs(nothing, nothing, np.empty(0), np.empty(0))
     if kind == POINT:
         return _point_pairs(first, second, reach)
-    i, j, common = _OVERLAPS[kind](first, second)
+    i, j, common = _OVERLAPS[kind](first, second, above)
     own, other = areas(kind, first), areas(kind, second)
     pairs = Pairs(i, j, common, common / (own[i] + other[j] - common))
     return pairs.take(np.lexsort((j, i)))
 
 
 def areas(kind: str, shapes) -> np.ndarray:
-    """(N,) areas of boxes, polygons or masks in square pixels."""
-    if kind == BOX:
-        return (shapes[:, 2] - shapes[:, 0]) * (shapes[:, 3] - shapes[:, 1])
-    return shapes.areas() if kind == MASK else shapely.area(shapes)
+    """(N,) areas of boxes, oriented boxes, polygons or masks in square pixels."""
+    return _AREAS[kind](shapes)
 
 
-def _box_pairs(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _box_areas(boxes: np.ndarray) -> np.ndarray:
+    return (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+
+
+def _box_pairs(
+    first: np.ndarray, second: np.ndarray, _above: float = 0.0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Pairs of overlapping boxes. A block of `first`, sorted by left edges, is compared only with boxes that
     begin left of its right edge, and at most the width of the widest box left of its left edge."""
     order, others = np.argsort(first[:, 0]), np.argsort(second[:, 0])
@@ -102,21 +110,48 @@ def _compare(first: np.ndarray, second: np.ndarray):
     return i, j, width[i, j] * height[i, j]
 
 
-def _polygon_pairs(first, second) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _polygon_pairs(first, second, _above: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     j, i = shapely.STRtree(first).query(second, predicate="intersects")
     common = shapely.area(shapely.intersection(first[i], second[j]))
     real = common > 0
     return i[real], j[real], common[real]
 
 
-def _mask_pairs(first: Masks, second: Masks) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _mask_pairs(
+    first: Masks, second: Masks, _above: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     i, j, _ = _box_pairs(corners_of(first), corners_of(second))
     common = shared_pixels(first, second, i, j)
     real = common > 0
     return i[real], j[real], common[real].astype(np.float64)
 
 
-_OVERLAPS = {BOX: _box_pairs, POLYGON: _polygon_pairs, MASK: _mask_pairs}
+def _oriented_pairs(
+    first: np.ndarray, second: np.ndarray, above: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Pairs of oriented boxes; of one set with itself, without those of a box and itself, and each compared once."""
+    i, j, most = _box_pairs(enclosing(first), enclosing(second))
+    own, other = area_of(first)[i], area_of(second)[j]
+    most = np.minimum(most, np.minimum(own, other))
+    possible = most > above * (own + other - most)
+    if first is second:
+        possible &= i < j
+    i, j = i[possible], j[possible]
+    common = shared_area(uncrossed(first)[0][i], uncrossed(second)[0][j])
+    real = common > 0
+    i, j, common = i[real], j[real], common[real]
+    if first is second:
+        i, j, common = np.append(i, j), np.append(j, i), np.tile(common, 2)
+    return i, j, common
+
+
+_OVERLAPS = {
+    BOX: _box_pairs,
+    POLYGON: _polygon_pairs,
+    ORIENTED: _oriented_pairs,
+    MASK: _mask_pairs,
+}
+_AREAS = {BOX: _box_areas, POLYGON: shapely.area, ORIENTED: area_of, MASK: Masks.areas}
 
 
 def _point_pairs(first: np.ndarray, second: np.ndarray, reach: float) -> Pairs:
@@ -151,7 +186,7 @@ def suppress(kind: str, shapes, scores, *, threshold: float) -> np.ndarray:
     """
     count = len(shapes)
     order = np.argsort(-np.asarray(scores, np.float64), kind="stable")
-    pairs = find_pairs(kind, shapes, shapes, reach=threshold)
+    pairs = find_pairs(kind, shapes, shapes, reach=threshold, above=threshold)
     if kind != POINT:
         pairs = pairs.take(pairs.iou > threshold)
     pairs = pairs.take(pairs.first != pairs.second)

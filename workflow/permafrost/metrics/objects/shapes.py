@@ -10,10 +10,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from permafrost.core.targets import Boxes, InstanceMasks, Points, Targets, by_targets
+from permafrost.core.targets import (
+    Boxes,
+    InstanceMasks,
+    OrientedBoxes,
+    Points,
+    Targets,
+    by_targets,
+)
 from permafrost.core.tasks import targets_of
-from permafrost.data.labels.geometries import BOX, MASK, POINT
+from permafrost.data.labels.geometries import BOX, MASK, ORIENTED, POINT
 from permafrost.data.labels.objects import Objects
+from permafrost.data.labels.oriented import area_of, corners_of_polygons
 from permafrost.metrics.detection.masks.runs import Masks
 from permafrost.metrics.objects.detected import Detected
 from permafrost.metrics.objects.masks import masks_of_objects
@@ -98,10 +106,31 @@ class MaskShape(ObjectShape):
         return Masks.joined([Masks.empty([], []), *(self.of(each) for each in images)])
 
 
+class OrientedShape(ObjectShape):
+    """Boxes of any direction: (N, 4, 2) corners."""
+
+    kind, kernel = ORIENTED, "oriented"
+
+    def of(self, things: Objects | Detected) -> np.ndarray:
+        if isinstance(things, Objects):
+            return corners_of_polygons(things.polygons)
+        return np.empty((0, 4, 2)) if things.outlines is None else things.outlines.reshape(-1, 4, 2)
+
+    def geometry(self, images) -> dict[str, Any]:
+        return {"corners": self._joined(images)}
+
+    def areas(self, images) -> np.ndarray:
+        return area_of(self._joined(images))
+
+    def _joined(self, images) -> np.ndarray:
+        return np.concatenate([np.empty((0, 4, 2)), *(self.of(each) for each in images)])
+
+
 _SHAPES: dict[type[Targets], ObjectShape] = {
     Boxes: ObjectShape(),
-    InstanceMasks: MaskShape(),
     Points: PointShape(),
+    OrientedBoxes: OrientedShape(),
+    InstanceMasks: MaskShape(),
 }
 
 

@@ -91,13 +91,14 @@ class Stitcher:
         for label in np.unique(found.classes):
             own = np.flatnonzero(found.classes == label)
             alike = found.take(own)
+            kind, shapes = shape.drawn(alike)
             drawn = Annotations(
-                shape.compared.kind,
+                kind,
                 ("image",),
                 np.zeros(len(own), np.intp),
                 np.full(len(own), "", object),
                 alike.scores,
-                shape.compared.of(alike),
+                shapes,
                 own,
             )
             bounds = np.hstack([self.split.origins, self.split.sizes[:, ::-1]])[window[own]]

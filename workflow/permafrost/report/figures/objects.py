@@ -20,7 +20,7 @@ _RIM = "#000000"  # separates light lines from sand and rock
 def draw_shapes(
     panel: Panel, kind: str, shapes, colour: str, *, dashed: bool = False, width: float = 1.2
 ) -> None:
-    """Outline `shapes` of a kind (see `data.deepforest.annotations.Annotations`; or `Masks`) in one colour.
+    """Outline `shapes` of a kind (see `metrics.objects.overlaps.find_pairs`) in one colour.
 
     Parameters
     ----------
@@ -116,5 +116,7 @@ def _outlines(kind: str, shape) -> list[np.ndarray]:
     if kind == "box":
         xmin, ymin, xmax, ymax = shape
         return [np.array([(xmin, ymin), (xmax, ymin), (xmax, ymax), (xmin, ymax), (xmin, ymin)])]
+    if kind == "oriented_box":
+        return [np.concatenate([shape, shape[:1]])]
 
     return [shapely.get_coordinates(ring) for ring in shapely.get_parts(shape.boundary)]

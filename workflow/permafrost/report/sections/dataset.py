@@ -198,13 +198,20 @@ def _modalities(card: Card) -> list[tuple[str, str]]:
     return facts
 
 
+# what geometries of annotations mean for the scores
+_SCORED = {
+    "polygon": ", scored by its box",
+    "oriented_box": ": the smallest rectangle around each outline",
+}
+
+
 def _objects(card: Card) -> list[tuple[str, str]]:
     """Kind of objects, and how they are cut into windows and matched."""
     options = card.detection
     if not options:
         return []
     geometry = options["geometry"]
-    scored = f"{geometry}, scored by its box" if geometry == "polygon" else geometry
+    scored = f"{geometry}{_SCORED.get(geometry, '')}"
     tiles, distance = options["tiles"], options["match_distance"]
     cut = f"{tiles['size']} pixels, {100 * tiles['overlap']:g} % shared" if tiles else "none"
     facts = [

@@ -242,14 +242,17 @@ def _relocated(problem: Problem, rows: np.ndarray, truths: np.ndarray) -> Proble
     detections = problem.detections
     boxes, areas = detections.boxes.copy(), detections.areas.copy()
     boxes[rows], areas[rows] = problem.truths.boxes[truths], problem.truths.areas[truths]
+    detections = replace(detections, boxes=boxes, areas=areas)
+    if detections.corners is not None:
+        corners = detections.corners.copy()
+        corners[rows] = problem.truths.corners[truths]
+        detections = replace(detections, corners=corners)
     masks = problem.detection_masks
     if masks is not None:
         source = np.arange(len(masks))
         source[rows] = len(masks) + truths
         masks = Masks.joined([masks, problem.truth_masks]).take(source)
-    return replace(
-        problem, detections=replace(detections, boxes=boxes, areas=areas), detection_masks=masks
-    )
+    return replace(problem, detections=detections, detection_masks=masks)
 
 
 def _without(

@@ -13,7 +13,7 @@ from permafrost.metrics.detection.inputs.columns import Columns
 # columns in which NaN means missing, as in data frames; elsewhere NaN is invalid
 _OPTIONAL = frozenset(
     ("id", "bbox", "area", "iscrowd", "ignore", "segmentation", "keypoints", "num_keypoints")
-    + ("width", "height", "name", "frequency")
+    + ("width", "height", "name", "frequency", "obb", "poly")
 )
 # columns of pycocotools' arrays of detections (`COCO.loadNumpyAnnotations`)
 _WIDTH = 7

@@ -224,6 +224,12 @@ class Columns:
     ) -> tuple[np.ndarray, np.ndarray]:
         """(N, length) finite floats, NaN if missing, and (N,) bool whether each is present."""
         values, present = self.raw(key, required=required)
+        return self.vectors_of(values, present, key, length)
+
+    def vectors_of(
+        self, values: list, present: np.ndarray, key: str, length: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """`vectors` of values that are already at hand."""
         rows = np.flatnonzero(present)
         given = values if len(rows) == len(values) else [values[i] for i in rows]
         out = np.full((len(values), length), np.nan)

@@ -34,7 +34,10 @@ _SEPARATOR = 64
 _MOST_BRACES = 1000
 _IDS = ("image_id", "category_id", "id")
 _NEEDED = {"image_id", "category_id", "score"}
-_OPTIONAL = {"id", "bbox", "segmentation", "keypoints"}
+_LISTS = ("bbox", "keypoints", "obb", "poly")
+_OPTIONAL = {"id", "segmentation", *_LISTS}
+# numbers of a box: upright, oriented, four corners
+_BOXES = (4, 5, 8)
 _UNUSUAL = (ValueError, LookupError, TypeError, OverflowError, AttributeError)
 
 
@@ -169,7 +172,7 @@ class Gathered:
     def __init__(self) -> None:
         self.first: dict = {}
         self.numbers: dict[str, array] = {**{key: array("q") for key in _IDS}, "score": array("d")}
-        self.lists = {"bbox": array("d"), "keypoints": array("d")}
+        self.lists = {key: array("d") for key in _LISTS}
         self.counts, self.lengths, self.sizes = bytearray(), array("q"), array("q")
         self.stencil: Stencil | None = None
 
@@ -229,7 +232,7 @@ class Gathered:
                 raise TypeError("not a number")
 
     def _lists(self, key: str, values) -> None:
-        length = 4 if key == "bbox" else len(self.first[key])
+        length = _size(key, self.first[key])
         if set(map(type, values)) != {list} or set(map(len, values)) != {length} or not length:
             raise TypeError("not a list of so many")
         for numbers in values:
@@ -266,9 +269,9 @@ def _size(key: str, value) -> int:
         if value.keys() != {"size", "counts"} or type(value["counts"]) is not str:
             raise TypeError("not a compressed mask")
         value = value["size"]
-    size = {"bbox": 4, "segmentation": 2}.get(key)
-    if key in ("bbox", "segmentation", "keypoints"):
-        if type(value) is not list or not value or size not in (None, len(value)):
+    sizes = {"bbox": _BOXES, "segmentation": (2,)}.get(key)
+    if key in (*_LISTS, "segmentation"):
+        if type(value) is not list or not value or (sizes and len(value) not in sizes):
             raise TypeError("not a list of so many")
     else:
         value = [value]

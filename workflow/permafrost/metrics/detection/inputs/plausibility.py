@@ -27,7 +27,11 @@ def detection_warnings(detections: Detections, images: Images) -> list[str]:
         *_score_warning(detections.scores, source),
         # LVIS's rules omit detections, so that batches and the whole would have different counts
         *(_duplicate_warning(detections) if images.negative is None else []),
-        *corners_warning(detections.boxes, detections.image, images, source),
+        *(
+            corners_warning(detections.boxes, detections.image, images, source)
+            if detections.corners is None
+            else []
+        ),
     ]
 
 
@@ -55,6 +59,9 @@ def _duplicate_warning(detections: Detections) -> list[str]:
     few = _MOST_DUPLICATES * len(detections)
     if _alike(rows) <= few:
         return []
+    if detections.corners is not None:
+        # boxes of two directions may have one upright box
+        rows = np.column_stack([rows, detections.corners[known].reshape(-1, 8)])
     rows = rows[np.lexsort(rows.T)]
     copies = np.count_nonzero((rows[1:] == rows[:-1]).all(axis=1))
     if copies <= few:

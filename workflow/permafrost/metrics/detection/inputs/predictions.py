@@ -7,10 +7,12 @@ from typing import NoReturn
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.data.labels.oriented import area_of
 from permafrost.metrics.detection.inputs.arrays import columns_of
 from permafrost.metrics.detection.inputs.columns import Columns
 from permafrost.metrics.detection.inputs.crown_tables import is_crown_table, prediction_entries
 from permafrost.metrics.detection.inputs.forms import compacted
+from permafrost.metrics.detection.inputs.oriented_boxes import read_corners, upright
 from permafrost.metrics.detection.inputs.parsing import is_path, load
 from permafrost.metrics.detection.inputs.plain import plain_columns
 from permafrost.metrics.detection.inputs.plausibility import detection_warnings
@@ -56,8 +58,8 @@ def read_predictions(given, truths: Truths, how: Reading, *, judged: bool = True
     )
     category = _category(columns, truths, how)
     scores = columns.numbers("score")
-    geometry = _geometry(columns, how)
-    notes = Notes()
+    geometry, said = _oriented(columns, how) if how.oriented else (_geometry(columns, how), [])
+    notes = Notes(warnings=said)
     detections = Detections(
         source=columns.source,
         entries=np.arange(len(columns)),
@@ -160,6 +162,12 @@ def _ids(columns: Columns, strict: bool, notes: Notes) -> np.ndarray:
     ids = columns.identities("id")
     columns.unique(ids, "id")
     return ids
+
+
+def _oriented(columns: Columns, how: Reading) -> tuple[dict, list[str]]:
+    """The geometry of oriented boxes, and warnings."""
+    corners, said = read_corners(columns, how.box_convention)
+    return {"boxes": upright(corners), "areas": area_of(corners), "corners": corners}, said
 
 
 def _geometry(columns: Columns, how: Reading) -> dict:

@@ -108,6 +108,7 @@ class Truths(Named):
     ignored : (N,) bool: excluded from the score in every area range.
     segmentations : N raw COCO segmentations, or None.
     keypoints : (N, J, 3) x, y, visibility, or None.
+    corners : (N, 4, 2) x, y of the corners of oriented boxes, or None. Boxes are then those around them.
     """
 
     source: str
@@ -123,6 +124,7 @@ class Truths(Named):
     ignored: np.ndarray
     segmentations: list | Compressed | None = None
     keypoints: np.ndarray | None = None
+    corners: np.ndarray | None = None
     notes: Notes = field(default_factory=Notes)
 
     section = "annotations"
@@ -152,6 +154,7 @@ class Detections(Named):
     areas: np.ndarray
     segmentations: list | Compressed | None = None
     keypoints: np.ndarray | None = None
+    corners: np.ndarray | None = None
     notes: Notes = field(default_factory=Notes)
 
     def __len__(self) -> int:
@@ -230,6 +233,7 @@ class Reading:
         ``auto``, the box if there is one.
     joints : number of keypoints of an object.
     drop : omit invalid entries and count them.
+    box_convention : convention of oriented boxes of five numbers.
     """
 
     iou_type: str
@@ -239,11 +243,17 @@ class Reading:
     detection_area: str = "auto"
     joints: int = 17
     drop: bool = False
+    box_convention: str | None = None
 
     @property
     def by_mask(self) -> bool:
         """Whether masks are compared."""
         return self.iou_type in ("segm", "boundary")
+
+    @property
+    def oriented(self) -> bool:
+        """Whether oriented boxes are compared."""
+        return self.iou_type == "oriented"
 
 
 def check_choice(value: str, choices, what: str) -> None:
@@ -259,8 +269,7 @@ def digest(truths: Truths) -> str:
     arrays = [images.ids, images.widths, images.heights, categories.ids]
     names = ("ids", "image", "category", "boxes", "areas", "crowd", "ignored")
     arrays += [getattr(truths, name) for name in names]
-    if truths.keypoints is not None:
-        arrays.append(truths.keypoints)
+    arrays += [own for own in (truths.keypoints, truths.corners) if own is not None]
     for array in arrays:
         total.update(f"{array.dtype.str}{array.shape}".encode())
         total.update(np.ascontiguousarray(array).tobytes())

@@ -8,10 +8,12 @@ from typing import NoReturn, cast
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.data.labels.oriented import area_of
 from permafrost.metrics.detection.inputs.arrays import ArrayColumns, Table, columns_of
 from permafrost.metrics.detection.inputs.columns import Columns
 from permafrost.metrics.detection.inputs.crown_tables import is_crown_table, truth_entries
 from permafrost.metrics.detection.inputs.forms import compacted
+from permafrost.metrics.detection.inputs.oriented_boxes import area_warning, read_corners, upright
 from permafrost.metrics.detection.inputs.parsing import load
 from permafrost.metrics.detection.inputs.plausibility import corners_warning
 from permafrost.metrics.detection.inputs.tables import (
@@ -68,9 +70,10 @@ def read_truth(given, how: Reading) -> Truths:
     for columns in sections.values():
         dropped.update(columns.dropped)
     truths.notes.dropped.update(dropped)
-    truths.notes.warnings.extend(
-        corners_warning(truths.boxes, truths.image, images, f"{source}: annotations")
-    )
+    if truths.corners is None:
+        truths.notes.warnings.extend(
+            corners_warning(truths.boxes, truths.image, images, f"{source}: annotations")
+        )
     return truths
 
 
@@ -181,11 +184,8 @@ def _annotations(columns: Columns, images: Images, categories: Categories, how: 
     category = np.zeros(len(columns), np.int64)
     if len(categories) or how.use_categories or how.strict:
         category = _known(columns, "category_id", categories.ids, "the categories", how.strict)
-    boxes, _ = columns.vectors("bbox", 4, required=how.iou_type == "bbox")
-    columns.refuse(
-        np.flatnonzero((boxes[:, 2:] < 0).any(axis=1)), "the box has a negative size", key="bbox"
-    )
-    areas, derived = _areas(columns, boxes, how.by_mask)
+    boxes, corners, said = _boxes(columns, how)
+    areas, derived = _areas(columns, boxes, corners, how.by_mask)
     crowd = columns.flags("iscrowd") == 1
     ignored = base_ignore(columns.flags("ignore"), crowd, how.iou_type, how.strict, how.lvis)
     segmentations = keypoints = None
@@ -209,13 +209,28 @@ def _annotations(columns: Columns, images: Images, categories: Categories, how: 
         ignored=ignored,
         segmentations=segmentations,
         keypoints=keypoints,
-        notes=Notes(warnings=derived),
+        corners=corners,
+        notes=Notes(warnings=said + derived),
     )
     keep = ~columns.bad
     return truths if keep.all() else rows_of(truths, keep)
 
 
-def _areas(columns: Columns, boxes: np.ndarray, by_mask: bool) -> tuple[np.ndarray, list[str]]:
+def _boxes(columns: Columns, how: Reading) -> tuple[np.ndarray, np.ndarray | None, list[str]]:
+    """(N, 4) upright boxes, (N, 4, 2) corners of oriented ones if these are compared, and warnings."""
+    if how.oriented:
+        corners, said = read_corners(columns, how.box_convention)
+        return upright(corners), corners, said
+    boxes, _ = columns.vectors("bbox", 4, required=how.iou_type == "bbox")
+    columns.refuse(
+        np.flatnonzero((boxes[:, 2:] < 0).any(axis=1)), "the box has a negative size", key="bbox"
+    )
+    return boxes, None, []
+
+
+def _areas(
+    columns: Columns, boxes: np.ndarray, corners: np.ndarray | None, by_mask: bool
+) -> tuple[np.ndarray, list[str]]:
     """(N,) areas, with a warning if some are missing.
 
     A missing area is the box's; if masks are compared it is NaN until they are read.
@@ -223,6 +238,9 @@ def _areas(columns: Columns, boxes: np.ndarray, by_mask: bool) -> tuple[np.ndarr
     areas = columns.numbers("area", required=False)
     columns.refuse(np.flatnonzero(areas < 0), "the area is negative", key="area")
     missing = np.isnan(areas) & ~columns.bad
+    if corners is not None:
+        # the area of an oriented box is never guessed, so that none need be written
+        return np.where(missing, area_of(corners), areas), area_warning(columns, areas, corners)
     if not missing.any():
         return areas, []
     if not by_mask:

@@ -13,6 +13,7 @@ from permafrost.metrics.detection.masks.runs import Masks
 KERNELS = {
     "bbox": "permafrost.metrics.detection.kernels.bbox:BoxOverlap",
     "segm": "permafrost.metrics.detection.kernels.segm:MaskOverlap",
+    "oriented": "permafrost.metrics.detection.kernels.oriented:OrientedOverlap",
     "boundary": "permafrost.metrics.detection.kernels.boundary:BoundaryOverlap",
     "keypoints": "permafrost.metrics.detection.kernels.keypoints:KeypointSimilarity",
 }

@@ -27,6 +27,50 @@ _ROUNDING = 32 * np.finfo(np.float64).eps
 _ALIKE = 1 - 1e-9
 
 
+class OrientedOverlap:
+    """IoU of oriented boxes; for a crowd, the share of the detection inside it.
+
+    Parameters
+    ----------
+    detections, truths : (D, 4, 2) and (G, 4, 2) corners without crossings.
+    crowd : (G,) bool.
+    """
+
+    def __init__(self, detections: np.ndarray, truths: np.ndarray, crowd: np.ndarray) -> None:
+        self.detections, self.truths, self.crowd = detections, truths, crowd
+        self.bounds = enclosing(detections), enclosing(truths)
+        self.areas = area_of(detections), area_of(truths)
+
+    @classmethod
+    def of(cls, problem) -> OrientedOverlap:
+        """From the tables of a `Problem`."""
+        truths = problem.truths
+        return cls(problem.detections.corners, truths.corners, truths.crowd)
+
+    def bound(self, detections: np.ndarray, truths: np.ndarray) -> np.ndarray:
+        """(P,) upper bound of the IoU, from areas and enclosing boxes."""
+        a, b = self.bounds[0][detections], self.bounds[1][truths]
+        width = np.minimum(a[:, 2], b[:, 2]) - np.maximum(a[:, 0], b[:, 0])
+        height = np.minimum(a[:, 3], b[:, 3]) - np.maximum(a[:, 1], b[:, 1])
+        area, other = self.areas[0][detections], self.areas[1][truths]
+        most = np.maximum(width, 0) * np.maximum(height, 0)
+        most = np.minimum(most, np.minimum(area, other))
+        return _ratio(most, area, other, self.crowd[truths])
+
+    def extents(self) -> tuple[np.ndarray, np.ndarray]:
+        """The enclosing boxes."""
+        first, second = (
+            np.concatenate([each[:, :2], each[:, 2:] - each[:, :2]], axis=1) for each in self.bounds
+        )
+        return first, second
+
+    def exact(self, detections: np.ndarray, truths: np.ndarray) -> np.ndarray:
+        """(P,) IoU."""
+        return pair_iou(
+            self.detections, self.truths, self.crowd, detections, truths, areas=self.areas
+        )
+
+
 def oriented_iou(detections, truth, crowd=None) -> np.ndarray:
     """IoU of all oriented boxes with all others.
 
@@ -60,9 +104,12 @@ def touching(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndar
     return np.nonzero((high > low).all(axis=2))
 
 
-def pair_iou(detections, truths, crowd, rows, columns) -> np.ndarray:
-    """(P,) IoU of pairs, given by positions in (D, 4, 2) and (G, 4, 2) corners without crossings."""
-    sizes = area_of(detections), area_of(truths)
+def pair_iou(detections, truths, crowd, rows, columns, *, areas=None) -> np.ndarray:
+    """(P,) IoU of pairs, given by positions in (D, 4, 2) and (G, 4, 2) corners without crossings.
+
+    `areas` (D,) and (G,) are computed if None.
+    """
+    sizes = areas or (area_of(detections), area_of(truths))
     out = np.zeros(len(rows))
     for start in range(0, len(rows), _BLOCK):
         part = slice(start, start + _BLOCK)
@@ -70,12 +117,17 @@ def pair_iou(detections, truths, crowd, rows, columns) -> np.ndarray:
         mine, theirs = sizes[0][row], sizes[1][column]
         shared = shared_area(detections[row], truths[column])
         shared = np.minimum(shared, np.minimum(mine, theirs))
-        union = np.where(crowd[column], mine, mine + theirs - shared)
-        out[part] = np.where(shared > 0, shared / np.where(union > 0, union, 1), 0.0)
+        out[part] = _ratio(shared, mine, theirs, crowd[column])
     alike = np.flatnonzero(out > _ALIKE)
     same = _same(detections[rows[alike]], truths[columns[alike]])
     out[alike[same]] = 1.0
     return out
+
+
+def _ratio(shared, area, other, crowd) -> np.ndarray:
+    """Shared area over the union, or over the detection for a crowd; 0 if nothing is shared."""
+    union = np.where(crowd, area, area + other - shared)
+    return np.where(shared > 0, shared / np.where(union > 0, union, 1), 0.0)
 
 
 def _same(first: np.ndarray, second: np.ndarray) -> np.ndarray:

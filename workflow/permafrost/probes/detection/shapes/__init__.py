@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from permafrost.core.targets import Boxes, InstanceMasks, Points, Targets, by_targets
+from permafrost.core.targets import (
+    Boxes,
+    InstanceMasks,
+    OrientedBoxes,
+    Points,
+    Targets,
+    by_targets,
+)
 from permafrost.core.tasks import targets_of
 from permafrost.probes.detection.shapes.instances import InstanceHead
+from permafrost.probes.detection.shapes.oriented import OrientedHead
 from permafrost.probes.detection.shapes.points import PointHead
 from permafrost.probes.detection.shapes.shape import HeadShape
 from permafrost.probes.detection.shapes.upright import UprightHead
 
-UPRIGHT, POINTS, INSTANCES = UprightHead(), PointHead(), InstanceHead()
+UPRIGHT, POINTS, ORIENTED = UprightHead(), PointHead(), OrientedHead()
+INSTANCES = InstanceHead()
 SHAPES: dict[type[Targets], HeadShape] = {
     Boxes: UPRIGHT,
     Points: POINTS,
+    OrientedBoxes: ORIENTED,
     InstanceMasks: INSTANCES,
 }
 

@@ -172,6 +172,10 @@ class HeadShape:
         """(M,) bool, False for detections without area."""
         return np.ones(len(found), bool)
 
+    def drawn(self, found: Detected) -> tuple[str, np.ndarray]:
+        """Kind and shapes of detections as `metrics.objects.stitching.agreements` takes them."""
+        return self.compared.kind, self.compared.of(found)
+
     def limit(self, share: float, detection: dict) -> float:
         """Threshold of suppression for the option `nms_threshold` and the dataset's card: an IoU."""
         return share
