@@ -82,7 +82,9 @@ def test_boxes_of_every_published_set_are_cut_at_the_edge():
     for path in (CONFIG / "datasets").glob("*.yaml"):
         entries = yaml.safe_load(path.read_text())
         found |= {
-            name: entry["source"] for name, entry in entries.items() if entry["task"] == "detection"
+            name: entry["source"]
+            for name, entry in entries.items()
+            if entry["task"] in ("detection", "instance_segmentation")
         }
     lacking = [n for n, s in found.items() if s["kind"] != "demo" and not s.get("clip_boxes")]
     assert len(found) >= 14 and lacking == []

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from helpers.predictions.labels import multi_label, single_label
 from permafrost.core.errors import PermafrostError
-from permafrost.core.targets import Boxes, OrientedBoxes, Points
+from permafrost.core.targets import Boxes, InstanceMasks, OrientedBoxes, Points
 from permafrost.core.tasks import TASKS, task_of, tasks_with
 from permafrost.metrics.tasks import METRICS, metric_of, primary_metric
 from permafrost.plan.validation import load_schema
@@ -227,5 +227,5 @@ def test_a_task_is_added_with_at_most_eight_files_beside_its_own_code(workflow):
 def test_a_task_whose_targets_are_known_is_served_by_the_sources_of_such_targets():
     from permafrost.data.sources import KINDS
 
-    assert tasks_with(Boxes, Points, OrientedBoxes) == KINDS["coco"].tasks
+    assert tasks_with(Boxes, Points, OrientedBoxes, InstanceMasks) == KINDS["coco"].tasks
     assert {"classification", "segmentation", "pixel_regression", "change"} == KINDS["folder"].tasks

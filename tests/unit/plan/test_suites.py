@@ -24,7 +24,7 @@ DEMO = read_yaml(ROOT / "config/demo.yaml")
 #: (name, version) to the digest of its content: a version that was published is never changed
 PUBLISHED = {
     ("geobench-v1", 2): "552ec7605b74893de204546de3be2a2e",
-    ("geobench2", 2): "8c197466a64e33fdb4dfead892b941b8",
+    ("geobench2", 3): "52fbf5ec85200744acb9d699db5e4b4c",
     ("torchgeo", 2): "0f577b9af15b94576b5e5642407b324c",
     ("open-images", 1): "d7457f56ecc6f38853b54113203fed58",
 }

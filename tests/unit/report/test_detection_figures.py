@@ -24,6 +24,7 @@ from permafrost.core.stores import Store
 from permafrost.metrics.detection.analysis import calibrate, error_kinds
 from permafrost.report.figures import detections, errors, object_sizes, objects, per_class, training
 from permafrost.report.figures.detections import Answer, Example
+from permafrost.report.figures.objects import pixel_edges
 from permafrost.report.figures.sheet import DPI, cell_of
 from permafrost.report.figures.style import save_figure
 from permafrost.report.material import pictures
@@ -309,3 +310,20 @@ def test_metrics_are_lines_in_a_fixed_order():
     figure = per_class.draw_per_class(rows, title="x", order=order, what="value")
     assert names_of(figure, order) == order
     assert "value with 95 % interval" in texts_of(figure)
+
+
+def test_the_edges_of_a_mask_lie_between_its_pixels_and_others():
+    rng = np.random.default_rng(0)
+    for raster in (rng.random((7, 9)) < 0.5, np.ones((3, 2), bool), np.zeros((2, 2), bool)):
+        found = set()
+        for (x0, y0), (x1, y1) in pixel_edges(raster).astype(int).tolist():
+            assert (x0 == x1) != (y0 == y1)
+            steps = max(x1 - x0, y1 - y0)
+            dx, dy = (x1 - x0) // steps, (y1 - y0) // steps
+            unit = {(x0 + i * dx, y0 + i * dy, dx) for i in range(steps)}
+            assert not unit & found
+            found |= unit
+        framed = np.pad(raster, 1)
+        below = {(x, y, 1) for y, x in np.argwhere(framed[:-1, 1:-1] != framed[1:, 1:-1])}
+        beside = {(x, y, 0) for y, x in np.argwhere(framed[1:-1, :-1] != framed[1:-1, 1:])}
+        assert found == below | beside

@@ -100,7 +100,7 @@ KINDS: dict[str, Kind] = {
     "dota": Kind(
         "permafrost.data.sources.dota:open_dota",
         "permafrost.data.sources.dota:DotaOptions",
-        _BOXES | _ORIENTED,
+        _BOXES | _ORIENTED | _INSTANCES,
         places=("path",),
     ),
     "folder": Kind(
@@ -156,19 +156,19 @@ KINDS: dict[str, Kind] = {
     "vectors": Kind(
         "permafrost.data.sources.vectors:open_vectors",
         "permafrost.data.sources.vectors:VectorsOptions",
-        _OBJECTS | _ORIENTED,
+        _OBJECTS | _ORIENTED | _INSTANCES,
         places=("path",),
     ),
     "voc": Kind(
         "permafrost.data.sources.voc:open_voc",
         "permafrost.data.sources.voc:VocOptions",
-        _BOXES | _ORIENTED,
+        _BOXES | _ORIENTED | _INSTANCES,
         places=("path",),
     ),
     "yolo": Kind(
         "permafrost.data.sources.yolo:open_yolo",
         "permafrost.data.sources.yolo:YoloOptions",
-        _BOXES | _ORIENTED,
+        _BOXES | _ORIENTED | _INSTANCES,
         places=("path",),
     ),
 }

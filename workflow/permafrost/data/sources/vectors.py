@@ -29,7 +29,7 @@ from permafrost.data.files.vectors import (
 )
 from permafrost.data.sources.annotated import Annotated, Found, ObjectSource
 from permafrost.data.sources.common import Rename, renamed
-from permafrost.data.sources.corners import ring_of
+from permafrost.data.sources.corners import without_holes
 from permafrost.data.sources.options import Clipped, PairedObjects, Renamed
 from permafrost.data.sources.pairing import Companions, Pair, pair_files
 from permafrost.data.sources.reading import member_place, member_size
@@ -280,10 +280,7 @@ def _point_shapes(shape) -> Sequence[dict]:
 
 
 def _polygon_shapes(shape) -> Sequence[dict]:
-    """Box, area and outer rings of a polygon of one part or several."""
-    rings = [
-        ring_of(shapely.get_coordinates(part.exterior)).ravel().tolist()
-        for part in shapely.get_parts(shape)
-    ]
+    """Box, area and rings of a polygon of one part or several."""
+    rings = [without_holes(part) for part in shapely.get_parts(shape)]
     box = shapely.bounds(shape).tolist()
     return [{"box": box, "area": float(shapely.area(shape)), "polygon": rings}]

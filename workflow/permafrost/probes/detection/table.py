@@ -37,7 +37,7 @@ class ObjectPredictions(ShownPredictions):
     objects : The truth: every object of the image once, not clipped; class is its index in the metadata, area is
         in square pixels as annotated, crowd marks a region of inseparable objects (it need not be detected, and
         detections on it are ignored), polygon has rings of alternating x and y and is null for boxes and points;
-        mask has COCO's compressed run lengths, for instance_segmentation of rasters.
+        mask has COCO's compressed run lengths if the annotation is a raster (instance_segmentation).
     detections : The detections by descending score; for oriented boxes, the upright boxes around them.
     masks : instance_segmentation only: the mask of every detection as COCO's compressed run lengths, in the order of
         detections.

@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 import shapely
 
+from permafrost.data.labels.geometries import MASK
+from permafrost.metrics.detection.masks.runs import Masks
+from permafrost.metrics.objects.masks import rasters_of
 from permafrost.report.figures.sheet import Panel
 
 # visible on dark forest, and distinct with any colour vision (Okabe and Ito, 2008)
@@ -31,9 +34,13 @@ def draw_shapes(
         return
     from matplotlib.collections import LineCollection
 
-    lines = [line for shape in shapes for line in _outlines(kind, shape)]
-    panel.add(LineCollection(lines, colors=_RIM, lw=2 * width, alpha=0.4))
-    panel.add(LineCollection(lines, colors=colour, lw=width, ls=dashes(dashed)))
+    if kind == MASK:
+        lines = [line for raster, corner in _cut(shapes) for line in pixel_edges(raster) + corner]
+    else:
+        lines = [line for shape in shapes for line in _outlines(kind, shape)]
+    look = {"capstyle": "projecting"} if kind == MASK else {}
+    panel.add(LineCollection(lines, colors=_RIM, lw=2 * width, alpha=0.4, **look))
+    panel.add(LineCollection(lines, colors=colour, lw=width, ls=dashes(dashed), **look))
 
 
 def dashes(dashed: bool) -> str:
@@ -82,6 +89,27 @@ def _draw_points(panel: Panel, points, colour: str, *, crosses: bool, width: flo
         look["transform"] = IdentityTransform()  # sizes are in points
         marks = PathCollection([path], [30 * width], offsets=places, **look)
         panel.add(marks, offsets=True)
+
+
+def _cut(masks: Masks):
+    """The pixels and the upper left corner of each mask."""
+    return zip(*rasters_of(masks), strict=True)
+
+
+def pixel_edges(raster: np.ndarray) -> np.ndarray:
+    """(S, 2, 2) straight lines, each from x, y to x, y, between pixels (h, w) inside and outside of a mask."""
+    framed = np.pad(raster, 1)
+    parts = [np.empty((0, 2, 2))]
+    for across in (False, True):
+        # between each line of pixels and the one before: where lines begin and end
+        change = np.diff((framed.T if across else framed).astype(np.int8), axis=0)
+        for side in (1, -1):
+            ends = np.diff(np.pad(change == side, ((0, 0), (1, 1))).astype(np.int8), axis=1)
+            (row, begin), (_, end) = np.nonzero(ends == 1), np.nonzero(ends == -1)
+            along = np.stack([begin - 1, end - 1], axis=1)
+            level = np.stack([row, row], axis=1)
+            parts.append(np.stack([level, along] if across else [along, level], axis=2))
+    return np.concatenate(parts).astype(np.float64)
 
 
 def _outlines(kind: str, shape) -> list[np.ndarray]:

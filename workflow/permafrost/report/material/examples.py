@@ -45,13 +45,14 @@ def draw_sheet(card: Card, store: Path, *, source: str):
             return draw_masked(examples, card.classes, **about)
         shape = object_shape(card.task)
         objects = objects_of(images.samples(columns=["objects"])["objects"])
-        sizes = images.samples(columns=["width", "height"]).to_pydict()
+        sides = ["width", "height", "image_height", "image_width"]
+        sizes = images.samples(columns=sides).to_pydict()
         outlined = [
             (
                 names[row],
                 read[row],
                 (sizes["width"][row], sizes["height"][row]),
-                shape.of(objects[row]),
+                shape.of_image(objects[row], (sizes[sides[2]][row], sizes[sides[3]][row])),
             )
             for row in rows
         ]

@@ -29,6 +29,7 @@ METRICS = {
     "segmentation": ("Multiclass_Jaccard_Index", "mean_iou"),
     "pixel_regression": ("RMSE", "rmse"),
     "detection": ("test_test_map", "AP"),
+    "instance_segmentation": ("test_test_segm_map", "AP"),
 }
 COLUMNS = (
     "dataset", "Metric", "test metric", "experiment_name", "partition name", "backbone", "decoder",
