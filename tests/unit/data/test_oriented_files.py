@@ -6,6 +6,7 @@ import json
 import math
 
 import numpy as np
+import pycocotools.mask
 import pytest
 from helpers.datasets.images import RANDOM, RGB_ENTRY, encode, open_source, photo, write_folder
 from permafrost.core.errors import PermafrostError
@@ -310,6 +311,22 @@ def test_a_mask_of_cvat_is_its_box_and_area(tmp_path):
     mask = '<mask label="ship" rle="1,2,4,2" left="3" top="5" width="3" height="3"/>'
     (record,) = opened("cvat", cvat_set(tmp_path, cvat_image(mask)), IN_IMAGES).records()
     assert record.objects.boxes.tolist() == [[3, 5, 6, 8]] and record.objects.areas.tolist() == [4]
+
+
+@pytest.mark.parametrize("corner", [(3, 5), (0, 0), (61, 45)])
+def test_a_mask_of_cvat_has_its_pixels_where_they_are_in_the_image(tmp_path, corner):
+    place = f'left="{corner[0]}" top="{corner[1]}" width="3" height="3"'
+    mask = f'<mask label="ship" rle="1,2,4,2" {place}/>'
+    folder = cvat_set(tmp_path, cvat_image(mask))
+    (record,) = opened("cvat", folder, IN_IMAGES, task="instance_segmentation").records()
+    expected = np.zeros((48, 64), np.uint8)
+    expected[corner[1] : corner[1] + 3, corner[0] : corner[0] + 3] = [
+        [0, 1, 1],
+        [0, 0, 0],
+        [0, 1, 1],
+    ]
+    coded = {"size": [48, 64], "counts": record.objects.masks[0].encode()}
+    assert (pycocotools.mask.decode(coded) == expected).all()
 
 
 def test_points_of_cvat_are_for_point_detection(tmp_path):

@@ -119,12 +119,11 @@ def check_drawn(found: dict, *, atol: float = 1e-4) -> None:
             np.testing.assert_allclose(objects.areas[number], shape.area, rtol=1e-4)
             assert ["ash", "oak"][objects.classes[number]] == SPECIES[name][number]
             rings = [
-                shapely.Polygon(np.reshape(ring, (-1, 2))) for ring in objects.polygons[number]
+                # a line to a hole and back bounds nothing
+                shapely.make_valid(shapely.Polygon(np.reshape(ring, (-1, 2))))
+                for ring in objects.polygons[number]
             ]
-            outer = shapely.union_all(
-                [shapely.Polygon(p.exterior) for p in shapely.get_parts(shape)]
-            )
-            assert shapely.union_all(rings).symmetric_difference(outer).area < 0.01
+            assert shapely.union_all(rings).symmetric_difference(shape).area < 0.01
     # an oriented box is eight numbers
     assert [len(ring) for ring in found["a"].objects.polygons[0]] == [8]
 

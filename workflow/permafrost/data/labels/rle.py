@@ -80,10 +80,22 @@ def text_of(runs: Sequence[int]) -> str:
     return "".join(out)
 
 
-def runs_of_raster(mask: np.ndarray) -> list[int]:
-    """Run lengths of a mask (H, W), true in the object; `text_of` makes COCO's text of them."""
-    flat = np.asarray(mask, bool).T.ravel()
-    edges = np.flatnonzero(np.diff(flat, prepend=False, append=False))
-    # the appended end of a mask whose last pixel is foreground is the end of the image
-    ends = edges if len(edges) and edges[-1] == len(flat) else [*edges, len(flat)]
+def runs_of_raster(
+    mask: np.ndarray, *, corner: tuple[int, int] = (0, 0), size: tuple[int, int] | None = None
+) -> list[int]:
+    """Run lengths of a mask (H, W), true in the object; `text_of` makes COCO's text of them.
+
+    Parameters
+    ----------
+    corner : column and row of its upper left pixel in an image that is background elsewhere.
+    size : height and width of this image, which holds the whole mask; by default those of the mask.
+    """
+    height, width = size or np.shape(mask)
+    (left, top), (columns, rows) = corner, np.nonzero(np.asarray(mask, bool).T)
+    places = (left + columns) * height + top + rows
+    first = np.diff(places, prepend=-2) != 1
+    starts, stops = places[first], places[np.append(first[1:], True)[: len(places)]] + 1
+    edges = np.stack([starts, stops], axis=1).ravel()
+    # the end of a mask whose last pixel is foreground is the end of the image
+    ends = edges if len(edges) and edges[-1] == height * width else [*edges, height * width]
     return np.diff(ends, prepend=0).tolist()

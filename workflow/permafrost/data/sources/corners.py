@@ -56,9 +56,10 @@ def outline_of(points: np.ndarray) -> dict:
     }
 
 
-def masked(raster: np.ndarray) -> dict:
-    """Mask and area of an object from the pixels (H, W) that are true in it."""
-    return {"mask": text_of(runs_of_raster(raster)), "area": float(np.count_nonzero(raster))}
+def masked(raster: np.ndarray, **place) -> dict:
+    """Mask and area of an object from the pixels (H, W) that are true in it; `place` as for `runs_of_raster`."""
+    runs = runs_of_raster(raster, **place)
+    return {"mask": text_of(runs), "area": float(np.count_nonzero(raster))}
 
 
 def without_holes(polygon) -> list[float]:

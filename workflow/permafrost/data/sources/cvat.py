@@ -22,12 +22,14 @@ from permafrost.data.files.markup import parse_xml
 from permafrost.data.files.members import Members, open_members
 from permafrost.data.sources.annotated import Annotated, Found, ObjectSource
 from permafrost.data.sources.common import Rename, renamed
-from permafrost.data.sources.corners import outline_of, turned_box
+from permafrost.data.sources.corners import masked, outline_of, turned_box
 from permafrost.data.sources.options import Clipped, FileOrFiles, ObjectFiles, Renamed
 from permafrost.data.sources.places import ImageNames, annotation_bytes, annotation_files
 from permafrost.data.sources.reading import finite_number
 
 _ROTATION = "le90-degrees"
+#: height and width of an image, if the file states them
+_Size = tuple[int, int] | None
 #: what an image may have besides shapes; labels of the whole image are no objects
 _NO_SHAPES = frozenset({"tag"})
 
@@ -108,13 +110,13 @@ class _Reader:
             if not name.strip():
                 raise UnreadableImage("it has no name")
             size = _size(element)
-            found = list(self._found(element, which))
+            found = list(self._found(element, which, size))
         except UnreadableImage as failure:
             bad = names.image(name.strip() or "?", [], subset, problems=[f"{which}: {failure}"])
             return replace(bad, remedy=failure.remedy)
         return names.image(name, found, subset, size)
 
-    def _found(self, image: Element, which: str) -> Iterator[Found]:
+    def _found(self, image: Element, which: str, size: _Size) -> Iterator[Found]:
         for number, element in enumerate(image, start=1):
             shape = f"shape {number} ({element.tag[:40]})"
             if element.tag in _NO_SHAPES:
@@ -132,7 +134,7 @@ class _Reader:
             label = self._rename(label, shape)
             if label is None:
                 continue
-            for one in self._shapes[element.tag](element, shape):
+            for one in self._shapes[element.tag](element, shape, size):
                 yield Found(label=label, where=f"{which}: {shape}", **one)
 
 
@@ -158,7 +160,7 @@ class _Numbers(NamedTuple):
         return finite_number(text, self.which, f"for {name}")
 
 
-def _box(element: Element, which: str) -> list[dict]:
+def _box(element: Element, which: str, _size: _Size) -> list[dict]:
     number = _Numbers(element, which)
     x_min, y_min, x_max, y_max = (number(side) for side in ("xtl", "ytl", "xbr", "ybr"))
     rotation = number("rotation", "0")
@@ -176,15 +178,15 @@ def _points(element: Element, which: str) -> np.ndarray:
     return np.array([[finite_number(v, which, "in points") for v in pair] for pair in pairs])
 
 
-def _polygon(element: Element, which: str) -> list[dict]:
+def _polygon(element: Element, which: str, _size: _Size) -> list[dict]:
     points = _points(element, which)
     if len(points) < 3:
         raise UnreadableImage(f"{which} has {len(points)} points, and a polygon needs three")
     return [outline_of(points)]
 
 
-def _mask(element: Element, which: str) -> list[dict]:
-    """Box and area of a mask: run lengths row by row, background first, of a box of whole pixels."""
+def _mask(element: Element, which: str, size: _Size) -> list[dict]:
+    """Box, area and pixels of a mask: run lengths row by row, background first, of a box of whole pixels."""
     number = _Numbers(element, which)
     left, top, width, height = (int(number(side)) for side in ("left", "top", "width", "height"))
     text = (element.get("rle") or "").split(",")
@@ -192,14 +194,19 @@ def _mask(element: Element, which: str) -> list[dict]:
     if min(runs) < 0 or sum(runs) != width * height or not sum(runs[1::2]):
         raise UnreadableImage(f"{which} has run lengths that are not a mask of {width} x {height}")
     box = [float(v) for v in (left, top, left + width, top + height)]
-    return [{"box": box, "area": float(sum(runs[1::2]))}]
+    inside = size and min(left, top) >= 0 and left + width <= size[1] and top + height <= size[0]
+    if not inside:
+        # a mask beyond its image, or without a stated image size, has only its box
+        return [{"box": box, "area": float(sum(runs[1::2]))}]
+    raster = np.repeat(np.arange(len(runs)) % 2 == 1, runs).reshape(height, width)
+    return [{"box": box, **masked(raster, corner=(left, top), size=size)}]
 
 
-def _single_points(element: Element, which: str) -> list[dict]:
+def _single_points(element: Element, which: str, _size: _Size) -> list[dict]:
     return [{"box": [*point, *point]} for point in _points(element, which).tolist()]
 
 
 #: element -> its objects
-_Shapes = dict[str, Callable[[Element, str], list[dict]]]
+_Shapes = dict[str, Callable[[Element, str, _Size], list[dict]]]
 _BOXES: _Shapes = {"box": _box, "polygon": _polygon, "mask": _mask}
 _POINTS: _Shapes = {"points": _single_points}

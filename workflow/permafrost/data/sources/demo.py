@@ -325,8 +325,9 @@ class CrownSource(AerialSource):
         }
 
     def _objects(self, view: aerial.View, chip: cuts.Chip) -> Objects:
-        points = targets_of(self.task).points
-        return crowns.crowns(view, chip.top, chip.left, chip.size, points=points)
+        targets = targets_of(self.task)
+        form = {"points": targets.points, "masks": targets.instances}
+        return crowns.crowns(view, chip.top, chip.left, chip.size, **form)
 
 
 class BuiltSource(CrownSource):
