@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import shapely
 from helpers.predictions.objects import all_crowd, coco, predictions, repeated, without
 from permafrost.data.deepforest.annotations import Annotations
 from permafrost.evaluators import crowns, detection
 from permafrost.metrics.tasks import class_metrics, overall_metrics
 from permafrost.statistics.resampling.resamples import draw_resamples
 
-BOXES, POINTS = "detection", "point_detection"
+BOXES, POINTS, ORIENTED = "detection", "point_detection", "oriented_detection"
 CASES = {
     "plain": lambda task: predictions(task),
     "one class": lambda task: predictions(task, classes=1),
@@ -28,7 +29,7 @@ CASES = {
 COCO_NAMES = {"AR@1": "AR1", "AR@10": "AR10"}
 
 
-@pytest.mark.parametrize("task", [BOXES, POINTS])
+@pytest.mark.parametrize("task", [BOXES, POINTS, ORIENTED])
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("grouped", [False, True])
 def test_replicates_equal_an_evaluation_of_repeated_images(task, case, grouped):
@@ -45,15 +46,16 @@ def test_replicates_equal_an_evaluation_of_repeated_images(task, case, grouped):
             np.testing.assert_allclose(here, value, rtol=1e-12, atol=0, err_msg=name)
 
 
+@pytest.mark.parametrize(("task", "kernel"), [(BOXES, "bbox"), (ORIENTED, "oriented")])
 @pytest.mark.parametrize("case", [name for name in CASES if name != "low cap"])
-def test_boxes_equal_the_evaluator_of_coco_json_on_repeated_images(case):
-    found = CASES[case](BOXES)
+def test_boxes_equal_the_evaluator_of_coco_json_on_repeated_images(case, task, kernel):
+    found = CASES[case](task)
     drawn = draw_resamples(12, 5, 1)
     replicates = found.family(np.arange(12)).replicates(drawn)
     values = found.evaluate()
     for place, times in enumerate([np.ones(12, int), *drawn.counts.T.astype(int)]):
         truth, made = coco(repeated(found, times))
-        expected = detection.evaluate(truth, made, iou_type="bbox", max_dets=(1, 10, 100))
+        expected = detection.evaluate(truth, made, iou_type=kernel, max_dets=(1, 10, 100))
         stats = dict(zip(expected.names, expected.stats, strict=True))
         stats["AR"] = stats.pop("AR@100")
         for name, value in stats.items():
@@ -78,7 +80,7 @@ def test_a_cap_below_ten_is_that_of_ar10_too():
     assert values["AR10"] == values["AR"] == expected.stats[7] > expected.stats[6] == values["AR1"]
 
 
-@pytest.mark.parametrize("task", [BOXES, POINTS])
+@pytest.mark.parametrize("task", [BOXES, POINTS, ORIENTED])
 @pytest.mark.parametrize("ties", [False, True])
 def test_hits_without_crowds_are_those_of_the_crown_evaluation(task, ties):
     found = predictions(task, crowds=0, ties=ties, images=30)
@@ -97,19 +99,62 @@ def test_hits_without_crowds_are_those_of_the_crown_evaluation(task, ties):
 
 
 def annotations(found, images) -> Annotations:
-    """Objects or detections in the form of the crown evaluation."""
+    """Objects or detections in the form of the crown evaluation; oriented boxes as polygons, compared by shapely."""
     count = sum(map(len, images))
-    points = found.task == POINTS
+    kinds = {
+        BOXES: ("box", lambda one: one.boxes),
+        POINTS: ("point", lambda one: one.centres),
+        ORIENTED: ("polygon", lambda one: shapely.polygons(corners(one))),
+    }
+    kind, shape = kinds[found.task]
     scores = [getattr(one, "scores", np.full(len(one), np.nan)) for one in images]
     return Annotations(
-        kind="point" if points else "box",
+        kind=kind,
         images=tuple(found.sample_ids.tolist()),
         image=np.repeat(np.arange(len(images)), [len(one) for one in images]),
         label=np.array(["x"] * count, object),
         score=np.concatenate(scores),
-        shape=np.concatenate([one.centres if points else one.boxes for one in images]),
+        shape=np.concatenate([shape(one) for one in images]),
         row=np.arange(1, count + 1),
     )
+
+
+def corners(one) -> np.ndarray:
+    rings = one.polygons if hasattr(one, "polygons") else one.outlines
+    return np.reshape(np.array(rings, float), (-1, 4, 2))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_ap50_of_oriented_boxes_is_that_of_matching_by_shapely(seed):
+    found = predictions(ORIENTED, crowds=0, seed=seed, images=25)
+    values = found.evaluate()
+    expected = [average_precision(found, label) for label in range(3)]
+    np.testing.assert_allclose(values["class_AP50"], expected, rtol=1e-9)
+    assert 0.1 < values["AP50"] < 0.95 and values["AP50"] == pytest.approx(np.mean(expected))
+    # the upright boxes around them have other scores
+    upright = replace(found, scoring=replace(found.scoring, task=BOXES)).evaluate()
+    assert upright["AP50"] != values["AP50"]
+
+
+def average_precision(found, label: int, threshold: float = 0.5) -> float:
+    """COCO's interpolated average precision of one class, image by image and detection by detection."""
+    marks, total = [], 0
+    for one, made in zip(found.objects, found.detections, strict=True):
+        truth = shapely.polygons(corners(one)[one.classes == label])
+        total += len(truth)
+        free = set(range(len(truth)))
+        mine = made.take(made.classes == label).ranked()
+        for shape, score in zip(shapely.polygons(corners(mine)), mine.scores, strict=True):
+            iou = {i: shape.intersection(truth[i]).area / shape.union(truth[i]).area for i in free}
+            best = max(iou, key=iou.get, default=None)
+            hit = best is not None and iou[best] >= threshold
+            free -= {best} if hit else set()
+            marks.append((-score, hit))
+    hits = np.cumsum([hit for _, hit in sorted(marks, key=lambda mark: mark[0])])
+    precision = hits / np.arange(1, len(hits) + 1)
+    recall = hits / total
+    best = [precision[recall >= at - 1e-12].max(initial=0) for at in np.linspace(0, 1, 101)]
+    return float(np.mean(best))
 
 
 def test_the_mean_error_of_counts_is_that_of_the_images():

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 from permafrost.core.tables import write_table
 from permafrost.data.labels.objects import Objects, objects_column
-from permafrost.metrics.objects.detected import Detected
+from permafrost.data.labels.oriented import area_of, corners_of, enclosing, polygons_of
+from permafrost.metrics.objects.detected import OUTLINES, Detected, outlines_column
 from permafrost.statistics.predictions.objects import DetectedObjects, ObjectScoring
 
 SIDE = 200.0
@@ -43,8 +44,11 @@ def predictions(
             random.integers(0, classes, count),
             crowd=random.random(count) < crowds,
         )
+        made = _detect(one, guess, classes, skill, false_alarms, points, ties)
+        if task == "oriented_detection":
+            one, made = turned(one), turned(made)
         truth.append(one)
-        found.append(_detect(one, guess, classes, skill, false_alarms, points, ties))
+        found.append(made)
     return DetectedObjects.from_arrays(
         [f"image {number:03}" for number in range(images)],
         truth,
@@ -80,6 +84,17 @@ def _detect(truth, random, classes, skill, false_alarms, points, ties) -> Detect
         scores = np.round(scores * 5) / 5
     order = np.argsort(-scores, kind="stable")
     return Detected(boxes[order], labels[order], scores[order])
+
+
+def turned(one):
+    """Objects or detections with each box turned about its centre, by an angle that changes from left to right."""
+    centres, sides = one.centres, one.boxes[:, 2:] - one.boxes[:, :2]
+    corners = corners_of(np.column_stack([centres, sides, centres[:, 0] % 360]), "le90-degrees")
+    if isinstance(one, Detected):
+        return replace(one, boxes=enclosing(corners), outlines=corners.reshape(-1, 8))
+    return replace(
+        one, boxes=enclosing(corners), areas=area_of(corners), polygons=polygons_of(corners)
+    )
 
 
 def without(found: DetectedObjects, *, truth=False, detections=False, images=None):
@@ -129,8 +144,8 @@ def coco(found: DetectedObjects) -> tuple[dict, list[dict]]:
     }
     made = []
     for number, (one, detected) in enumerate(zip(found.objects, found.detections, strict=True), 1):
-        for box, label, area, crowd in zip(
-            one.boxes, one.classes, one.areas, one.crowd, strict=True
+        for box, label, area, crowd, polygon in zip(
+            one.boxes, one.classes, one.areas, one.crowd, one.polygons, strict=True
         ):
             truth["annotations"].append(
                 {
@@ -140,12 +155,15 @@ def coco(found: DetectedObjects) -> tuple[dict, list[dict]]:
                     "bbox": _sides(box),
                     "area": float(area),
                     "iscrowd": int(crowd),
+                    **({} if polygon is None else {"segmentation": polygon}),
                 }
             )
-        rows = zip(detected.boxes, detected.classes, detected.scores, strict=True)
+        outlines = [None] * len(detected) if detected.outlines is None else detected.outlines
+        rows = zip(detected.boxes, detected.classes, detected.scores, outlines, strict=True)
         made += [
             {"image_id": number, "category_id": int(k) + 1, "bbox": _sides(box), "score": float(s)}
-            for box, k, s in rows
+            | ({} if ring is None else {"segmentation": [ring.tolist()]})
+            for box, k, s, ring in rows
         ]
     return truth, made
 
@@ -227,6 +245,11 @@ def prediction_table(found: DetectedObjects) -> pa.Table:
             "width": pa.array(found.sizes[:, 1], pa.int32()),
             "objects": objects_column(found.objects),
             "detections": pa.array(detections, pa.list_(DETECTION)),
+            **(
+                {OUTLINES: outlines_column(found.detections)}
+                if found.task == "oriented_detection"
+                else {}
+            ),
             "shown": pa.array(["drawn", *[None] * (count - 1)], pa.string()),
         }
     )

@@ -12,6 +12,11 @@ from helpers.stores.maps import run_spec, spec, write_samples_of_maps
 
 # enough to learn the toys
 LEARNS = {"epochs": 25, "learning_rate": 0.02, "hidden": 32}
+TASKS = {
+    "box": "detection",
+    "point": "point_detection",
+    "oriented_box": "oriented_detection",
+}
 NOTHING = Objects.of(np.empty((0, 4)), [])
 
 DETECTION = {
@@ -87,7 +92,7 @@ def write_objects(
         dtype=dtype,
         rows_per_chunk=rows_per_chunk,
         split=split,
-        task=task or ("point_detection" if geometry == "point" else "detection"),
+        task=task or TASKS[geometry],
         classes=[f"class {i}" for i in range(classes)],
         working_size=list(working),
         detection={

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
-from permafrost.data.files.windows import cut_windows
+from helpers.stores.windows import windows_of
 from permafrost.data.labels.objects import Objects
-from permafrost.data.store.tiles import objects_by_window
 from permafrost.probes.dense.map_splits import Layer
 from permafrost.probes.detection.decode import CANDIDATES, Decoder
 from permafrost.probes.detection.model import Output
-from permafrost.probes.detection.object_splits import WholeImage
 from permafrost.probes.detection.pyramid import plan_pyramid
-from permafrost.probes.detection.shapes import POINTS, UPRIGHT
+from permafrost.probes.detection.shapes import POINTS
 from permafrost.probes.detection.stitching import Stitcher, shown_objects
 from permafrost.probes.detection.targets import BatchTargets, assign
 
 CLASSES = 3
-
-
-class Windows(SimpleNamespace):
-    def __len__(self) -> int:
-        return len(self.origins)
 
 
 def scatter(rng, width: int, height: int, most: float, *, points: bool) -> Objects:
@@ -37,20 +28,6 @@ def scatter(rng, width: int, height: int, most: float, *, points: bool) -> Objec
         if all(((low - gap >= o[2:]) | (box[2:] + gap <= o[:2])).any() for o in boxes):
             boxes.append(box)
     return Objects.of(boxes, rng.integers(0, CLASSES, len(boxes)))
-
-
-def windows_of(objects: Objects, width: int, height: int, tiles: dict, working) -> Windows:
-    cut = cut_windows(width, height, **tiles)
-    sizes = np.array([[window.height, window.width] for window in cut])
-    return Windows(
-        objects=list(objects_by_window(objects, cut)),
-        origins=np.array([[window.x, window.y] for window in cut], float),
-        sizes=sizes,
-        scales=np.array(working[::-1]) / sizes[:, ::-1],
-        shape=POINTS if (objects.boxes[:, :2] == objects.boxes[:, 2:]).all() else UPRIGHT,
-        detection={"min_visible": 0.5, "tiles": tiles},
-        images=[WholeImage("a", "a", np.arange(len(cut)), (height, width), objects)],
-    )
 
 
 def said(chosen: BatchTargets, cells: int, *, points: bool) -> Output:

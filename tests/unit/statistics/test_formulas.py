@@ -117,6 +117,11 @@ CASES = {
         "point_recall",
         ratio_of("point_recall"),
     ),
+    "oriented_detection": (
+        lambda: objects.predictions("oriented_detection", images=40),
+        "box_recall",
+        ratio_of("box_recall"),
+    ),
     "retrieval": (queries, "mean_ap", mean_ap),
     "draws of classes": (lambda: draws("classification"), "accuracy", accuracy),
     "draws of labels": (lambda: draws("multilabel"), "micro_f1", micro_f1),

@@ -199,7 +199,7 @@ class Splits(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class Tiles(Options):
-    """Cut every image into windows, each a sample of its own (detection, point_detection). Images
+    """Cut every image into windows, each a sample of its own (objects only). Images
     are split first, so all windows of an image are in the same split. TIFFs are read window by
     window and may be larger than memory.
     """
@@ -313,8 +313,8 @@ class DatasetEntry(Images):
     select: Literal["all", "rgb"] | Some[str] = "all"
     """Bands offered to backbones: rgb, all, or a list of true names, unambiguous common names, or modalities."""
     classes: LeftOut[Different[str]] = None
-    """Class names in the order of their ids; at least two, or one for detection and
-    point_detection. Default is the order in the data (coco: of the categories' ids), else the
+    """Class names in the order of their ids; at least two, or one for objects.
+    Default is the order in the data (coco: of the categories' ids), else the
     alphabetical order of the names found."""
     ignore_index: LeftOut[Annotated[int, Interval(ge=0, le=65535)]] = None
     """Mask value of unlabelled pixels, which are never scored; larger than the ids of the classes."""
@@ -346,9 +346,9 @@ class DatasetEntry(Images):
     tiles: LeftOut[Tiles] = None
     min_visible: LeftOut[Annotated[float, Interval(ge=0, lt=1)]] = None
     """A window trains on the boxes of which it shows more than this share, clipped; other boxes in
-    it are ignored (detection with tiles). Default is 0.5."""
+    it are ignored (boxes with tiles). Oriented boxes are not clipped. Default is 0.5."""
     max_detections: LeftOut[Annotated[int, Gt(10)]] = None
-    """Most detections of a class per image that COCO's metrics count (detection). Default is 100."""
+    """Most detections of a class per image that COCO's metrics count (boxes). Default is 100."""
     match_distance: LeftOut[Above0] = None
     """Largest distance in pixels at which a predicted point matches (point_detection). Default is 10."""
 

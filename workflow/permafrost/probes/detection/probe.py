@@ -41,8 +41,8 @@ HEAD = "fcos"
 
 @dataclass(frozen=True, kw_only=True)
 class DetectionOptions(Pictured, TrainingOptions):
-    """A one-stage head without anchors (FCOS) trained on the maps of the frozen layers. It detects boxes, or points
-    if the dataset's objects are points.
+    """A one-stage head without anchors (FCOS) trained on the maps of the frozen layers. It detects boxes, or
+    points or oriented boxes if these are the dataset's objects.
     """
 
     layers: Layers = None
@@ -57,7 +57,7 @@ class DetectionOptions(Pictured, TrainingOptions):
     batch_size: Positive = 16
     weight_decay: AtLeast0 = 1e-4
     box_loss: Literal["giou", "iou"] = "giou"
-    """Loss of boxes; without effect for points."""
+    """Loss of upright boxes; without effect for other shapes."""
     # the bound is the smallest score of a detection (LEAST_SCORE in probes/detection/decode.py)
     score_threshold: Annotated[float, Interval(ge=0.05, le=1)] | None = None
     """Smallest score of detections that count for box_* and point_* metrics; null uses the value with the best F1
