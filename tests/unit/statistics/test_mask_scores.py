@@ -137,7 +137,7 @@ def test_hits_are_counted_by_the_iou_of_masks():
             ["a"], [objects], [found.take(kept)], [SIZE], ObjectScoring(TASK, ["a"], 0.5)
         )
         values = predicted.evaluate()
-        assert predicted.scores.counts[:, 0].tolist() == [hits, 1, len(kept)]
+        assert predicted.scores.counts[:3, 0].tolist() == [hits, 1, len(kept)]
         assert values["mask_recall"] == hits and values["mask_precision"] == hits / len(kept)
         assert values["box_AP50"] == pytest.approx(1) and values["AP50"] == pytest.approx(hits / 2)
 

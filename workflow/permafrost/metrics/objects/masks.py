@@ -112,7 +112,8 @@ def masks_of_rasters(rasters: Sequence[np.ndarray], corners, heights, widths) ->
         change = np.diff(framed, axis=1)
         (column, low), (_, high) = np.nonzero(change == 1), np.nonzero(change == -1)
         parts.append(np.stack([np.full_like(low, owner), column + left, low + top, high + top], 1))
-    return _of_pieces(*np.concatenate(parts).T, np.asarray(heights), np.asarray(widths))
+    owner, column, low, high = np.concatenate(parts).T
+    return _of_pieces(owner, column, low, high, heights, widths)
 
 
 def moved(masks: Masks, by: np.ndarray, heights, widths) -> Masks:

@@ -46,7 +46,8 @@ FINE = 4
 
 def canvas_size(pyramid: Pyramid) -> tuple[int, int]:
     """Height and width of the canvas."""
-    return tuple(side << _doublings(pyramid) for side in pyramid.levels[-1].size)
+    height, width = pyramid.levels[-1].size
+    return height << _doublings(pyramid), width << _doublings(pyramid)
 
 
 def _doublings(pyramid: Pyramid) -> int:
