@@ -21,7 +21,7 @@ RATES = Path(__file__).with_name("rates.json")
 _GIGA = 1e9
 # multiply-adds of a search that take as long as a pixel of a mask: its patch's class, or its prediction
 _PIXEL = 3500
-# time of a pixel value that is read, relative to a value of a map that is written: benchmarks/README.md, *Maps of layers*
+# time of a pixel value that is read, relative to a value of a map that is written (benchmarks/README.md, *Maps*)
 _PER_PIXEL = 0.7
 # a split of more bytes is assumed not to fit into a quarter of the free memory, so that heads copy it to the disk;
 # time of writing and of reading a value of the copy, relative to reading it from the store
