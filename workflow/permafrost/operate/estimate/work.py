@@ -21,10 +21,10 @@ RATES = Path(__file__).with_name("rates.json")
 _GIGA = 1e9
 # multiply-adds of a search that take as long as a pixel of a mask: its patch's class, or its prediction
 _PIXEL = 3500
-# writing a value of a map takes as long as preparing so many pixel values (benchmarks/README.md, *Maps of layers*)
+# time of a pixel value that is read, relative to a value of a map that is written (benchmarks/README.md, *Maps*)
 _PER_PIXEL = 0.7
-# a split of more bytes is assumed not to fit into a quarter of the free memory; heads then copy it to the disk, which
-# takes so many times as long as reading it, and so do the reads of the copy (benchmarks/README.md, *Maps of layers*)
+# a split of more bytes is assumed not to fit into a quarter of the free memory, so that heads copy it to the disk;
+# time of writing and of reading a value of the copy, relative to reading it from the store
 _KEPT_BYTES = 8e9
 _COPY, _COPIED = 0.65, 0.08
 # images to which projections are fitted, as in features.projection, which imports torch
