@@ -52,7 +52,8 @@ class Objects:
     areas : (N,) float64.
     crowd : (N,) bool; regions of objects that cannot be separated or are too doubtful to score.
         Predictions there are ignored, and nothing is trained on them.
-    polygons : N lists of rings ``[x0, y0, x1, y1, …]``, or None without a polygon.
+    polygons : N lists of rings ``[x0, y0, x1, y1, …]``, or None without a polygon. That of an oriented box is
+        one ring of its four corners (`oriented.polygons_of`), and `boxes` has the upright box around it.
     """
 
     numbers: np.ndarray
