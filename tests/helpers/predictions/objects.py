@@ -9,6 +9,7 @@ import pyarrow as pa
 from permafrost.core.tables import write_table
 from permafrost.data.labels.objects import Objects, objects_column
 from permafrost.data.labels.oriented import area_of, corners_of, enclosing, polygons_of
+from permafrost.metrics.objects import masks as object_masks
 from permafrost.metrics.objects.detected import OUTLINES, Detected, outlines_column
 from permafrost.statistics.predictions.objects import DetectedObjects, ObjectScoring
 
@@ -47,6 +48,8 @@ def predictions(
         made = _detect(one, guess, classes, skill, false_alarms, points, ties)
         if task == "oriented_detection":
             one, made = turned(one), turned(made)
+        if task == "instance_segmentation":
+            one, made = drawn(one), drawn(made)
         truth.append(one)
         found.append(made)
     return DetectedObjects.from_arrays(
@@ -95,6 +98,19 @@ def turned(one):
     return replace(
         one, boxes=enclosing(corners), areas=area_of(corners), polygons=polygons_of(corners)
     )
+
+
+def drawn(one):
+    """Objects or detections as the masks of the pixels that their boxes touch."""
+    low = np.clip(np.floor(one.boxes[:, :2]), 0, SIDE - 1).astype(int)
+    high = np.clip(np.ceil(one.boxes[:, 2:]).astype(int), low + 1, int(SIDE))
+    rasters = [np.ones(size[::-1], bool) for size in high - low]
+    masks = object_masks.masks_of_rasters(rasters, low, *np.full((2, len(low)), int(SIDE)))
+    boxes = object_masks.corners_of(masks)
+    if isinstance(one, Detected):
+        return replace(one, boxes=boxes, masks=masks)
+    texts = tuple(object_masks.texts_of(masks))
+    return replace(one, boxes=boxes, areas=masks.areas().astype(float), masks=texts)
 
 
 def without(found: DetectedObjects, *, truth=False, detections=False, images=None):

@@ -102,6 +102,13 @@ def test_sizes_are_those_of_the_oriented_boxes():
     assert any("not those of their oriented boxes" in text for text in said)
 
 
+def test_radians_under_a_name_in_degrees_are_noted():
+    truth, found = oriented_case(5)
+    for convention, noted in (("le90-degrees", True), (CONVENTION, False)):
+        ours = evaluate(truth, found, iou_type="oriented", box_convention=convention)
+        assert any("may be radians" in text for text in ours.warnings) == noted
+
+
 def test_outlines_that_cross_themselves_are_counted_and_their_hull_is_used():
     truth, found = oriented_case(5)
 

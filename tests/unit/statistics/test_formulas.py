@@ -122,6 +122,11 @@ CASES = {
         "box_recall",
         ratio_of("box_recall"),
     ),
+    "instance_segmentation": (
+        lambda: objects.predictions("instance_segmentation", images=40),
+        "mask_recall",
+        ratio_of("mask_recall"),
+    ),
     "retrieval": (queries, "mean_ap", mean_ap),
     "draws of classes": (lambda: draws("classification"), "accuracy", accuracy),
     "draws of labels": (lambda: draws("multilabel"), "micro_f1", micro_f1),

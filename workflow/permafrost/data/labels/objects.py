@@ -54,7 +54,8 @@ class Objects:
     crowd : (N,) bool; regions of objects that cannot be separated or are too doubtful to score.
         Predictions there are ignored, and nothing is trained on them.
     polygons : N lists of rings ``[x0, y0, x1, y1, …]``, whose union is the object, or None without
-        a polygon.
+        a polygon. That of an oriented box is one ring of its four corners (`oriented.polygons_of`), and
+        `boxes` has the upright box around it.
     masks : N masks of the whole image as COCO's compressed run lengths, for objects whose
         annotation is a raster; None for all others.
     """

@@ -30,6 +30,8 @@ from permafrost.metrics.detection.inputs.columns import Columns
 
 _KEYS = ("obb", "poly", "bbox", "segmentation")
 _CORNERS = 8
+# fewer boxes may all be nearly upright
+_FEW = 10
 
 
 def read_corners(columns: Columns, convention: str | None) -> tuple[np.ndarray, list[str]]:
@@ -60,7 +62,8 @@ def read_corners(columns: Columns, convention: str | None) -> tuple[np.ndarray, 
     if columns.bad.any():
         numbers = np.where(columns.bad[:, None], 0.0, numbers)
     if length != _CORNERS:
-        return corners_of(numbers, convention), []
+        said = _radians_warning(columns, numbers[:, 4], convention)
+        return corners_of(numbers, convention), said
     corners, crossed = uncrossed(numbers.reshape(-1, 4, 2))
     return corners, _crossing_warning(columns, crossed)
 
@@ -163,6 +166,18 @@ def _flat(value) -> list:
     if len(value) == _CORNERS + 2 and list(value[:2]) == list(value[-2:]):
         value = value[:_CORNERS]
     return list(value)
+
+
+def _radians_warning(columns: Columns, angles: np.ndarray, convention: str) -> list[str]:
+    """A warning if angles in degrees are all as small as radians, and not whole."""
+    if not CONVENTIONS[convention].degrees or len(angles) < _FEW:
+        return []
+    if np.abs(angles).max() > np.pi or (angles == np.round(angles)).mean() > 0.5:
+        return []
+    return [
+        f"{columns.source}: all angles lie between -π and π, so they may be radians; they are read as degrees"
+        f" ({convention})"
+    ]
 
 
 def _crossing_warning(columns: Columns, crossed: np.ndarray) -> list[str]:

@@ -21,6 +21,8 @@ from permafrost.data.labels.oriented import area_of, checked, enclosing, uncross
 
 # pairs in memory at once: their 16 pairs of edges stay in the processor's cache
 _BLOCK = 1 << 11
+# pairs of upright boxes compared at once
+_MATRIX = 1 << 20
 # rounding of the sum, as a share of the product of the pair's extents: boxes that touch share nothing
 _ROUNDING = 32 * np.finfo(np.float64).eps
 # above this IoU, corners are compared: boxes with equal corners have IoU 1
@@ -98,10 +100,19 @@ def oriented_iou(detections, truth, crowd=None) -> np.ndarray:
 
 
 def touching(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of upright boxes (D, 4) and (G, 4) x_min, y_min, x_max, y_max that share an area."""
-    low = np.maximum(first[:, None, :2], second[None, :, :2])
-    high = np.minimum(first[:, None, 2:], second[None, :, 2:])
-    return np.nonzero((high > low).all(axis=2))
+    """Pairs of upright boxes (D, 4) and (G, 4) x_min, y_min, x_max, y_max that share an area.
+
+    Pairs of a box without area inside another one are among them.
+    """
+    left, top, right, bottom = np.ascontiguousarray(second.T)
+    rows, columns = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    step = max(1, _MATRIX // max(len(second), 1))
+    for start in range(0, len(first), step):
+        x, y, end_x, end_y = first[start : start + step].T[:, :, None]
+        found = np.nonzero((x < right) & (left < end_x) & (y < bottom) & (top < end_y))
+        rows.append(found[0] + start)
+        columns.append(found[1])
+    return np.concatenate(rows), np.concatenate(columns)
 
 
 def pair_iou(detections, truths, crowd, rows, columns, *, areas=None) -> np.ndarray:
