@@ -233,7 +233,7 @@ def test_prepare_writes_the_crowns(tmp_path, task):
     assert card["spatially_random"] is False and card["audit"]["near_duplicates"] == 0
 
 
-@pytest.mark.parametrize("name", ["demo-detection", "demo-points"])
+@pytest.mark.parametrize("name", ["demo-detection", "demo-points", "demo-oriented"])
 def test_the_catalogue_offers_them(name, tmp_path):
     made = open_demo(dataset_entry(catalogue_entry(name, tmp_path)), where=name)
     assert [band.name for band in made.bands] == ALL
