@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from permafrost.core.errors import PermafrostError, look_up
 from permafrost.core.inputs import input_digest
 from permafrost.evaluators.output.score_files import comparison_table
-from permafrost.stages import detection_counts, standalone, voc_rules
+from permafrost.stages import detection_counts, detection_pages, standalone, voc_rules
 from permafrost.stages.lists import (
     area_ranges,
     category_groups,
@@ -268,7 +268,8 @@ def _leave(arguments, evaluation) -> None:
     scored = _Scored(arguments, evaluation, scores, groups, units, drawn, lines, notes)
     rows += detection_counts.rows_of(scored, more)
     more |= _slices(scored)
-    more |= _comparison(scored, members)
+    compared, other = _comparison(scored, members)
+    more |= compared
     tables, missing = _tables(arguments, evaluation, analysis, more)
     notes += missing
     if arguments.partial:
@@ -280,6 +281,7 @@ def _leave(arguments, evaluation) -> None:
         lines + note_lines(notes),
         rows=rows,
         tables=tables,
+        page=lambda: detection_pages.parts(arguments, evaluation, lines[0], other, analysis),
         options=_options(arguments),
         **detection_text.content_of(evaluation),
         **more,
@@ -350,11 +352,11 @@ def _slices(scored: _Scored) -> dict:
     return {"slices": rows, "robustness": ratios}
 
 
-def _comparison(scored: _Scored, members: dict) -> dict:
-    """JSON content of ``--against``; extends the lines and notes of `scored`."""
+def _comparison(scored: _Scored, members: dict) -> tuple[dict, Evaluation | None]:
+    """JSON content of ``--against``, and that evaluation; extends the lines and notes of `scored`."""
     arguments = scored.arguments
     if arguments.against is None:
-        return {}
+        return {}, None
     from permafrost.evaluators.intervals.detection import DetectionScores, comparison_rows
     from permafrost.evaluators.output import detection_text
 
@@ -368,7 +370,7 @@ def _comparison(scored: _Scored, members: dict) -> dict:
     scored.lines.extend(
         detection_text.category_difference_lines(other, rows, arguments.against, labels)
     )
-    return {"comparison": rows}
+    return {"comparison": rows}, other
 
 
 def _tables(arguments, evaluation, analysis, more: dict) -> tuple[dict, list[str]]:

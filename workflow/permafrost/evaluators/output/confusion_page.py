@@ -1,0 +1,67 @@
+"""Confused classes as a section of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from permafrost.core.text import printable_name
+from permafrost.evaluators.output.page import Figure, Section
+from permafrost.report.figures.matrices import draw_confusion
+from permafrost.report.tables.blocks import Block
+
+_DRAWN = 40  # most classes of a figure
+_LISTED = 30  # pairs in the table
+_LONGEST = 40
+
+
+def confusion_section(
+    counts: np.ndarray, names: Sequence[str], *, unit: str, sides: tuple[str, str], words: str
+) -> Section:
+    """A heat map of up to 40 classes, and the most frequent confusions of all.
+
+    Parameters
+    ----------
+    counts : (K, K) integers, rows the truth and columns what was predicted.
+    unit : what is counted, such as ``pixels``; sides : words for a row's and a column's class.
+    """
+    labels = _distinct(names)
+    figures = []
+    if len(labels) <= _DRAWN and counts.any():
+        figures = [
+            Figure(
+                "confusion",
+                draw_confusion(np.asarray(counts), labels, title="Confusion", unit=unit),
+                alt="Matrix of true and predicted classes",
+                caption=f"Rows: {sides[0]}; columns: {sides[1]}. Colours are shares of a row.",
+                wide=len(labels) > 12,
+            )
+        ]
+    return Section("confusion", "Confusion", words, [_pairs(counts, labels, unit, sides)], figures)
+
+
+def _pairs(counts: np.ndarray, labels: list[str], unit: str, sides: tuple[str, str]) -> Block:
+    wrong = np.where(np.eye(len(labels), dtype=bool), 0, counts)
+    order = np.argsort(-wrong, axis=None, kind="stable")[:_LISTED]
+    places = [divmod(int(place), len(labels)) for place in order if wrong.flat[place]]
+    sums = np.asarray(counts).sum(axis=1)
+    lines = [
+        [labels[i], labels[j], str(int(counts[i, j])), f"{100 * counts[i, j] / sums[i]:.1f} %"]
+        for i, j in places
+    ]
+    heads = [*sides, unit, "share of the row"]
+    found = int(np.count_nonzero(wrong))
+    foot = f"The {len(places)} most frequent of {found} kinds of confusion." if places else "None."
+    return Block("Confusions", [heads, *lines], frozenset(heads[2:]), foot)
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Printable names; a figure needs different ones."""
+    labels: list[str] = []
+    for name in names:
+        label = printable_name(name, _LONGEST)
+        while label in labels:
+            label += "'"
+        labels.append(label)
+    return labels

@@ -1,0 +1,386 @@
+"""What a page shows of detections: curves, the best score, kinds of errors, confusion, images, suspected labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from permafrost.core.text import printable_name
+from permafrost.evaluators.intervals.counts import best_score, counted_at
+from permafrost.evaluators.intervals.detection import class_names
+from permafrost.evaluators.output.confusion_page import confusion_section
+from permafrost.evaluators.output.page import Figure, Section
+from permafrost.metrics.detection.analysis import Analysis, confusion_matrix
+from permafrost.metrics.detection.evaluation import Evaluation
+from permafrost.metrics.objects.overlaps import find_pairs
+from permafrost.metrics.ratios import divide, mean_of_defined
+from permafrost.report.figures import chart
+from permafrost.report.figures.detection_curves import draw_calibration, draw_precision_recall
+from permafrost.report.figures.detections import Answer, Example, draw_pictures
+from permafrost.report.figures.errors import WORDS, draw_errors
+from permafrost.report.notation import number, signed
+from permafrost.report.tables.blocks import Block
+
+_CURVES = 5  # classes with a curve of their own
+_POINTS = 200  # of a curve over scores
+_IMAGES, _PICTURES, _SUSPECTS = 20, 6, 20
+#: a false alarm or a miss is suspected if no box of the other side overlaps it with this IoU
+LONELY = 0.1
+_MOST_CLASSES = 500  # in a confusion matrix
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """What became of detections and truths, at an IoU of 0.5 (or else the least evaluated one).
+
+    Attributes
+    ----------
+    names : of the images, in the order of the evaluation.
+    """
+
+    evaluation: Evaluation
+    names: Sequence[str]
+
+    @cached_property
+    def at(self) -> tuple[int, int]:
+        """Positions of the area range and of the IoU threshold."""
+        return counted_at(self.evaluation)
+
+    @property
+    def iou(self) -> float:
+        return float(self.evaluation.axes.thresholds[self.at[1]])
+
+    @cached_property
+    def best(self) -> float:
+        """The score with the best F1; infinite without a detection that counts."""
+        return best_score(self.evaluation)
+
+    @property
+    def rule(self) -> str:
+        """Which detections count where a score is needed."""
+        if not np.isfinite(self.best):
+            return "no detection counts"
+        return f"detections count that score at least {self.best:.4g}, where F1 is best"
+
+    @cached_property
+    def scores(self) -> np.ndarray:
+        """(D,) scores of the rows of `Cells`."""
+        return self.evaluation.detections.scores[self.evaluation.cells.detections]
+
+    @cached_property
+    def hit(self) -> np.ndarray:
+        """(D,) bool: right detections, whatever their score."""
+        matching = self.evaluation.matching
+        hit = np.zeros(len(self.scores), bool)
+        hit[matching.candidates] = matching.hits()[:, self.at[0], self.at[1]]
+        return hit
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """(D,) bool: detections that count as right or wrong."""
+        return ~self.evaluation.matching.ignored(*self.at)
+
+    @cached_property
+    def regular(self) -> np.ndarray:
+        """(G,) bool: truths to be found, in the columns of `Cells`."""
+        return ~self.evaluation.matching.truth_ignored[:, self.at[0]]
+
+    @cached_property
+    def at_best(self) -> dict[str, np.ndarray]:
+        """Positions of ``hits`` and ``alarms`` among the detections that reach the best score, and of ``found`` and
+        ``missed`` truths and those not counted (``uncounted``)."""
+        cells, kept = self.evaluation.cells, self.scores >= self.best
+        hits = self.hit & kept
+        found = np.zeros(len(cells.truths), bool)
+        found[self.evaluation.matching.matched(*self.at)[hits]] = True
+        return {
+            "hits": cells.detections[hits],
+            "alarms": cells.detections[kept & self.counts & ~self.hit],
+            "excused": cells.detections[kept & ~self.counts],
+            "found": cells.truths[found & self.regular],
+            "missed": cells.truths[~found & self.regular],
+            "uncounted": cells.truths[~self.regular],
+        }
+
+    def per_image(self, kind: str) -> np.ndarray:
+        """(I,) how many of a kind of `at_best` are in each image."""
+        table = self.table(kind)
+        return np.bincount(table.image[self.at_best[kind]], minlength=len(self.names))
+
+    def table(self, kind: str):
+        """The detections or truths that a kind of `at_best` indexes."""
+        detected = kind in ("hits", "alarms", "excused")
+        return self.evaluation.detections if detected else self.evaluation.truths
+
+    def corners(self, kind: str, image: int) -> np.ndarray:
+        """(N, 4) boxes xmin, ymin, xmax, ymax of a kind in an image; a truth without a box is left out."""
+        table, rows = self.table(kind), self.at_best[kind]
+        return corners_of(table.boxes[rows[table.image[rows] == image]])
+
+
+def corners_of(boxes: np.ndarray) -> np.ndarray:
+    """Boxes of x, y, width, height as corners; those with an undefined number are left out."""
+    boxes = boxes[np.isfinite(boxes).all(axis=1)].reshape(-1, 4)
+    return np.hstack([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]])
+
+
+def detection_sections(
+    outcomes: Outcomes,
+    *,
+    files: tuple[str, str],
+    other: Evaluation | None = None,
+    analysis: Analysis | None = None,
+    picture: Callable[[int], Example] | None = None,
+) -> list[Section]:
+    """All sections.
+
+    Parameters
+    ----------
+    files : names of the evaluated file and of the `other` one.
+    analysis : kinds of errors and calibration, if they were computed.
+    picture : function from the position of an image to its picture; None: nothing is drawn.
+    """
+    evaluation = outcomes.evaluation
+    sections = [_curves(outcomes, other, files), _best(outcomes)]
+    if analysis is not None:
+        sections.append(_errors(analysis))
+    if evaluation.settings.use_categories and analysis is not None:
+        sections += _confusion(outcomes)
+    return [*sections, *_worst(outcomes, picture), *_suspects(outcomes)]
+
+
+def _curves(outcomes: Outcomes, other: Evaluation | None, files: tuple[str, str]) -> Section:
+    evaluation = outcomes.evaluation
+    note = f"a detection is right at an IoU of {outcomes.iou:g} or more; best precision from each recall on"
+    own, grid = _precision(evaluation), evaluation.axes.recall_grid.tolist()
+    # (R, K): the mean over classes, then the classes with the most truths
+    curves = {"mean of the classes" if own.shape[1] > 1 else "all": own}
+    if own.shape[1] > 1:
+        count = np.bincount(evaluation.truths.category, minlength=own.shape[1])
+        names = class_names(evaluation)
+        for place in np.argsort(-count, kind="stable")[:_CURVES].tolist():
+            curves[printable_name(names[place])] = own[:, place : place + 1]
+    figures = [_curve_figure("curves", curves, grid, "Precision and recall", note)]
+    if other is not None:
+        pair = dict(zip(files, (own, _precision(other)), strict=True))
+        figures.append(_curve_figure("curves_compared", pair, grid, "Both files", note))
+    few = f" Shown are the {_CURVES} classes with the most truths." if own.shape[1] > _CURVES else ""
+    words = f"When the score that a detection needs is lowered, recall rises and precision falls.{few}"
+    return Section("curves", "Precision and recall", words, (), figures)
+
+
+def _precision(evaluation: Evaluation) -> np.ndarray:
+    """(R, K) precision of every class; NaN without truths."""
+    area, at = counted_at(evaluation)
+    values = evaluation.curves.precision[at, :, :, area, -1]
+    return np.where(values == -1, np.nan, values)
+
+
+def _curve_figure(stem: str, curves: dict, grid: list, title: str, note: str) -> Figure:
+    drawn = {
+        name: {"recall": grid, "precision": mean_of_defined(values.T).tolist()}
+        for name, values in curves.items()
+    }
+    return Figure(
+        stem,
+        draw_precision_recall(drawn, title=title, note=note),
+        alt=f"Precision against recall: {', '.join(curves)}",
+        caption="Precision against recall. The area below a curve is its average precision.",
+    )
+
+
+def _best(outcomes: Outcomes) -> Section:
+    """Precision, recall and F1 over the score that a detection needs, and the score with the best F1."""
+    keep = outcomes.counts
+    order = np.argsort(-outcomes.scores[keep], kind="stable")
+    scores, hits = outcomes.scores[keep][order], np.cumsum(outcomes.hit[keep][order])
+    if not len(scores):
+        return Section("best", "Best score")
+    last = np.append(np.flatnonzero(np.diff(scores)), len(scores) - 1)
+    truths = int(np.count_nonzero(outcomes.regular))
+    kept, right = last + 1, hits[last]
+    lines = {
+        "precision": right / kept,
+        "recall": divide(right, np.full(len(right), truths)),
+        "F1": 2 * right / (kept + truths),
+    }
+    at = int(np.flatnonzero(scores[last] == outcomes.best)[0])
+    shown = [f"{outcomes.best:.4g}", *(number(values[at]) for values in lines.values())]
+    shown += [str(right[at]), str(kept[at] - right[at]), str(truths - right[at])]
+    heads = ["least score", *lines, "right", "false alarms", "missed"]
+    foot = "It is best on this very truth, so it looks better than on other images."
+    block = Block("The score with the best F1", [heads, shown], frozenset(heads[1:]), foot)
+    some = np.unique(np.linspace(0, len(last) - 1, _POINTS).round().astype(int))
+    rows = [
+        {"x": float(scores[last[place]]), "y": float(values[place]), "series": name}
+        for name, values in lines.items()
+        for place in some.tolist()
+    ]
+    view = chart.lines(
+        rows,
+        chart.number("x", "least score of a detection"),
+        chart.number("y", "", domain=[0, 1]),
+        chart.series(chart.shortened(lines)),
+        width=300,
+        height=300,
+        marked="false",
+        bars=False,
+        layers=[chart.reference(x=outcomes.best)],
+    )
+    figure = Figure(
+        "best",
+        chart.figure(view, title="Precision, recall and F1", width=0.6 * chart.WIDTH),
+        alt="Precision, recall and F1 against the least score of a detection",
+        caption="If only detections with at least this score count. The dashed line is the best F1.",
+    )
+    words = f"A detection is right at an IoU of {outcomes.iou:g}; all classes and images together."
+    return Section("best", "Best score", words, [block], [figure])
+
+
+def _errors(analysis: Analysis) -> Section:
+    blocks, figures = [], []
+    if (tide := analysis.tide) is not None:
+        heads = ["kind of error", "number", "AP gained without it"]
+        lines = [
+            [WORDS[kind], str(int(tide.counts[kind])), signed(gain)]
+            for kind, gain in tide.gain.items()
+        ]
+        foot = f"AP at an IoU of 0.5 is {number(tide.precision)}. Gains of different kinds do not add up (TIDE)."
+        blocks.append(Block("Kinds of errors", [heads, *lines], frozenset(heads[1:]), foot))
+        both = {"gain": dict(tide.gain), "counts": dict(tide.counts)}
+        figures.append(
+            Figure(
+                "errors",
+                draw_errors({"": both}, title="Kinds of errors"),
+                alt="AP that each kind of error costs",
+                caption="How much higher AP would be if errors of one kind, and of no other, did not occur.",
+            )
+        )
+    if (found := analysis.calibration) is not None:
+        names = ("counts", "mean_score", "accuracy", "low", "high")
+        bins = {name: getattr(found, name).tolist() for name in names}
+        figures.append(
+            Figure(
+                "calibration",
+                draw_calibration(bins, title="Calibration"),
+                alt="Share of right detections against their score",
+                caption=f"Expected calibration error {number(found.expected)}: on the line, scores are the share of"
+                " right detections.",
+            )
+        )
+    return Section("errors", "Kinds of errors", "", blocks, figures)
+
+
+def _confusion(outcomes: Outcomes) -> list[Section]:
+    evaluation = outcomes.evaluation
+    names = class_names(evaluation)
+    if len(names) > _MOST_CLASSES:
+        return []
+    counts = confusion_matrix(evaluation, threshold=outcomes.iou)
+    words = "Every detection counts, whatever its score. Detections are matched to truths of any class, best score first."
+    return [
+        confusion_section(
+            counts,
+            [*names, "(nothing)"],
+            unit="samples",
+            sides=("true class", "predicted class"),
+            words=words,
+        )
+    ]
+
+
+def _worst(outcomes: Outcomes, picture: Callable[[int], Example] | None) -> list[Section]:
+    """The images with the most errors of detections that reach the best score."""
+    right, alarms, missed = (outcomes.per_image(kind) for kind in ("hits", "alarms", "missed"))
+    order = np.argsort(-(alarms + missed), kind="stable")[:_IMAGES]
+    chosen = order[(alarms + missed)[order] > 0].tolist()
+    heads = ["image", "right", "false alarms", "missed"]
+    lines = [
+        [printable_name(outcomes.names[place]), *(str(of[place]) for of in (right, alarms, missed))]
+        for place in chosen
+    ]
+    wrong = int(np.count_nonzero(alarms + missed))
+    foot = f"{wrong} of {len(right)} images have an error."
+    block = Block("Images with the most errors", [heads, *lines], frozenset(heads[1:]), foot)
+    words = f"Here {outcomes.rule}."
+    figures = []
+    if picture is not None and chosen:
+        figures = [_drawn(outcomes, chosen[:_PICTURES], picture)]
+    return [Section("images", "Worst images", words, [block], figures)]
+
+
+def _drawn(outcomes: Outcomes, chosen: list[int], picture: Callable[[int], Example]) -> Figure:
+    nothing = np.empty((0, 4))
+    kinds = ("found", "missed", "uncounted", "hits", "alarms", "excused")
+    pairs = [
+        (
+            picture(image),
+            Answer(confused=nothing, **{kind: outcomes.corners(kind, image) for kind in kinds}),
+        )
+        for image in chosen
+    ]
+    figure = draw_pictures([("", pairs)], "box", title="Worst images", note="boxes of truth and detections")
+    return Figure(
+        "pictures",
+        figure,
+        alt="Truth and detections on the images with the most errors",
+        caption="Truth (left) and detections that reach the score with the best F1 (right).",
+        wide=True,
+        pixels=True,
+    )
+
+
+def _suspects(outcomes: Outcomes) -> list[Section]:
+    """Confident false alarms and misses that no box of the other side touches."""
+    evaluation = outcomes.evaluation
+    alarms = _lonely(outcomes, "alarms", evaluation.truths)
+    alarms = alarms[np.argsort(-evaluation.detections.scores[alarms], kind="stable")]
+    missed = _lonely(outcomes, "missed", evaluation.detections)
+    missed = missed[np.argsort(-evaluation.truths.areas[missed], kind="stable")]
+    blocks = [
+        _suspect_block(
+            outcomes, "Maybe missing in the truth", evaluation.detections, alarms, evaluation.detections.scores, "score"
+        ),
+        _suspect_block(
+            outcomes, "Maybe wrong in the truth", evaluation.truths, missed, evaluation.truths.areas, "area"
+        ),
+    ]
+    words = (
+        f"Look at these before you trust the scores; many are errors of the detector. Here {outcomes.rule}. A false alarm"
+        f" is listed if the box of no truth of its image overlaps it with an IoU of {LONELY:g} or more. A missed truth is"
+        " listed if no detection does, whatever its score. Classes do not matter."
+    )
+    return [Section("labels", "Suspected labels", words, blocks)]
+
+
+def _lonely(outcomes: Outcomes, kind: str, others) -> np.ndarray:
+    """Positions of a kind of `Outcomes.at_best` whose boxes overlap those of `others` by less than `LONELY`."""
+    table, rows = outcomes.table(kind), outcomes.at_best[kind]
+    rows = rows[np.isfinite(table.boxes[rows]).all(axis=1)]
+    alone = np.ones(len(rows), bool)
+    for image in np.unique(table.image[rows]).tolist():
+        own = np.flatnonzero(table.image[rows] == image)
+        near = corners_of(others.boxes[others.image == image])
+        pairs = find_pairs("box", corners_of(table.boxes[rows[own]]), near)
+        alone[own[pairs.first[pairs.iou >= LONELY]]] = False
+    return rows[alone]
+
+
+def _suspect_block(outcomes: Outcomes, head: str, table, rows: np.ndarray, values, name: str) -> Block:
+    names = class_names(outcomes.evaluation)
+    lines = [
+        [
+            printable_name(table.ids[row]),
+            printable_name(outcomes.names[table.image[row]]),
+            printable_name(names[table.category[row]]),
+            f"{values[row]:.4g}",
+            ", ".join(f"{side:.5g}" for side in table.boxes[row]),
+        ]
+        for row in rows[:_SUSPECTS].tolist()
+    ]
+    heads = ["id", "image", "class", name, "box (x, y, width, height)"]
+    foot = f"{len(rows)} in all" + (f", the {_SUSPECTS} first" if len(rows) > _SUSPECTS else "") + "."
+    return Block(head, [heads, *lines], frozenset([name]), foot)
